@@ -1,0 +1,1 @@
+//! The narrow waist: the BlockDevice trait that targets serve and the engine implements.

@@ -1,0 +1,1 @@
+//! Everything that is on a drive: structs, versions, checksums. Bytes in, bytes out.

@@ -1,0 +1,1 @@
+//! Wrappers round a BlockDevice: memory, fault, delay, counting.

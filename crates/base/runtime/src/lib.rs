@@ -1,0 +1,1 @@
+//! Shards, tasks, timers, buffers, clock and random; the only door to the world.

@@ -1,0 +1,1 @@
+//! Counters, latency histograms and the event log.

@@ -1,0 +1,1 @@
+//! Sizes, addresses and identities as types, with checked conversions.

@@ -1,0 +1,1 @@
+//! API types and their OpenAPI description.

@@ -1,0 +1,1 @@
+//! Catalogue, wiring, supervision and API handlers.

@@ -1,0 +1,1 @@
+//! One flash device or a file standing for one.

@@ -1,0 +1,1 @@
+//! Drives into one space: superblock, segment allocation, segment reads and writes.

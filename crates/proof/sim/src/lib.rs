@@ -1,0 +1,1 @@
+//! The deterministic simulator: simulated drives, faults, workloads, checkers.

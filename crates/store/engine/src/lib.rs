@@ -1,0 +1,1 @@
+//! Volumes, snapshots and clones over a pool: write path, read path, checkpoint, recovery.

@@ -1,0 +1,1 @@
+//! The logical to physical map: a persistent copy-on-write radix tree.

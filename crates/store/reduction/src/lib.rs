@@ -1,0 +1,1 @@
+//! Compression and fingerprints. Pure functions.
