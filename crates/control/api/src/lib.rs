@@ -1,1 +1,35 @@
-//! API types and their OpenAPI description.
+//! The API: types of every resource and their OpenAPI description.
+//!
+//! The daemon answers with these types, the client and the command line read them, and
+//! `docs/reference/openapi.json` is generated from them by [`openapi_json`]. This crate holds no
+//! behaviour. Sizes and rates are plain numbers with the unit in the name.
+
+mod attachment;
+mod error;
+mod event;
+mod io;
+mod openapi;
+mod paths;
+mod pool;
+mod snapshot;
+mod status;
+mod volume;
+
+#[cfg(test)]
+mod tests;
+
+pub use attachment::{AttachRequest, Attachment, FileSystem};
+pub use error::{ErrorBody, ErrorKind};
+pub use event::{Event, EventLevel};
+pub use io::{DoorIo, OperationIo};
+pub use openapi::{openapi, openapi_json, operations};
+pub use pool::{
+    CheckReport, Drive, DriveSpec, Pool, PoolCreate, PoolImport, PoolState, Protection, Recovery,
+    RecoveryStep, Space,
+};
+pub use snapshot::{CloneCreate, Snapshot, SnapshotCreate};
+pub use status::{Door, DoorState, PoolSummary, Status};
+pub use volume::{Compression, Profile, Volume, VolumeCreate, VolumeResize};
+
+/// The pattern every name of a pool, volume, snapshot or clone follows.
+pub const NAME_PATTERN: &str = "[A-Za-z0-9][A-Za-z0-9._-]{0,62}";

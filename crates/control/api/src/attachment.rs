@@ -1,0 +1,36 @@
+//! Attachments: volumes as block devices of the machine the array runs on.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A file system to make on a volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum FileSystem {
+    Ext4,
+    Xfs,
+}
+
+/// An attached volume.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Attachment {
+    pub volume: String,
+    #[schema(example = "/dev/loop0")]
+    pub device: String,
+    /// Where its file system is mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount: Option<String>,
+}
+
+/// Request to attach a volume.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AttachRequest {
+    pub volume: String,
+    /// Makes this file system first; refused when the volume holds one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<FileSystem>,
+    /// Absolute path of a directory to mount on; it is made when missing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount: Option<String>,
+}

@@ -1,0 +1,58 @@
+//! The one shape of every refused or failed request.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What the caller should act on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ErrorKind {
+    /// The request is wrong: mend it. HTTP 400.
+    Invalid,
+    /// The request comes from a place that may not ask. HTTP 403.
+    Forbidden,
+    /// The named object does not exist. HTTP 404.
+    NotFound,
+    /// The name or the drive is taken. HTTP 409.
+    Exists,
+    /// The object is in use: end that use first. HTTP 409.
+    Busy,
+    /// The pool takes no writes. HTTP 409.
+    ReadOnly,
+    /// No space is left. HTTP 507.
+    NoSpace,
+    /// Bytes on a drive are damaged. HTTP 500.
+    Damaged,
+    /// A drive or a tool of this machine failed. HTTP 500.
+    Medium,
+    /// The array is stopping or does not answer. HTTP 503.
+    Closed,
+}
+
+/// Body of every answer that is not a success.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ErrorBody {
+    pub kind: ErrorKind,
+    /// What went wrong, with which object, and why.
+    #[schema(example = "volume `db` does not exist")]
+    pub message: String,
+    /// What to do about it.
+    #[schema(example = "`ashlar volume list` shows the volumes there are")]
+    pub action: String,
+}
+
+impl ErrorKind {
+    /// The HTTP status that goes with this kind.
+    #[must_use]
+    pub fn http_status(self) -> u16 {
+        match self {
+            ErrorKind::Invalid => 400,
+            ErrorKind::Forbidden => 403,
+            ErrorKind::NotFound => 404,
+            ErrorKind::Exists | ErrorKind::Busy | ErrorKind::ReadOnly => 409,
+            ErrorKind::NoSpace => 507,
+            ErrorKind::Damaged | ErrorKind::Medium => 500,
+            ErrorKind::Closed => 503,
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The OpenAPI description, generated from the types and the declared operations.
+
+use utoipa::OpenApi;
+
+use crate::paths;
+
+/// Collects the operations; the types come with them.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Ashlar",
+        description = "The management interface of the array. Every refusal has the shape of ErrorBody.",
+        license(name = "Apache-2.0", identifier = "Apache-2.0")
+    ),
+    tags(
+        (name = "pools", description = "drives managed as one space"),
+        (name = "volumes", description = "what hosts see as block devices"),
+        (name = "snapshots", description = "images of volumes, and clones of them"),
+        (name = "attachments", description = "volumes as block devices of this machine"),
+        (name = "array", description = "state, counters and events"),
+    ),
+    paths(
+        paths::pools_list,
+        paths::pool_create,
+        paths::pool_show,
+        paths::pool_delete,
+        paths::pool_check,
+        paths::pool_export,
+        paths::pool_import,
+        paths::volumes_list,
+        paths::volume_create,
+        paths::volume_show,
+        paths::volume_resize,
+        paths::volume_delete,
+        paths::snapshots_list,
+        paths::snapshot_create,
+        paths::snapshot_show,
+        paths::snapshot_delete,
+        paths::snapshot_restore,
+        paths::clone_create,
+        paths::attachments_list,
+        paths::attachment_create,
+        paths::attachment_delete,
+        paths::status,
+        paths::io,
+        paths::events,
+    )
+)]
+struct Description;
+
+/// The description as a structure.
+#[must_use]
+pub fn openapi() -> utoipa::openapi::OpenApi {
+    Description::openapi()
+}
+
+/// The description as the text that `docs/reference/openapi.json` holds and `/openapi.json` answers.
+#[must_use]
+pub fn openapi_json() -> String {
+    let mut text = openapi().to_pretty_json().expect("the description is plain data");
+    text.push('\n');
+    text
+}
+
+/// Method (upper case) and path of every operation, for checking that each is served.
+#[must_use]
+pub fn operations() -> Vec<(String, String)> {
+    let document: serde_json::Value = serde_json::to_value(openapi()).expect("the description is plain data");
+    let mut found = Vec::new();
+    for (path, item) in document["paths"].as_object().into_iter().flatten() {
+        for method in ["get", "post", "patch", "delete", "put"] {
+            if item.get(method).is_some() {
+                found.push((method.to_uppercase(), path.clone()));
+            }
+        }
+    }
+    found
+}

@@ -1,0 +1,287 @@
+//! Every operation of the API, declared for the OpenAPI description; the daemon serves exactly these.
+//!
+//! The functions have no bodies: the attribute turns each into a description.
+
+#![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
+
+use crate::{
+    AttachRequest, Attachment, CheckReport, CloneCreate, DoorIo, ErrorBody, Event, Pool, PoolCreate,
+    PoolImport, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate, VolumeResize,
+};
+
+/// All pools, also those that could not be opened.
+#[utoipa::path(
+    get, path = "/v1/pools", tag = "pools", operation_id = "pools_list",
+    responses(
+        (status = 200, description = "the answer", body = Vec<Pool>),
+    )
+)]
+fn pools_list() {}
+
+/// Makes a pool of drives. Drives that carry a pool are refused.
+#[utoipa::path(
+    post, path = "/v1/pools", tag = "pools", operation_id = "pool_create",
+    request_body = PoolCreate,
+    responses(
+        (status = 201, description = "the answer", body = Pool),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn pool_create() {}
+
+/// One pool with its drives and space.
+#[utoipa::path(
+    get, path = "/v1/pools/{pool}", tag = "pools", operation_id = "pool_show",
+    params(("pool" = String, Path, description = "name of the pool")),
+    responses(
+        (status = 200, description = "the answer", body = Pool),
+        (status = 404, description = "no such object", body = ErrorBody),
+    )
+)]
+fn pool_show() {}
+
+/// Destroys an empty pool: its drives no longer carry it.
+#[utoipa::path(
+    delete, path = "/v1/pools/{pool}", tag = "pools", operation_id = "pool_delete",
+    params(("pool" = String, Path, description = "name of the pool")),
+    responses(
+        (status = 204, description = "done"),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn pool_delete() {}
+
+/// Walks every root and verifies every header and checksum.
+#[utoipa::path(
+    post, path = "/v1/pools/{pool}/check", tag = "pools", operation_id = "pool_check",
+    params(("pool" = String, Path, description = "name of the pool")),
+    responses(
+        (status = 200, description = "the answer", body = CheckReport),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn pool_check() {}
+
+/// Closes a pool and forgets it; its drives keep it for an import.
+#[utoipa::path(
+    post, path = "/v1/pools/{pool}/export", tag = "pools", operation_id = "pool_export",
+    params(("pool" = String, Path, description = "name of the pool")),
+    responses(
+        (status = 204, description = "done"),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn pool_export() {}
+
+/// Opens a pool from its drives and remembers it.
+#[utoipa::path(
+    post, path = "/v1/pools/{pool}/import", tag = "pools", operation_id = "pool_import",
+    params(("pool" = String, Path, description = "name of the pool")),
+    request_body = PoolImport,
+    responses(
+        (status = 200, description = "the answer", body = Pool),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn pool_import() {}
+
+/// All volumes of all pools.
+#[utoipa::path(
+    get, path = "/v1/volumes", tag = "volumes", operation_id = "volumes_list",
+    responses(
+        (status = 200, description = "the answer", body = Vec<Volume>),
+    )
+)]
+fn volumes_list() {}
+
+/// Makes a thin volume.
+#[utoipa::path(
+    post, path = "/v1/volumes", tag = "volumes", operation_id = "volume_create",
+    request_body = VolumeCreate,
+    responses(
+        (status = 201, description = "the answer", body = Volume),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn volume_create() {}
+
+/// One volume.
+#[utoipa::path(
+    get, path = "/v1/volumes/{volume}", tag = "volumes", operation_id = "volume_show",
+    params(("volume" = String, Path, description = "name of the volume")),
+    responses(
+        (status = 200, description = "the answer", body = Volume),
+        (status = 404, description = "no such object", body = ErrorBody),
+    )
+)]
+fn volume_show() {}
+
+/// Changes a volume's size, also while it is attached.
+#[utoipa::path(
+    patch, path = "/v1/volumes/{volume}", tag = "volumes", operation_id = "volume_resize",
+    params(("volume" = String, Path, description = "name of the volume")),
+    request_body = VolumeResize,
+    responses(
+        (status = 200, description = "the answer", body = Volume),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn volume_resize() {}
+
+/// Deletes a volume that is not attached. Its snapshots stay.
+#[utoipa::path(
+    delete, path = "/v1/volumes/{volume}", tag = "volumes", operation_id = "volume_delete",
+    params(("volume" = String, Path, description = "name of the volume")),
+    responses(
+        (status = 204, description = "done"),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn volume_delete() {}
+
+/// All snapshots of all pools.
+#[utoipa::path(
+    get, path = "/v1/snapshots", tag = "snapshots", operation_id = "snapshots_list",
+    responses(
+        (status = 200, description = "the answer", body = Vec<Snapshot>),
+    )
+)]
+fn snapshots_list() {}
+
+/// Takes a snapshot of all the named volumes at one instant.
+#[utoipa::path(
+    post, path = "/v1/snapshots", tag = "snapshots", operation_id = "snapshot_create",
+    request_body = SnapshotCreate,
+    responses(
+        (status = 201, description = "the answer", body = Snapshot),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn snapshot_create() {}
+
+/// One snapshot.
+#[utoipa::path(
+    get, path = "/v1/snapshots/{snapshot}", tag = "snapshots", operation_id = "snapshot_show",
+    params(("snapshot" = String, Path, description = "name of the snapshot")),
+    responses(
+        (status = 200, description = "the answer", body = Snapshot),
+        (status = 404, description = "no such object", body = ErrorBody),
+    )
+)]
+fn snapshot_show() {}
+
+/// Deletes a snapshot. Clones made from it stay.
+#[utoipa::path(
+    delete, path = "/v1/snapshots/{snapshot}", tag = "snapshots", operation_id = "snapshot_delete",
+    params(("snapshot" = String, Path, description = "name of the snapshot")),
+    responses(
+        (status = 204, description = "done"),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn snapshot_delete() {}
+
+/// Sets its volumes back to the snapshot; what was written since is lost. Refused while one is attached.
+#[utoipa::path(
+    post, path = "/v1/snapshots/{snapshot}/restore", tag = "snapshots", operation_id = "snapshot_restore",
+    params(("snapshot" = String, Path, description = "name of the snapshot")),
+    responses(
+        (status = 204, description = "done"),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn snapshot_restore() {}
+
+/// Makes writable volumes from a snapshot, at no space.
+#[utoipa::path(
+    post, path = "/v1/clones", tag = "snapshots", operation_id = "clone_create",
+    request_body = CloneCreate,
+    responses(
+        (status = 201, description = "the answer", body = Vec<Volume>),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn clone_create() {}
+
+/// The attached volumes.
+#[utoipa::path(
+    get, path = "/v1/attachments", tag = "attachments", operation_id = "attachments_list",
+    responses(
+        (status = 200, description = "the answer", body = Vec<Attachment>),
+    )
+)]
+fn attachments_list() {}
+
+/// Attaches a volume as a block device of this machine.
+#[utoipa::path(
+    post, path = "/v1/attachments", tag = "attachments", operation_id = "attachment_create",
+    request_body = AttachRequest,
+    responses(
+        (status = 201, description = "the answer", body = Attachment),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "a drive or a tool of this machine failed", body = ErrorBody),
+    )
+)]
+fn attachment_create() {}
+
+/// Unmounts and detaches a volume.
+#[utoipa::path(
+    delete, path = "/v1/attachments/{volume}", tag = "attachments", operation_id = "attachment_delete",
+    params(("volume" = String, Path, description = "name of the volume")),
+    responses(
+        (status = 204, description = "done"),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "a drive or a tool of this machine failed", body = ErrorBody),
+    )
+)]
+fn attachment_delete() {}
+
+/// The array as a whole.
+#[utoipa::path(
+    get, path = "/v1/status", tag = "array", operation_id = "status",
+    responses(
+        (status = 200, description = "the answer", body = Status),
+    )
+)]
+fn status() {}
+
+/// What hosts did, per volume and door.
+#[utoipa::path(
+    get, path = "/v1/io", tag = "array", operation_id = "io",
+    responses(
+        (status = 200, description = "the answer", body = Vec<DoorIo>),
+    )
+)]
+fn io() {}
+
+/// The newest events, oldest first.
+#[utoipa::path(
+    get, path = "/v1/events", tag = "array", operation_id = "events",
+    params(("after" = Option<u64>, Query, description = "only events with a larger sequence number")),
+    responses(
+        (status = 200, description = "the answer", body = Vec<Event>),
+    )
+)]
+fn events() {}

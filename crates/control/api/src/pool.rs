@@ -1,0 +1,148 @@
+//! Pools: drives managed as one space.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// How a pool outlives the loss of drives. Chosen when it is created.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Protection {
+    /// No redundancy: the loss of a drive loses the pool.
+    #[default]
+    None,
+}
+
+/// Whether a pool serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum PoolState {
+    /// Recovery runs; `reason` names the step.
+    Opening,
+    /// Serves reads and writes.
+    Online,
+    /// Serves reads only; `reason` says why.
+    ReadOnly,
+    /// Could not be opened; `reason` says why. Its drives were not changed.
+    Failed,
+}
+
+/// A pool.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Pool {
+    pub name: String,
+    /// Identity drawn when the pool was created; empty while the pool could not be opened.
+    pub id: String,
+    pub state: PoolState,
+    /// Why the pool is not online.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    pub protection: Protection,
+    pub drives: Vec<Drive>,
+    /// Absent while the pool could not be opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<Space>,
+    pub volume_count: u64,
+    pub snapshot_count: u64,
+    /// What the last start-up of the pool did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
+    /// The pool's own counters by name, since it was opened.
+    #[serde(default)]
+    pub counters: std::collections::BTreeMap<String, u64>,
+}
+
+/// A drive of a pool.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Drive {
+    #[schema(example = "/var/lib/ashlar/drive-0.img")]
+    pub path: String,
+    pub size_bytes: u64,
+    pub state: String,
+}
+
+/// Where a pool's bytes are. The parts sum to `physical_bytes`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct Space {
+    pub physical_bytes: u64,
+    pub free_bytes: u64,
+    pub data_bytes: u64,
+    pub metadata_bytes: u64,
+    pub journal_bytes: u64,
+    pub reserve_bytes: u64,
+    pub superblock_bytes: u64,
+}
+
+impl Space {
+    /// The sum of the parts; equals `physical_bytes`.
+    #[must_use]
+    pub fn parts_bytes(&self) -> u64 {
+        self.free_bytes
+            + self.data_bytes
+            + self.metadata_bytes
+            + self.journal_bytes
+            + self.reserve_bytes
+            + self.superblock_bytes
+    }
+}
+
+/// What start-up recovery did.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Recovery {
+    pub duration_millis: u64,
+    pub groups_replayed: u64,
+    pub records_replayed: u64,
+    pub steps: Vec<RecoveryStep>,
+}
+
+/// One named step of recovery.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct RecoveryStep {
+    pub name: String,
+    pub duration_micros: u64,
+}
+
+/// A drive to make a pool of.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DriveSpec {
+    /// Absolute path of a block device or a file.
+    #[schema(example = "/var/lib/ashlar/drive-0.img")]
+    pub path: String,
+    /// Makes a file of this size; the file must not exist. Without it the path must exist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 10737418240u64)]
+    pub size_bytes: Option<u64>,
+}
+
+/// Request to create a pool.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolCreate {
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", example = "main")]
+    pub name: String,
+    #[schema(min_items = 1)]
+    pub drives: Vec<DriveSpec>,
+    #[serde(default)]
+    pub protection: Protection,
+}
+
+/// Request to open a pool that other drives' owner exported, or that failed to open before.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PoolImport {
+    /// Absolute paths of all the pool's drives; empty: the paths recorded for a pool that failed to open.
+    #[serde(default)]
+    pub drives: Vec<String>,
+}
+
+/// Result of walking every root of a pool and verifying every header and checksum.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct CheckReport {
+    pub pool: String,
+    pub page_count: u64,
+    pub chunk_count: u64,
+    pub live_bytes: u64,
+    pub duration_millis: u64,
+    /// What is damaged; empty when all is well.
+    pub errors: Vec<String>,
+}

@@ -1,0 +1,38 @@
+//! Snapshots and the clones made from them.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// A read-only image of one or more volumes at one instant.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Snapshot {
+    pub name: String,
+    pub pool: String,
+    pub volumes: Vec<String>,
+    pub created_unix_seconds: u64,
+    /// Sum of the sizes the volumes had.
+    pub size_bytes: u64,
+}
+
+/// Request to take a snapshot of all the named volumes at one instant.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotCreate {
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", example = "before-upgrade")]
+    pub name: String,
+    /// Volumes of one pool.
+    #[schema(min_items = 1)]
+    pub volumes: Vec<String>,
+}
+
+/// Request to make writable volumes from a snapshot.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CloneCreate {
+    /// Name of the new volume; a snapshot of several volumes yields NAME-VOLUME for each.
+    #[schema(example = "test")]
+    pub name: String,
+    /// SNAPSHOT, VOLUME@SNAPSHOT, or VOLUME (an unnamed snapshot is taken).
+    #[schema(example = "before-upgrade")]
+    pub from: String,
+}

@@ -1,0 +1,92 @@
+//! Volumes: what a host sees as one block device.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// How a volume's host writes, which decides how blocks are compressed together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Profile {
+    /// Small random writes of a transaction database.
+    Oltp,
+    /// Mixed use.
+    #[default]
+    General,
+    /// Large sequential writes.
+    Bulk,
+}
+
+/// How a volume's data are compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Compression {
+    Off,
+    #[default]
+    Lz4,
+    Zstd,
+}
+
+/// A volume.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Volume {
+    pub name: String,
+    pub pool: String,
+    /// Number of the volume in its pool; never used again after a delete.
+    pub id: u64,
+    /// Size the host sees.
+    pub size_bytes: u64,
+    pub logical_block_bytes: u32,
+    pub profile: Profile,
+    pub compression: Compression,
+    pub dedupe: bool,
+    /// Bytes of the volume that hold data.
+    pub written_bytes: u64,
+    /// Bytes on the drives that only this volume holds; deleting it gives them back.
+    pub unique_bytes: u64,
+    /// What the volume was cloned from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    pub created_unix_seconds: u64,
+    /// The block device it is attached to on this machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<String>,
+}
+
+/// Request to create a thin volume.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeCreate {
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", example = "db")]
+    pub name: String,
+    /// A multiple of 4096, at most 256 TiB.
+    #[schema(example = 68719476736u64)]
+    pub size_bytes: u64,
+    /// May be left out when there is one pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// 512 or 4096.
+    #[serde(default = "logical_block_default")]
+    #[schema(default = 4096)]
+    pub logical_block_bytes: u32,
+    #[serde(default)]
+    pub profile: Profile,
+    #[serde(default)]
+    pub compression: Compression,
+    #[serde(default)]
+    pub dedupe: bool,
+}
+
+fn logical_block_default() -> u32 {
+    4096
+}
+
+/// Request to change a volume's size.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeResize {
+    /// The new size, a multiple of 4096, at most 256 TiB.
+    pub size_bytes: u64,
+    /// Needed to make a volume smaller, which drops the bytes beyond the new end.
+    #[serde(default)]
+    pub may_shrink: bool,
+}
