@@ -1,1 +1,17 @@
-//! The typed client of the API.
+//! The typed client of the API: one blocking call an operation, over the UNIX socket or TCP.
+//!
+//! Used by the command line. A [`Client`] holds no connection: each call opens one, so a
+//! client outlives restarts of the array.
+
+mod call;
+mod error;
+mod transport;
+
+#[cfg(test)]
+mod tests;
+
+pub use call::Client;
+pub use error::{Error, Result};
+pub use transport::Address;
+
+pub use ashlar_api as api;

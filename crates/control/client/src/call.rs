@@ -1,0 +1,216 @@
+//! One method an operation.
+
+use ashlar_api::{
+    AttachRequest, Attachment, CheckReport, CloneCreate, DoorIo, ErrorKind, Event, Pool, PoolCreate,
+    PoolImport, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate, VolumeResize,
+};
+use hyper::Method;
+use hyper::body::Bytes;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::error::{Error, Result};
+use crate::transport::{Address, exchange};
+
+/// A client of one array.
+pub struct Client {
+    address: Address,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Client {
+    /// A client of the array at `address`. Connects only when asked something.
+    pub fn new(address: Address) -> Result<Client> {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|error| {
+                Error::new(
+                    ErrorKind::Medium,
+                    format!("this process gets no event queue ({error})"),
+                    "raise the limit of open files",
+                )
+            })?;
+        Ok(Client { address, runtime })
+    }
+
+    /// Where this client looks for its array.
+    #[must_use]
+    pub fn address(&self) -> &Address {
+        &self.address
+    }
+
+    /// The array as a whole.
+    pub fn status(&self) -> Result<Status> {
+        self.get("/v1/status")
+    }
+
+    /// What hosts did, per volume and door.
+    pub fn io(&self) -> Result<Vec<DoorIo>> {
+        self.get("/v1/io")
+    }
+
+    /// Events with a sequence number above `after`, oldest first.
+    pub fn events(&self, after: u64) -> Result<Vec<Event>> {
+        self.get(&format!("/v1/events?after={after}"))
+    }
+
+    /// The counters as Prometheus reads them.
+    pub fn metrics(&self) -> Result<String> {
+        let bytes = self.call(Method::GET, "/metrics", None)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// All pools.
+    pub fn pools(&self) -> Result<Vec<Pool>> {
+        self.get("/v1/pools")
+    }
+
+    /// One pool.
+    pub fn pool(&self, name: &str) -> Result<Pool> {
+        self.get(&format!("/v1/pools/{}", segment(name)))
+    }
+
+    /// Makes a pool.
+    pub fn pool_create(&self, request: &PoolCreate) -> Result<Pool> {
+        self.send(Method::POST, "/v1/pools", Some(request))
+    }
+
+    /// Destroys an empty pool.
+    pub fn pool_delete(&self, name: &str) -> Result<()> {
+        self.call(Method::DELETE, &format!("/v1/pools/{}", segment(name)), None).map(drop)
+    }
+
+    /// Verifies a pool.
+    pub fn pool_check(&self, name: &str) -> Result<CheckReport> {
+        self.send(Method::POST, &format!("/v1/pools/{}/check", segment(name)), None::<&()>)
+    }
+
+    /// Closes and forgets a pool.
+    pub fn pool_export(&self, name: &str) -> Result<()> {
+        self.call(Method::POST, &format!("/v1/pools/{}/export", segment(name)), None).map(drop)
+    }
+
+    /// Opens and remembers a pool.
+    pub fn pool_import(&self, name: &str, request: &PoolImport) -> Result<Pool> {
+        self.send(Method::POST, &format!("/v1/pools/{}/import", segment(name)), Some(request))
+    }
+
+    /// All volumes.
+    pub fn volumes(&self) -> Result<Vec<Volume>> {
+        self.get("/v1/volumes")
+    }
+
+    /// One volume.
+    pub fn volume(&self, name: &str) -> Result<Volume> {
+        self.get(&format!("/v1/volumes/{}", segment(name)))
+    }
+
+    /// Makes a volume.
+    pub fn volume_create(&self, request: &VolumeCreate) -> Result<Volume> {
+        self.send(Method::POST, "/v1/volumes", Some(request))
+    }
+
+    /// Changes a volume's size.
+    pub fn volume_resize(&self, name: &str, request: &VolumeResize) -> Result<Volume> {
+        self.send(Method::PATCH, &format!("/v1/volumes/{}", segment(name)), Some(request))
+    }
+
+    /// Deletes a volume.
+    pub fn volume_delete(&self, name: &str) -> Result<()> {
+        self.call(Method::DELETE, &format!("/v1/volumes/{}", segment(name)), None).map(drop)
+    }
+
+    /// All snapshots.
+    pub fn snapshots(&self) -> Result<Vec<Snapshot>> {
+        self.get("/v1/snapshots")
+    }
+
+    /// One snapshot.
+    pub fn snapshot(&self, name: &str) -> Result<Snapshot> {
+        self.get(&format!("/v1/snapshots/{}", segment(name)))
+    }
+
+    /// Takes a snapshot of volumes at one instant.
+    pub fn snapshot_create(&self, request: &SnapshotCreate) -> Result<Snapshot> {
+        self.send(Method::POST, "/v1/snapshots", Some(request))
+    }
+
+    /// Deletes a snapshot.
+    pub fn snapshot_delete(&self, name: &str) -> Result<()> {
+        self.call(Method::DELETE, &format!("/v1/snapshots/{}", segment(name)), None).map(drop)
+    }
+
+    /// Sets a snapshot's volumes back to it.
+    pub fn snapshot_restore(&self, name: &str) -> Result<()> {
+        self.call(Method::POST, &format!("/v1/snapshots/{}/restore", segment(name)), None).map(drop)
+    }
+
+    /// Makes writable volumes from a snapshot or a volume.
+    pub fn clone_create(&self, request: &CloneCreate) -> Result<Vec<Volume>> {
+        self.send(Method::POST, "/v1/clones", Some(request))
+    }
+
+    /// The attached volumes.
+    pub fn attachments(&self) -> Result<Vec<Attachment>> {
+        self.get("/v1/attachments")
+    }
+
+    /// Attaches a volume.
+    pub fn attach(&self, request: &AttachRequest) -> Result<Attachment> {
+        self.send(Method::POST, "/v1/attachments", Some(request))
+    }
+
+    /// Detaches a volume.
+    pub fn detach(&self, volume: &str) -> Result<()> {
+        self.call(Method::DELETE, &format!("/v1/attachments/{}", segment(volume)), None).map(drop)
+    }
+
+    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        self.send(Method::GET, path, None::<&()>)
+    }
+
+    fn send<B: Serialize, T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&B>,
+    ) -> Result<T> {
+        let text = body.map(|b| serde_json::to_string(b).expect("requests are plain data"));
+        let bytes = self.call(method, path, text)?;
+        serde_json::from_slice(&bytes).map_err(|error| {
+            Error::new(
+                ErrorKind::Invalid,
+                format!("the array at {} answered in another version's words ({error})", self.address),
+                "use the command line of the version that serves",
+            )
+        })
+    }
+
+    fn call(&self, method: Method, path: &str, body: Option<String>) -> Result<Bytes> {
+        self.runtime.block_on(exchange(&self.address, method, path, body))
+    }
+}
+
+/// A name as one segment of a path: what is not plain in a URL is percent-encoded, so that a wrong
+/// name reaches the array, which says what is wrong with it.
+fn segment(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~@".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            text.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod segment_tests {
+    use super::segment;
+
+    #[test]
+    fn names_with_slashes_and_blanks_stay_one_segment() {
+        assert_eq!(segment("db@before"), "db@before");
+        assert_eq!(segment("a/b c?"), "a%2Fb%20c%3F");
+    }
+}

@@ -1,0 +1,150 @@
+//! One HTTP request over a fresh connection.
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ashlar_api::{ErrorBody, ErrorKind};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpStream, UnixStream};
+
+use crate::error::{Error, Result};
+
+/// Longest wait for an answer: a check of a large pool and a `mkfs` of a large volume take minutes.
+const ANSWER_SECONDS_MAX: u64 = 3600;
+
+/// Where the array listens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Address {
+    /// `STATE/api.sock`.
+    Socket(PathBuf),
+    /// A TCP address.
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Address::Socket(path) => write!(f, "{}", path.display()),
+            Address::Tcp(address) => write!(f, "http://{address}"),
+        }
+    }
+}
+
+/// Sends one request and returns the body of a success.
+pub(crate) async fn exchange(
+    address: &Address,
+    method: Method,
+    path: &str,
+    body: Option<String>,
+) -> Result<Bytes> {
+    let wait = Duration::from_secs(ANSWER_SECONDS_MAX);
+    let answer = tokio::time::timeout(wait, exchange_unbounded(address, method, path, body)).await;
+    answer.unwrap_or_else(|_| {
+        Err(Error::new(
+            ErrorKind::Closed,
+            format!("the array at {address} did not answer within {ANSWER_SECONDS_MAX} s"),
+            "look at the output of `ashlar serve`",
+        ))
+    })
+}
+
+async fn exchange_unbounded(
+    address: &Address,
+    method: Method,
+    path: &str,
+    body: Option<String>,
+) -> Result<Bytes> {
+    match address {
+        Address::Socket(socket) => {
+            let stream = UnixStream::connect(socket).await.map_err(|e| not_connected(address, &e))?;
+            over(stream, address, method, path, body).await
+        }
+        Address::Tcp(tcp) => {
+            let stream = TcpStream::connect(tcp).await.map_err(|e| not_connected(address, &e))?;
+            over(stream, address, method, path, body).await
+        }
+    }
+}
+
+async fn over<S>(
+    stream: S,
+    address: &Address,
+    method: Method,
+    path: &str,
+    body: Option<String>,
+) -> Result<Bytes>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|e| broken(address, &e.to_string()))?;
+    // The connection's errors come out of `send_request` too.
+    tokio::spawn(connection);
+    let host = match address {
+        Address::Socket(_) => "localhost".to_string(),
+        Address::Tcp(tcp) => tcp.to_string(),
+    };
+    let mut request = Request::builder().method(method).uri(path).header("host", host);
+    if body.is_some() {
+        request = request.header("content-type", "application/json");
+    }
+    let request = request.body(Full::new(Bytes::from(body.unwrap_or_default()))).map_err(|e| {
+        Error::new(
+            ErrorKind::Invalid,
+            format!("`{path}` is not a request: {e}"),
+            "check the name of the object",
+        )
+    })?;
+    let response = sender.send_request(request).await.map_err(|e| broken(address, &e.to_string()))?;
+    let status = response.status();
+    let bytes = response.into_body().collect().await.map_err(|e| broken(address, &e.to_string()))?.to_bytes();
+    if status.is_success() {
+        return Ok(bytes);
+    }
+    Err(refused(address, status, &bytes))
+}
+
+fn refused(address: &Address, status: StatusCode, bytes: &[u8]) -> Error {
+    match serde_json::from_slice::<ErrorBody>(bytes) {
+        Ok(body) => body.into(),
+        Err(_) => Error::new(
+            ErrorKind::Closed,
+            format!("what listens at {address} answered {status} and is not an array"),
+            "check --state",
+        ),
+    }
+}
+
+fn not_connected(address: &Address, error: &io::Error) -> Error {
+    let action = match error.kind() {
+        io::ErrorKind::PermissionDenied => "run as the user who runs `ashlar serve`",
+        io::ErrorKind::NotFound
+        | io::ErrorKind::ConnectionRefused
+        | io::ErrorKind::ConnectionReset
+        | io::ErrorKind::InvalidInput => {
+            "start one with `ashlar serve`, or name its state directory with --state"
+        }
+        _ => "check --state",
+    };
+    let why = match error.kind() {
+        io::ErrorKind::NotFound => "there is no such socket".to_string(),
+        io::ErrorKind::ConnectionRefused => "nothing listens there".to_string(),
+        _ => error.to_string(),
+    };
+    Error::new(ErrorKind::Closed, format!("no array answers at {address} ({why})"), action)
+}
+
+fn broken(address: &Address, why: &str) -> Error {
+    Error::new(
+        ErrorKind::Closed,
+        format!("the connection to the array at {address} broke ({why})"),
+        "whether the request was carried out is unknown: look, then repeat it",
+    )
+}
