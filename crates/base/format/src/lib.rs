@@ -1,1 +1,39 @@
 //! Everything that is on a drive: structs, versions, checksums. Bytes in, bytes out.
+//!
+//! Called by `pool`, `journal` and `engine`; `inspect` will read drives with nothing but this. It
+//! never reads or writes a drive and holds no policy. Every decoder checks magic, version, identity
+//! and checksum and answers rubbish with [`Damage`], never with a panic.
+//!
+//! ```text
+//! drive:    superblock ring (8 x 4 KiB) · pad to 1 MiB · cell 0 · cell 1 · ...
+//! cell:     one drive's part of a segment; with protection `none` a cell holds a whole segment
+//! segment:  header (4 KiB) · journal groups or page records · footer (at the end, when sealed)
+//! group:    header and descriptors · chunks                 (4 KiB aligned, hash-chained)
+//! chunk:    header (32 B) · compressed blocks               (64 B aligned)
+//! record:   header (64 B) · page                            (64 B aligned)
+//! ```
+
+pub mod bytes;
+pub mod catalogue;
+pub mod chunk;
+pub mod damage;
+pub mod group;
+pub mod page;
+pub mod pointer;
+pub mod segment;
+pub mod superblock;
+
+pub use damage::{Damage, DamageKind};
+pub use pointer::{Pointer, PointerKind};
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+/// The version of everything on a drive. A change of any layout raises it and adds a golden pool.
+pub const FORMAT_VERSION: u16 = 1;
+
+/// Checksum of everything on a drive: XXH3-64. 64 bits because units are larger than 64 KiB, where a
+/// 32-bit CRC gets weak; seeded by the structure's kind so that one kind never passes as another.
+#[must_use]
+pub fn checksum(seed: u64, bytes: &[u8]) -> u64 {
+    xxh3_64_with_seed(bytes, seed)
+}

@@ -1,0 +1,234 @@
+//! The volume table: one 256-byte entry for each volume and each snapshot image.
+//!
+//! ```text
+//!  0 u64 id      8 u8 kind  9 u8 profile  10 u8 compression  11 u8 dedupe  12 u8 logical block shift
+//! 16 u64 created, unix seconds   24 u64 size bytes     32 u64 root pointer    40 u64 origin id
+//! 48 u64 group (snapshots)       56 u64 birth LSN      64 u64 newest snapshot LSN
+//! 72 u64 written blocks          80 name (1 + 63)     144 origin name (1 + 111)
+//! ```
+
+use ashlar_units::{Lsn, VolumeId};
+
+use crate::bytes::{Reader, Writer};
+use crate::{Damage, DamageKind, Pointer};
+
+/// Bytes of an entry.
+pub const VOLUME_ENTRY_BYTES: usize = 256;
+/// Bytes of a name at most.
+pub const NAME_BYTES_MAX: usize = 63;
+/// Bytes of an origin's name at most.
+pub const ORIGIN_BYTES_MAX: usize = 111;
+
+/// What an entry describes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum VolumeKind {
+    /// Writable.
+    Volume,
+    /// The image of one volume in a snapshot: never changes.
+    Snapshot,
+}
+
+/// What a volume is for; decides the largest chunk.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Profile {
+    /// Small random pages: chunks up to 16 KiB.
+    Oltp,
+    /// Anything: chunks up to 32 KiB.
+    General,
+    /// Large sequential streams: chunks up to 32 KiB today, 64 KiB for cold data later.
+    Bulk,
+}
+
+/// How a volume's chunks are compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compression {
+    /// Not.
+    Off,
+    /// LZ4.
+    Lz4,
+    /// Zstandard, level 1.
+    Zstd,
+}
+
+/// A volume or a snapshot image.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VolumeEntry {
+    /// Its identity; never reused.
+    pub id: VolumeId,
+    /// Volume or snapshot image.
+    pub kind: VolumeKind,
+    /// What it is for.
+    pub profile: Profile,
+    /// How it is compressed.
+    pub compression: Compression,
+    /// Whether equal blocks are looked for.
+    pub dedupe: bool,
+    /// 9 for 512-byte, 12 for 4096-byte logical blocks.
+    pub logical_block_shift: u8,
+    /// When it was made.
+    pub created_unix_seconds: u64,
+    /// Its size.
+    pub size_bytes: u64,
+    /// The root of its map. On a drive never a memory page.
+    pub root: Pointer,
+    /// Snapshot: the volume. Clone: the snapshot image. 0: none.
+    pub origin: VolumeId,
+    /// Snapshots taken at one instant share this number: the id of the first image.
+    pub group: VolumeId,
+    /// The LSN of its creation.
+    pub birth: Lsn,
+    /// The LSN of the newest snapshot or clone taken of it: data older than this may be shared.
+    pub newest_snapshot: Lsn,
+    /// Blocks mapped to data.
+    pub written_blocks: u64,
+    /// Volume: its name. Snapshot image: the snapshot's name.
+    pub name: String,
+    /// Snapshot image: the volume's name at that time. Clone: what it was made from.
+    pub origin_name: String,
+}
+
+impl VolumeEntry {
+    /// Appends the entry, 256 bytes.
+    pub fn encode(&self, writer: &mut Writer) {
+        let start = writer.len();
+        let kind = match self.kind {
+            VolumeKind::Volume => 1,
+            VolumeKind::Snapshot => 2,
+        };
+        let profile = match self.profile {
+            Profile::Oltp => 1,
+            Profile::General => 2,
+            Profile::Bulk => 3,
+        };
+        let compression = match self.compression {
+            Compression::Off => 0,
+            Compression::Lz4 => 1,
+            Compression::Zstd => 2,
+        };
+        assert!(self.name.len() <= NAME_BYTES_MAX, "name `{}` is too long", self.name);
+        assert!(self.origin_name.len() <= ORIGIN_BYTES_MAX, "origin `{}` is too long", self.origin_name);
+        writer.u64(self.id.0).u8(kind).u8(profile).u8(compression).u8(u8::from(self.dedupe));
+        writer.u8(self.logical_block_shift).u8(0).u16(0);
+        writer.u64(self.created_unix_seconds).u64(self.size_bytes).u64(self.root.0).u64(self.origin.0);
+        writer.u64(self.group.0).u64(self.birth.0).u64(self.newest_snapshot.0).u64(self.written_blocks);
+        writer.name(&self.name).pad_to(start + 80 + 1 + NAME_BYTES_MAX);
+        writer.name(&self.origin_name).pad_to(start + VOLUME_ENTRY_BYTES);
+    }
+
+    /// An empty place in the table.
+    pub fn encode_empty(writer: &mut Writer) {
+        writer.pad_to(writer.len() + VOLUME_ENTRY_BYTES);
+    }
+
+    /// Reads an entry; `None` for an empty place.
+    pub fn decode(bytes: &[u8]) -> Result<Option<VolumeEntry>, Damage> {
+        if bytes.len() != VOLUME_ENTRY_BYTES {
+            return Err(Damage::new(DamageKind::Truncated, "volume entry ends early"));
+        }
+        let unknown = |what| Damage::new(DamageKind::Version, what);
+        let mut reader = Reader::new(bytes);
+        let id = VolumeId(reader.u64()?);
+        let kind = match reader.u8()? {
+            0 => return Ok(None),
+            1 => VolumeKind::Volume,
+            2 => VolumeKind::Snapshot,
+            _ => return Err(unknown("volume kind is unknown")),
+        };
+        let profile = match reader.u8()? {
+            1 => Profile::Oltp,
+            2 => Profile::General,
+            3 => Profile::Bulk,
+            _ => return Err(unknown("volume profile is unknown")),
+        };
+        let compression = match reader.u8()? {
+            0 => Compression::Off,
+            1 => Compression::Lz4,
+            2 => Compression::Zstd,
+            _ => return Err(unknown("volume compression is unknown")),
+        };
+        let dedupe = reader.u8()? != 0;
+        let logical_block_shift = reader.u8()?;
+        if !matches!(logical_block_shift, 9 | 12) {
+            return Err(Damage::new(DamageKind::Impossible, "logical block is neither 512 nor 4096"));
+        }
+        reader.take(3)?;
+        let created_unix_seconds = reader.u64()?;
+        let size_bytes = reader.u64()?;
+        let root = Pointer(reader.u64()?);
+        let origin = VolumeId(reader.u64()?);
+        let group = VolumeId(reader.u64()?);
+        let birth = Lsn(reader.u64()?);
+        let newest_snapshot = Lsn(reader.u64()?);
+        let written_blocks = reader.u64()?;
+        let name = Reader::new(&bytes[80..144]).name()?;
+        let origin_name = Reader::new(&bytes[144..]).name()?;
+        Ok(Some(VolumeEntry {
+            id,
+            kind,
+            profile,
+            compression,
+            dedupe,
+            logical_block_shift,
+            created_unix_seconds,
+            size_bytes,
+            root,
+            origin,
+            group,
+            birth,
+            newest_snapshot,
+            written_blocks,
+            name,
+            origin_name,
+        }))
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    pub(crate) fn sample() -> VolumeEntry {
+        VolumeEntry {
+            id: VolumeId(9),
+            kind: VolumeKind::Snapshot,
+            profile: Profile::Oltp,
+            compression: Compression::Zstd,
+            dedupe: true,
+            logical_block_shift: 12,
+            created_unix_seconds: 1_700_000_000,
+            size_bytes: 1 << 48,
+            root: Pointer::ZERO,
+            origin: VolumeId(3),
+            group: VolumeId(8),
+            birth: Lsn(99),
+            newest_snapshot: Lsn(98),
+            written_blocks: 12,
+            name: "n".repeat(NAME_BYTES_MAX),
+            origin_name: "o".repeat(ORIGIN_BYTES_MAX),
+        }
+    }
+
+    #[test]
+    fn entries_are_256_bytes_and_survive_the_trip() {
+        let mut writer = Writer::new();
+        sample().encode(&mut writer);
+        VolumeEntry::encode_empty(&mut writer);
+        let bytes = writer.into_bytes();
+        assert_eq!(bytes.len(), 2 * VOLUME_ENTRY_BYTES);
+        assert_eq!(VolumeEntry::decode(&bytes[..256]).unwrap(), Some(sample()));
+        assert_eq!(VolumeEntry::decode(&bytes[256..]).unwrap(), None);
+    }
+
+    #[test]
+    fn impossible_entries_are_damage() {
+        let mut writer = Writer::new();
+        sample().encode(&mut writer);
+        let bytes = writer.into_bytes();
+        for (index, value) in [(8, 9), (9, 0), (10, 7), (12, 10), (80, 255)] {
+            let mut damaged = bytes.clone();
+            damaged[index] = value;
+            assert!(VolumeEntry::decode(&damaged).is_err(), "byte {index}");
+        }
+    }
+}

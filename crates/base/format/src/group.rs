@@ -1,0 +1,382 @@
+//! The journal group: a checked header with records, then the chunks they speak of.
+//!
+//! ```text
+//!  0 u32 magic     4 u16 version     6 u8 columns     7 u8 parity columns
+//!  8 u32 session  12 u32 header bytes (fixed part and records)
+//! 16 u64 sequence 24 u64 hash of the group before
+//! 32 u64 LSN of the first record
+//! 40 u32 records  44 u32 group bytes (whole blocks)
+//! 48 u32 segment  52 u32 offset / 4096
+//! 56 u64 checksum of bytes 0..56 and the records = this group's hash
+//! 64 records
+//! ```
+//!
+//! The hash chain makes a prefix of groups provable: a group counts only if every group before it
+//! does. Columns are 1 + 0 today; variable-width groups of a pool with parity use the same header.
+
+use ashlar_units::{Lsn, SegmentId, VolumeId};
+
+use crate::bytes::{Reader, Writer};
+use crate::catalogue::{VOLUME_ENTRY_BYTES, VolumeEntry};
+use crate::{Damage, DamageKind, FORMAT_VERSION, Pointer, checksum};
+
+/// Groups start on and fill multiples of this many bytes.
+pub const GROUP_ALIGN_BYTES: u64 = 4096;
+/// Bytes of the fixed part of the header.
+pub const GROUP_HEADER_BYTES: usize = 64;
+/// A group never exceeds this, header and chunks together.
+pub const GROUP_BYTES_MAX: u64 = 1 << 20;
+
+const MAGIC: u32 = 0x414a_4731;
+const CHECKSUM_SEED: u64 = 0x6772_6f75;
+
+/// Every change of a pool is one record; its LSN is its place in the journal.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Record {
+    /// Blocks of one chunk become the content of a volume's blocks.
+    Write {
+        /// The volume.
+        volume: VolumeId,
+        /// The first block.
+        block: u64,
+        /// How many blocks, all of one chunk.
+        blocks: u8,
+        /// The chunk's first of these blocks.
+        pointer: Pointer,
+    },
+    /// A range becomes a hole or zeroes.
+    Fill {
+        /// The volume.
+        volume: VolumeId,
+        /// The first block.
+        block: u64,
+        /// How many blocks.
+        blocks: u64,
+        /// Zeroes, else a hole.
+        is_zero: bool,
+    },
+    /// A new, empty volume.
+    CreateVolume(Box<VolumeEntry>),
+    /// A new size; what lies beyond becomes a hole.
+    ResizeVolume {
+        /// The volume.
+        volume: VolumeId,
+        /// The new size.
+        size_bytes: u64,
+    },
+    /// Volumes or snapshot images go.
+    Delete {
+        /// Which.
+        images: Vec<VolumeId>,
+    },
+    /// One instant of several volumes.
+    Snapshot {
+        /// The snapshot's name.
+        name: String,
+        /// When, for people.
+        created_unix_seconds: u64,
+        /// Volume and the identity of its image.
+        members: Vec<(VolumeId, VolumeId)>,
+    },
+    /// New volumes from snapshot images; all at once.
+    Clone {
+        /// The new entry (its root is ignored) and the image it starts from.
+        members: Vec<(VolumeEntry, VolumeId)>,
+    },
+    /// Volumes go back to snapshot images.
+    Restore {
+        /// Volume and image.
+        members: Vec<(VolumeId, VolumeId)>,
+    },
+}
+
+impl Record {
+    /// Bytes of the longest record that carries no entries.
+    pub const WRITE_BYTES: usize = 26;
+
+    /// Appends the record.
+    pub fn encode(&self, writer: &mut Writer) {
+        match self {
+            Record::Write { volume, block, blocks, pointer } => {
+                writer.u8(1).u8(*blocks).u64(volume.0).u64(*block).u64(pointer.0);
+            }
+            Record::Fill { volume, block, blocks, is_zero } => {
+                writer.u8(2).u8(u8::from(*is_zero)).u64(volume.0).u64(*block).u64(*blocks);
+            }
+            Record::CreateVolume(entry) => entry.encode(writer.u8(3)),
+            Record::ResizeVolume { volume, size_bytes } => {
+                writer.u8(4).u64(volume.0).u64(*size_bytes);
+            }
+            Record::Delete { images } => {
+                writer.u8(5).u32(count(images.len()));
+                images.iter().for_each(|image| {
+                    writer.u64(image.0);
+                });
+            }
+            Record::Snapshot { name, created_unix_seconds, members } => {
+                writer.u8(6).name(name).u64(*created_unix_seconds);
+                encode_pairs(writer, members);
+            }
+            Record::Clone { members } => {
+                writer.u8(7).u32(count(members.len()));
+                for (entry, image) in members {
+                    entry.encode(writer.u64(image.0));
+                }
+            }
+            Record::Restore { members } => encode_pairs(writer.u8(8), members),
+        }
+    }
+
+    /// Reads a record.
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Record, Damage> {
+        let entry = |reader: &mut Reader<'_>| -> Result<VolumeEntry, Damage> {
+            VolumeEntry::decode(reader.take(VOLUME_ENTRY_BYTES)?)?
+                .ok_or(Damage::new(DamageKind::Impossible, "record with an empty volume entry"))
+        };
+        Ok(match reader.u8()? {
+            1 => {
+                let blocks = reader.u8()?;
+                let volume = VolumeId(reader.u64()?);
+                let block = reader.u64()?;
+                let pointer = Pointer(reader.u64()?);
+                let fits =
+                    pointer.is_data() && blocks > 0 && pointer.block_index() + usize::from(blocks) <= 16;
+                if !fits {
+                    return Err(Damage::new(DamageKind::Impossible, "write record beyond its chunk"));
+                }
+                Record::Write { volume, block, blocks, pointer }
+            }
+            2 => {
+                let is_zero = reader.u8()? != 0;
+                let volume = VolumeId(reader.u64()?);
+                Record::Fill { volume, block: reader.u64()?, blocks: reader.u64()?, is_zero }
+            }
+            3 => Record::CreateVolume(Box::new(entry(reader)?)),
+            4 => Record::ResizeVolume { volume: VolumeId(reader.u64()?), size_bytes: reader.u64()? },
+            5 => {
+                let count = reader.u32()?;
+                let mut images = Vec::new();
+                for _ in 0..count {
+                    images.push(VolumeId(reader.u64()?));
+                }
+                Record::Delete { images }
+            }
+            6 => {
+                let name = reader.name()?;
+                let created_unix_seconds = reader.u64()?;
+                Record::Snapshot { name, created_unix_seconds, members: decode_pairs(reader)? }
+            }
+            7 => {
+                let count = reader.u32()?;
+                let mut members = Vec::new();
+                for _ in 0..count {
+                    let image = VolumeId(reader.u64()?);
+                    members.push((entry(reader)?, image));
+                }
+                Record::Clone { members }
+            }
+            8 => Record::Restore { members: decode_pairs(reader)? },
+            _ => return Err(Damage::new(DamageKind::Version, "journal record is unknown")),
+        })
+    }
+}
+
+fn count(length: usize) -> u32 {
+    u32::try_from(length).expect("a record has few members")
+}
+
+fn encode_pairs(writer: &mut Writer, pairs: &[(VolumeId, VolumeId)]) {
+    writer.u32(count(pairs.len()));
+    for (first, second) in pairs {
+        writer.u64(first.0).u64(second.0);
+    }
+}
+
+fn decode_pairs(reader: &mut Reader<'_>) -> Result<Vec<(VolumeId, VolumeId)>, Damage> {
+    let count = reader.u32()?;
+    let mut pairs = Vec::new();
+    for _ in 0..count {
+        pairs.push((VolumeId(reader.u64()?), VolumeId(reader.u64()?)));
+    }
+    Ok(pairs)
+}
+
+/// A group's fixed header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GroupHeader {
+    /// The opening of the pool that wrote it.
+    pub session: u32,
+    /// Its place in the chain.
+    pub sequence: u64,
+    /// The hash of the group before.
+    pub previous_hash: u64,
+    /// The LSN of its first record.
+    pub first_lsn: Lsn,
+    /// Records in it.
+    pub record_count: u32,
+    /// Fixed part and records.
+    pub header_bytes: u32,
+    /// Header and chunks, whole blocks.
+    pub group_bytes: u32,
+    /// Where it lives.
+    pub segment: SegmentId,
+    /// Its offset in the segment.
+    pub offset_bytes: u64,
+}
+
+impl GroupHeader {
+    /// Writes header and records to the start of `group` and returns the group's hash.
+    pub fn seal(&self, records: &[u8], group: &mut [u8]) -> u64 {
+        assert_eq!(self.header_bytes as usize, GROUP_HEADER_BYTES + records.len(), "header length");
+        assert_eq!(self.group_bytes as usize, group.len(), "group length");
+        assert!(self.offset_bytes.is_multiple_of(GROUP_ALIGN_BYTES), "group offset {}", self.offset_bytes);
+        let mut writer = Writer::new();
+        writer.u32(MAGIC).u16(FORMAT_VERSION).u8(1).u8(0).u32(self.session).u32(self.header_bytes);
+        writer.u64(self.sequence).u64(self.previous_hash).u64(self.first_lsn.0);
+        writer.u32(self.record_count).u32(self.group_bytes);
+        let blocks =
+            u32::try_from(self.offset_bytes / GROUP_ALIGN_BYTES).expect("a segment is at most 64 MiB");
+        writer.u32(self.segment.0).u32(blocks);
+        let hash = group_hash(writer.as_bytes(), records);
+        writer.u64(hash);
+        group[..GROUP_HEADER_BYTES].copy_from_slice(writer.as_bytes());
+        group[GROUP_HEADER_BYTES..self.header_bytes as usize].copy_from_slice(records);
+        hash
+    }
+
+    /// Reads the fixed part, unverified: only its lengths may be used, to read the rest.
+    pub fn peek(bytes: &[u8]) -> Result<GroupHeader, Damage> {
+        let mut reader = Reader::new(bytes);
+        if reader.u32()? != MAGIC {
+            return Err(Damage::new(DamageKind::Absent, "no journal group here"));
+        }
+        if reader.u16()? != FORMAT_VERSION {
+            return Err(Damage::new(DamageKind::Version, "journal group version is unknown"));
+        }
+        if (reader.u8()?, reader.u8()?) != (1, 0) {
+            return Err(Damage::new(DamageKind::Version, "journal group layout is unknown"));
+        }
+        let session = reader.u32()?;
+        let header_bytes = reader.u32()?;
+        let sequence = reader.u64()?;
+        let previous_hash = reader.u64()?;
+        let first_lsn = Lsn(reader.u64()?);
+        let record_count = reader.u32()?;
+        let group_bytes = reader.u32()?;
+        let segment = SegmentId(reader.u32()?);
+        let offset_bytes = u64::from(reader.u32()?) * GROUP_ALIGN_BYTES;
+        let possible = header_bytes as usize >= GROUP_HEADER_BYTES
+            && header_bytes <= group_bytes
+            && u64::from(group_bytes) <= GROUP_BYTES_MAX
+            && u64::from(group_bytes).is_multiple_of(GROUP_ALIGN_BYTES);
+        if !possible {
+            return Err(Damage::new(DamageKind::Impossible, "journal group has impossible lengths"));
+        }
+        Ok(GroupHeader {
+            session,
+            sequence,
+            previous_hash,
+            first_lsn,
+            record_count,
+            header_bytes,
+            group_bytes,
+            segment,
+            offset_bytes,
+        })
+    }
+
+    /// Reads and verifies header and records (`bytes` must hold `header_bytes`). Returns the header,
+    /// its records and its hash.
+    pub fn open(bytes: &[u8]) -> Result<(GroupHeader, Vec<Record>, u64), Damage> {
+        let header = Self::peek(bytes)?;
+        let mut reader = Reader::new(bytes);
+        let fixed = reader.take(GROUP_HEADER_BYTES - 8)?;
+        let stored = reader.u64()?;
+        let encoded = reader.take(header.header_bytes as usize - GROUP_HEADER_BYTES)?;
+        if group_hash(fixed, encoded) != stored {
+            return Err(Damage::new(DamageKind::Checksum, "journal group checksum mismatch"));
+        }
+        let mut reader = Reader::new(encoded);
+        let mut records = Vec::new();
+        for _ in 0..header.record_count {
+            records.push(Record::decode(&mut reader)?);
+        }
+        Ok((header, records, stored))
+    }
+}
+
+fn group_hash(fixed: &[u8], records: &[u8]) -> u64 {
+    checksum(CHECKSUM_SEED ^ checksum(CHECKSUM_SEED, fixed), records)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+    use crate::catalogue::tests::sample;
+
+    fn records() -> Vec<Record> {
+        let pointer = Pointer::data(SegmentId(4), 8192, 4128);
+        vec![
+            Record::Write { volume: VolumeId(1), block: 77, blocks: 2, pointer },
+            Record::Fill { volume: VolumeId(1), block: 0, blocks: 1 << 36, is_zero: true },
+            Record::CreateVolume(Box::new(sample())),
+            Record::ResizeVolume { volume: VolumeId(2), size_bytes: 4096 },
+            Record::Delete { images: vec![VolumeId(1), VolumeId(2)] },
+            Record::Snapshot {
+                name: "monday".into(),
+                created_unix_seconds: 5,
+                members: vec![(VolumeId(1), VolumeId(7))],
+            },
+            Record::Clone { members: vec![(sample(), VolumeId(7))] },
+            Record::Restore { members: vec![(VolumeId(1), VolumeId(7))] },
+        ]
+    }
+
+    fn group() -> (GroupHeader, Vec<u8>, u64) {
+        let mut writer = Writer::new();
+        for record in records() {
+            record.encode(&mut writer);
+        }
+        let encoded = writer.into_bytes();
+        let header = GroupHeader {
+            session: 3,
+            sequence: 10,
+            previous_hash: 0xabc,
+            first_lsn: Lsn(500),
+            record_count: 8,
+            header_bytes: (GROUP_HEADER_BYTES + encoded.len()) as u32,
+            group_bytes: 8192,
+            segment: SegmentId(4),
+            offset_bytes: 4096,
+        };
+        let mut bytes = vec![0; 8192];
+        let hash = header.seal(&encoded, &mut bytes);
+        (header, bytes, hash)
+    }
+
+    #[test]
+    fn groups_with_every_record_survive_the_trip() {
+        let (header, bytes, hash) = group();
+        assert_eq!(GroupHeader::open(&bytes).unwrap(), (header, records(), hash));
+    }
+
+    #[test]
+    fn every_flipped_byte_of_header_and_records_is_noticed() {
+        let (header, bytes, _) = group();
+        for index in 0..header.header_bytes as usize {
+            let mut damaged = bytes.clone();
+            damaged[index] ^= 0x80;
+            assert!(GroupHeader::open(&damaged).is_err(), "byte {index}");
+        }
+    }
+
+    #[test]
+    fn write_records_beyond_their_chunk_are_impossible() {
+        let pointer = Pointer::data(SegmentId(4), 8192, 4128).with_block_index(15);
+        let mut writer = Writer::new();
+        Record::Write { volume: VolumeId(1), block: 0, blocks: 2, pointer }.encode(&mut writer);
+        assert_eq!(writer.len(), Record::WRITE_BYTES);
+        assert!(Record::decode(&mut Reader::new(writer.as_bytes())).is_err());
+    }
+}

@@ -1,0 +1,254 @@
+//! The page record: a 64-byte checked header before one map or table page.
+//!
+//! ```text
+//!  0 u32 magic   4 u16 version   6 u8 encoding   7 u8 level
+//!  8 u8 content  9 u8 codec     10 u16 payload bytes
+//! 12 u32 session
+//! 16 u64 tree (the volume it was written for, a hint)   24 u64 index (position at its level)
+//! 32 u64 birth LSN              40 u64 base pointer (DELTA only)
+//! 48 u32 segment               52 u32 offset / 64
+//! 56 u64 checksum of bytes 0..56 and the payload
+//! ```
+//!
+//! Encoding FULL carries the whole 4 KiB page. DELTA (overrides against one FULL base, chain length
+//! at most one) has its number reserved and is refused until it is written.
+
+use ashlar_units::{Lsn, SegmentId};
+
+use crate::bytes::{Reader, Writer};
+use crate::chunk::Codec;
+use crate::pointer::PLACE_UNIT_BYTES;
+use crate::{Damage, DamageKind, FORMAT_VERSION, Pointer, checksum};
+
+/// Bytes of the header.
+pub const PAGE_HEADER_BYTES: usize = 64;
+/// Bytes of a page in memory and decoded.
+pub const PAGE_BYTES: usize = 4096;
+/// Pointers in a page.
+pub const PAGE_POINTERS: usize = PAGE_BYTES / 8;
+
+const MAGIC: u32 = 0x4150_4731;
+const CHECKSUM_SEED: u64 = 0x7061_6765;
+const ENCODING_FULL: u8 = 1;
+
+/// What a page holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PageContent {
+    /// Pointers of a volume's map.
+    Map,
+    /// Volume entries.
+    VolumeTable,
+    /// Segment entries.
+    SegmentTable,
+    /// Pointers to the pages of a table.
+    Directory,
+}
+
+impl PageContent {
+    fn to_byte(self) -> u8 {
+        match self {
+            PageContent::Map => 1,
+            PageContent::VolumeTable => 2,
+            PageContent::SegmentTable => 3,
+            PageContent::Directory => 4,
+        }
+    }
+
+    fn from_byte(byte: u8) -> Result<PageContent, Damage> {
+        match byte {
+            1 => Ok(PageContent::Map),
+            2 => Ok(PageContent::VolumeTable),
+            3 => Ok(PageContent::SegmentTable),
+            4 => Ok(PageContent::Directory),
+            _ => Err(Damage::new(DamageKind::Version, "page content is unknown")),
+        }
+    }
+}
+
+/// Who a page is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageIdentity {
+    /// What it holds.
+    pub content: PageContent,
+    /// 0 for leaves.
+    pub level: u8,
+    /// The tree it was written for: clones share pages, so a hint.
+    pub tree: u64,
+    /// Its position among the pages of its level.
+    pub index: u64,
+}
+
+/// A page record's header.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PageHeader {
+    /// Who it is.
+    pub identity: PageIdentity,
+    /// How the payload is stored.
+    pub codec: Codec,
+    /// The opening of the pool that wrote it.
+    pub session: u32,
+    /// The checkpoint it was written for.
+    pub birth: Lsn,
+    /// Where it lives.
+    pub segment: SegmentId,
+    /// Its offset in the segment.
+    pub offset_bytes: u64,
+}
+
+impl PageHeader {
+    /// The whole record: header and payload (the page, compressed by `codec` or as it is).
+    #[must_use]
+    pub fn seal(&self, payload: &[u8]) -> Vec<u8> {
+        let mut writer = Writer::new();
+        let length = u16::try_from(payload.len()).expect("a page is 4 KiB");
+        writer.u32(MAGIC).u16(FORMAT_VERSION).u8(ENCODING_FULL).u8(self.identity.level);
+        let codec = match self.codec {
+            Codec::None => 0,
+            Codec::Lz4 => 1,
+            Codec::Zstd => 2,
+        };
+        writer.u8(self.identity.content.to_byte()).u8(codec).u16(length).u32(self.session);
+        writer.u64(self.identity.tree).u64(self.identity.index).u64(self.birth.0).u64(0);
+        writer.u32(self.segment.0);
+        writer.u32(u32::try_from(self.offset_bytes / PLACE_UNIT_BYTES).expect("a segment is at most 64 MiB"));
+        let mut record = writer.into_bytes();
+        let sum = page_checksum(&record, payload);
+        record.extend_from_slice(&sum.to_le_bytes());
+        record.extend_from_slice(payload);
+        record
+    }
+
+    /// Reads and verifies the record that `pointer` leads to.
+    pub fn open(pointer: Pointer, bytes: &[u8]) -> Result<(PageHeader, &[u8]), Damage> {
+        let (header, payload) = Self::open_any(bytes)?;
+        if header.segment != pointer.segment() || header.offset_bytes != pointer.offset_bytes() {
+            return Err(Damage::new(DamageKind::Misplaced, "page record belongs to another place"));
+        }
+        Ok((header, payload))
+    }
+
+    /// Reads and verifies a record wherever it says it lives.
+    pub fn open_any(bytes: &[u8]) -> Result<(PageHeader, &[u8]), Damage> {
+        let mut reader = Reader::new(bytes);
+        if reader.u32()? != MAGIC {
+            return Err(Damage::new(DamageKind::Absent, "no page record here"));
+        }
+        let version = reader.u16()?;
+        let encoding = reader.u8()?;
+        let level = reader.u8()?;
+        let content = reader.u8()?;
+        let codec = reader.u8()?;
+        let length = usize::from(reader.u16()?);
+        let session = reader.u32()?;
+        let tree = reader.u64()?;
+        let index = reader.u64()?;
+        let birth = Lsn(reader.u64()?);
+        let _base = reader.u64()?;
+        let segment = SegmentId(reader.u32()?);
+        let offset_bytes = u64::from(reader.u32()?) * PLACE_UNIT_BYTES;
+        let stored = reader.u64()?;
+        let payload = reader.take(length)?;
+        if page_checksum(&bytes[..56], payload) != stored {
+            return Err(Damage::new(DamageKind::Checksum, "page record checksum mismatch"));
+        }
+        if version != FORMAT_VERSION || encoding != ENCODING_FULL {
+            return Err(Damage::new(DamageKind::Version, "page record encoding is unknown"));
+        }
+        let identity = PageIdentity { content: PageContent::from_byte(content)?, level, tree, index };
+        let codec = Codec::from_byte(codec)?;
+        Ok((PageHeader { identity, codec, session, birth, segment, offset_bytes }, payload))
+    }
+
+    /// True when the bytes start like a page record of this segment, intact or not: used to find
+    /// how far an interrupted checkpoint wrote.
+    #[must_use]
+    pub fn looks_written(segment: SegmentId, bytes: &[u8]) -> bool {
+        bytes.len() >= PAGE_HEADER_BYTES
+            && bytes[0..4] == MAGIC.to_le_bytes()
+            && bytes[48..52] == segment.0.to_le_bytes()
+    }
+}
+
+fn page_checksum(header: &[u8], payload: &[u8]) -> u64 {
+    checksum(CHECKSUM_SEED ^ checksum(CHECKSUM_SEED, header), payload)
+}
+
+/// A page of pointers as bytes.
+#[must_use]
+pub fn pointers_to_bytes(pointers: &[Pointer; PAGE_POINTERS]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(PAGE_BYTES);
+    for pointer in pointers {
+        bytes.extend_from_slice(&pointer.0.to_le_bytes());
+    }
+    bytes
+}
+
+/// Bytes as a page of pointers. Pointers to memory pages never come from a drive.
+pub fn pointers_from_bytes(bytes: &[u8]) -> Result<Box<[Pointer; PAGE_POINTERS]>, Damage> {
+    if bytes.len() != PAGE_BYTES {
+        return Err(Damage::new(DamageKind::Truncated, "page is not 4 KiB"));
+    }
+    let mut page = Box::new([Pointer::HOLE; PAGE_POINTERS]);
+    for (slot, chunk) in page.iter_mut().zip(bytes.chunks_exact(8)) {
+        let mut raw = [0; 8];
+        raw.copy_from_slice(chunk);
+        let pointer = Pointer(u64::from_le_bytes(raw));
+        if pointer.as_in_memory().is_some() {
+            return Err(Damage::new(DamageKind::Impossible, "page on a drive points into memory"));
+        }
+        *slot = pointer;
+    }
+    Ok(page)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn sample() -> (PageHeader, Vec<u8>) {
+        let identity = PageIdentity { content: PageContent::Map, level: 2, tree: 9, index: 4 };
+        let header = PageHeader {
+            identity,
+            codec: Codec::Lz4,
+            session: 3,
+            birth: Lsn(1000),
+            segment: SegmentId(12),
+            offset_bytes: 4096 + 64,
+        };
+        (header, header.seal(&[7; 333]))
+    }
+
+    #[test]
+    fn a_sealed_record_opens_at_its_own_place_only() {
+        let (header, bytes) = sample();
+        assert_eq!(bytes.len(), PAGE_HEADER_BYTES + 333);
+        let pointer = Pointer::page(SegmentId(12), 4096 + 64, bytes.len() as u64);
+        assert_eq!(PageHeader::open(pointer, &bytes).unwrap(), (header, &[7; 333][..]));
+        let other = Pointer::page(SegmentId(12), 4096, bytes.len() as u64);
+        assert_eq!(PageHeader::open(other, &bytes).unwrap_err().kind, DamageKind::Misplaced);
+        assert!(PageHeader::looks_written(SegmentId(12), &bytes));
+        assert!(!PageHeader::looks_written(SegmentId(13), &bytes));
+    }
+
+    #[test]
+    fn every_flipped_byte_is_noticed() {
+        let (header, bytes) = sample();
+        let pointer = Pointer::page(header.segment, header.offset_bytes, bytes.len() as u64);
+        for index in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[index] ^= 0x10;
+            assert!(PageHeader::open(pointer, &damaged).is_err(), "byte {index}");
+        }
+    }
+
+    #[test]
+    fn pages_of_pointers_survive_the_trip() {
+        let mut page = [Pointer::HOLE; PAGE_POINTERS];
+        page[3] = Pointer::data(SegmentId(1), 4096, 5000);
+        page[511] = Pointer::ZERO;
+        assert_eq!(*pointers_from_bytes(&pointers_to_bytes(&page)).unwrap(), page);
+        page[4] = Pointer::in_memory(8);
+        assert!(pointers_from_bytes(&pointers_to_bytes(&page)).is_err());
+    }
+}

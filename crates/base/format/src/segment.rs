@@ -1,0 +1,387 @@
+//! Segments on media: the header that opens one, the footer that seals one, the table entry that
+//! finds one.
+
+use ashlar_units::{DriveIndex, PoolId, SegmentId};
+
+use crate::bytes::{Reader, Writer};
+use crate::{Damage, DamageKind, FORMAT_VERSION, checksum};
+
+/// The header takes one block, so that everything after it can be written aligned.
+pub const SEGMENT_HEADER_BYTES: u64 = 4096;
+/// Bytes of a segment table entry.
+pub const SEGMENT_ENTRY_BYTES: usize = 32;
+/// Bytes of a footer entry.
+pub const FOOTER_ENTRY_BYTES: u64 = 24;
+/// Bytes of the footer around its entries.
+pub const FOOTER_FIXED_BYTES: u64 = 32;
+
+const HEADER_MAGIC: u64 = 0x4153_4547_4844_5231;
+const FOOTER_MAGIC: u64 = 0x4153_4547_4654_5231;
+const HEADER_SEED: u64 = 0x7365_6768;
+const FOOTER_SEED: u64 = 0x7365_6766;
+
+/// What a segment is written with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SegmentKind {
+    /// Journal groups with chunks. Adopted in place as data when protection is `none`.
+    Journal,
+    /// Page records: maps and tables.
+    Metadata,
+}
+
+impl SegmentKind {
+    fn to_byte(self) -> u8 {
+        match self {
+            SegmentKind::Journal => 1,
+            SegmentKind::Metadata => 2,
+        }
+    }
+
+    fn from_byte(byte: u8) -> Result<SegmentKind, Damage> {
+        match byte {
+            1 => Ok(SegmentKind::Journal),
+            2 => Ok(SegmentKind::Metadata),
+            _ => Err(Damage::new(DamageKind::Version, "segment kind is unknown")),
+        }
+    }
+}
+
+/// How a pool survives the loss of drives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Protection {
+    /// Not at all.
+    None,
+    /// One drive may fail.
+    Single,
+    /// Two drives may fail.
+    Dual,
+}
+
+impl Protection {
+    /// Drives a segment's parity takes.
+    #[must_use]
+    pub fn parity_strips(self) -> u8 {
+        match self {
+            Protection::None => 0,
+            Protection::Single => 1,
+            Protection::Dual => 2,
+        }
+    }
+
+    /// The protection of a stored byte.
+    pub fn from_byte(byte: u8) -> Result<Protection, Damage> {
+        match byte {
+            0 => Ok(Protection::None),
+            1 => Ok(Protection::Single),
+            2 => Ok(Protection::Dual),
+            _ => Err(Damage::new(DamageKind::Version, "protection is unknown")),
+        }
+    }
+}
+
+/// Where a segment lives. With protection `none` a cell of one drive; with parity a stripe row whose
+/// cells follow from the row number and the drive table (drive is then the row's first drive).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct Place {
+    /// The drive.
+    pub drive: DriveIndex,
+    /// The cell on that drive, or the stripe row.
+    pub cell: u32,
+}
+
+/// The first block of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentHeader {
+    /// The pool.
+    pub pool: PoolId,
+    /// The segment's own number.
+    pub segment: SegmentId,
+    /// What follows.
+    pub kind: SegmentKind,
+    /// Where it was written.
+    pub place: Place,
+    /// The opening of the pool that wrote it.
+    pub session: u32,
+    /// For a journal: the sequence number of its first group.
+    pub first_group: u64,
+}
+
+impl SegmentHeader {
+    /// The header as one block.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let mut writer = Writer::new();
+        writer.u64(HEADER_MAGIC).u16(FORMAT_VERSION).u8(self.kind.to_byte()).u8(0);
+        writer.u32(self.segment.0).u128(self.pool.0);
+        writer
+            .u16(self.place.drive.0)
+            .u16(0)
+            .u32(self.place.cell)
+            .u32(self.session)
+            .u32(0)
+            .u64(self.first_group);
+        let sum = checksum(HEADER_SEED, writer.as_bytes());
+        writer.u64(sum).pad_to(SEGMENT_HEADER_BYTES as usize);
+        writer.into_bytes()
+    }
+
+    /// Reads a header.
+    pub fn decode(bytes: &[u8]) -> Result<SegmentHeader, Damage> {
+        let mut reader = Reader::new(bytes);
+        if reader.u64()? != HEADER_MAGIC {
+            return Err(Damage::new(DamageKind::Absent, "no segment header here"));
+        }
+        let version = reader.u16()?;
+        let kind = reader.u8()?;
+        reader.u8()?;
+        let segment = SegmentId(reader.u32()?);
+        let pool = PoolId(reader.u128()?);
+        let drive = DriveIndex(reader.u16()?);
+        reader.u16()?;
+        let cell = reader.u32()?;
+        let session = reader.u32()?;
+        reader.u32()?;
+        let first_group = reader.u64()?;
+        let covered = reader.position();
+        if reader.u64()? != checksum(HEADER_SEED, &bytes[..covered]) {
+            return Err(Damage::new(DamageKind::Checksum, "segment header checksum mismatch"));
+        }
+        if version != FORMAT_VERSION {
+            return Err(Damage::new(DamageKind::Version, "segment header version is unknown"));
+        }
+        let kind = SegmentKind::from_byte(kind)?;
+        Ok(SegmentHeader { pool, segment, kind, place: Place { drive, cell }, session, first_group })
+    }
+}
+
+/// One chunk or page record of a sealed segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FooterEntry {
+    /// Offset in the segment, in place units of 64 bytes.
+    pub offset_units: u32,
+    /// Bytes on media.
+    pub length_bytes: u32,
+    /// Owner hint as in the chunk header.
+    pub owner: u64,
+    /// 64-bit fingerprint of the stored payload; 0 when none was computed.
+    pub fingerprint: u64,
+}
+
+/// Bytes of a footer with `entries` entries, whole blocks.
+#[must_use]
+pub fn footer_bytes(entries: u64) -> u64 {
+    (FOOTER_FIXED_BYTES + entries * FOOTER_ENTRY_BYTES).next_multiple_of(4096)
+}
+
+/// The footer of a sealed segment: its last blocks. The fixed part is at the very end so that a
+/// reader finds it without knowing the number of entries.
+#[must_use]
+pub fn encode_footer(segment: SegmentId, entries: &[FooterEntry]) -> Vec<u8> {
+    let total = footer_bytes(entries.len() as u64) as usize;
+    let mut writer = Writer::new();
+    for entry in entries {
+        writer.u32(entry.offset_units).u32(entry.length_bytes).u64(entry.owner).u64(entry.fingerprint);
+    }
+    writer.pad_to(total - FOOTER_FIXED_BYTES as usize);
+    writer
+        .u64(FOOTER_MAGIC)
+        .u32(segment.0)
+        .u32(u32::try_from(entries.len()).expect("a segment has few chunks"));
+    writer.u16(FORMAT_VERSION).u16(0).u32(0);
+    let sum = checksum(FOOTER_SEED, writer.as_bytes());
+    writer.u64(sum);
+    writer.into_bytes()
+}
+
+/// Entries of a footer, from its fixed part: how many blocks to read from the segment's end.
+pub fn footer_entry_count(segment: SegmentId, tail: &[u8]) -> Result<u64, Damage> {
+    let fixed = tail.len().checked_sub(FOOTER_FIXED_BYTES as usize);
+    let fixed = fixed.ok_or(Damage::new(DamageKind::Truncated, "footer ends early"))?;
+    let mut reader = Reader::new(&tail[fixed..]);
+    if reader.u64()? != FOOTER_MAGIC {
+        return Err(Damage::new(DamageKind::Absent, "no footer here"));
+    }
+    if reader.u32()? != segment.0 {
+        return Err(Damage::new(DamageKind::Misplaced, "footer belongs to another segment"));
+    }
+    Ok(u64::from(reader.u32()?))
+}
+
+/// Reads a whole footer.
+pub fn decode_footer(segment: SegmentId, bytes: &[u8]) -> Result<Vec<FooterEntry>, Damage> {
+    let count = footer_entry_count(segment, bytes)?;
+    if footer_bytes(count) != bytes.len() as u64 {
+        return Err(Damage::new(DamageKind::Truncated, "footer length and entry count disagree"));
+    }
+    let (covered, stored) = bytes.split_at(bytes.len() - 8);
+    if checksum(FOOTER_SEED, covered) != Reader::new(stored).u64()? {
+        return Err(Damage::new(DamageKind::Checksum, "footer checksum mismatch"));
+    }
+    let mut reader = Reader::new(covered);
+    let mut entries = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        entries.push(FooterEntry {
+            offset_units: reader.u32()?,
+            length_bytes: reader.u32()?,
+            owner: reader.u64()?,
+            fingerprint: reader.u64()?,
+        });
+    }
+    Ok(entries)
+}
+
+/// What the segment table says of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SegmentState {
+    /// The place holds nothing.
+    Free,
+    /// Being written.
+    Open,
+    /// Written; with or without a footer.
+    Sealed,
+}
+
+/// One entry of the segment table: 32 bytes, always in memory.
+///
+/// ```text
+///  0 u32 segment   4 u8 state   5 u8 kind   6 u8 protection   7 u8 width
+///  8 u16 drive    10 u16 temperature       12 u32 cell
+/// 16 u64 birth: journal: first group; metadata: checkpoint LSN
+/// 24 u32 used bytes / 64     28 u32 live bytes / 64, an estimate
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SegmentEntry {
+    /// The segment at this place. Meaningless when free.
+    pub segment: SegmentId,
+    /// Its state.
+    pub state: SegmentState,
+    /// What it holds.
+    pub kind: SegmentKind,
+    /// Its protection.
+    pub protection: Protection,
+    /// Strips it spans: 1 with protection `none`.
+    pub width: u8,
+    /// Where it is.
+    pub place: Place,
+    /// Journal: sequence number of its first group. Metadata: LSN of its first checkpoint.
+    pub birth: u64,
+    /// Bytes written, in place units.
+    pub used_units: u32,
+    /// Bytes alive by the last mark, in place units.
+    pub live_units: u32,
+}
+
+impl SegmentEntry {
+    /// An entry for a free place.
+    #[must_use]
+    pub fn free(place: Place) -> SegmentEntry {
+        SegmentEntry {
+            segment: SegmentId(0),
+            state: SegmentState::Free,
+            kind: SegmentKind::Journal,
+            protection: Protection::None,
+            width: 1,
+            place,
+            birth: 0,
+            used_units: 0,
+            live_units: 0,
+        }
+    }
+
+    /// Appends the entry.
+    pub fn encode(&self, writer: &mut Writer) {
+        let state = match self.state {
+            SegmentState::Free => 0,
+            SegmentState::Open => 1,
+            SegmentState::Sealed => 2,
+        };
+        writer.u32(self.segment.0).u8(state).u8(self.kind.to_byte());
+        writer.u8(self.protection.parity_strips()).u8(self.width);
+        writer.u16(self.place.drive.0).u16(0).u32(self.place.cell);
+        writer.u64(self.birth).u32(self.used_units).u32(self.live_units);
+    }
+
+    /// Reads an entry.
+    pub fn decode(reader: &mut Reader<'_>) -> Result<SegmentEntry, Damage> {
+        let segment = SegmentId(reader.u32()?);
+        let state = match reader.u8()? {
+            0 => SegmentState::Free,
+            1 => SegmentState::Open,
+            2 => SegmentState::Sealed,
+            _ => return Err(Damage::new(DamageKind::Version, "segment state is unknown")),
+        };
+        let kind = SegmentKind::from_byte(reader.u8()?)?;
+        let protection = Protection::from_byte(reader.u8()?)?;
+        let width = reader.u8()?;
+        let drive = DriveIndex(reader.u16()?);
+        let _temperature = reader.u16()?;
+        let cell = reader.u32()?;
+        let birth = reader.u64()?;
+        let used_units = reader.u32()?;
+        let live_units = reader.u32()?;
+        let place = Place { drive, cell };
+        Ok(SegmentEntry { segment, state, kind, protection, width, place, birth, used_units, live_units })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn segment_headers_survive_the_trip_and_notice_damage() {
+        let header = SegmentHeader {
+            pool: PoolId(0x1234_5678_9abc),
+            segment: SegmentId(42),
+            kind: SegmentKind::Journal,
+            place: Place { drive: DriveIndex(3), cell: 99 },
+            session: 7,
+            first_group: 1 << 40,
+        };
+        let bytes = header.encode();
+        assert_eq!(bytes.len(), 4096);
+        assert_eq!(SegmentHeader::decode(&bytes).unwrap(), header);
+        for index in 0..64 {
+            let mut damaged = bytes.clone();
+            damaged[index] ^= 4;
+            assert!(SegmentHeader::decode(&damaged).is_err(), "byte {index}");
+        }
+    }
+
+    #[test]
+    fn footers_survive_the_trip_and_notice_damage() {
+        for count in [0_u32, 1, 169, 170, 5000] {
+            let entries: Vec<FooterEntry> = (0..count)
+                .map(|index| FooterEntry {
+                    offset_units: index * 65,
+                    length_bytes: 4128,
+                    owner: u64::from(index),
+                    fingerprint: 3,
+                })
+                .collect();
+            let bytes = encode_footer(SegmentId(8), &entries);
+            assert_eq!(bytes.len() as u64, footer_bytes(u64::from(count)));
+            assert_eq!(decode_footer(SegmentId(8), &bytes).unwrap(), entries);
+            assert_eq!(decode_footer(SegmentId(9), &bytes).unwrap_err().kind, DamageKind::Misplaced);
+            let mut damaged = bytes.clone();
+            damaged[0] ^= 1;
+            assert!(decode_footer(SegmentId(8), &damaged).is_err());
+        }
+        assert!(decode_footer(SegmentId(8), &[]).is_err());
+    }
+
+    #[test]
+    fn table_entries_are_32_bytes_and_survive_the_trip() {
+        let mut entry = SegmentEntry::free(Place { drive: DriveIndex(2), cell: 11 });
+        entry.segment = SegmentId(500);
+        entry.state = SegmentState::Sealed;
+        entry.birth = 77;
+        entry.used_units = 1 << 20;
+        let mut writer = Writer::new();
+        entry.encode(&mut writer);
+        let bytes = writer.into_bytes();
+        assert_eq!(bytes.len(), SEGMENT_ENTRY_BYTES);
+        assert_eq!(SegmentEntry::decode(&mut Reader::new(&bytes)).unwrap(), entry);
+    }
+}
