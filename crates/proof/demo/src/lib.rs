@@ -1,1 +1,36 @@
 //! Library behind the demo: a database living on the array, cloned, killed and recovered.
+//!
+//! `ashlar demo` starts an array of its own in a temporary directory, puts a PostgreSQL on two of its
+//! volumes, loads it, clones it while it runs, kills the array under load and proves that nothing
+//! acknowledged was lost. It uses only what a user has: the `ashlar` command line and PostgreSQL's
+//! own programs. It leaves nothing behind, also after an error or Ctrl-C.
+
+mod array;
+mod error;
+mod ledger;
+mod postgres;
+mod process;
+mod progress;
+mod settings;
+mod site;
+mod story;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::{Error, ErrorKind, Result};
+pub use settings::Settings;
+
+/// Plays the whole demo, prints its progress and its table, removes what it made.
+/// `Ok` means that every proof held.
+pub fn run(settings: &Settings) -> Result<()> {
+    let site = site::Site::new(settings)?;
+    let outcome = story::play(settings, &site);
+    match &outcome {
+        Ok(()) if settings.is_kept => site.keep(),
+        Ok(()) => {}
+        Err(_) => site.print_logs(),
+    }
+    outcome
+}

@@ -1,0 +1,151 @@
+//! Programs the demo runs: with output kept in a file, a time limit, and an ear for Ctrl-C.
+
+use crate::error::{Error, Result};
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// Everything the demo starts gets its own process group, so that Ctrl-C reaches only the demo and
+/// the demo takes the rest down in order.
+pub(crate) struct Launcher {
+    directory: PathBuf,
+    logs: PathBuf,
+    next: AtomicU64,
+    is_interrupted: Arc<AtomicBool>,
+    is_cleaning: AtomicBool,
+}
+
+/// What a finished program said, and how long it took.
+pub(crate) struct Finished {
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+    pub(crate) status: ExitStatus,
+    pub(crate) took: Duration,
+}
+
+/// A program that is still running. Dropping it kills it.
+pub(crate) struct Running {
+    pub(crate) child: Child,
+    pub(crate) name: String,
+    stdout: PathBuf,
+    stderr: PathBuf,
+    start: Instant,
+}
+
+impl Launcher {
+    /// Programs work in `directory`, which is how the site finds them again; their words go to `logs`.
+    pub(crate) fn new(directory: PathBuf, logs: PathBuf, is_interrupted: Arc<AtomicBool>) -> Self {
+        let is_cleaning = AtomicBool::new(false);
+        Self { directory, logs, next: AtomicU64::new(1), is_interrupted, is_cleaning }
+    }
+
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.is_interrupted.load(Ordering::Relaxed) && !self.is_cleaning.load(Ordering::Relaxed)
+    }
+
+    /// From here on programs run to their end although the user pressed Ctrl-C.
+    pub(crate) fn begin_cleaning(&self) {
+        self.is_cleaning.store(true, Ordering::Relaxed);
+    }
+
+    /// Sleeps, but not through a Ctrl-C.
+    pub(crate) fn sleep(&self, duration: Duration) -> Result<()> {
+        let end = Instant::now() + duration;
+        while Instant::now() < end {
+            if self.is_interrupted() {
+                return Err(Error::interrupted());
+            }
+            std::thread::sleep(Duration::from_millis(20).min(end.saturating_duration_since(Instant::now())));
+        }
+        Ok(())
+    }
+
+    /// Starts a program in the background; `name` is what its log files are called.
+    pub(crate) fn start(&self, name: &str, mut command: Command) -> Result<Running> {
+        let program = command.get_program().to_string_lossy().into_owned();
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        let path = |kind: &str| self.logs.join(format!("{number:03}-{name}.{kind}"));
+        let (stdout, stderr) = (path("out"), path("err"));
+        let open = |path: &Path| File::create(path).map_err(|e| Error::io(&path.display().to_string(), e));
+        command.stdin(Stdio::null()).stdout(open(&stdout)?).stderr(open(&stderr)?);
+        command.process_group(0).current_dir(&self.directory);
+        let start = Instant::now();
+        let child = command.spawn().map_err(|e| Error::io(&format!("start {program}"), e))?;
+        Ok(Running { child, name: name.to_string(), stdout, stderr, start })
+    }
+
+    /// Runs a program to its end; a failure is an error that carries what the program said.
+    pub(crate) fn run(&self, command: Command, limit: Duration) -> Result<Finished> {
+        let shown = show(&command);
+        let name =
+            Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let finished = self.wait(self.start(&name, command)?, limit)?;
+        if finished.status.success() { Ok(finished) } else { Err(finished.error(&shown)) }
+    }
+
+    /// Waits for a program started before; the limit counts from its start.
+    pub(crate) fn wait(&self, running: Running, limit: Duration) -> Result<Finished> {
+        let start = running.start;
+        self.wait_from(running, start, limit)
+    }
+
+    /// Waits for a program started before; the limit counts from `start`.
+    pub(crate) fn wait_from(
+        &self,
+        mut running: Running,
+        start: Instant,
+        limit: Duration,
+    ) -> Result<Finished> {
+        loop {
+            if let Some(status) = running.child.try_wait().map_err(|e| Error::io(&running.name, e))? {
+                let took = running.start.elapsed();
+                let text = |path: &Path| {
+                    std::fs::read(path).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default()
+                };
+                let (stdout, stderr) = (text(&running.stdout), text(&running.stderr));
+                return Ok(Finished { stdout, stderr, status, took });
+            }
+            if self.is_interrupted() {
+                return Err(Error::interrupted());
+            }
+            let so_far = start.elapsed();
+            if so_far > limit {
+                return Err(Error::command(format!("{} did not end within {limit:?}", running.name)));
+            }
+            // Short at first: some of the times taken here are a few milliseconds.
+            let pause = if so_far < Duration::from_millis(300) { 200 } else { 5_000 };
+            std::thread::sleep(Duration::from_micros(pause));
+        }
+    }
+}
+
+impl Finished {
+    pub(crate) fn error(&self, shown: &str) -> Error {
+        let said = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
+        let tail: Vec<&str> = said.lines().rev().take(6).collect();
+        let tail: Vec<&str> = tail.into_iter().rev().collect();
+        Error::command(format!("`{shown}` failed ({}): {}", self.status, tail.join("\n    ")))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Both fail only when the program has ended already, which is what we want.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A command as a user would type it.
+pub(crate) fn show(command: &Command) -> String {
+    let mut out = command.get_program().to_string_lossy().into_owned();
+    for argument in command.get_args() {
+        out.push(' ');
+        out.push_str(&argument.to_string_lossy());
+    }
+    out
+}

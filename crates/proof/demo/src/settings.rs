@@ -1,0 +1,28 @@
+//! What a user of the demo may choose.
+
+use std::path::PathBuf;
+
+/// Choices of one run of the demo.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The `ashlar` program to show; normally the running one.
+    pub binary: PathBuf,
+    /// Scale of pgbench's database: one unit is 100,000 accounts, about 15 MiB.
+    pub scale: u32,
+    /// How long the measured load runs, in seconds.
+    pub seconds: u32,
+    /// Leave the array and its database running at the end, and say where they are.
+    pub is_kept: bool,
+}
+
+impl Settings {
+    /// 2.2 GiB of rows: larger than PostgreSQL's buffers and loaded within a minute on two cores.
+    pub const SCALE_DEFAULT: u32 = 150;
+    /// Long enough for a clone to be made and checked beside the load.
+    pub const SECONDS_DEFAULT: u32 = 45;
+
+    /// The default demo of the program at `binary`.
+    pub fn new(binary: PathBuf) -> Self {
+        Self { binary, scale: Self::SCALE_DEFAULT, seconds: Self::SECONDS_DEFAULT, is_kept: false }
+    }
+}

@@ -1,0 +1,253 @@
+//! The place of one demo: a directory of its own, and the promise to leave nothing behind.
+//!
+//! Everything the demo starts works inside this directory, so whatever is still alive, mounted or
+//! attached at the end can be found by its path, whoever forgot it.
+
+use crate::error::{Error, Result};
+use crate::process::Launcher;
+use crate::settings::Settings;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// The directory's name begins so; the rest is the process id.
+const PREFIX: &str = "ashlar-demo-";
+/// How long a process may take to end after a signal before the next, ruder one.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The site that a panic must clear: a panic aborts, so no destructor would.
+static PANIC_SITE: OnceLock<PathBuf> = OnceLock::new();
+
+/// A temporary directory whose contents, processes and mounts go with it.
+pub(crate) struct Site {
+    base: PathBuf,
+    launcher: Arc<Launcher>,
+    is_kept: AtomicBool,
+}
+
+impl Site {
+    pub(crate) fn new(settings: &Settings) -> Result<Self> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::environment("the demo attaches volumes and mounts them: run it as root"));
+        }
+        if !settings.binary.is_file() {
+            return Err(Error::environment(format!("{}: no such program", settings.binary.display())));
+        }
+        let parent = std::env::var_os("TMPDIR").map_or_else(|| PathBuf::from("/var/tmp"), PathBuf::from);
+        sweep_left_behind(&parent);
+        let base = parent.join(format!("{PREFIX}{}", std::process::id()));
+        let logs = base.join("logs");
+        fs::create_dir_all(&logs).map_err(|e| Error::io(&format!("create {}", logs.display()), e))?;
+        // The database's account must be able to reach its own directories below.
+        for directory in [&base, &logs] {
+            fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
+                .map_err(|e| Error::io(&format!("open {}", directory.display()), e))?;
+        }
+        let is_interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
+        {
+            signal_hook::flag::register(signal, is_interrupted.clone())
+                .map_err(|e| Error::io("listen for signals", e))?;
+        }
+        if PANIC_SITE.set(base.clone()).is_ok() {
+            let default = std::panic::take_hook();
+            std::panic::set_hook(Box::new(move |panic| {
+                default(panic);
+                if let Some(base) = PANIC_SITE.get() {
+                    sweep(base);
+                }
+            }));
+        }
+        let launcher = Arc::new(Launcher::new(base.clone(), logs, is_interrupted));
+        Ok(Self { base, launcher, is_kept: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn base(&self) -> &Path {
+        &self.base
+    }
+
+    pub(crate) fn launcher(&self) -> &Arc<Launcher> {
+        &self.launcher
+    }
+
+    /// A directory inside the site, for the account `owner` if given.
+    pub(crate) fn directory(&self, name: &str, owner: Option<(u32, u32)>) -> Result<PathBuf> {
+        let path = self.base.join(name);
+        fs::create_dir_all(&path).map_err(|e| Error::io(&format!("create {}", path.display()), e))?;
+        if let Some((user, group)) = owner {
+            std::os::unix::fs::chown(&path, Some(user), Some(group))
+                .map_err(|e| Error::io(&format!("chown {}", path.display()), e))?;
+        }
+        Ok(path)
+    }
+
+    /// Bytes free for the demo's drives.
+    pub(crate) fn free_bytes(&self) -> Result<u64> {
+        let stat = rustix::fs::statvfs(&self.base).map_err(|e| Error::io("statvfs", e.into()))?;
+        Ok(stat.f_bavail * stat.f_frsize)
+    }
+
+    /// Leaves everything standing and says how to look at it and how to end it.
+    pub(crate) fn keep(&self) {
+        self.is_kept.store(true, Ordering::Relaxed);
+        let base = self.base.display();
+        println!("\nkept: {base}");
+        println!("  look:   ashlar status --state {base}/state");
+        println!("  query:  psql -h {base}/run-main -p 5432 -U postgres");
+        println!("  remove: the next `ashlar demo` does it");
+    }
+
+    /// After a failure: the last words of the array's process.
+    pub(crate) fn print_logs(&self) {
+        let Ok(entries) = fs::read_dir(self.base.join("logs")) else { return };
+        let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        paths.retain(|path| path.to_string_lossy().contains("-serve."));
+        paths.sort();
+        for path in paths {
+            let text = fs::read(&path).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
+            let lines: Vec<&str> = text.lines().collect();
+            for line in lines.iter().skip(lines.len().saturating_sub(12)) {
+                eprintln!("  ashlar serve: {line}");
+            }
+        }
+    }
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if !self.is_kept.load(Ordering::Relaxed) {
+            self.launcher.begin_cleaning();
+            sweep(&self.base);
+        }
+    }
+}
+
+/// Sites of demos that were killed before they could tidy up, or kept on purpose.
+fn sweep_left_behind(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let Some(Ok(pid)) = name.strip_prefix(PREFIX).map(str::parse::<u32>) else { continue };
+        if !Path::new(&format!("/proc/{pid}")).exists() {
+            sweep(&entry.path());
+        }
+    }
+}
+
+/// Ends what works below `base`, unmounts and detaches what hangs there, removes it. The order
+/// matters: a database before its file system, a file system before its array.
+fn sweep(base: &Path) {
+    let is_database = |name: &str| name == "postgres" || name == "postmaster";
+    end(base, is_database, &[Signal::QUIT, Signal::KILL]);
+    end(base, |name| name != "ashlar", &[Signal::TERM, Signal::KILL]);
+    unmount(base, |kind| !kind.starts_with("fuse"));
+    end(base, |_| true, &[Signal::TERM, Signal::KILL]);
+    unmount(base, |_| true);
+    detach_loops(base);
+    if let Err(error) = fs::remove_dir_all(base) {
+        eprintln!("remove {}: {error}", base.display());
+    }
+}
+
+/// Processes whose working directory is below `base`: everything the demo starts.
+fn processes_below(base: &Path) -> Vec<(Pid, String)> {
+    let mut found = Vec::new();
+    let Ok(entries) = fs::read_dir("/proc") else { return found };
+    for entry in entries.flatten() {
+        let Ok(number) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
+        let Ok(directory) = fs::read_link(entry.path().join("cwd")) else { continue };
+        if !directory.starts_with(base) || number == std::process::id() as i32 {
+            continue;
+        }
+        // A zombie has no working directory to read, so what is listed here can still be signalled.
+        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
+        if let Some(pid) = Pid::from_raw(number) {
+            found.push((pid, name.trim().to_string()));
+        }
+    }
+    found
+}
+
+fn end(base: &Path, is_wanted: impl Fn(&str) -> bool, signals: &[Signal]) {
+    for signal in signals {
+        let start = Instant::now();
+        let mut is_sent = false;
+        loop {
+            let mut left = processes_below(base);
+            left.retain(|(_, name)| is_wanted(name));
+            if left.is_empty() {
+                return;
+            }
+            if !is_sent {
+                for (pid, _) in &left {
+                    // The process may have ended since: then there is nothing to do.
+                    let _ = kill_process(*pid, *signal);
+                }
+                is_sent = true;
+            }
+            if start.elapsed() > PATIENCE {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+/// Mount points below `base` with their file system kinds, innermost last.
+pub(crate) fn mounts_below(base: &Path) -> Vec<(PathBuf, String)> {
+    let table = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let mut found = Vec::new();
+    for line in table.lines() {
+        let mut fields = line.split(' ').skip(1);
+        if let (Some(point), Some(kind)) = (fields.next(), fields.next()) {
+            let point = PathBuf::from(point.replace("\\040", " "));
+            if point.starts_with(base) {
+                found.push((point, kind.to_string()));
+            }
+        }
+    }
+    found
+}
+
+fn unmount(base: &Path, is_wanted: impl Fn(&str) -> bool) {
+    for (point, kind) in mounts_below(base).into_iter().rev() {
+        if is_wanted(&kind) && !quietly("umount", &[point.as_os_str()]) {
+            quietly("umount", &["-l".as_ref(), point.as_os_str()]);
+        }
+    }
+}
+
+/// Loop devices over files below `base`.
+pub(crate) fn loops_below(base: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir("/sys/block") else { return Vec::new() };
+    let mut found = Vec::new();
+    for entry in entries.flatten() {
+        let file = fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
+        if Path::new(file.trim()).starts_with(base) {
+            found.push(Path::new("/dev").join(entry.file_name()));
+        }
+    }
+    found
+}
+
+fn detach_loops(base: &Path) {
+    for device in loops_below(base) {
+        quietly("losetup", &["-d".as_ref(), device.as_os_str()]);
+    }
+}
+
+fn quietly(program: &str, arguments: &[&std::ffi::OsStr]) -> bool {
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.status().is_ok_and(|status| status.success())
+}
+
+/// Ends a database server whose files may be gone, and every process of it.
+pub(crate) fn end_database(data: &Path) {
+    end(data, |_| true, &[Signal::QUIT, Signal::KILL]);
+}

@@ -1,0 +1,378 @@
+//! What the demo shows, in order: build, load, clone, crash, recover, prove.
+
+use crate::array::{Array, find_all, find_number};
+use crate::error::{Error, Result};
+use crate::ledger::{self, Ledger, Mark};
+use crate::postgres::{Installation, Load, Server, read_load};
+use crate::process::Launcher;
+use crate::progress::{Progress, Table, bytes, count, millis};
+use crate::settings::Settings;
+use crate::site::{Site, loops_below, mounts_below};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// Drives of the pool: more than one, so that segments spread.
+const DRIVE_COUNT: u64 = 3;
+/// Rows of one unit of pgbench's scale with their index, measured: 15 MiB.
+const SCALE_UNIT_BYTES: u64 = 15 << 20;
+/// Room for the database's log, the history and what the load overwrites.
+const ROOM_BYTES: u64 = 8 << 30;
+/// The load runs alone for a while before the snapshot, so that caches and log are in their stride.
+const BEFORE_SNAPSHOT: Duration = Duration::from_secs(8);
+/// How long the second load runs before the array is killed. Any moment will do.
+const BEFORE_KILL: Duration = Duration::from_secs(8);
+/// Clients of a dead database give up within this time.
+const GIVE_UP_LIMIT: Duration = Duration::from_secs(60);
+
+/// Figures gathered on the way.
+#[derive(Default)]
+struct Figures {
+    fill: Duration,
+    load: Option<Load>,
+    snapshot: Duration,
+    clone: Duration,
+    attach: Duration,
+    clone_recovery: Duration,
+    array_recovery: Option<u64>,
+    array_restart: Duration,
+    database_recovery: Duration,
+    commits: u64,
+    transactions: u64,
+}
+
+/// The stage: where things are.
+struct Places {
+    data: PathBuf,
+    wal: PathBuf,
+    copy_data: PathBuf,
+    copy_wal: PathBuf,
+}
+
+pub(crate) fn play(settings: &Settings, site: &Site) -> Result<()> {
+    let progress = Progress::new();
+    let mut figures = Figures::default();
+    let (postgres, is_new) = Installation::ensure(site.launcher())?;
+    let how = if is_new { "installed" } else { "found" };
+    progress.step(&format!("PostgreSQL {} {how}", postgres.version));
+
+    // Declared before the servers, so that an early end stops them first.
+    let mut array = Array::new(site, &settings.binary)?;
+    build(&mut array, site, settings, &progress)?;
+    let places = Places {
+        data: site.directory("mnt/data", None)?,
+        wal: site.directory("mnt/wal", None)?,
+        copy_data: site.directory("mnt/copy-data", None)?,
+        copy_wal: site.directory("mnt/copy-wal", None)?,
+    };
+    array.attach("data", &places.data, true)?;
+    array.attach("wal", &places.wal, true)?;
+    progress.result("volumes data and wal attached, ext4, mounted");
+
+    let owner = Some((postgres.account.user, postgres.account.group));
+    let run = site.directory("run-main", owner)?;
+    let data = site.directory("mnt/data/pgdata", owner)?;
+    let wal = site.directory("mnt/wal/pg_wal", owner)?;
+    let mut server = Server::new(&postgres, data, run, 5432);
+    server.initialise(&wal)?;
+    server.start()?;
+    progress.step(&format!(
+        "database on the array (page checksums on, log on its own volume); pgbench fills scale {}, {}",
+        settings.scale,
+        bytes(u64::from(settings.scale) * SCALE_UNIT_BYTES)
+    ));
+    figures.fill = server.fill(settings.scale)?;
+    server.query(ledger::TABLE)?;
+    server.query("checkpoint")?;
+    progress.result(&format!("filled in {:.0} s", figures.fill.as_secs_f64()));
+
+    let mark =
+        load_and_clone(&mut array, site, &postgres, &server, &places, settings, &progress, &mut figures)?;
+    crash(&mut array, site, &mut server, &places, mark, &progress, &mut figures)?;
+    print_table(&array, &figures, settings)?;
+    finish(array, server, site, settings, &progress)
+}
+
+/// The array, its pool and its volumes.
+fn build(array: &mut Array, site: &Site, settings: &Settings, progress: &Progress) -> Result<()> {
+    let data_bytes = u64::from(settings.scale) * SCALE_UNIT_BYTES;
+    let pool_bytes = 3 * data_bytes + ROOM_BYTES;
+    let free_bytes = site.free_bytes()?;
+    if free_bytes < pool_bytes {
+        return Err(Error::environment(format!(
+            "{} has {} free, the demo may need {}: choose a smaller --scale or another TMPDIR",
+            site.base().display(),
+            bytes(free_bytes),
+            bytes(pool_bytes)
+        )));
+    }
+    let took = array.start()?;
+    progress.step(&format!("array started in {}, state in {}", millis(took), site.base().display()));
+    let drives = site.directory("drives", None)?;
+    let drive_mib = (pool_bytes / DRIVE_COUNT) >> 20;
+    let mut arguments: Vec<String> = vec!["pool".into(), "create".into(), "demo".into()];
+    for index in 0..DRIVE_COUNT {
+        arguments.push("--drive".into());
+        arguments.push(format!("{}/{index}.img,size={drive_mib}MiB", drives.display()));
+    }
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    array.run(&arguments)?;
+    let volume_gib = ((2 * data_bytes) >> 30) + 8;
+    array.run(&["volume", "create", "data", "--size", &format!("{volume_gib}GiB"), "--profile", "oltp"])?;
+    array.run(&["volume", "create", "wal", "--size", "8GiB", "--profile", "oltp"])?;
+    progress.result(&format!(
+        "pool of {DRIVE_COUNT} file-backed drives ({}), thin volumes data ({volume_gib} GiB) and wal (8 GiB)",
+        bytes(pool_bytes)
+    ));
+    Ok(())
+}
+
+/// The measured load; while it runs, a snapshot of both volumes becomes a second database.
+#[allow(clippy::too_many_arguments)] // The story's cast; a struct of them would only rename it.
+fn load_and_clone(
+    array: &mut Array,
+    site: &Site,
+    postgres: &Installation,
+    server: &Server,
+    places: &Places,
+    settings: &Settings,
+    progress: &Progress,
+    figures: &mut Figures,
+) -> Result<Mark> {
+    let launcher = site.launcher();
+    let (socket, port) = server.address();
+    let prefix = socket.join("load");
+    progress.step(&format!(
+        "pgbench TPC-B-like load, 16 sessions, {} s; a ledger client beside it",
+        settings.seconds
+    ));
+    let running = server.load(settings.seconds, &prefix)?;
+    let ledger = Ledger::start(socket, port, None);
+    launcher.sleep(BEFORE_SNAPSHOT.min(Duration::from_secs(u64::from(settings.seconds) / 2)))?;
+
+    let before = ledger.mark();
+    figures.snapshot = array.run(&["snapshot", "create", "noon", "data", "wal"])?.took;
+    let after = ledger.mark();
+    progress.result(&format!(
+        "snapshot of both volumes at one instant, under load: {}",
+        millis(figures.snapshot)
+    ));
+    figures.clone = array.run(&["clone", "create", "copy", "--from", "noon"])?.took;
+    progress.result(&format!("writable clones made of it: {}", millis(figures.clone)));
+    check_clone(array, site, postgres, places, (&before, &after), progress, figures)?;
+
+    let limit = Duration::from_secs(u64::from(settings.seconds)) + GIVE_UP_LIMIT;
+    let finished = launcher.wait(running, limit)?;
+    if !finished.status.success() {
+        return Err(finished.error("pgbench"));
+    }
+    let load = read_load(&prefix)?;
+    progress.result(&format!("load done: {:.0} tps, p99 {}", load.tps, millis(load.p99)));
+    figures.transactions = load.transactions;
+    figures.load = Some(load);
+    Ok(ledger.stop())
+}
+
+/// Starts a second server on the clones and examines it; the first one goes on under load.
+fn check_clone(
+    array: &mut Array,
+    site: &Site,
+    postgres: &Installation,
+    places: &Places,
+    (before, after): (&Mark, &Mark),
+    progress: &Progress,
+    figures: &mut Figures,
+) -> Result<()> {
+    let owner = Some((postgres.account.user, postgres.account.group));
+    figures.attach = array.attach("copy-data", &places.copy_data, false)?;
+    figures.attach += array.attach("copy-wal", &places.copy_wal, false)?;
+    progress.result(&format!("clones attached and mounted: {}", millis(figures.attach)));
+    let run = site.directory("run-copy", owner)?;
+    let mut copy = Server::new(postgres, places.copy_data.join("pgdata"), run, 5433);
+    copy.adopt(&places.copy_wal.join("pg_wal"))?;
+    figures.clone_recovery = copy.start()?;
+    progress
+        .result(&format!("second PostgreSQL on the clones, recovered in {}", millis(figures.clone_recovery)));
+    let history = copy.check_sums()?;
+    progress.result(&format!("clone: balances agree at one instant, {} transactions", count(history)));
+    ledger::check(&copy.query(ledger::SUMMARY)?, before, after)?;
+    progress.result("clone: the ledger holds all commits before the snapshot and none begun after it");
+    let took = copy.check_relations()?;
+    progress.result(&format!("clone: pg_amcheck finds no fault ({:.0} s)", took.as_secs_f64()));
+    copy.query("insert into ledger select 99, n, 'written to the clone' from generate_series(1, 10000) n")?;
+    copy.query("update pgbench_branches set filler = 'clone'")?;
+    copy.query("checkpoint")?;
+    copy.stop()?;
+    let took = copy.check_pages()?;
+    progress.result(&format!("clone: written to, stopped, pg_checksums good ({:.0} s)", took.as_secs_f64()));
+    array.detach("copy-wal")?;
+    array.detach("copy-data")
+}
+
+/// Kills the array under load, brings it back, and proves that nothing acknowledged is missing.
+fn crash(
+    array: &mut Array,
+    site: &Site,
+    server: &mut Server,
+    places: &Places,
+    before: Mark,
+    progress: &Progress,
+    figures: &mut Figures,
+) -> Result<()> {
+    let launcher: &Launcher = site.launcher();
+    let (socket, port) = server.address();
+    let prefix = socket.join("crash");
+    progress.step("load again, then kill -9 of the array in the middle of it");
+    let running = server.load(600, &prefix)?;
+    let ledger = Ledger::start(socket, port, Some(before));
+    launcher.sleep(BEFORE_KILL)?;
+    array.kill()?;
+    let killed = Instant::now();
+    launcher
+        .wait(running, GIVE_UP_LIMIT)
+        .map_err(|e| Error { context: format!("after the crash: {e}"), ..e })?;
+    server.abandon();
+    let list = ledger.stop();
+    let acknowledged = read_load(&prefix)?.transactions;
+    progress.result(&format!(
+        "array killed; clients had been promised {} ledger commits and {} transactions",
+        count(list.total()),
+        count(figures.transactions + acknowledged)
+    ));
+    clear_mounts(site)?;
+
+    let restarted = Instant::now();
+    figures.array_restart = array.start()?;
+    let status = array.json(&["status"])?;
+    figures.array_recovery = find_all(&status, "recovery").into_iter().find_map(|r| find_number(r, "millis"));
+    for volume in ["wal", "data"] {
+        // Refused when the start has already cleared what the crash left.
+        let _ = array.detach(volume);
+    }
+    array.attach("data", &places.data, false)?;
+    array.attach("wal", &places.wal, false)?;
+    progress.result(&format!(
+        "array back: serving {} after its start, volumes mounted after {}",
+        millis(figures.array_restart),
+        millis(restarted.elapsed())
+    ));
+    figures.database_recovery = server.start()?;
+    progress.result(&format!(
+        "database recovered in {}, {} after the kill",
+        millis(figures.database_recovery),
+        millis(killed.elapsed())
+    ));
+    let rows = server.query(ledger::SUMMARY)?;
+    ledger::check(&rows, &list, &list)?;
+    figures.commits = list.total();
+    progress.result(&format!("all {} acknowledged ledger commits are there", count(figures.commits)));
+    let history = server.check_sums()?;
+    figures.transactions += acknowledged;
+    if history < figures.transactions {
+        return Err(Error::proof(format!(
+            "pgbench was promised {} transactions, the history holds {history}",
+            figures.transactions
+        )));
+    }
+    progress.result(&format!(
+        "all {} acknowledged transactions are there, balances agree",
+        count(figures.transactions)
+    ));
+    let took = server.check_relations()?;
+    progress.result(&format!("pg_amcheck finds no fault ({:.0} s)", took.as_secs_f64()));
+    Ok(())
+}
+
+/// Takes down the file systems whose array died: every access to them fails now.
+fn clear_mounts(site: &Site) -> Result<()> {
+    let launcher = site.launcher();
+    for (point, kind) in mounts_below(site.base()).into_iter().rev() {
+        if kind == "ext4" {
+            let mut command = std::process::Command::new("umount");
+            command.arg(&point);
+            launcher.run(command, GIVE_UP_LIMIT)?;
+        }
+    }
+    Ok(())
+}
+
+fn print_table(array: &Array, figures: &Figures, settings: &Settings) -> Result<()> {
+    let mut table = Table::default();
+    if let Some(load) = figures.load {
+        let remark =
+            format!("pgbench TPC-B-like, scale {}, 16 sessions, a clone checked meanwhile", settings.scale);
+        table.row("transactions per second", format!("{:.0}", load.tps), &remark);
+        table.row("transaction p99", millis(load.p99), "");
+    }
+    table.row(
+        "snapshot of two volumes",
+        millis(figures.snapshot),
+        "under load; the whole command, program start included",
+    );
+    table.row("clone of the snapshot", millis(figures.clone), "the same");
+    table.row("attach and mount both", millis(figures.attach), "FUSE, loop device, ext4's own recovery");
+    table.row("database on the clone up", millis(figures.clone_recovery), "PostgreSQL replays its log");
+    let inside = figures.array_recovery.map_or("-".into(), |m| millis(Duration::from_millis(m)));
+    table.row("array recovery after kill -9", inside, "journal replayed");
+    table.row("array serving again", millis(figures.array_restart), "from program start");
+    table.row("database recovery after it", millis(figures.database_recovery), "PostgreSQL replays its log");
+    space_rows(array, &mut table)?;
+    table.row(
+        "ledger commits proven",
+        count(figures.commits),
+        "acknowledged before the kill, found after it",
+    );
+    table.row(
+        "transactions proven",
+        count(figures.transactions),
+        "pgbench's own log against the history table",
+    );
+    println!("\n{}", table.render());
+    Ok(())
+}
+
+/// Logical and physical bytes. pgbench's rows compress better than real data, and we say so.
+fn space_rows(array: &Array, table: &mut Table) -> Result<()> {
+    let mut written = 0;
+    for volume in ["data", "wal"] {
+        written += find_number(&array.json(&["volume", "show", volume])?, "written_bytes").unwrap_or(0);
+    }
+    table.row("logical bytes", bytes(written), "written in data and wal");
+    let pool = array.json(&["pool", "show", "demo"])?;
+    let number = |key: &str| find_number(&pool, key);
+    if let (Some(physical), Some(free)) = (number("physical_bytes"), number("free_bytes")) {
+        table.row(
+            "physical bytes",
+            bytes(physical.saturating_sub(free)),
+            "snapshot, clones and unclean segments included;",
+        );
+        table.row("", String::new(), "pgbench's rows compress better than real data does");
+    }
+    Ok(())
+}
+
+/// Takes everything down in order and proves that nothing is left; or leaves it standing.
+fn finish(
+    mut array: Array,
+    mut server: Server,
+    site: &Site,
+    settings: &Settings,
+    progress: &Progress,
+) -> Result<()> {
+    if settings.is_kept {
+        server.leave();
+        array.leave();
+        return Ok(());
+    }
+    server.stop()?;
+    array.detach("wal")?;
+    array.detach("data")?;
+    array.stop()?;
+    let (mounts, loops) = (mounts_below(site.base()), loops_below(site.base()));
+    if !mounts.is_empty() || !loops.is_empty() {
+        return Err(Error::proof(format!(
+            "left behind after detach: mounts {mounts:?}, loop devices {loops:?}"
+        )));
+    }
+    progress.result("stopped and detached; nothing left behind. Every proof held.");
+    Ok(())
+}
