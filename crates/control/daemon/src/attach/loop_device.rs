@@ -1,0 +1,306 @@
+//! Loop devices over files: attach, detach, resize, and finding ours again after a crash.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::error::{Error, ErrorKind, Result};
+
+// Request numbers and layouts of <linux/loop.h>; the libc crate does not carry them.
+const LOOP_CLR_FD: libc::c_ulong = 0x4C01;
+const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
+const LOOP_SET_CAPACITY: libc::c_ulong = 0x4C07;
+const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
+const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
+const LO_FLAGS_READ_ONLY: u32 = 1;
+const LO_FLAGS_DIRECT_IO: u32 = 16;
+
+/// Another program may take the free device between our question and our claim.
+const CLAIM_ATTEMPTS_MAX: usize = 32;
+/// How long a device may stay in use after it was told to let go: udev and blkid look at new and
+/// changed devices for some tens of milliseconds.
+const RELEASE_WAIT_MAX: Duration = Duration::from_secs(5);
+const RELEASE_POLL: Duration = Duration::from_millis(10);
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct LoopInfo {
+    device: u64,
+    inode: u64,
+    rdevice: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encrypt_type: u32,
+    encrypt_key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    encrypt_key: [u8; 32],
+    init: [u64; 2],
+}
+
+#[repr(C)]
+struct LoopConfig {
+    file: u32,
+    block_size: u32,
+    info: LoopInfo,
+    reserved: [u64; 8],
+}
+
+const _: () = assert!(size_of::<LoopInfo>() == 232);
+const _: () = assert!(size_of::<LoopConfig>() == 304);
+
+impl LoopInfo {
+    const ZERO: LoopInfo = LoopInfo {
+        device: 0,
+        inode: 0,
+        rdevice: 0,
+        offset: 0,
+        size_limit: 0,
+        number: 0,
+        encrypt_type: 0,
+        encrypt_key_size: 0,
+        flags: 0,
+        file_name: [0; 64],
+        crypt_name: [0; 64],
+        encrypt_key: [0; 32],
+        init: [0; 2],
+    };
+}
+
+/// How to attach.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AttachOptions {
+    /// 512 or 4096, the volume's own logical block.
+    pub logical_block_bytes: u32,
+    /// Past the page cache, so that a completed write has reached the array. Off only for tests.
+    pub is_direct: bool,
+    /// Take no writes; needed for snapshots.
+    pub is_read_only: bool,
+}
+
+/// A loop device that stands on one of our files.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Attached {
+    /// The device, `/dev/loopN`.
+    pub device: PathBuf,
+    /// The file's name, which is the volume's name.
+    pub volume: String,
+}
+
+/// Attaches `file` to a free loop device. Blocks: the kernel asks the file's server meanwhile, so
+/// never call it on the thread that serves the file.
+pub fn attach(file: &Path, options: AttachOptions) -> Result<PathBuf> {
+    let backing = OpenOptions::new()
+        .read(true)
+        .write(!options.is_read_only)
+        .open(file)
+        .map_err(|e| Error::system(format!("open {}", file.display()), e))?;
+    let control = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open("/dev/loop-control")
+        .map_err(|e| Error::system("open /dev/loop-control (is the loop driver there?)", e))?;
+    for _ in 0..CLAIM_ATTEMPTS_MAX {
+        // SAFETY: this request takes no argument and gives a number.
+        let number = unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE) };
+        if number < 0 {
+            return Err(Error::last("ask for a free loop device"));
+        }
+        let device = PathBuf::from(format!("/dev/loop{number}"));
+        match claim(&device, file, &backing, options) {
+            Ok(()) => {
+                if options.is_direct && !is_direct(&device) {
+                    detach(&device)?;
+                    let why = format!("{} can not use direct I/O on {}", device.display(), file.display());
+                    return Err(Error::new(ErrorKind::Unsupported, why));
+                }
+                return Ok(device);
+            }
+            Err(error) if error.kind == ErrorKind::Busy => continue,
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::new(ErrorKind::Busy, "every free loop device was taken by others before we could claim it"))
+}
+
+fn claim(device: &Path, file: &Path, backing: &File, options: AttachOptions) -> Result<()> {
+    let mut info = LoopInfo::ZERO;
+    info.flags = if options.is_read_only { LO_FLAGS_READ_ONLY } else { 0 }
+        | if options.is_direct { LO_FLAGS_DIRECT_IO } else { 0 };
+    let label = label_of(file);
+    info.file_name[..label.len()].copy_from_slice(&label);
+    let config = LoopConfig {
+        file: backing.as_raw_fd() as u32,
+        block_size: options.logical_block_bytes,
+        info,
+        reserved: [0; 8],
+    };
+    let opened = open_device(device)?;
+    // SAFETY: `config` has the kernel's layout (asserted above) and lives through the call.
+    let result = unsafe { libc::ioctl(opened.as_raw_fd(), LOOP_CONFIGURE, &raw const config) };
+    if result < 0 {
+        return Err(Error::last(format!(
+            "attach {} to {} with {} byte blocks",
+            file.display(),
+            device.display(),
+            options.logical_block_bytes
+        )));
+    }
+    Ok(())
+}
+
+fn open_device(device: &Path) -> Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .open(device)
+        // A read-only loop device refuses to be opened for writing.
+        .or_else(|_| OpenOptions::new().read(true).open(device))
+        .map_err(|e| Error::system(format!("open {}", device.display()), e))
+}
+
+/// Lets go of the file. Refuses while a file system on the device is mounted; waits for short users.
+pub fn detach(device: &Path) -> Result<()> {
+    if let Some(mount) = super::mount::mounts_of_device(device)?.first() {
+        let why = format!("{} is mounted on {}: unmount it first", device.display(), mount.display());
+        return Err(Error::new(ErrorKind::Busy, why));
+    }
+    release(device)?;
+    let end = Instant::now() + RELEASE_WAIT_MAX;
+    while is_attached(device) {
+        if Instant::now() > end {
+            let why = format!("{} is still open in some program; it goes when that ends", device.display());
+            return Err(Error::new(ErrorKind::Busy, why));
+        }
+        thread::sleep(RELEASE_POLL);
+    }
+    Ok(())
+}
+
+/// Tells the device to let go of its file, now or when its last user closes it.
+pub(super) fn release(device: &Path) -> Result<()> {
+    let opened = open_device(device)?;
+    // SAFETY: this request takes no argument.
+    if unsafe { libc::ioctl(opened.as_raw_fd(), LOOP_CLR_FD) } < 0 {
+        let error = io::Error::last_os_error();
+        // Detached already.
+        if error.raw_os_error() != Some(libc::ENXIO) {
+            return Err(Error::system(format!("detach {}", device.display()), error));
+        }
+    }
+    Ok(())
+}
+
+/// Tells the device to look at its file's size again.
+pub fn resize(device: &Path) -> Result<()> {
+    let opened = open_device(device)?;
+    // SAFETY: this request takes no argument.
+    if unsafe { libc::ioctl(opened.as_raw_fd(), LOOP_SET_CAPACITY) } < 0 {
+        return Err(Error::last(format!("resize {}", device.display())));
+    }
+    Ok(())
+}
+
+/// The loop devices that stand on files of `directory`, by device. Works when the directory's server
+/// is dead, and when it was already unmounted.
+pub fn find_attached(directory: &Path) -> Result<Vec<Attached>> {
+    let mut found = Vec::new();
+    let listing = match fs::read_dir("/sys/block") {
+        Ok(listing) => listing,
+        Err(e) => return Err(Error::system("list /sys/block", e)),
+    };
+    for entry in listing.flatten() {
+        let name = entry.file_name();
+        if !name.as_bytes().starts_with(b"loop") {
+            continue;
+        }
+        let Ok(backing) = fs::read_to_string(entry.path().join("loop/backing_file")) else { continue };
+        let device = Path::new("/dev").join(&name);
+        let path = backing.trim_end_matches('\n').trim_end_matches(" (deleted)");
+        let volume = match Path::new(path).strip_prefix(directory) {
+            Ok(volume) => Some(volume.to_string_lossy().into_owned()),
+            // After a lazy unmount the kernel no longer knows the full path; our label does.
+            Err(_) => label(&device).and_then(|label| volume_of_label(&label, directory)),
+        };
+        if let Some(volume) = volume {
+            found.push(Attached { device, volume });
+        }
+    }
+    found.sort();
+    Ok(found)
+}
+
+/// The loop devices of one file's directory and name.
+pub fn find_device(file: &Path) -> Result<Option<PathBuf>> {
+    let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else { return Ok(None) };
+    let attached = find_attached(directory)?;
+    Ok(attached.into_iter().find(|attached| name == attached.volume.as_str()).map(|attached| attached.device))
+}
+
+/// True when the device goes past the page cache.
+#[must_use]
+pub fn is_direct(device: &Path) -> bool {
+    sysfs(device, "loop/dio").is_some_and(|text| text.trim() == "1")
+}
+
+pub(super) fn is_attached(device: &Path) -> bool {
+    sysfs(device, "loop/backing_file").is_some()
+}
+
+/// `MAJOR:MINOR`, as mountinfo writes it.
+pub(super) fn device_number(device: &Path) -> Option<String> {
+    sysfs(device, "dev").map(|text| text.trim().to_string())
+}
+
+fn sysfs(device: &Path, file: &str) -> Option<String> {
+    let name = device.file_name()?;
+    fs::read_to_string(Path::new("/sys/block").join(name).join(file)).ok()
+}
+
+/// Longest label the driver keeps, one byte less than its field.
+const LABEL_BYTES_MAX: usize = 63;
+
+/// What we write into the driver's name field: the path, or where that is too long a hash of the
+/// directory and as much of the name as fits.
+pub(super) fn label_of(file: &Path) -> Vec<u8> {
+    let path = file.as_os_str().as_bytes();
+    if path.len() <= LABEL_BYTES_MAX {
+        return path.to_vec();
+    }
+    let mut label = directory_label(file.parent().unwrap_or(Path::new("/")));
+    label.extend(file.file_name().unwrap_or_default().as_bytes());
+    label.truncate(LABEL_BYTES_MAX);
+    label
+}
+
+fn directory_label(directory: &Path) -> Vec<u8> {
+    let hash = directory.as_os_str().as_bytes().iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    format!("ashlar:{hash:016x}/").into_bytes()
+}
+
+pub(super) fn volume_of_label(label: &[u8], directory: &Path) -> Option<String> {
+    let mut plain = directory.as_os_str().as_bytes().to_vec();
+    plain.push(b'/');
+    let name =
+        label.strip_prefix(plain.as_slice()).or_else(|| label.strip_prefix(&*directory_label(directory)))?;
+    Some(String::from_utf8_lossy(name).into_owned())
+}
+
+fn label(device: &Path) -> Option<Vec<u8>> {
+    let opened = open_device(device).ok()?;
+    let mut info = LoopInfo::ZERO;
+    // SAFETY: `info` has the kernel's layout (asserted above) and lives through the call.
+    if unsafe { libc::ioctl(opened.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) } < 0 {
+        return None;
+    }
+    let length = info.file_name.iter().position(|byte| *byte == 0).unwrap_or(info.file_name.len());
+    Some(info.file_name[..length].to_vec())
+}

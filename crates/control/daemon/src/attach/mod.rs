@@ -1,0 +1,38 @@
+//! Local attach: a volume's FUSE file becomes a block device, and if wanted a mounted file system.
+//!
+//! All functions block, some for as long as the volume's I/O takes. They run on threads of the
+//! control side, never on the shard that serves the files: the kernel asks that shard meanwhile.
+//!
+//! The kernel's own tables are the only record of what is attached, so nothing can get out of step:
+//! [`find_attached`] finds our devices after a restart, and [`clean_stale`] removes what a killed
+//! daemon left.
+
+mod error;
+mod loop_device;
+mod mount;
+mod stale;
+
+pub use error::{Error, ErrorKind, Result};
+pub use loop_device::{
+    AttachOptions, Attached, attach, detach, find_attached, find_device, is_direct, resize,
+};
+pub use mount::{
+    FileSystem, make_file_system, mount, mounts_of_device, probe, unmount, unmount_lazily,
+};
+pub use stale::{CleanReport, clean_stale};
+
+/// Tells the kernel that this process serves block devices: its memory allocations must not wait for
+/// writes that only it could carry out. Called at the start, before the first thread is made, because
+/// threads inherit it and it can not be given to them later. Needs CAP_SYS_RESOURCE.
+pub fn set_io_flusher() -> Result<()> {
+    // <linux/prctl.h>; the libc crate does not carry it.
+    const PR_SET_IO_FLUSHER: libc::c_int = 57;
+    // SAFETY: this request takes numbers only.
+    if unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) } < 0 {
+        return Err(Error::last("mark this process as an I/O flusher"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

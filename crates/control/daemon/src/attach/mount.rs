@@ -1,0 +1,219 @@
+//! File systems on attached devices: make, mount, unmount, and knowing what is mounted where.
+
+use std::ffi::CString;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use super::error::{Error, ErrorKind, Result};
+use super::loop_device;
+
+/// The file systems we make.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileSystem {
+    /// The default: best known to databases.
+    Ext4,
+    /// For large files and many writers.
+    Xfs,
+}
+
+impl FileSystem {
+    /// The name that mkfs, mount and the API use.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            FileSystem::Ext4 => "ext4",
+            FileSystem::Xfs => "xfs",
+        }
+    }
+}
+
+impl std::str::FromStr for FileSystem {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<FileSystem> {
+        match text {
+            "ext4" => Ok(FileSystem::Ext4),
+            "xfs" => Ok(FileSystem::Xfs),
+            _ => Err(Error::new(ErrorKind::Invalid, format!("`{text}` is no file system we make: ext4 or xfs"))),
+        }
+    }
+}
+
+/// What is on a device, as blkid names it; `None` when it finds nothing.
+pub fn probe(device: &Path) -> Result<Option<String>> {
+    let output = Command::new("blkid")
+        .args(["--probe", "--output", "export", "--"])
+        .arg(device)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| Error::system("run blkid (package util-linux)", e))?;
+    match output.status.code() {
+        Some(0) => {
+            let text = String::from_utf8_lossy(&output.stdout);
+            let named = ["TYPE=", "PTTYPE="]
+                .into_iter()
+                .find_map(|key| text.lines().find_map(|line| line.strip_prefix(key)))
+                .unwrap_or("unknown data");
+            Ok(Some(named.to_string()))
+        }
+        Some(2) => Ok(None),
+        // Several signatures at once: certainly data.
+        Some(8) => Ok(Some("several signatures".to_string())),
+        _ => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            Err(Error::new(ErrorKind::System, format!("probe {}: {}", device.display(), said.trim())))
+        }
+    }
+}
+
+/// Makes a file system. Refuses when anything is found on the device, unless forced.
+pub fn make_file_system(device: &Path, file_system: FileSystem, is_forced: bool) -> Result<()> {
+    if !is_forced && let Some(found) = probe(device)? {
+        let why = format!("{} carries {found}: format another volume, or force it", device.display());
+        return Err(Error::new(ErrorKind::HasData, why));
+    }
+    let mut command = match file_system {
+        FileSystem::Ext4 => {
+            let mut command = Command::new("mkfs.ext4");
+            // No lazy initialisation: a kernel thread would write for minutes into a thin volume.
+            // Discard stays on: it is quick here, and the space comes back. -F: we probed above.
+            command.args(["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0"]);
+            command
+        }
+        FileSystem::Xfs => {
+            let mut command = Command::new("mkfs.xfs");
+            command.arg("-q");
+            if is_forced {
+                command.arg("-f");
+            }
+            command
+        }
+    };
+    let package = match file_system {
+        FileSystem::Ext4 => "e2fsprogs",
+        FileSystem::Xfs => "xfsprogs",
+    };
+    let name = file_system.name();
+    let output = command
+        .arg(device)
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|e| Error::system(format!("run mkfs.{name} (package {package})"), e))?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let why = format!("mkfs.{name} on {}: {}", device.display(), said.trim());
+        return Err(Error::new(ErrorKind::System, why));
+    }
+    Ok(())
+}
+
+/// Mounts what is on the device. The directory is made when it does not exist.
+pub fn mount(device: &Path, directory: &Path, is_read_only: bool) -> Result<()> {
+    let Some(found) = probe(device)? else {
+        let why = format!("nothing to mount on {}: format it first", device.display());
+        return Err(Error::new(ErrorKind::Invalid, why));
+    };
+    fs::create_dir_all(directory).map_err(|e| Error::system(format!("make {}", directory.display()), e))?;
+    // A clone carries its origin's UUID, and XFS refuses a second mount of one UUID unless told. A
+    // snapshot can not replay its log, as it takes no writes.
+    let options = match (found.as_str(), is_read_only) {
+        ("xfs", true) => "nouuid,norecovery",
+        ("xfs", false) => "nouuid",
+        ("ext4", true) => "noload",
+        _ => "",
+    };
+    let flags = if is_read_only { libc::MS_RDONLY } else { 0 };
+    let [source, target, kind, data] =
+        [device.as_os_str().as_bytes(), directory.as_os_str().as_bytes(), found.as_bytes(), options.as_bytes()]
+            .map(CString::new);
+    let invalid = |_| Error::new(ErrorKind::Invalid, "a path with a zero byte in it".to_string());
+    let (source, target) = (source.map_err(invalid)?, target.map_err(invalid)?);
+    let (kind, data) = (kind.map_err(invalid)?, data.map_err(invalid)?);
+    // SAFETY: all four are strings with an end that live through the call.
+    let result = unsafe {
+        libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, data.as_ptr().cast())
+    };
+    if result < 0 {
+        let why = format!("mount {} ({found}) on {}", device.display(), directory.display());
+        return Err(Error::last(why));
+    }
+    Ok(())
+}
+
+/// Unmounts a directory; fails while somebody uses it.
+pub fn unmount(directory: &Path) -> Result<()> {
+    unmount_with(directory, 0).map_err(|e| Error::system(format!("unmount {}", directory.display()), e))
+}
+
+/// Takes a directory out of sight at once; it is unmounted when its last user is gone.
+pub fn unmount_lazily(directory: &Path) -> Result<()> {
+    unmount_with(directory, libc::MNT_DETACH)
+        .map_err(|e| Error::system(format!("detach {}", directory.display()), e))
+}
+
+fn unmount_with(directory: &Path, flags: libc::c_int) -> io::Result<()> {
+    let target = CString::new(directory.as_os_str().as_bytes())?;
+    // SAFETY: a string with an end that lives through the call.
+    if unsafe { libc::umount2(target.as_ptr(), flags | libc::UMOUNT_NOFOLLOW) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// One line of mountinfo, as far as we need it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct MountEntry {
+    pub device_number: String,
+    pub directory: PathBuf,
+    pub file_system: String,
+}
+
+/// Everything mounted in our view, in mount order.
+pub(super) fn mounts() -> Result<Vec<MountEntry>> {
+    let text = fs::read("/proc/self/mountinfo").map_err(|e| Error::system("read mountinfo", e))?;
+    Ok(parse_mounts(&text))
+}
+
+pub(super) fn parse_mounts(text: &[u8]) -> Vec<MountEntry> {
+    // ID PARENT MAJOR:MINOR ROOT DIRECTORY OPTIONS [FIELDS...] - TYPE SOURCE OPTIONS
+    let parse = |line: &[u8]| {
+        let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let dash = words.iter().position(|word| *word == b"-")?;
+        Some(MountEntry {
+            device_number: String::from_utf8_lossy(words.get(2)?).into_owned(),
+            directory: unescape(words.get(4)?),
+            file_system: String::from_utf8_lossy(words.get(dash + 1)?).into_owned(),
+        })
+    };
+    text.split(|byte| *byte == b'\n').filter_map(parse).collect()
+}
+
+/// Blank, tab, newline and backslash stand as a backslash and three octal digits.
+fn unescape(word: &[u8]) -> PathBuf {
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word;
+    while let Some((first, after)) = rest.split_first() {
+        let code = after.first_chunk::<3>().filter(|digits| digits.iter().all(|d| (b'0'..=b'7').contains(d)));
+        match (first, code) {
+            (b'\\', Some([a, b, c])) if *a < b'4' => {
+                bytes.push((a - b'0') << 6 | (b - b'0') << 3 | (c - b'0'));
+                rest = &after[3..];
+            }
+            _ => {
+                bytes.push(*first);
+                rest = after;
+            }
+        }
+    }
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+/// Where the file system of a loop device is mounted; the newest mount first.
+pub fn mounts_of_device(device: &Path) -> Result<Vec<PathBuf>> {
+    let Some(number) = loop_device::device_number(device) else { return Ok(Vec::new()) };
+    let entries = mounts()?.into_iter().rev();
+    Ok(entries.filter(|entry| entry.device_number == number).map(|entry| entry.directory).collect())
+}

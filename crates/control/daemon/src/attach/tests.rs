@@ -1,0 +1,148 @@
+//! Loop devices and file systems on plain files; the FUSE part is tested in the fuse crate.
+#![allow(clippy::unwrap_used)]
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::loop_device::{label_of, volume_of_label};
+use super::mount::parse_mounts;
+use super::*;
+
+/// A directory that goes with the test, and what stands on it before it.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new(name: &str) -> Scratch {
+        let path = std::env::temp_dir().join(format!("ashlar-attach-{name}-{}", std::process::id()));
+        fs::create_dir_all(path.join("volumes")).unwrap();
+        Scratch(fs::canonicalize(path).unwrap())
+    }
+
+    fn volume(&self, name: &str, size_bytes: u64) -> PathBuf {
+        let path = self.0.join("volumes").join(name);
+        File::create(&path).unwrap().set_len(size_bytes).unwrap();
+        path
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        drop(clean_stale(&self.0));
+        drop(fs::remove_dir_all(&self.0));
+    }
+}
+
+fn is_root_with_loop() -> bool {
+    // SAFETY: takes nothing, changes nothing.
+    let is_able = unsafe { libc::geteuid() } == 0 && Path::new("/dev/loop-control").exists();
+    if !is_able {
+        println!("skipped: needs root and loop devices");
+    }
+    is_able
+}
+
+fn options(logical_block_bytes: u32) -> AttachOptions {
+    AttachOptions { logical_block_bytes, is_direct: true, is_read_only: false }
+}
+
+fn size_sectors(device: &Path) -> u64 {
+    let name = device.file_name().unwrap();
+    fs::read_to_string(Path::new("/sys/block").join(name).join("size")).unwrap().trim().parse().unwrap()
+}
+
+#[test]
+fn mountinfo_is_read_with_its_escapes() {
+    let text = b"36 35 98:0 /mnt1 /mnt\\040two rw,noatime master:1 - ext3 /dev/root rw\n\
+        37 35 7:3 / /a\\134b rw - xfs /dev/loop3 rw\nrubbish\n";
+    let mounts = parse_mounts(text);
+    assert_eq!(mounts.len(), 2);
+    assert_eq!(mounts[0].directory, Path::new("/mnt two"));
+    assert_eq!(mounts[0].file_system, "ext3");
+    assert_eq!((mounts[1].device_number.as_str(), mounts[1].directory.as_path()), ("7:3", Path::new("/a\\b")));
+}
+
+#[test]
+fn labels_lead_back_to_the_volume() {
+    let short = Path::new("/var/lib/ashlar/volumes/db");
+    let long = PathBuf::from(format!("/{}/volumes/db", "x".repeat(80)));
+    for file in [short, long.as_path()] {
+        let label = label_of(file);
+        assert!(label.len() <= 63);
+        assert_eq!(volume_of_label(&label, file.parent().unwrap()).as_deref(), Some("db"));
+        assert_eq!(volume_of_label(&label, Path::new("/elsewhere")), None);
+    }
+}
+
+#[test]
+fn a_file_is_attached_with_its_block_size_resized_found_and_detached() {
+    if !is_root_with_loop() {
+        return;
+    }
+    let scratch = Scratch::new("loop");
+    for block in [512, 4096] {
+        let file = scratch.volume(&format!("v{block}"), 8 << 20);
+        let device = attach(&file, options(block)).unwrap();
+        assert!(is_direct(&device));
+        let name = device.file_name().unwrap();
+        let shown = fs::read_to_string(Path::new("/sys/block").join(name).join("queue/logical_block_size"));
+        assert_eq!(shown.unwrap().trim(), block.to_string());
+        assert_eq!(find_device(&file).unwrap().as_ref(), Some(&device));
+        File::options().write(true).open(&file).unwrap().set_len(16 << 20).unwrap();
+        resize(&device).unwrap();
+        assert_eq!(size_sectors(&device), (16 << 20) / 512);
+        detach(&device).unwrap();
+        assert_eq!(find_device(&file).unwrap(), None);
+        detach(&device).unwrap();
+    }
+}
+
+#[test]
+fn a_file_system_is_made_only_on_an_empty_device_and_a_mounted_one_is_not_detached() {
+    if !is_root_with_loop() {
+        return;
+    }
+    let scratch = Scratch::new("mkfs");
+    for (file_system, size_bytes) in [(FileSystem::Ext4, 64 << 20), (FileSystem::Xfs, 320 << 20)] {
+        let file = scratch.volume(file_system.name(), size_bytes);
+        let device = attach(&file, options(4096)).unwrap();
+        assert_eq!(probe(&device).unwrap(), None);
+        assert_eq!(mount(&device, &scratch.0.join("mnt"), false).unwrap_err().kind, ErrorKind::Invalid);
+        make_file_system(&device, file_system, false).unwrap();
+        assert_eq!(probe(&device).unwrap().as_deref(), Some(file_system.name()));
+        assert_eq!(make_file_system(&device, file_system, false).unwrap_err().kind, ErrorKind::HasData);
+        make_file_system(&device, file_system, true).unwrap();
+        let directory = scratch.0.join("mnt");
+        mount(&device, &directory, false).unwrap();
+        assert_eq!(detach(&device).unwrap_err().kind, ErrorKind::Busy);
+        fs::write(directory.join("file"), b"kept").unwrap();
+        unmount(&directory).unwrap();
+        mount(&device, &directory, true).unwrap();
+        assert_eq!(fs::read(directory.join("file")).unwrap(), b"kept");
+        assert!(fs::write(directory.join("other"), b"no").is_err());
+        unmount(&directory).unwrap();
+        detach(&device).unwrap();
+    }
+}
+
+#[test]
+fn what_a_killed_daemon_left_is_removed() {
+    if !is_root_with_loop() {
+        return;
+    }
+    let scratch = Scratch::new("stale");
+    let (first, second) = (scratch.volume("a", 64 << 20), scratch.volume("b", 64 << 20));
+    let mounted = attach(&first, options(512)).unwrap();
+    let bare = attach(&second, options(512)).unwrap();
+    make_file_system(&mounted, FileSystem::Ext4, false).unwrap();
+    mount(&mounted, &scratch.0.join("mnt"), false).unwrap();
+    let report = clean_stale(&scratch.0).unwrap();
+    assert_eq!(report.unmounted, [scratch.0.join("mnt")]);
+    assert_eq!(report.detached.len(), 2);
+    assert_eq!(report.lingering, Vec::<String>::new());
+    assert!(find_attached(&scratch.0.join("volumes")).unwrap().is_empty());
+    assert!(clean_stale(&scratch.0).unwrap().is_empty());
+    let listing = Command::new("losetup").arg("--all").output().unwrap();
+    let listing = String::from_utf8_lossy(&listing.stdout).into_owned();
+    assert!(!listing.contains(&*scratch.0.to_string_lossy()), "{listing} {mounted:?} {bare:?}");
+}
