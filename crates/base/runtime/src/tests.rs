@@ -1,0 +1,1 @@
+//! Drivers, executor and sockets, tried for real.
