@@ -1,1 +1,0 @@
-//! Drivers, executor and sockets, tried for real.

@@ -1,0 +1,226 @@
+//! Drives of files: bytes come back, sizes and locks hold, nothing is freed under the kernel.
+
+use std::io;
+use std::os::unix::fs::MetadataExt;
+
+use super::{DRIVERS, Scratch, on_each_driver, settings};
+use crate::{Buf, DriveFile, DriverChoice, Durability, OpenDrive, Priority, Runtime, start_shard};
+
+const MIB: u64 = 1 << 20;
+
+async fn create(runtime: &Runtime, path: &str, bytes: u64) -> DriveFile {
+    let options = OpenDrive { create_size_bytes: Some(bytes), is_read_only: false };
+    runtime.open_drive(path, options).await.unwrap()
+}
+
+fn pattern(runtime: &Runtime, length: usize, seed: u64) -> Buf {
+    let mut buf = runtime.buffer(length);
+    for (index, word) in buf.chunks_exact_mut(8).enumerate() {
+        word.copy_from_slice(&(seed.wrapping_mul(0x9E37_79B9) + index as u64).to_le_bytes());
+    }
+    buf
+}
+
+#[test]
+fn what_is_written_is_read_back_at_every_size_and_depth() {
+    on_each_driver(|runtime| async move {
+        let scratch = Scratch::new();
+        let drive = create(&runtime, &scratch.file("drive"), 64 * MIB).await;
+        assert_eq!(drive.size_bytes(), 64 * MIB);
+        for round in 0..3u64 {
+            let mut tasks = Vec::new();
+            let mut offset = 0;
+            // Sizes past 4 MiB and a sum past the 8 MiB pool bring heap buffers in too.
+            for (index, length) in [4096, 8192, 65536, 1 << 20, 5 << 20].repeat(4).into_iter().enumerate() {
+                let (drive, inside) = (drive.clone(), runtime.clone());
+                let seed = round * 1000 + index as u64;
+                let durability = if index % 2 == 0 { Durability::Durable } else { Durability::Cached };
+                tasks.push(runtime.spawn(Priority::Host, async move {
+                    let (result, _) = drive.write(offset, pattern(&inside, length, seed), durability).await;
+                    result.unwrap();
+                    let (result, buf) = drive.read(offset, inside.buffer(length)).await;
+                    result.unwrap();
+                    assert!(buf[..] == pattern(&inside, length, seed)[..], "bytes differ at {offset}");
+                }));
+                offset += length as u64;
+            }
+            for task in tasks {
+                task.await;
+            }
+        }
+        drive.sync().await.unwrap();
+    });
+}
+
+#[test]
+fn a_drive_grows_keeps_its_bytes_and_never_shrinks() {
+    on_each_driver(|runtime| async move {
+        let scratch = Scratch::new();
+        let path = scratch.file("drive");
+        let drive = create(&runtime, &path, MIB).await;
+        drive.write(0, pattern(&runtime, 4096, 5), Durability::Durable).await.0.unwrap();
+        drop(drive);
+        let drive = create(&runtime, &path, 2 * MIB).await;
+        assert_eq!(drive.size_bytes(), 2 * MIB);
+        let (result, buf) = drive.read(0, runtime.buffer(4096)).await;
+        result.unwrap();
+        assert!(buf[..] == pattern(&runtime, 4096, 5)[..]);
+        drop(drive);
+        assert_eq!(create(&runtime, &path, MIB).await.size_bytes(), 2 * MIB);
+    });
+}
+
+#[test]
+fn a_drive_has_one_writer_and_readers_do_not_write() {
+    on_each_driver(|runtime| async move {
+        let scratch = Scratch::new();
+        let path = scratch.file("drive");
+        let drive = create(&runtime, &path, MIB).await;
+        let error = runtime.open_drive(&path, OpenDrive::default()).await.err().unwrap();
+        assert_eq!(error.to_string(), format!("drive {path} is in use by another process"));
+        drop(drive);
+        let reading = OpenDrive { create_size_bytes: None, is_read_only: true };
+        let first = runtime.open_drive(&path, reading.clone()).await.unwrap();
+        let _second = runtime.open_drive(&path, reading).await.unwrap();
+        let refused = first.write(0, runtime.buffer(4096), Durability::Cached).await.0.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        assert!(runtime.open_drive(&path, OpenDrive::default()).await.is_err());
+        let missing = runtime.open_drive(&scratch.file("none"), OpenDrive::default()).await.err().unwrap();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    });
+}
+
+#[test]
+fn a_discarded_range_gives_its_space_back_and_reads_as_zeroes() {
+    on_each_driver(|runtime| async move {
+        let scratch = Scratch::new();
+        let path = scratch.file("drive");
+        let drive = create(&runtime, &path, 8 * MIB).await;
+        drive.write(0, pattern(&runtime, 4 << 20, 1), Durability::Durable).await.0.unwrap();
+        let before = std::fs::metadata(&path).unwrap().blocks();
+        drive.discard(0, 2 * MIB).await.unwrap();
+        assert!(std::fs::metadata(&path).unwrap().blocks() < before);
+        let (result, buf) = drive.read(MIB, runtime.buffer(2 << 20)).await;
+        result.unwrap();
+        assert!(buf[..1 << 20].iter().all(|&byte| byte == 0));
+        assert!(buf[1 << 20..] == pattern(&runtime, 4 << 20, 1)[2 << 20..3 << 20]);
+    });
+}
+
+#[test]
+fn bad_requests_are_refused() {
+    on_each_driver(|runtime| async move {
+        let scratch = Scratch::new();
+        let drive = create(&runtime, &scratch.file("drive"), MIB).await;
+        let cases = [
+            (1, 4096, io::ErrorKind::InvalidInput),
+            (0, 4095, io::ErrorKind::InvalidInput),
+            (0, 0, io::ErrorKind::InvalidInput),
+            (MIB, 4096, io::ErrorKind::UnexpectedEof),
+            (MIB - 4096, 8192, io::ErrorKind::UnexpectedEof),
+            (u64::MAX - 4095, 4096, io::ErrorKind::UnexpectedEof),
+        ];
+        for (offset, length, kind) in cases {
+            assert_eq!(drive.read(offset, runtime.buffer(length)).await.0.unwrap_err().kind(), kind);
+            let write = drive.write(offset, runtime.buffer(length), Durability::Cached).await;
+            assert_eq!(write.0.unwrap_err().kind(), kind);
+            assert_eq!(drive.discard(offset, length as u64).await.unwrap_err().kind(), kind);
+        }
+        let directory = runtime.open_drive(scratch.path.to_str().unwrap(), OpenDrive::default()).await;
+        assert_eq!(directory.err().unwrap().kind(), io::ErrorKind::InvalidInput);
+    });
+}
+
+#[test]
+fn a_read_whose_future_is_dropped_keeps_its_buffer_until_the_kernel_is_done() {
+    on_each_driver(|runtime| async move {
+        let scratch = Scratch::new();
+        let drive = create(&runtime, &scratch.file("drive"), 8 * MIB).await;
+        drive.write(0, pattern(&runtime, 1 << 20, 9), Durability::Durable).await.0.unwrap();
+        for _ in 0..100 {
+            let mut read = Box::pin(drive.read(0, runtime.buffer(1 << 20)));
+            std::future::poll_fn(|context| {
+                let _ = read.as_mut().poll(context);
+                std::task::Poll::Ready(())
+            })
+            .await;
+            drop(read);
+            // Would be the same memory, were the buffer free already.
+            let mut buf = runtime.buffer(1 << 20);
+            buf.fill(0x77);
+            runtime.sleep(std::time::Duration::from_micros(200)).await;
+            assert!(buf.iter().all(|&byte| byte == 0x77), "the kernel wrote into another's buffer");
+        }
+        while runtime.shard.operations.in_flight() > 0 {
+            runtime.yield_now().await;
+        }
+    });
+}
+
+#[test]
+fn a_shard_that_ends_waits_for_its_requests() {
+    for driver in DRIVERS {
+        let scratch = Scratch::new();
+        let path = scratch.file("drive");
+        let written = path.clone();
+        start_shard(settings(driver), move |runtime| {
+            Box::pin(async move {
+                let drive = create(&runtime, &path, 64 * MIB).await;
+                for index in 0..32u64 {
+                    let (drive, inside) = (drive.clone(), runtime.clone());
+                    let _detached = runtime.spawn(Priority::Host, async move {
+                        let buf = pattern(&inside, 1 << 20, index);
+                        drive.write(index * MIB, buf, Durability::Cached).await.0.unwrap();
+                    });
+                }
+                runtime.yield_now().await;
+            })
+        })
+        .unwrap()
+        .join();
+        let bytes = std::fs::read(&written).unwrap();
+        let first = u64::from_le_bytes(bytes[MIB as usize..MIB as usize + 8].try_into().unwrap());
+        assert_eq!(first, 0x9E37_79B9, "a submitted write was lost");
+    }
+}
+
+#[test]
+fn a_pipe_carries_bytes_by_descriptor() {
+    on_each_driver(|runtime| async move {
+        let mut ends = [0; 2];
+        // SAFETY: room for two descriptors.
+        assert_eq!(unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) }, 0);
+        let inside = runtime.clone();
+        let reader = runtime.spawn(Priority::Host, async move {
+            let (result, buf) = inside.read_fd(ends[0], inside.buffer(4096)).await;
+            assert_eq!(result.unwrap(), 5);
+            assert_eq!(&buf[..5], b"hello");
+            inside.read_fd_fully(ends[0], inside.buffer(10)).await.0.unwrap()
+        });
+        runtime.sleep(std::time::Duration::from_millis(5)).await;
+        assert_eq!(runtime.write_fd(ends[1], runtime.buffer_from(b"hello")).await.0.unwrap(), 5);
+        runtime.sleep(std::time::Duration::from_millis(5)).await;
+        assert_eq!(runtime.write_fd(ends[1], runtime.buffer_from(b"abc")).await.0.unwrap(), 3);
+        // SAFETY: nothing is in flight on the writing end.
+        unsafe { libc::close(ends[1]) };
+        assert_eq!(reader.await, 3);
+        // SAFETY: nothing is in flight on the reading end.
+        unsafe { libc::close(ends[0]) };
+        let file = std::fs::File::open("/proc/self/status").unwrap();
+        let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+        assert!(runtime.read_fd(fd, runtime.buffer(64)).await.0.unwrap() == 64);
+    });
+}
+
+#[test]
+fn the_driver_line_says_what_is_used() {
+    let line = |driver| {
+        let shard = start_shard(settings(driver), |_| Box::pin(async {})).unwrap();
+        let line = shard.driver_line();
+        shard.join();
+        line
+    };
+    assert_eq!(line(DriverChoice::Uring), "io: io_uring (fixed buffers 8 MiB, DEFER_TASKRUN)");
+    assert_eq!(line(DriverChoice::Auto), line(DriverChoice::Uring));
+    assert_eq!(line(DriverChoice::Threads), "io: threads (as set)");
+}
