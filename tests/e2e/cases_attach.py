@@ -1,0 +1,158 @@
+"""Volumes as local block devices: integrity, file systems, discard, crash, nothing left behind."""
+import os
+import random
+
+from cases import MIB, case, must, random_file, run, serving
+from files_load import FileLoad
+from site_of_run import loops_below, mounts_below
+
+BLOCKS = (4096, 64 << 10, 1 << 20, 4 << 20)
+
+
+@case
+def direct_writes_through_the_device_compare_equal(site):
+    """4 KiB, 64 KiB, 1 MiB and 4 MiB direct writes, one and many at once, come back as they were sent."""
+    array = serving(site)
+    source = random_file(site, "source", 64 * MIB)
+    array.volume("v", "64MiB")
+    device = array.attach("v")
+    for size in BLOCKS:
+        run("dd", "if=/dev/zero", f"of={device}", "bs=1M", "oflag=direct", "conv=fsync", "count=64")
+        run("dd", f"if={source}", f"of={device}", f"bs={size}", "oflag=direct", f"count={64 * MIB // size}")
+        run("cmp", source, device)
+        run("nbdcopy", array.uri("v"), site.file("back"))
+        run("cmp", source, site.file("back"))
+        os.remove(site.file("back"))
+    for size, depth in ((64 << 10, 32), (1 << 20, 16), (4 << 20, 8)):
+        run("fio", "--name=v", f"--filename={device}", "--ioengine=io_uring", "--direct=1", "--rw=randwrite",
+            f"--bs={size}", "--size=64m", f"--iodepth={depth}", "--verify=crc32c", "--verify_fatal=1",
+            "--do_verify=1", "--output-format=json")
+    run("dd", f"if={source}", f"of={device}", "bs=1M")  # through the page cache
+    run("sync")
+    run("dd", f"if={device}", "of=" + site.file("back"), "bs=1M", "iflag=direct")
+    run("cmp", source, site.file("back"))
+    array.run("detach", "v")
+    array.check()
+
+
+def file_system_case(site, kind, repair):
+    """A tree of files is churned by several threads, checked, and checked again after a remount, a crash
+    of the array, and on a clone."""
+    array = serving(site, drive_mib=3072)
+    array.volume("v", "8GiB")
+    point = site.directory("mnt")
+    device = array.attach("v", "--format", kind, "--mount", point)
+    load = FileLoad(point, random.Random(kind), threads=4)
+    load.churn(seconds=5)
+    load.check("under load")
+    run("sync", "-f", point)
+    array.run("snapshot", "create", "s", "v")
+    frozen = load.manifest()
+    load.churn(seconds=3)
+    load.check("after more")
+    array.run("detach", "v")
+    must(not mounts_below(point), f"{point} is still mounted")
+    device = array.attach("v")
+    run(*repair, device)
+    array.run("detach", "v")
+    array.attach("v", "--mount", point)
+    load.check("after a remount")
+
+    # The array dies; files synced before that must be there.
+    load.churn(seconds=2)
+    run("sync", "-f", point)
+    synced = load.manifest()
+    array.kill()
+    array.start()
+    array.try_run("detach", "v")
+    device = array.attach("v", "--mount", point)
+    load.check("after a crash of the array", synced)
+    array.run("detach", "v")
+    device = array.attach("v")
+    run(*repair, device)
+    array.run("detach", "v")
+
+    # The snapshot's clone shows the tree of that time.
+    array.run("clone", "create", "c", "--from", "s")
+    array.attach("c", "--mount", point)
+    load.check("on the clone", frozen)
+    array.run("detach", "c")
+    array.check()
+
+
+@case
+def ext4_lives_on_a_volume(site):
+    """ext4: churn, remount, crash of the array, clone: files equal, fsck clean."""
+    file_system_case(site, "ext4", ("e2fsck", "-fn"))
+
+
+@case
+def xfs_lives_on_a_volume(site):
+    """xfs: churn, remount, crash of the array, clone: files equal, xfs_repair finds nothing."""
+    file_system_case(site, "xfs", ("xfs_repair", "-n"))
+
+
+@case
+def fstrim_gives_space_back(site):
+    """Deleted files and fstrim: written bytes shrink, and the pool's free space comes back."""
+    array = serving(site)
+    array.volume("v", "2GiB")
+    point = site.directory("mnt")
+    array.attach("v", "--format", "ext4", "--mount", point)
+    random_file(site, "mnt/big", 400 * MIB)
+    run("sync", "-f", point)
+    full = array.json("volume", "show", "v")["written_bytes"]
+    must(full >= 400 * MIB, f"only {full} bytes are written")
+    os.remove(point + "/big")
+    run("fstrim", point)
+    after = array.json("volume", "show", "v")["written_bytes"]
+    must(after < full - 380 * MIB, f"fstrim: {full} bytes before, {after} after")
+    array.run("detach", "v")
+
+
+@case
+def a_grown_volume_is_seen_by_its_device(site):
+    """`volume resize` reaches the loop device, and the file system on it can grow."""
+    array = serving(site)
+    array.volume("v", "256MiB")
+    point = site.directory("mnt")
+    device = array.attach("v", "--format", "ext4", "--mount", point)
+    random_file(site, "mnt/kept", 64 * MIB)
+    array.run("volume", "resize", "v", "--size", "512MiB")
+    size = int(run("blockdev", "--getsize64", device).stdout)
+    must(size == 512 * MIB, f"the device has {size} bytes")
+    run("resize2fs", device)
+    stat = os.statvfs(point)
+    must(stat.f_blocks * stat.f_frsize > 400 * MIB, "the file system did not grow")
+    array.run("detach", "v")
+    run("e2fsck", "-fn", array.attach("v"))
+    array.run("detach", "v")
+
+
+@case
+def a_stop_with_attached_volumes_leaves_nothing_behind(site):
+    """An orderly stop and a crash followed by a start: no mount, no loop device, no FUSE connection left."""
+    array = serving(site)
+    array.volume("v", "1GiB")
+    point = site.directory("mnt")
+    array.attach("v", "--format", "ext4", "--mount", point)
+    with open(point + "/file", "w", encoding="utf-8") as f:
+        f.write("kept")
+    array.stop()
+    left = mounts_below(site.path) + loops_below(site.path)
+    must(not left, f"after an orderly stop: {left}")
+    array.start()
+    array.attach("v", "--mount", point)
+    with open(point + "/file", encoding="utf-8") as f:
+        must(f.read() == "kept", "the file changed")
+    array.kill()
+    array.start()
+    left = [mount for mount in mounts_below(site.path) if not mount[1].startswith("fuse")] + loops_below(site.path)
+    must(not left, f"after a crash and a start: {left}")
+    array.attach("v", "--mount", point)
+    with open(point + "/file", encoding="utf-8") as f:
+        must(f.read() == "kept", "the file changed")
+    array.run("detach", "v")
+    array.stop()
+    left = mounts_below(site.path) + loops_below(site.path)
+    must(not left, f"at the end: {left}")

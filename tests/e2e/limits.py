@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Limits that take minutes to reach: memory caps under load, and ten thousand snapshots.
+
+usage: limits.py [memory] [snapshots]
+"""
+import os
+import sys
+import threading
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "rig"))
+from array_of_run import MIB, Array
+from site_of_run import Site, run
+
+SNAPSHOTS = int(os.environ.get("SNAPSHOTS", "10000"))
+# Beside the caches: program, buffers in flight, segment table, connections.
+REST_BYTES = 160 * MIB
+
+
+def load(array, volume, seconds, *options):
+    return run("fio", "--name=load", "--ioengine=nbd", f"--uri={array.uri(volume)}", "--rw=randrw", "--bs=8k",
+               "--iodepth=64", f"--runtime={seconds}", "--time_based", "--norandommap", "--thread",
+               "--output-format=json", *options, seconds=seconds + 60)
+
+
+def memory():
+    """Caps of 32 MiB each on cache and map hold while 20 GiB of volume are written and read at random."""
+    with Site("ashlar-limits-") as site:
+        caps = {"cache_bytes": "32MiB", "map_cache_bytes": "32MiB", "buffer_bytes": "32MiB"}
+        array = Array(site, settings=caps)
+        array.start()
+        array.pool("p", 2, 8192)
+        array.volume("v", "1TiB")
+        highest, is_over = [0], threading.Event()
+
+        def watch():
+            while not is_over.wait(0.1):
+                highest[0] = max(highest[0], array.resident_bytes())
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        # Random over 20 GiB touches every page of the map: far more than the cap holds.
+        load(array, "v", 45, "--size=20g", "--buffer_compress_percentage=60")
+        is_over.set()
+        watcher.join()
+        limit = 96 * MIB + REST_BYTES
+        print(f"limits: caps of 3 x 32 MiB, highest resident {highest[0] / MIB:.0f} MiB, limit {limit / MIB:.0f} MiB")
+        assert highest[0] < limit, "the memory caps do not hold"
+        array.check()
+
+
+def snapshots():
+    """Start-up with 10,000 snapshots is no slower than with none; deleting any returns at once."""
+    with Site("ashlar-limits-") as site:
+        array = Array(site)
+        array.start()
+        array.pool("p", 2, 4096)
+        array.volume("v", "1TiB")
+        load(array, "v", 5, "--size=1g")
+        array.stop()
+        bare = min(restart(array) for _ in range(3))
+        began = time.monotonic()
+        for index in range(SNAPSHOTS):
+            create(array, f"s{index}")
+            if index % 500 == 0:
+                load(array, "v", 1, "--size=1g")
+        took = time.monotonic() - began
+        array.stop()
+        full = min(restart(array) for _ in range(3))
+        array.kill()
+        crashed = array.start()
+        deletes = []
+        for index in range(0, SNAPSHOTS, max(1, SNAPSHOTS // 50)):
+            begin = time.monotonic()
+            array.run("snapshot", "delete", f"s{index}", "--yes")
+            deletes.append(time.monotonic() - begin)
+        print(f"limits: {SNAPSHOTS} snapshots in {took:.0f} s; start {bare * 1e3:.0f} ms without, {full * 1e3:.0f} ms"
+              f" with them, {crashed * 1e3:.0f} ms after SIGKILL; slowest delete {max(deletes) * 1e3:.0f} ms")
+        assert full < bare + 1.0, "start-up grows with the number of snapshots"
+        assert max(deletes) < 0.5, "a delete does not return at once"
+        array.check()
+
+
+def create(array, name):
+    array.run("snapshot", "create", name, "v")
+
+
+def restart(array):
+    seconds = array.start()
+    array.stop()
+    return seconds
+
+
+def main():
+    chosen = sys.argv[1:] or ["memory", "snapshots"]
+    for name in chosen:
+        {"memory": memory, "snapshots": snapshots}[name]()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
