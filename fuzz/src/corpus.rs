@@ -23,7 +23,8 @@ impl Corpus {
             let mut paths: Vec<PathBuf> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
             paths.sort();
             for path in paths {
-                let bytes = std::fs::read(&path).map_err(|error| format!("read {}: {error}", path.display()))?;
+                let bytes =
+                    std::fs::read(&path).map_err(|error| format!("read {}: {error}", path.display()))?;
                 waiting.push(bytes);
             }
         }

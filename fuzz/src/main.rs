@@ -18,9 +18,10 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use corpus::Corpus;
-use targets::{TARGETS, Target};
+use targets::Target;
 
-const USAGE: &str = "usage: ashlar-fuzz [TARGET] [--seconds N] [--seed S] [--keep] | TARGET --input FILE | --list";
+const USAGE: &str =
+    "usage: cargo xtask fuzz [TARGET] [--seconds N] [--seed S] [--keep] | TARGET --input FILE | --list";
 
 /// What the command line asked for.
 struct Options {
@@ -29,6 +30,7 @@ struct Options {
     seed: u64,
     is_keeping: bool,
     input: Option<PathBuf>,
+    is_listing: bool,
 }
 
 fn main() -> ExitCode {
@@ -43,10 +45,14 @@ fn main() -> ExitCode {
 
 fn run() -> Result<(), String> {
     let options = parse(std::env::args().skip(1))?;
+    if options.is_listing {
+        println!("{}", names());
+        return Ok(());
+    }
     let chosen: Vec<&Target> = match &options.target {
-        None => TARGETS.iter().collect(),
+        None => targets::all().collect(),
         Some(name) => {
-            let target = TARGETS.iter().find(|target| target.name == name);
+            let target = targets::all().find(|target| target.name == name);
             vec![target.ok_or_else(|| format!("no target `{name}`; there are {}", names()))?]
         }
     };
@@ -64,15 +70,16 @@ fn run() -> Result<(), String> {
 }
 
 fn names() -> String {
-    TARGETS.map(|target| target.name).join(", ")
+    targets::all().map(|target| target.name).collect::<Vec<_>>().join(", ")
 }
 
 fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Options, String> {
-    let mut options = Options { target: None, seconds: 10, seed: 1, is_keeping: false, input: None };
+    let mut options =
+        Options { target: None, seconds: 10, seed: 1, is_keeping: false, input: None, is_listing: false };
     while let Some(argument) = arguments.next() {
         let mut value = || arguments.next().ok_or_else(|| format!("{argument} needs a value; {USAGE}"));
         match argument.as_str() {
-            "--list" => println!("{}", names()),
+            "--list" => options.is_listing = true,
             "--seconds" => options.seconds = number(&value()?)?,
             "--seed" => options.seed = number(&value()?)?,
             "--keep" => options.is_keeping = true,

@@ -8,7 +8,25 @@ const INPUT_BYTES_MAX: usize = 64 << 10;
 
 /// Values at the edges of what fields hold.
 const EDGES: [u64; 20] = [
-    0, 1, 2, 7, 8, 15, 16, 17, 63, 64, 255, 256, 511, 4095, 4096, 0x7fff, 0xffff, 0x7fff_ffff, 0xffff_ffff,
+    0,
+    1,
+    2,
+    7,
+    8,
+    15,
+    16,
+    17,
+    63,
+    64,
+    255,
+    256,
+    511,
+    4095,
+    4096,
+    0x7fff,
+    0xffff,
+    0x7fff_ffff,
+    0xffff_ffff,
     u64::MAX,
 ];
 

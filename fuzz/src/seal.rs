@@ -5,8 +5,9 @@
 
 use ashlar_format::checksum;
 
-const CHUNK_SEED: u64 = 0x6368_756e_6b;
+const CHUNK_SEED: u64 = 0x0063_6875_6e6b;
 const PAGE_SEED: u64 = 0x7061_6765;
+const GROUP_SEED: u64 = 0x6772_6f75;
 
 /// A chunk: header 0..24 and payload, by the length field at 12.
 pub fn chunk(bytes: &mut [u8]) {
@@ -22,6 +23,15 @@ pub fn page(bytes: &mut [u8]) {
     let Some(payload) = payload_range(bytes, 64, length_u16(bytes, 10)) else { return };
     let header = checksum(PAGE_SEED, &bytes[..56]);
     let sum = checksum(PAGE_SEED ^ header, &bytes[payload]);
+    bytes[56..64].copy_from_slice(&sum.to_le_bytes());
+}
+
+/// A journal group: header 0..56 and records, by the header length field at 12.
+pub fn group(bytes: &mut [u8]) {
+    let records = length_u32(bytes, 12).and_then(|length| length.checked_sub(64));
+    let Some(records) = payload_range(bytes, 64, records) else { return };
+    let header = checksum(GROUP_SEED, &bytes[..56]);
+    let sum = checksum(GROUP_SEED ^ header, &bytes[records]);
     bytes[56..64].copy_from_slice(&sum.to_le_bytes());
 }
 

@@ -17,7 +17,18 @@ const BANNED_FLOORS: [&str; 4] = ["base", "media", "store", "targets"];
 
 /// Areas of a commit title besides the names of crates.
 const COMMIT_AREAS: [&str; 12] = [
-    "bench", "ci", "console", "demo", "deploy", "docs", "experiments", "fuzz", "repo", "tests", "tidy", "xtask",
+    "bench",
+    "ci",
+    "console",
+    "demo",
+    "deploy",
+    "docs",
+    "experiments",
+    "fuzz",
+    "repo",
+    "tests",
+    "tidy",
+    "xtask",
 ];
 
 pub(super) fn check(root: &Path, files: &[SourceFile], findings: &mut Findings) -> Result<(), String> {
@@ -117,7 +128,8 @@ fn check_floor_plan(file: &SourceFile, crates: &BTreeSet<&str>, findings: &mut F
     let after = file.text.lines().skip_while(|line| *line != "```floors").skip(1);
     let plan: Vec<&str> = after.take_while(|line| *line != "```").collect();
     // Indented lines are crates; a line at the margin is a floor.
-    let rooms = plan.iter().filter(|line| line.starts_with("  ")).filter_map(|line| line.split_whitespace().next());
+    let rooms =
+        plan.iter().filter(|line| line.starts_with("  ")).filter_map(|line| line.split_whitespace().next());
     let named: BTreeSet<&str> = rooms.collect();
     for missing in crates.iter().filter(|name| !named.contains(**name) && **name != "xtask") {
         findings.add(&file.path, format!("the floor plan does not show the crate {missing}"));
@@ -189,7 +201,8 @@ mod tests {
     #[test]
     fn a_link_that_leads_nowhere_is_found() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-        let text = "[a](Cargo.toml) [b](none.md#x) [c](https://example.org/none) [d](#here)\n```\n[e](no)\n```\n";
+        let text =
+            "[a](Cargo.toml) [b](none.md#x) [c](https://example.org/none) [d](#here)\n```\n[e](no)\n```\n";
         let mut findings = Findings::default();
         check_links(root, &file("x.md", text), &mut findings);
         assert_eq!(findings.lines.len(), 1, "{:?}", findings.lines);

@@ -38,7 +38,16 @@ const LAYERS: [(&str, &[&str]); 25] = [
     (
         "engine",
         &[
-            "units", "runtime", "block", "format", "telemetry", "layers", "drive", "pool", "journal", "map",
+            "units",
+            "runtime",
+            "block",
+            "format",
+            "telemetry",
+            "layers",
+            "drive",
+            "pool",
+            "journal",
+            "map",
             "reduction",
         ],
     ),
@@ -51,8 +60,19 @@ const LAYERS: [(&str, &[&str]); 25] = [
     (
         "daemon",
         &[
-            "units", "runtime", "block", "format", "telemetry", "layers", "drive", "pool", "engine", "nbd",
-            "fuse", "api", "client",
+            "units",
+            "runtime",
+            "block",
+            "format",
+            "telemetry",
+            "layers",
+            "drive",
+            "pool",
+            "engine",
+            "nbd",
+            "fuse",
+            "api",
+            "client",
         ],
     ),
     ("cli", &["units", "telemetry", "api", "client", "daemon", "sim", "demo", "inspect", "lab"]),
@@ -60,8 +80,21 @@ const LAYERS: [(&str, &[&str]); 25] = [
     (
         "sim",
         &[
-            "units", "runtime", "block", "format", "telemetry", "layers", "drive", "parity", "pool",
-            "reduction", "map", "journal", "engine", "nbd", "fuse",
+            "units",
+            "runtime",
+            "block",
+            "format",
+            "telemetry",
+            "layers",
+            "drive",
+            "parity",
+            "pool",
+            "reduction",
+            "map",
+            "journal",
+            "engine",
+            "nbd",
+            "fuse",
         ],
     ),
     ("inspect", &["units", "runtime", "format", "parity", "drive"]),
@@ -73,14 +106,26 @@ const LAYERS: [(&str, &[&str]); 25] = [
 
 /// Crates of floors 0 to 2: their whole dependency tree is free of [`FORBIDDEN_BELOW`].
 const LOWER_FLOORS: [&str; 15] = [
-    "units", "runtime", "block", "telemetry", "format", "layers", "parity", "drive", "pool", "reduction",
-    "map", "journal", "engine", "nbd", "fuse",
+    "units",
+    "runtime",
+    "block",
+    "telemetry",
+    "format",
+    "layers",
+    "parity",
+    "drive",
+    "pool",
+    "reduction",
+    "map",
+    "journal",
+    "engine",
+    "nbd",
+    "fuse",
 ];
 
 /// Runtimes and servers of the control floor. Below it they would bring a clock of their own.
-const FORBIDDEN_BELOW: [&str; 9] = [
-    "tokio", "hyper", "axum", "reqwest", "tower", "async-std", "smol", "rand", "rayon",
-];
+const FORBIDDEN_BELOW: [&str; 9] =
+    ["tokio", "hyper", "axum", "reqwest", "tower", "async-std", "smol", "rand", "rayon"];
 
 /// Third-party crates by the floor that may name them. The reason stands in the root Cargo.toml.
 const THIRD_PARTY: [(&str, &[&str]); 19] = [
@@ -150,7 +195,11 @@ fn members(metadata: &Value) -> Vec<Member> {
         for dependency in list(&package["dependencies"]) {
             let name = text(&dependency["name"]);
             let is_ours = dependency["path"].is_string();
-            if is_ours { ours.insert(short(name)) } else { foreign.insert(name.to_string()) };
+            if is_ours {
+                ours.insert(short(name))
+            } else {
+                foreign.insert(name.to_string())
+            };
         }
         let manifest = text(&package["manifest_path"]);
         let folders: Vec<&str> = manifest.split('/').rev().collect();
@@ -266,7 +315,8 @@ mod tests {
 
     fn edges_of(name: &str, floor: &str, ours: &[&str], foreign: &[&str]) -> Vec<String> {
         let set = |names: &[&str]| names.iter().map(|name| (*name).to_string()).collect();
-        let member = Member { name: name.into(), floor: floor.into(), ours: set(ours), foreign: set(foreign) };
+        let member =
+            Member { name: name.into(), floor: floor.into(), ours: set(ours), foreign: set(foreign) };
         let mut findings = Findings::default();
         check_edges(&[member], &mut findings);
         findings.lines
@@ -322,7 +372,8 @@ mod tests {
 
     #[test]
     fn a_third_party_line_without_a_reason_is_found() {
-        let manifest = "[workspace.dependencies]\na = { path = \"a\" }\n# why b\nb = \"1\"\nc = \"1\"\n[x]\nd = 1\n";
+        let manifest =
+            "[workspace.dependencies]\na = { path = \"a\" }\n# why b\nb = \"1\"\nc = \"1\"\n[x]\nd = 1\n";
         let mut findings = Findings::default();
         check_reasons(manifest, &mut findings);
         assert_eq!(findings.lines.len(), 1, "{:?}", findings.lines);

@@ -42,7 +42,11 @@ pub(super) fn check(file: &SourceFile, findings: &mut Findings) {
     if !UNSAFE_ALLOWED.iter().any(|(prefix, _)| path.starts_with(prefix)) {
         for (index, line) in code.lines().enumerate() {
             if words_of(line).any(|word| word == "unsafe") {
-                findings.at(path, index, "`unsafe` is not for this crate: see tidy/source.rs for where it is");
+                findings.at(
+                    path,
+                    index,
+                    "`unsafe` is not for this crate: see tidy/source.rs for where it is",
+                );
             }
         }
     }

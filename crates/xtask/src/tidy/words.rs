@@ -6,9 +6,9 @@ use super::{Findings, SourceFile};
 /// Files whose whole text is searched for the words of unfinished work.
 const TEXT_ENDINGS: [&str; 6] = [".rs", ".sh", ".toml", ".yml", ".ts", ".tsx"];
 
-/// Unfinished work. Written in two halves so that this file passes its own check.
+/// Unfinished work, written in two halves so that this file passes its own check.
 const UNFINISHED: [(&str, &str); 4] = [
-    (concat!("FIX", "ME"), "mend it, or write TODO(#n) with an issue"),
+    (concat!("FIX", "ME"), "mend it, or open an issue and write its number"),
     (concat!("dbg", "!("), "take it out"),
     (concat!("todo", "!("), "nothing unfinished on main"),
     (concat!("unimplemented", "!("), "nothing unfinished on main"),
