@@ -230,7 +230,7 @@ impl DriveFile {
 
     fn check_range(&self, offset: u64, len: u64) -> io::Result<()> {
         let unit = BUFFER_ALIGNMENT as u64;
-        if offset % unit != 0 || len % unit != 0 || len == 0 {
+        if !offset.is_multiple_of(unit) || !len.is_multiple_of(unit) || len == 0 {
             return Err(self.error(io::ErrorKind::InvalidInput, "a request not in whole 4096-byte blocks on"));
         }
         match offset.checked_add(len) {

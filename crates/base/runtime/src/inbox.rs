@@ -98,12 +98,12 @@ impl Inbox {
 
     fn announce(&self) {
         self.has_content.store(true, Ordering::SeqCst);
-        if self.is_asleep.swap(false, Ordering::SeqCst) {
-            if let Some(event) = &self.event {
-                let one = 1u64.to_ne_bytes();
-                // SAFETY: eight readable bytes; a full counter already wakes the sleeper.
-                unsafe { libc::write(event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
-            }
+        if self.is_asleep.swap(false, Ordering::SeqCst)
+            && let Some(event) = &self.event
+        {
+            let one = 1u64.to_ne_bytes();
+            // SAFETY: eight readable bytes; a full counter already wakes the sleeper.
+            unsafe { libc::write(event.as_raw_fd(), one.as_ptr().cast(), one.len()) };
         }
     }
 

@@ -29,19 +29,24 @@ fn in_use(path: &str) -> io::Error {
 pub(crate) fn open(path: &str, options: &OpenDrive) -> io::Result<Opened> {
     let existing = std::fs::metadata(path);
     let is_block_device = existing.as_ref().is_ok_and(|metadata| metadata.file_type().is_block_device());
-    if let Ok(metadata) = &existing {
-        if !is_block_device && !metadata.is_file() {
-            let text = format!("drive {path} is neither a file nor a block device");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        }
+    if let Ok(metadata) = &existing
+        && !is_block_device
+        && !metadata.is_file()
+    {
+        let text = format!("drive {path} is neither a file nor a block device");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
     }
     let file = open_direct(path, options, is_block_device).map_err(|error| {
         if error.raw_os_error() == Some(libc::EBUSY) { in_use(path) } else { named(&error, "open", path) }
     })?;
     lock(&file, path, options.is_read_only)?;
-    if let Some(wanted) = options.create_size_bytes {
-        if !is_block_device && !options.is_read_only {
-            extend(&file, wanted).map_err(|error| named(&error, "size", path))?;
+    if let Some(wanted) = options.create_size_bytes
+        && !is_block_device
+        && !options.is_read_only
+    {
+        extend(&file, wanted).map_err(|error| named(&error, "size", path))?;
+        if existing.is_err() {
+            sync_directory(path).map_err(|error| named(&error, "make", path))?;
         }
     }
     let size_bytes = size(&file, is_block_device).map_err(|error| named(&error, "measure", path))?;
@@ -83,6 +88,12 @@ fn extend(file: &File, wanted: u64) -> io::Result<()> {
         return Ok(());
     }
     file.set_len(wanted)?;
+    preallocate(file, present, wanted)?;
+    file.sync_all()
+}
+
+/// Claims the space now, so that a write does not fail for want of it later.
+fn preallocate(file: &File, present: u64, wanted: u64) -> io::Result<()> {
     let (offset, length) = (present as libc::off_t, (wanted - present) as libc::off_t);
     // SAFETY: no pointers; the descriptor is open.
     if unsafe { libc::fallocate(file.as_raw_fd(), 0, offset, length) } == 0 {
@@ -97,6 +108,14 @@ fn extend(file: &File, wanted: u64) -> io::Result<()> {
             file.set_len(present)?;
             Err(error)
         }
+    }
+}
+
+/// Makes a new file's name durable.
+fn sync_directory(path: &str) -> io::Result<()> {
+    match std::path::Path::new(path).parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+        Some(_) | None => File::open(".")?.sync_all(),
     }
 }
 

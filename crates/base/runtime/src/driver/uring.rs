@@ -347,3 +347,30 @@ fn command_entry(command: &UringCommand) -> Entry128 {
     }
     entry
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_lies_in_the_entry_where_the_kernel_looks() {
+        let area = std::array::from_fn(|index| index as u8 + 100);
+        let command = UringCommand {
+            fd: 7,
+            code: 0x0102_0304,
+            area,
+            address: 0x1122_3344_5566_7788,
+            length: 0x0A0B_0C0D,
+        };
+        let entry = Entry128::user_data(command_entry(&command), 42);
+        // SAFETY: an entry is 128 plain initialised bytes.
+        let bytes: [u8; 128] = unsafe { std::mem::transmute(entry) };
+        assert_eq!(bytes[0], opcode::UringCmd80::CODE);
+        assert_eq!(bytes[4..8], 7i32.to_ne_bytes());
+        assert_eq!(bytes[8..12], command.code.to_ne_bytes());
+        assert_eq!(bytes[16..24], command.address.to_ne_bytes());
+        assert_eq!(bytes[24..28], command.length.to_ne_bytes());
+        assert_eq!(bytes[32..40], 42u64.to_ne_bytes());
+        assert_eq!(bytes[48..128], area);
+    }
+}

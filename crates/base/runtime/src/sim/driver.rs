@@ -167,6 +167,11 @@ impl SimDriver {
                 Flight::Done { .. } => None,
             })
             .collect();
+        // After a panic the model may be in the middle of something, and a second panic would hide
+        // the first.
+        if std::thread::panicking() {
+            return;
+        }
         self.storage.borrow_mut().crash(self.now(), in_flight);
     }
 }
@@ -192,15 +197,14 @@ impl Future for SimIo {
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut flights = SimIo::driver(&self.runtime).flights.borrow_mut();
+        if let Some(Flight::Waiting { waker, .. }) = flights.get_mut(&self.ticket) {
+            *waker = Some(context.waker().clone());
+            return Poll::Pending;
+        }
         match flights.remove(&self.ticket) {
             Some(Flight::Done { operation, result }) => Poll::Ready((result, operation)),
-            Some(Flight::Waiting { operation, is_abandoned, .. }) => {
-                let waker = Some(context.waker().clone());
-                flights.insert(self.ticket, Flight::Waiting { operation, waker, is_abandoned });
-                Poll::Pending
-            }
             // Taken by the crash.
-            None => Poll::Pending,
+            Some(Flight::Waiting { .. }) | None => Poll::Pending,
         }
     }
 }

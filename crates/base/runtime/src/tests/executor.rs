@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
-use super::{DRIVERS, on_each_driver, settings};
+use super::{drivers, on_each_driver, settings};
 use crate::sync::Notify;
 use crate::{Priority, ShardGone, clock, start_shard};
 
@@ -148,7 +148,7 @@ fn an_idle_shard_uses_no_processor_time() {
 
 #[test]
 fn work_sent_from_another_thread_runs_on_the_shard() {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let shard = start_shard(settings(driver), |runtime| {
             Box::pin(async move {
                 runtime.sleep(Duration::from_millis(100)).await;
@@ -191,7 +191,7 @@ fn a_remote_result_is_a_future_for_any_executor() {
             self.0.unpark();
         }
     }
-    let bell = start_shard(settings(DRIVERS[0]), |runtime| {
+    let bell = start_shard(settings(drivers()[0]), |runtime| {
         Box::pin(async move { runtime.sleep(Duration::from_millis(50)).await })
     })
     .unwrap();
@@ -214,7 +214,7 @@ fn a_remote_result_is_a_future_for_any_executor() {
 
 #[test]
 fn a_panic_on_the_shard_reaches_whoever_joins_and_whoever_waits() {
-    let shard = start_shard(settings(DRIVERS[0]), |_| Box::pin(std::future::pending())).unwrap();
+    let shard = start_shard(settings(drivers()[0]), |_| Box::pin(std::future::pending())).unwrap();
     let remote = shard.remote();
     let result = remote.run(|_| Box::pin(async { panic!("as planned") }));
     let joined = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shard.join()));

@@ -12,7 +12,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::{DriverChoice, LocalFuture, Runtime, ShardSettings, start_shard};
 
-const DRIVERS: [DriverChoice; 2] = [DriverChoice::Uring, DriverChoice::Threads];
+/// Both drivers, or threads alone where the kernel denies io_uring.
+fn drivers() -> Vec<DriverChoice> {
+    let probe = start_shard(settings(DriverChoice::Auto), |_| Box::pin(async {})).unwrap();
+    let has_uring = probe.driver_line().starts_with("io: io_uring");
+    probe.join();
+    if has_uring { vec![DriverChoice::Uring, DriverChoice::Threads] } else { vec![DriverChoice::Threads] }
+}
 
 fn settings(driver: DriverChoice) -> ShardSettings {
     ShardSettings { name: "test".to_owned(), driver, buffer_pool_bytes: 8 << 20, cpu: None }
@@ -22,7 +28,7 @@ fn settings(driver: DriverChoice) -> ShardSettings {
 fn on_each_driver<F: Future<Output = ()> + 'static>(
     body: impl FnOnce(Runtime) -> F + Send + Clone + 'static,
 ) {
-    for driver in DRIVERS {
+    for driver in drivers() {
         let body = body.clone();
         let main = move |runtime| -> LocalFuture<'static, ()> { Box::pin(body(runtime)) };
         start_shard(settings(driver), main).unwrap().join();
