@@ -7,6 +7,7 @@ set -euo pipefail
 # package:command that proves it is there. qemu-system-common brings qemu-storage-daemon on Debian 12.
 TOOLS=(
     gcc:cc
+    python3:python3
     fio:fio
     nbdkit:nbdkit
     libnbd-bin:nbdinfo

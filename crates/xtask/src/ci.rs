@@ -21,18 +21,40 @@ struct Tally {
     failed: u64,
 }
 
-type StepFunction = fn(&Path, &mut Tally) -> Result<(), String>;
+/// How a step that did not fail ended.
+enum Verdict {
+    Passed,
+    /// Could not run here, and why. Said again at the end, so that nobody takes it for passed.
+    Skipped(&'static str),
+}
+
+type Outcome = Result<Verdict, String>;
+type StepFunction = fn(&Path, &mut Tally) -> Outcome;
+
+/// What the end-to-end tests answer when they may not mount.
+const EXIT_SKIPPED: i32 = 77;
 
 /// Cheapest first, so that a slip is told within seconds.
-const STEPS: [(&str, StepFunction); 6] = [
-    ("format", |root, _| command(root, &["fmt", "--all", "--check"])),
-    ("tidy", |root, _| tidy::run(root)),
+const STEPS: [(&str, StepFunction); 7] = [
+    ("format", |root, _| run_cargo(root, &["fmt", "--all", "--check"])),
+    ("tidy", |root, _| tidy::run(root).map(|()| Verdict::Passed)),
     ("clippy", |root, _| {
-        command(root, &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])
+        run_cargo(root, &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])
     }),
-    ("test", tests),
-    ("simulator", simulator),
-    ("fuzz", |root, _| fuzz::run(root, &["--seconds", FUZZ_SECONDS])),
+    ("test", |root, tally| {
+        // Generated documents are checked here too: each has a test that fails when it is stale.
+        let mut command = cargo(root);
+        command.args(["test", "--workspace", "--no-fail-fast"]);
+        stream("cargo test", command, tally)
+    }),
+    ("simulator", |root, _| {
+        run_cargo(
+            root,
+            &["run", "--quiet", "--package", "ashlar-cli", "--", "sim", "--seeds", SIMULATOR_SEEDS],
+        )
+    }),
+    ("fuzz", |root, _| fuzz::run(root, &["--seconds", FUZZ_SECONDS]).map(|()| Verdict::Passed)),
+    ("end-to-end", end_to_end),
 ];
 
 /// Runs all steps, or those named; stops at the first that fails.
@@ -43,7 +65,7 @@ pub fn run(root: &Path, only: &[&str]) -> Result<(), String> {
     }
     let started = Instant::now();
     let mut tally = Tally::default();
-    let mut steps_passed = 0;
+    let mut skipped = Vec::new();
     for (name, step) in STEPS {
         if !only.is_empty() && !only.contains(&name) {
             continue;
@@ -52,52 +74,65 @@ pub fn run(root: &Path, only: &[&str]) -> Result<(), String> {
         let step_started = Instant::now();
         let outcome = step(root, &mut tally);
         let seconds = step_started.elapsed().as_secs_f64();
-        if let Err(message) = outcome {
-            println!("ci: {name} FAILED after {seconds:.1} s");
-            summary(&tally, steps_passed, started);
-            return Err(message);
+        match outcome {
+            Ok(Verdict::Passed) => println!("ci: {name} ok, {seconds:.1} s"),
+            Ok(Verdict::Skipped(why)) => {
+                println!("ci: {name} SKIPPED: {why}");
+                skipped.push(name);
+            }
+            Err(message) => {
+                println!("ci: {name} FAILED after {seconds:.1} s");
+                summary(&tally, &skipped, started);
+                return Err(message);
+            }
         }
-        println!("ci: {name} ok, {seconds:.1} s");
-        steps_passed += 1;
     }
-    summary(&tally, steps_passed, started);
+    summary(&tally, &skipped, started);
     Ok(())
 }
 
-fn summary(tally: &Tally, steps_passed: usize, started: Instant) {
+fn summary(tally: &Tally, skipped: &[&str], started: Instant) {
+    let skipped =
+        if skipped.is_empty() { String::new() } else { format!("; skipped: {}", skipped.join(", ")) };
     println!(
-        "ci: {steps_passed} steps ok in {:.0} s; tests: {} passed, {} failed",
-        started.elapsed().as_secs_f64(),
+        "ci: {} passed, {} failed, {:.0} s{skipped}",
         tally.passed,
-        tally.failed
+        tally.failed,
+        started.elapsed().as_secs_f64()
     );
 }
 
-fn cargo() -> Command {
+fn cargo(root: &Path) -> Command {
     // Cargo tells its own path to what it runs, so that toolchains do not mix.
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root);
+    command
 }
 
-fn command(root: &Path, arguments: &[&str]) -> Result<(), String> {
-    let status = cargo().args(arguments).current_dir(root).status();
-    match status {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("cargo {} ended with {status}", arguments.join(" "))),
-        Err(error) => Err(format!("cargo {} did not start: {error}", arguments.join(" "))),
-    }
+fn run_cargo(root: &Path, arguments: &[&str]) -> Outcome {
+    let what = format!("cargo {}", arguments.join(" "));
+    let status =
+        cargo(root).args(arguments).status().map_err(|error| format!("{what} did not start: {error}"))?;
+    if status.success() { Ok(Verdict::Passed) } else { Err(format!("{what} ended with {status}")) }
 }
 
-/// All tests of the workspace. The generated documents have tests of their own that fail when stale.
-fn tests(root: &Path, tally: &mut Tally) -> Result<(), String> {
-    let mut child = cargo()
-        .args(["test", "--workspace", "--no-fail-fast"])
-        .current_dir(root)
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(|error| format!("cargo test did not start: {error}"))?;
+/// Real clients and file systems against the program the steps before built.
+fn end_to_end(root: &Path, tally: &mut Tally) -> Outcome {
+    run_cargo(root, &["build", "--quiet", "--package", "ashlar-cli"])?;
+    let own_path = std::env::current_exe().map_err(|error| format!("find xtask's own path: {error}"))?;
+    let mut command = Command::new(root.join("tests/e2e/run.sh"));
+    // Both are built in the dev profile, so they lie side by side.
+    command.current_dir(root).env("ASHLAR_BIN", own_path.with_file_name("ashlar"));
+    stream("tests/e2e/run.sh", command, tally)
+}
+
+/// Runs a command, hands its output through and counts what its closing lines tell.
+fn stream(what: &str, mut command: Command, tally: &mut Tally) -> Outcome {
+    let started = command.stdout(Stdio::piped()).spawn();
+    let mut child = started.map_err(|error| format!("{what} did not start: {error}"))?;
     let stdout = child.stdout.take().expect("stdout was asked to be a pipe");
     for line in BufReader::new(stdout).split(b'\n') {
-        let line = line.map_err(|error| format!("read the output of cargo test: {error}"))?;
+        let line = line.map_err(|error| format!("read the output of {what}: {error}"))?;
         let line = String::from_utf8_lossy(&line);
         if let Some((passed, failed)) = parse_test_result(&line) {
             tally.passed += passed;
@@ -106,20 +141,27 @@ fn tests(root: &Path, tally: &mut Tally) -> Result<(), String> {
         // A closed pipe below us is not a reason to leave the tests half run.
         let _ = writeln!(std::io::stdout(), "{line}");
     }
-    let status = child.wait().map_err(|error| format!("wait for cargo test: {error}"))?;
-    if status.success() { Ok(()) } else { Err(format!("cargo test ended with {status}")) }
+    let status = child.wait().map_err(|error| format!("wait for {what}: {error}"))?;
+    match status.code() {
+        Some(0) => Ok(Verdict::Passed),
+        Some(EXIT_SKIPPED) => Ok(Verdict::Skipped("it needs root")),
+        _ => Err(format!("{what} ended with {status}")),
+    }
 }
 
-/// Reads `test result: ok. 12 passed; 0 failed; ...`.
+/// Reads `test result: ok. 12 passed; 0 failed; ...` and `e2e: 12 passed, 0 failed in 9 s`.
 fn parse_test_result(line: &str) -> Option<(u64, u64)> {
-    let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
-    let mut numbers = counts.split(';').map(|part| part.trim().split(' ').next().unwrap_or(""));
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
-}
-
-/// The simulator in the dev profile: its crates are optimised there too, and nothing is built twice.
-fn simulator(root: &Path, _: &mut Tally) -> Result<(), String> {
-    command(root, &["run", "--quiet", "--package", "ashlar-cli", "--", "sim", "--seeds", SIMULATOR_SEEDS])
+    let counts = match line.strip_prefix("test result: ") {
+        Some(result) => result.split_once(". ")?.1,
+        None => line.strip_prefix("e2e: ")?,
+    };
+    let mut parts = counts.split([';', ',']).map(|part| part.trim().split(' '));
+    let mut number = |wanted: &str| {
+        let mut words = parts.next()?;
+        let number = words.next()?.parse().ok()?;
+        (words.next()? == wanted).then_some(number)
+    };
+    Some((number("passed")?, number("failed")?))
 }
 
 #[cfg(test)]
@@ -127,10 +169,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_closing_line_of_cargo_test_is_counted() {
+    fn closing_lines_are_counted() {
         let line = "test result: FAILED. 12 passed; 3 failed; 0 ignored; 0 measured; 0 filtered out";
         assert_eq!(parse_test_result(line), Some((12, 3)));
+        assert_eq!(parse_test_result("e2e: 12 passed, 3 failed in 9 s: a, b"), Some((12, 3)));
         assert_eq!(parse_test_result("test sizes_print ... ok"), None);
+        assert_eq!(parse_test_result("e2e: 12 cases against target/debug/ashlar"), None);
     }
 
     #[test]

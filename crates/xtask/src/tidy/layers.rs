@@ -128,15 +128,16 @@ const FORBIDDEN_BELOW: [&str; 9] =
     ["tokio", "hyper", "axum", "reqwest", "tower", "async-std", "smol", "rand", "rayon"];
 
 /// Third-party crates by the floor that may name them. The reason stands in the root Cargo.toml.
-const THIRD_PARTY: [(&str, &[&str]); 19] = [
+const THIRD_PARTY: [(&str, &[&str]); 20] = [
     ("io-uring", &["base"]),
     ("libc", &["base", "media", "targets", "control"]),
-    ("rustix", &["control"]),
+    ("rustix", &["control", "proof"]),
     ("xxhash-rust", &["base", "store"]),
-    ("rustc-hash", &["base", "store"]),
+    ("rustc-hash", &["base", "media", "store"]),
     ("lz4-sys", &["store"]),
     ("zstd-safe", &["store"]),
     ("lz4_flex", &["store"]),
+    ("signal-hook", &["proof"]),
     ("serde", &["control", "proof"]),
     ("serde_json", &["control", "proof", "xtask"]),
     ("toml", &["control", "proof"]),

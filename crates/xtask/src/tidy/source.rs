@@ -250,7 +250,11 @@ mod tests {
 
     #[test]
     fn comments_strings_and_characters_are_masked_and_lifetimes_stay() {
-        let code = "let a = \"fn {\"; // fn {\nlet b = r#\"}\"#; /* { /* } */ */ let c: &'a u8 = b'{';\nlet d = '\\'';";
+        let code = concat!(
+            "let a = \"fn {\"; // fn {\n",
+            "let b = r#\"}\"#; /* { /* } */ */ let c: &'a u8 = b'{';\n",
+            "let d = '\\'';"
+        );
         let masked = mask(code);
         assert!(!masked.contains('{') && !masked.contains('}') && !masked.contains('"'), "{masked}");
         assert!(masked.contains("&'a u8"), "{masked}");
