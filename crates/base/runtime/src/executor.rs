@@ -1,4 +1,4 @@
-//! Tasks of one shard: a slab of futures, four queues, wakers that any thread may call.
+//! Tasks of one shard: a table of futures, four queues, wakers that any thread may call.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Wake, Waker};
 
 use crate::inbox::Inbox;
-use crate::slab::Slab;
+use crate::slots::Slots;
 
 /// How urgent a task is. Lower ranks get fewer turns while higher ones have work, never none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,8 +73,12 @@ struct Current {
     queues: *const RunQueues,
 }
 
+impl Current {
+    const NONE: Current = Current { inbox: std::ptr::null(), queues: std::ptr::null() };
+}
+
 thread_local! {
-    static CURRENT: Cell<Current> = const { Cell::new(Current { inbox: std::ptr::null(), queues: std::ptr::null() }) };
+    static CURRENT: Cell<Current> = const { Cell::new(Current::NONE) };
 }
 
 /// Marks this thread as the executor's until dropped; wakes then take the short way.
@@ -125,7 +129,7 @@ struct TaskSlot {
 }
 
 pub(crate) struct Executor {
-    tasks: RefCell<Slab<TaskSlot>>,
+    tasks: RefCell<Slots<TaskSlot>>,
     queues: Rc<RunQueues>,
     inbox: Arc<Inbox>,
     is_closed: Cell<bool>,
@@ -134,7 +138,7 @@ pub(crate) struct Executor {
 impl Executor {
     pub(crate) fn new(inbox: Arc<Inbox>) -> Executor {
         Executor {
-            tasks: RefCell::new(Slab::new()),
+            tasks: RefCell::new(Slots::new()),
             queues: Rc::new(RunQueues::default()),
             inbox,
             is_closed: Cell::new(false),
@@ -214,7 +218,7 @@ impl Executor {
     /// Drops every task; later spawns are dropped at once.
     pub(crate) fn close(&self) {
         self.is_closed.set(true);
-        let slots = std::mem::replace(&mut *self.tasks.borrow_mut(), Slab::new());
+        let slots = std::mem::replace(&mut *self.tasks.borrow_mut(), Slots::new());
         for slot in slots.into_values() {
             drop(slot);
         }

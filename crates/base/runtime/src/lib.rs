@@ -32,7 +32,7 @@ mod remote;
 mod runtime;
 mod shard;
 pub mod sim;
-mod slab;
+mod slots;
 mod socket;
 pub mod sync;
 mod timer;

@@ -1,4 +1,4 @@
-//! Requests in the hands of the kernel: the slab that owns their buffers until they complete.
+//! Requests in the hands of the kernel: the table that owns their buffers until they complete.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
 use crate::drive::FileHandle;
-use crate::slab::Slab;
+use crate::slots::Slots;
 use crate::{Buf, Durability, Runtime};
 
 /// One request, with everything it needs until completion.
@@ -123,14 +123,14 @@ struct Slot {
 
 /// All requests of a shard that the kernel or a worker has, or whose result waits to be taken.
 pub(crate) struct Operations {
-    slots: RefCell<Slab<Slot>>,
+    slots: RefCell<Slots<Slot>>,
     /// Requests not completed that use our memory.
     in_flight: Cell<usize>,
 }
 
 impl Operations {
     pub(crate) fn new() -> Operations {
-        Operations { slots: RefCell::new(Slab::new()), in_flight: Cell::new(0) }
+        Operations { slots: RefCell::new(Slots::new()), in_flight: Cell::new(0) }
     }
 
     /// Requests that must complete before the shard's memory may go.
@@ -240,7 +240,7 @@ impl Drop for Submitted {
                 }
             }
             State::Waiting(_) => {
-                // The kernel may still write to the buffer: the slab keeps it until completion.
+                // The kernel may still write to the buffer: the table keeps it until completion.
                 slot.state = State::Abandoned;
                 if slot.operation.is_open_ended() {
                     shard.driver.cancel(key, &slot.operation);

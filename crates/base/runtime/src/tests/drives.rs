@@ -242,3 +242,61 @@ fn a_device_command_reaches_the_kernel_through_io_uring_only() {
         }
     });
 }
+
+#[test]
+fn filling_with_zeroes_covers_the_range_and_nothing_else() {
+    on_each_driver(|runtime| async move {
+        let scratch = Scratch::new();
+        let drive = create(&runtime, &scratch.file("drive"), 16 * MIB).await;
+        for at in 0..16 {
+            drive.write(at * MIB, pattern(&runtime, 1 << 20, at), Durability::Cached).await.0.unwrap();
+        }
+        drive.fill_with_zeroes(MIB, 9 * MIB + 4096).await.unwrap();
+        let (result, buf) = drive.read(0, runtime.buffer(16 << 20)).await;
+        result.unwrap();
+        let end = (10 << 20) + 4096;
+        assert!(buf[..1 << 20] == pattern(&runtime, 1 << 20, 0)[..]);
+        assert!(buf[1 << 20..end].iter().all(|&byte| byte == 0));
+        assert!(buf[end..11 << 20] == pattern(&runtime, 1 << 20, 10)[4096..]);
+    });
+}
+
+/// A loop device over a file; none where the machine allows none.
+struct LoopDevice(String);
+
+impl LoopDevice {
+    fn over(path: &str) -> Option<LoopDevice> {
+        let output = std::process::Command::new("losetup").args(["--find", "--show", path]).output().ok()?;
+        output
+            .status
+            .success()
+            .then(|| LoopDevice(String::from_utf8(output.stdout).unwrap().trim().to_owned()))
+    }
+}
+
+impl Drop for LoopDevice {
+    fn drop(&mut self) {
+        std::process::Command::new("losetup").args(["--detach", &self.0]).status().unwrap();
+    }
+}
+
+#[test]
+fn a_block_device_is_a_drive_with_one_user() {
+    on_each_driver(|runtime| async move {
+        let scratch = Scratch::new();
+        let path = scratch.file("backing");
+        drop(create(&runtime, &path, 16 * MIB).await);
+        let Some(device) = LoopDevice::over(&path) else { return };
+        let drive = runtime.open_drive(&device.0, OpenDrive::default()).await.unwrap();
+        assert_eq!(drive.size_bytes(), 16 * MIB);
+        let error = runtime.open_drive(&device.0, OpenDrive::default()).await.err().unwrap();
+        assert_eq!(error.to_string(), format!("drive {} is in use by another process", device.0));
+        drive.write(MIB, pattern(&runtime, 2 << 20, 3), Durability::Durable).await.0.unwrap();
+        drive.discard(MIB, MIB).await.unwrap();
+        drive.sync().await.unwrap();
+        let (result, buf) = drive.read(MIB, runtime.buffer(2 << 20)).await;
+        result.unwrap();
+        assert!(buf[..1 << 20].iter().all(|&byte| byte == 0));
+        assert!(buf[1 << 20..] == pattern(&runtime, 2 << 20, 3)[1 << 20..]);
+    });
+}

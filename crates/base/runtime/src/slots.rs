@@ -1,13 +1,13 @@
 //! A vector with holes: stable small keys, free slots reused first.
 
-pub(crate) struct Slab<T> {
+pub(crate) struct Slots<T> {
     slots: Vec<Option<T>>,
     free: Vec<u32>,
 }
 
-impl<T> Slab<T> {
-    pub(crate) const fn new() -> Slab<T> {
-        Slab { slots: Vec::new(), free: Vec::new() }
+impl<T> Slots<T> {
+    pub(crate) const fn new() -> Slots<T> {
+        Slots { slots: Vec::new(), free: Vec::new() }
     }
 
     pub(crate) fn insert(&mut self, value: T) -> u32 {
