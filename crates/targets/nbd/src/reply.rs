@@ -1,9 +1,10 @@
 //! Transmission replies: how the outcome of a request becomes bytes, in the style that was negotiated.
 
-use ashlar_block::{ErrorKind, Extent, ExtentKind};
+use ashlar_block::{Extent, ExtentKind};
 
+use crate::error::{Refusal, errno_of};
 use crate::negotiation::ALLOCATION_CONTEXT_ID;
-use crate::session::{Command, Output, Pending, Refusal, RequestId, Session, Style};
+use crate::session::{Command, Output, Pending, RequestId, Session, Style};
 use crate::wire::{self, CHUNK_DONE, Errno, chunk, command};
 
 /// A structured read leaves out runs of zeroes of this size and alignment (from the start of the
@@ -196,18 +197,6 @@ impl Session {
 fn unplaced(kind: u16, cookie: u64, offset: u64) -> Pending {
     let command = if kind == command::READ { Command::Read } else { Command::Flush };
     Pending { cookie, offset, length: 0, command, is_unfragmented: false }
-}
-
-/// The word of the protocol for a device's error.
-fn errno_of(kind: ErrorKind) -> Errno {
-    match kind {
-        ErrorKind::Invalid => Errno::Inval,
-        ErrorKind::ReadOnly => Errno::Perm,
-        ErrorKind::NoSpace => Errno::NoSpc,
-        ErrorKind::Medium => Errno::Io,
-        // A client that sees this MUST disconnect, which is what the kind asks of the host.
-        ErrorKind::Gone => Errno::Shutdown,
-    }
 }
 
 /// Lengths and flags of `base:allocation`: neighbours with equal flags are one, and the sum stays inside

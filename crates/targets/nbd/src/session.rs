@@ -18,6 +18,7 @@
 //! beyond a single larger one, `bytes_max` payload bytes are in flight; (3) a breach after which the
 //! stream cannot be understood ends the session, everything else is answered with an error.
 
+use crate::error::Refusal;
 use crate::wire::{self, Errno, RequestHeader, command, flag};
 
 /// The largest payload of a read or write, advertised as such. 32 MiB is the protocol's default, which
@@ -193,13 +194,6 @@ enum InFlight {
     Receiving(Pending),
     /// The caller works on it.
     Running(Pending),
-}
-
-/// Why a request is refused before the device sees it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Refusal {
-    pub errno: Errno,
-    pub message: &'static str,
 }
 
 pub(crate) enum Phase {

@@ -1,0 +1,174 @@
+//! The listening side: accepts connections, keeps their list, and drains them at a shutdown.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+use ashlar_block::Catalogue;
+use ashlar_runtime::sync::Notify;
+use ashlar_runtime::{Address, Listener, Priority, Runtime, Stream};
+use ashlar_telemetry::Registry;
+
+use crate::connection::{CatalogueExports, Connection};
+use crate::settings::Settings;
+
+/// Pause after an accept that failed, for instance because descriptors ran out. Arbitrary.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A running NBD server. Dropping the handle lets it run on.
+#[derive(Clone)]
+pub struct Server {
+    shared: Rc<Shared>,
+}
+
+struct Shared {
+    runtime: Runtime,
+    catalogue: Rc<dyn Catalogue>,
+    settings: Settings,
+    counters: Rc<Registry>,
+    address: Address,
+    connections: RefCell<BTreeMap<u64, Rc<Connection>>>,
+    connections_made: Cell<u64>,
+    is_accepting: Cell<bool>,
+    /// Ends the accept loop.
+    stop: Notify,
+    /// Rings when a connection or the accept loop has ended.
+    ended: Notify,
+}
+
+/// Serves the catalogue's devices to whoever connects to the listener.
+#[must_use]
+pub fn serve(
+    runtime: &Runtime,
+    listener: Listener,
+    catalogue: Rc<dyn Catalogue>,
+    settings: Settings,
+    counters: Rc<Registry>,
+) -> Server {
+    let shared = Rc::new(Shared {
+        runtime: runtime.clone(),
+        catalogue,
+        settings,
+        counters,
+        address: listener.local_addr(),
+        connections: RefCell::default(),
+        connections_made: Cell::new(0),
+        is_accepting: Cell::new(true),
+        stop: Notify::new(),
+        ended: Notify::new(),
+    });
+    drop(runtime.spawn(Priority::Host, shared.clone().accept_all(listener)));
+    Server { shared }
+}
+
+impl Server {
+    /// Where the server listens; with port zero, the port it was given.
+    #[must_use]
+    pub fn local_addr(&self) -> Address {
+        self.shared.address.clone()
+    }
+
+    /// The export of each connection that has chosen one.
+    #[must_use]
+    pub fn exports_in_use(&self) -> Vec<String> {
+        let connections = self.shared.connections.borrow();
+        connections.values().filter_map(|c| c.export_name().map(str::to_string)).collect()
+    }
+
+    /// Stops listening, lets requests in flight end and their replies leave, and closes every
+    /// connection. Clients that do not take their replies in time are cut off.
+    pub async fn shutdown(&self) {
+        let shared = &self.shared;
+        shared.stop.notify_one();
+        for connection in shared.connections() {
+            connection.begin_shutdown();
+        }
+        let deadline = shared.runtime.sleep(shared.settings.drain_max);
+        if race(deadline, shared.wait_for_end()).await.is_none() {
+            for connection in shared.connections() {
+                connection.cut();
+            }
+            shared.wait_for_end().await;
+        }
+    }
+}
+
+impl Shared {
+    fn connections(&self) -> Vec<Rc<Connection>> {
+        self.connections.borrow().values().cloned().collect()
+    }
+
+    async fn wait_for_end(&self) {
+        loop {
+            let ended = self.ended.notified();
+            if !self.is_accepting.get() && self.connections.borrow().is_empty() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    async fn accept_all(self: Rc<Shared>, listener: Listener) {
+        while let Some(accepted) = race(self.stop.notified(), listener.accept()).await {
+            match accepted {
+                Ok(stream) => self.admit(stream),
+                Err(_) => {
+                    if race(self.stop.notified(), self.runtime.sleep(ACCEPT_PAUSE)).await.is_none() {
+                        break;
+                    }
+                }
+            }
+        }
+        // The socket file goes before anybody is told that the server has ended.
+        drop(listener);
+        self.is_accepting.set(false);
+        self.ended.notify_waiters();
+    }
+
+    fn admit(self: &Rc<Shared>, stream: Stream) {
+        if self.connections.borrow().len() >= self.settings.connections_max {
+            // The protocol has no word for it before the greeting.
+            stream.shutdown();
+            return;
+        }
+        let connection = Connection::new(&self.runtime, stream, &self.settings);
+        let number = self.connections_made.get();
+        self.connections_made.set(number + 1);
+        self.connections.borrow_mut().insert(number, connection.clone());
+
+        let watched = Rc::downgrade(&connection);
+        let handshake = self.runtime.sleep(self.settings.handshake_max);
+        drop(self.runtime.spawn(Priority::Background, async move {
+            handshake.await;
+            if let Some(connection) = watched.upgrade()
+                && connection.export_name().is_none()
+            {
+                connection.cut();
+            }
+        }));
+
+        let shared = self.clone();
+        let exports = CatalogueExports { catalogue: self.catalogue.clone() };
+        drop(self.runtime.spawn(Priority::Host, async move {
+            connection.run(exports, shared.counters.clone()).await;
+            shared.connections.borrow_mut().remove(&number);
+            shared.ended.notify_waiters();
+        }));
+    }
+}
+
+/// Runs `future` until it is done, or `None` once `stop` is.
+async fn race<T>(stop: impl Future<Output = ()>, future: impl Future<Output = T>) -> Option<T> {
+    let (mut stop, mut future) = (pin!(stop), pin!(future));
+    poll_fn(|context| {
+        if stop.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}
