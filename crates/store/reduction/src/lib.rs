@@ -15,21 +15,9 @@ mod zstandard;
 #[cfg(test)]
 mod tests;
 
+pub use ashlar_format::chunk::Codec;
 pub use error::DecompressError;
 pub use zero::is_zero;
-
-/// How a chunk is compressed. The discriminants are on drives: never change them.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-#[repr(u8)]
-pub enum Codec {
-    /// Stored as it is.
-    #[default]
-    None = 0,
-    /// LZ4 block format: fast both ways.
-    Lz4 = 1,
-    /// Zstandard level 1: about a third smaller than LZ4 on database pages, three times the time.
-    Zstd = 2,
-}
 
 /// A saving below one part in this many is not worth decoding for on every read (arbitrary; the
 /// length class of a pointer rounds to 256 B, which is this fraction of a 4 KiB block).
@@ -40,25 +28,6 @@ const SAVING_BYTES_MIN: usize = 64;
 
 /// The longest input taken: a chunk has at most 16 blocks of 4 KiB.
 pub const INPUT_BYTES_MAX: usize = 64 << 10;
-
-impl Codec {
-    /// The number stored on drives.
-    #[must_use]
-    pub fn code(self) -> u8 {
-        self as u8
-    }
-
-    /// The codec with this number on drives; `None` for a number no version wrote.
-    #[must_use]
-    pub fn from_code(code: u8) -> Option<Codec> {
-        match code {
-            0 => Some(Codec::None),
-            1 => Some(Codec::Lz4),
-            2 => Some(Codec::Zstd),
-            _ => None,
-        }
-    }
-}
 
 /// Compresses `input` into the front of `out` and returns the compressed length.
 ///

@@ -186,12 +186,3 @@ fn one_bit_anywhere_makes_a_block_not_zero() {
         }
     }
 }
-
-#[test]
-fn codec_numbers_never_change() {
-    let codes = [(Codec::None, 0), (Codec::Lz4, 1), (Codec::Zstd, 2)];
-    for (codec, code) in codes {
-        assert_eq!((codec.code(), Codec::from_code(code)), (code, Some(codec)));
-    }
-    assert_eq!(Codec::from_code(3), None);
-}
