@@ -25,6 +25,9 @@ pub const FRONTIER_MAX: usize = 96;
 const MAGIC: u64 = 0x4153_484c_4152_5331;
 const CHECKSUM_SEED: u64 = 0x7375_7065;
 
+/// The name ends here at the latest; the fixed fields follow.
+const NAME_END: usize = 128;
+
 const KNOWN_READ_ONLY: u64 = 0;
 const KNOWN_INCOMPATIBLE: u64 = 0;
 
@@ -98,6 +101,8 @@ pub struct Superblock {
     pub volume_table: Pointer,
     /// Directory of the segment table.
     pub segment_table: Pointer,
+    /// Where that directory's segment lives: without the table nothing else could tell.
+    pub segment_table_place: Place,
     /// The next segment number to give out.
     pub segment_next: u32,
     /// The next volume identity to give out.
@@ -121,12 +126,13 @@ impl Superblock {
         let mut writer = Writer::new();
         writer.u64(MAGIC).u16(FORMAT_VERSION).u8(self.protection.parity_strips()).u8(u8::from(self.is_clean));
         writer.u32(self.session).u64(self.compatible).u64(self.read_only).u64(self.incompatible);
-        writer.u128(self.pool.0).name(&self.name).pad_to(128);
+        writer.u128(self.pool.0).name(&self.name).pad_to(NAME_END);
         writer.u64(self.generation).u32(self.segment_bytes).u32(self.cell_bytes).u64(self.fingerprint_key);
         writer.u64(self.created_unix_seconds).u64(self.checkpoint.0);
         writer.u32(self.journal.segment.0).u32(0).u64(self.journal.offset_bytes);
         writer.u64(self.journal.sequence).u64(self.journal.previous_hash);
         writer.u64(self.volume_table.0).u64(self.segment_table.0);
+        writer.u16(self.segment_table_place.drive.0).u16(0).u32(self.segment_table_place.cell);
         writer.u32(self.segment_next).u32(0).u64(self.volume_next).u64(self.previous_hash);
         writer.u16(self.drive.0).u16(self.drives.len() as u16).u32(self.frontier.len() as u32);
         for drive in &self.drives {
@@ -150,6 +156,7 @@ impl Superblock {
     }
 
     /// Reads a slot.
+    // tidy: long because it names every field once, in the order of the bytes.
     pub fn decode(bytes: &[u8]) -> Result<Superblock, Damage> {
         if bytes.len() != SUPERBLOCK_BYTES {
             return Err(Damage::new(DamageKind::Truncated, "superblock is not 4 KiB"));
@@ -176,7 +183,10 @@ impl Superblock {
         }
         let pool = PoolId(reader.u128()?);
         let name = reader.name()?;
-        let mut reader = Reader::new(&bytes[128..]);
+        if reader.position() > NAME_END {
+            return Err(Damage::new(DamageKind::Impossible, "pool name is too long"));
+        }
+        let mut reader = Reader::new(&bytes[NAME_END..]);
         let generation = reader.u64()?;
         let segment_bytes = reader.u32()?;
         let cell_bytes = reader.u32()?;
@@ -190,6 +200,9 @@ impl Superblock {
             JournalPosition { segment, offset_bytes, sequence: reader.u64()?, previous_hash: reader.u64()? };
         let volume_table = Pointer(reader.u64()?);
         let segment_table = Pointer(reader.u64()?);
+        let table_drive = DriveIndex(reader.u16()?);
+        reader.u16()?;
+        let segment_table_place = Place { drive: table_drive, cell: reader.u32()? };
         let segment_next = reader.u32()?;
         reader.u32()?;
         let volume_next = reader.u64()?;
@@ -214,6 +227,7 @@ impl Superblock {
             journal,
             volume_table,
             segment_table,
+            segment_table_place,
             segment_next,
             volume_next,
             previous_hash,
@@ -276,6 +290,7 @@ mod tests {
             },
             volume_table: Pointer::page(SegmentId(2), 4096, 300),
             segment_table: Pointer::page(SegmentId(2), 8192, 300),
+            segment_table_place: Place { drive: DriveIndex(1), cell: 3 },
             segment_next: 90,
             volume_next: 91,
             previous_hash: 92,

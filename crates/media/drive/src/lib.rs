@@ -1,1 +1,135 @@
-//! One flash device or a file standing for one.
+//! One flash device or a file standing for one: open, read, write, flush, trim, superblock ring.
+//!
+//! Called by `pool` only. It knows nothing of segments: it reads and writes aligned ranges, says in
+//! one [`Error`] what failed on which drive, and keeps the ring of superblock slots at the front of
+//! the drive. It never retries: whether a failure is survivable is the pool's decision.
+
+mod error;
+
+use ashlar_format::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock};
+use ashlar_format::{Damage, DamageKind};
+use ashlar_runtime::{Buf, DriveFile, Durability, OpenDrive, Runtime};
+use ashlar_units::BLOCK_BYTES;
+
+pub use error::{Error, ErrorKind, Result};
+
+/// An open drive.
+pub struct Drive {
+    runtime: Runtime,
+    file: DriveFile,
+    path: String,
+}
+
+/// What the ring of a drive holds.
+pub struct Ring {
+    /// Superblocks that decode, newest first.
+    pub valid: Vec<Superblock>,
+    /// True when a slot carries our magic but does not decode: a pool was here, whatever it says.
+    pub has_remains: bool,
+}
+
+impl Drive {
+    /// Opens a drive, or makes its file when `create_size_bytes` says how large.
+    pub async fn open(runtime: &Runtime, path: &str, create_size_bytes: Option<u64>) -> Result<Drive> {
+        let options = OpenDrive { create_size_bytes, is_read_only: false };
+        let file =
+            runtime.open_drive(path, options).await.map_err(|error| Error::io(path, "open", &error))?;
+        Ok(Drive { runtime: runtime.clone(), file, path: path.to_string() })
+    }
+
+    /// The path it was opened by.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Its size.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.file.size_bytes()
+    }
+
+    /// Reads `length` bytes at `offset`, both whole blocks.
+    pub async fn read(&self, offset: u64, length: usize) -> Result<Buf> {
+        assert!(
+            offset.is_multiple_of(BLOCK_BYTES) && (length as u64).is_multiple_of(BLOCK_BYTES),
+            "unaligned read"
+        );
+        let (result, buffer) = self.file.read(offset, self.runtime.buffer(length)).await;
+        match result {
+            Ok(()) => Ok(buffer),
+            Err(error) => Err(Error::io(&self.path, &format!("read {length} bytes at {offset} of"), &error)),
+        }
+    }
+
+    /// Writes whole blocks at `offset`.
+    pub async fn write(&self, offset: u64, buffer: Buf, durability: Durability) -> Result<()> {
+        let length = buffer.len();
+        assert!(
+            offset.is_multiple_of(BLOCK_BYTES) && (length as u64).is_multiple_of(BLOCK_BYTES),
+            "unaligned write"
+        );
+        let (result, _buffer) = self.file.write(offset, buffer, durability).await;
+        result.map_err(|error| Error::io(&self.path, &format!("write {length} bytes at {offset} of"), &error))
+    }
+
+    /// Makes every completed write durable.
+    pub async fn sync(&self) -> Result<()> {
+        self.file.sync().await.map_err(|error| Error::io(&self.path, "flush", &error))
+    }
+
+    /// Tells the drive that a range holds nothing. Drives that cannot are left alone.
+    pub async fn trim(&self, offset: u64, length: u64) -> Result<()> {
+        match self.file.discard(offset, length).await {
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => Ok(()),
+            other => other.map_err(|error| Error::io(&self.path, "trim", &error)),
+        }
+    }
+
+    /// Reads the ring of superblocks.
+    pub async fn read_ring(&self) -> Result<Ring> {
+        let length = SUPERBLOCK_BYTES * SUPERBLOCK_SLOTS as usize;
+        if self.size_bytes() < length as u64 {
+            return Ok(Ring { valid: Vec::new(), has_remains: false });
+        }
+        let bytes = self.read(0, length).await?;
+        let mut ring = Ring { valid: Vec::new(), has_remains: false };
+        for slot in bytes.chunks_exact(SUPERBLOCK_BYTES) {
+            match Superblock::decode(slot) {
+                Ok(superblock) => ring.valid.push(superblock),
+                Err(Damage { kind: DamageKind::Absent, .. }) => {}
+                Err(_) => ring.has_remains = true,
+            }
+        }
+        ring.valid.sort_by_key(|superblock| std::cmp::Reverse(superblock.generation));
+        Ok(ring)
+    }
+
+    /// Writes a superblock into its slot, durably, and reads it back: everything hangs on it, so a
+    /// write the drive acknowledged and lost must be known now.
+    pub async fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
+        let offset = superblock.generation % SUPERBLOCK_SLOTS * SUPERBLOCK_BYTES as u64;
+        let (bytes, _) = superblock.encode();
+        let mut buffer = self.runtime.buffer(SUPERBLOCK_BYTES);
+        buffer.copy_from_slice(&bytes);
+        self.write(offset, buffer, Durability::Durable).await?;
+        let back = self.read(offset, SUPERBLOCK_BYTES).await?;
+        if back[..] == bytes[..] {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Damaged,
+            format!(
+                "drive {} acknowledged superblock {} and lost it: replace the drive",
+                self.path, superblock.generation
+            ),
+        ))
+    }
+
+    /// Wipes the ring, so that the drive carries no pool.
+    pub async fn wipe_ring(&self) -> Result<()> {
+        let mut buffer = self.runtime.buffer(SUPERBLOCK_BYTES * SUPERBLOCK_SLOTS as usize);
+        buffer.fill(0);
+        self.write(0, buffer, Durability::Durable).await
+    }
+}

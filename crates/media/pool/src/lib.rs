@@ -1,1 +1,317 @@
-//! Drives into one space: superblock, segment allocation, segment reads and writes.
+//! Drives into one space: superblock by majority, segments in cells, the frontier.
+//!
+//! The journal and the engine ask for segments and read and write ranges of them; they never see a
+//! drive. Called on one shard. The seam to other media: `open_segment` creates once, `write` fills
+//! it front to back, `read` takes a range, `free` deletes; superblocks are the compare-and-set cell.
+//!
+//! Invariants:
+//! 1. A segment number is given out once. After a crash the numbers listed in the frontier but not
+//!    found opened are dropped, and their places get new ones.
+//! 2. No address of a segment is written twice (the writers above keep it, `write` asserts the
+//!    alignment and bounds only).
+//! 3. A place freed by superblock N is opened again only after N is durable on a majority.
+//! 4. Every segment opened since the last durable segment table is listed in the durable frontier.
+//! 5. A superblock is decided only when a majority of the drives it names hold it, read back.
+
+mod create;
+mod error;
+mod frontier;
+mod open;
+mod space;
+mod table;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use ashlar_drive::Drive;
+use ashlar_format::segment::{Place, SegmentKind};
+use ashlar_format::superblock::{CELLS_START_BYTES, Superblock};
+use ashlar_runtime::sync::Mutex;
+use ashlar_runtime::{Buf, Durability, Runtime};
+use ashlar_units::{BLOCK_BYTES, SegmentId};
+
+pub use create::{DriveSpec, PoolSpec, segment_bytes_for};
+pub use error::{Error, ErrorKind, Result};
+pub use frontier::OpenedSegment;
+pub use open::RecoveredSegment;
+pub use space::CellCount;
+pub use table::SegmentTable;
+
+use frontier::Frontier;
+
+/// An open pool: its drives as one space.
+#[derive(Clone)]
+pub struct Pool {
+    inner: Rc<Inner>,
+}
+
+struct Inner {
+    runtime: Runtime,
+    drives: Vec<Drive>,
+    segment_bytes: u64,
+    state: RefCell<State>,
+    /// One superblock at a time; holds nothing.
+    superblock_turn: Mutex<()>,
+    /// Set when a majority could not be written: nothing may be acknowledged any more.
+    is_fenced: Cell<bool>,
+}
+
+struct State {
+    /// The last superblock that is durable on a majority.
+    superblock: Superblock,
+    table: SegmentTable,
+    frontier: Frontier,
+}
+
+impl Pool {
+    /// The shard's runtime.
+    #[must_use]
+    pub fn runtime(&self) -> &Runtime {
+        &self.inner.runtime
+    }
+
+    /// Bytes of a segment.
+    #[must_use]
+    pub fn segment_bytes(&self) -> u64 {
+        self.inner.segment_bytes
+    }
+
+    /// The last durable superblock.
+    #[must_use]
+    pub fn superblock(&self) -> Superblock {
+        self.inner.state.borrow().superblock.clone()
+    }
+
+    /// The number of this opening.
+    #[must_use]
+    pub fn superblock_session(&self) -> u32 {
+        self.inner.state.borrow().superblock.session
+    }
+
+    /// Paths and sizes of the drives.
+    #[must_use]
+    pub fn drives(&self) -> Vec<(String, u64)> {
+        self.inner.drives.iter().map(|drive| (drive.path().to_string(), drive.size_bytes())).collect()
+    }
+
+    /// Runs `look` over the segment table.
+    pub fn with_table<T>(&self, look: impl FnOnce(&SegmentTable) -> T) -> T {
+        look(&self.inner.state.borrow().table)
+    }
+
+    /// Runs `change` over the segment table.
+    pub fn with_table_mut<T>(&self, change: impl FnOnce(&mut SegmentTable) -> T) -> T {
+        change(&mut self.inner.state.borrow_mut().table)
+    }
+
+    fn address(&self, place: Place, offset: u64) -> (&Drive, u64) {
+        let drive = &self.inner.drives[usize::from(place.drive.0)];
+        (drive, CELLS_START_BYTES + u64::from(place.cell) * self.inner.segment_bytes + offset)
+    }
+
+    fn place_of(&self, segment: SegmentId) -> Result<Place> {
+        let state = self.inner.state.borrow();
+        let entry = state.table.find(segment);
+        entry.map(|entry| entry.place).ok_or_else(|| {
+            Error::new(ErrorKind::Damaged, format!("segment {segment} is not in the segment table"))
+        })
+    }
+
+    /// True while this segment is in the table: a reader that finds damage looks here first, since a
+    /// segment freed under it is no damage.
+    #[must_use]
+    pub fn has_segment(&self, segment: SegmentId) -> bool {
+        self.inner.state.borrow().table.find(segment).is_some()
+    }
+
+    /// Reads a range of a segment that is not in the table yet, at a place told by whoever points to
+    /// it: how the segment table itself is found.
+    pub async fn read_at(&self, place: Place, offset: u64, length: u64) -> Result<(Buf, usize)> {
+        let is_known = self
+            .inner
+            .state
+            .borrow()
+            .superblock
+            .drives
+            .get(usize::from(place.drive.0))
+            .is_some_and(|drive| place.cell < drive.cells && offset + length <= self.inner.segment_bytes);
+        if !is_known {
+            return Err(Error::new(ErrorKind::Damaged, format!("{place:?} is not a place of this pool")));
+        }
+        let first = offset / BLOCK_BYTES * BLOCK_BYTES;
+        let end = (offset + length).next_multiple_of(BLOCK_BYTES).min(self.inner.segment_bytes);
+        let (drive, address) = self.address(place, first);
+        Ok((drive.read(address, (end - first) as usize).await?, (offset - first) as usize))
+    }
+
+    /// Where a segment lives.
+    pub fn place(&self, segment: SegmentId) -> Result<Place> {
+        self.place_of(segment)
+    }
+
+    /// A new opening of the pool: segments opened from now on carry its number; the next superblock
+    /// makes it durable.
+    pub fn begin_session(&self) {
+        self.inner.state.borrow_mut().superblock.session += 1;
+    }
+
+    /// Reads the whole blocks that cover `length` bytes at `offset`; returns them and where in them
+    /// the range starts. Ranges beyond the segment's end are cut.
+    pub async fn read(&self, segment: SegmentId, offset: u64, length: u64) -> Result<(Buf, usize)> {
+        let place = self.place_of(segment)?;
+        let first = offset / BLOCK_BYTES * BLOCK_BYTES;
+        let end = (offset + length).next_multiple_of(BLOCK_BYTES).min(self.inner.segment_bytes);
+        if first >= end {
+            return Err(Error::new(
+                ErrorKind::Damaged,
+                format!("offset {offset} is beyond segment {segment}"),
+            ));
+        }
+        let (drive, address) = self.address(place, first);
+        let buffer = drive.read(address, (end - first) as usize).await?;
+        Ok((buffer, (offset - first) as usize))
+    }
+
+    /// Writes whole blocks at `offset` of an open segment.
+    pub async fn write(
+        &self,
+        segment: SegmentId,
+        offset: u64,
+        buffer: Buf,
+        durability: Durability,
+    ) -> Result<()> {
+        let end = offset + buffer.len() as u64;
+        assert!(end <= self.inner.segment_bytes, "write to {end} is beyond segment {segment}");
+        self.check_not_fenced()?;
+        let place = self.place_of(segment)?;
+        let (drive, address) = self.address(place, offset);
+        drive.write(address, buffer, durability).await?;
+        Ok(())
+    }
+
+    /// Makes every completed write of every drive durable.
+    pub async fn sync(&self) -> Result<()> {
+        for drive in &self.inner.drives {
+            drive.sync().await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the next superblock: the last one with the present frontier and the next generation.
+    /// Returns when a majority of the drives hold it, read back.
+    async fn extend_frontier(&self) -> Result<()> {
+        let _turn = self.inner.superblock_turn.lock().await;
+        let next = self.next_superblock(&[], |_| ());
+        self.decide(next).await
+    }
+
+    /// Writes the superblock that publishes a segment table: `change` sets its roots, `recorded` are
+    /// the segments that were opened when the table was taken (`opened_mark`) and need not be listed
+    /// any more. Places freed by that table become reusable and are trimmed.
+    pub async fn commit(&self, recorded: &[SegmentId], change: impl FnOnce(&mut Superblock)) -> Result<()> {
+        let _turn = self.inner.superblock_turn.lock().await;
+        let next = self.next_superblock(recorded, change);
+        self.decide(next).await?;
+        let freed = self.with_table_mut(SegmentTable::release_freed);
+        for place in freed {
+            let (drive, address) = self.address(place, 0);
+            // A trim is a hint: a drive that refuses it only wears faster. The place stays out of the
+            // free list until the trim is over, or it could wipe the next tenant.
+            let _ignored = drive.trim(address, self.inner.segment_bytes).await;
+            self.with_table_mut(|table| table.put_free(place));
+        }
+        Ok(())
+    }
+
+    fn next_superblock(&self, recorded: &[SegmentId], change: impl FnOnce(&mut Superblock)) -> Superblock {
+        let mut state = self.inner.state.borrow_mut();
+        let state = &mut *state;
+        let mut next = state.superblock.clone();
+        change(&mut next);
+        state.frontier.forget(recorded);
+        next.frontier = state.frontier.list(&mut state.table, &mut next.segment_next);
+        next.generation += 1;
+        next.previous_hash = state.superblock.content_hash();
+        next
+    }
+
+    async fn decide(&self, mut next: Superblock) -> Result<()> {
+        self.check_not_fenced()?;
+        self.write_superblock(&mut next).await?;
+        let mut state = self.inner.state.borrow_mut();
+        state.frontier.make_openable(&next.frontier);
+        state.superblock = next;
+        Ok(())
+    }
+
+    async fn write_superblock(&self, next: &mut Superblock) -> Result<()> {
+        let mut written = 0;
+        let mut last_error = None;
+        for (index, drive) in self.inner.drives.iter().enumerate() {
+            next.drive = ashlar_units::DriveIndex(index as u16);
+            match drive.write_superblock(next).await {
+                Ok(()) => written += 1,
+                Err(error) => last_error = Some(error),
+            }
+        }
+        match last_error {
+            Some(error) if written * 2 <= next.drives.len() => {
+                // Whether the drives that failed hold the old or the new one is unknown: stop here
+                // and let the next opening decide by majority.
+                self.inner.is_fenced.set(true);
+                Err(error.into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn check_not_fenced(&self) -> Result<()> {
+        if self.inner.is_fenced.get() {
+            return Err(Error::new(
+                ErrorKind::Medium,
+                "pool stopped: its superblock could not be written; mend the drives and restart".to_string(),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Stops all writing: called after a failure whose outcome on the drives is unknown.
+    pub fn fence(&self) {
+        self.inner.is_fenced.set(true);
+    }
+
+    /// Opens a new segment for `kind`. `birth` is the first group (journal) or checkpoint (metadata).
+    pub async fn open_segment(&self, kind: SegmentKind, birth: u64) -> Result<OpenedSegment> {
+        loop {
+            self.check_not_fenced()?;
+            {
+                let mut state = self.inner.state.borrow_mut();
+                let state = &mut *state;
+                if let Some(opened) = state.frontier.open(&mut state.table, kind, birth) {
+                    let session = state.superblock.session;
+                    let pool = state.superblock.pool;
+                    return Ok(OpenedSegment::new(opened, pool, session, kind, birth));
+                }
+                if !state.frontier.can_extend(&state.table) {
+                    return Err(Error::new(
+                        ErrorKind::NoSpace,
+                        "no free segment is left in the pool".to_string(),
+                    ));
+                }
+            }
+            self.extend_frontier().await?;
+        }
+    }
+
+    /// Segments that can still be opened before the journal must wait for a checkpoint.
+    #[must_use]
+    pub fn opened_since_table(&self) -> usize {
+        self.inner.state.borrow().frontier.opened_count()
+    }
+
+    /// The segments opened so far: pass them to `commit` when the table taken now is published.
+    #[must_use]
+    pub fn opened_mark(&self) -> Vec<SegmentId> {
+        self.inner.state.borrow().frontier.opened()
+    }
+}

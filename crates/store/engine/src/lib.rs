@@ -1,1 +1,56 @@
 //! Volumes, snapshots and clones over a pool: write path, read path, checkpoint, recovery.
+//!
+//! The engine lives on one shard. Hosts reach it through [`ashlar_block::BlockDevice`] (see
+//! [`Engine::device`]), operators through the methods of [`Engine`]. It never sees a socket.
+//!
+//! ```text
+//! write ─► chunks, LZ4 ─► journal group (durable) ─► apply to the map ─► acknowledge
+//! read  ─► map ─► block cache ─► segment on a drive ─► verify ─► decode
+//! ```
+//!
+//! Every change of a pool (write, unmap, create, resize, delete, snapshot, clone, restore) is one
+//! journal record with an LSN. Records are applied one after the other by the same code when they
+//! happen (`applier`) and when they are replayed (`recovery`), so a snapshot taken at an LSN is exact
+//! by construction.
+//!
+//! Invariants:
+//! 1. A change is acknowledged only after its group is durable and it is applied.
+//! 2. `apply` is deterministic: the same records from the same checkpoint give the same state.
+//! 3. A checkpoint holds exactly the changes below its LSN; replay starts right behind it.
+//! 4. A segment is freed only if no image at a checkpoint refers to it, and reused only after the
+//!    superblock that says so is durable.
+//! 5. Host writes never take the last `reserve` segments: deletes, unmap and checkpoints need them.
+//! 6. A read returns bytes whose chunk header names the place it was read from, or an error.
+
+mod admission;
+mod applier;
+mod apply;
+mod catalogue;
+mod check;
+mod checkpoint;
+mod cleaner;
+mod control;
+mod device;
+mod engine;
+mod error;
+mod info;
+mod metadata;
+mod range_lock;
+mod read_path;
+mod recount;
+mod recovery;
+mod settings;
+mod tables;
+mod walk;
+mod write_path;
+
+pub use ashlar_format::catalogue::{Compression, Profile};
+pub use ashlar_format::segment::Protection;
+pub use ashlar_pool::{DriveSpec, PoolSpec};
+pub use engine::Engine;
+pub use error::{Error, ErrorKind, Result};
+pub use info::{
+    CheckReport, Counters, DriveStatus, PoolStatus, RecoveryReport, SnapshotInfo, Space, VolumeInfo,
+    VolumeSpec,
+};
+pub use settings::Settings;

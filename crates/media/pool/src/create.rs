@@ -1,0 +1,144 @@
+//! Making a pool: drives are opened, checked for remains of other pools, and given a superblock.
+
+use ashlar_drive::Drive;
+use ashlar_format::Pointer;
+use ashlar_format::segment::{Place, Protection};
+use ashlar_format::superblock::{
+    CELLS_START_BYTES, DRIVES_MAX, DriveEntry, JournalPosition, SUPERBLOCK_SLOTS, Superblock,
+};
+use ashlar_runtime::Runtime;
+use ashlar_units::{ByteCount, DriveIndex, Lsn, PoolId, SegmentId};
+
+use crate::{Error, ErrorKind, Result};
+
+/// A drive to be: a path, and a size when the file is to be made.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DriveSpec {
+    /// A block device or a file.
+    pub path: String,
+    /// Makes or grows the file to this size.
+    pub create_size_bytes: Option<u64>,
+}
+
+/// A pool to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolSpec {
+    /// Its name.
+    pub name: String,
+    /// Its drives.
+    pub drives: Vec<DriveSpec>,
+    /// How it survives drives.
+    pub protection: Protection,
+    /// Bytes of a segment; chosen by the size of the drives when not given.
+    pub segment_bytes: Option<u64>,
+}
+
+/// Cells below which a pool cannot work: journal, metadata, reserve and something to write to.
+const CELLS_MIN: u64 = 16;
+const SEGMENT_BYTES_MIN: u64 = 128 << 10;
+const SEGMENT_BYTES_FULL: u64 = 64 << 20;
+
+/// Segments of a pool this large: 64 MiB at full size, smaller so that a small pool still has some
+/// 256 of them to clean and reuse, never below 1 MiB.
+#[must_use]
+pub fn segment_bytes_for(pool_bytes: u64) -> u64 {
+    let wanted = (pool_bytes / 256).max(1);
+    let power = 1_u64 << (63 - wanted.leading_zeros());
+    power.clamp(1 << 20, SEGMENT_BYTES_FULL)
+}
+
+/// Makes a pool. Refuses drives that carry one.
+pub(crate) async fn create(runtime: &Runtime, spec: &PoolSpec) -> Result<PoolId> {
+    let invalid = |context: String| Err(Error::new(ErrorKind::Invalid, context));
+    if spec.drives.is_empty() || spec.drives.len() > DRIVES_MAX {
+        return invalid(format!("a pool has 1 to {DRIVES_MAX} drives, not {}", spec.drives.len()));
+    }
+    if spec.protection != Protection::None {
+        return invalid("protection single and dual do not exist yet: use --protection none".to_string());
+    }
+    let mut drives = Vec::new();
+    for drive in &spec.drives {
+        let opened = Drive::open(runtime, &drive.path, drive.create_size_bytes).await?;
+        let ring = opened.read_ring().await?;
+        if let Some(superblock) = ring.valid.first() {
+            let (path, name, pool) = (&drive.path, &superblock.name, superblock.pool);
+            return Err(Error::new(
+                ErrorKind::Busy,
+                format!(
+                    "drive {path} belongs to pool {name} ({pool}): delete that pool or choose another drive"
+                ),
+            ));
+        }
+        drives.push(opened);
+    }
+    let total = drives.iter().map(Drive::size_bytes).sum::<u64>();
+    let segment_bytes = spec.segment_bytes.unwrap_or_else(|| segment_bytes_for(total));
+    if !segment_bytes.is_power_of_two() || !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_FULL).contains(&segment_bytes)
+    {
+        return invalid(format!("segment size {segment_bytes} is not a power of two from 128 KiB to 64 MiB"));
+    }
+    let cells = |drive: &Drive| drive.size_bytes().saturating_sub(CELLS_START_BYTES) / segment_bytes;
+    if let Some(small) = drives.iter().find(|drive| cells(drive) == 0) {
+        return invalid(format!("drive {} of {} is too small", small.path(), ByteCount(small.size_bytes())));
+    }
+    if drives.iter().map(cells).sum::<u64>() < CELLS_MIN {
+        return invalid(format!(
+            "the drives hold {} in all; a pool needs at least {}",
+            ByteCount(total),
+            ByteCount(CELLS_MIN * segment_bytes + CELLS_START_BYTES)
+        ));
+    }
+    let entries = drives.iter().map(|drive| DriveEntry {
+        id: u128::from(runtime.random()) << 64 | u128::from(runtime.random()),
+        cells: u32::try_from(cells(drive)).unwrap_or(u32::MAX),
+        state: 0,
+    });
+    let mut superblock = first_superblock(runtime, spec, segment_bytes, entries.collect());
+    for drive in &drives {
+        drive.wipe_ring().await?;
+    }
+    // Two generations, so that losing one slot to damage never loses a pool that is empty.
+    for _ in 0..2 {
+        superblock.generation += 1;
+        for (index, drive) in drives.iter().enumerate() {
+            superblock.drive = DriveIndex(index as u16);
+            drive.write_superblock(&superblock).await?;
+        }
+    }
+    Ok(superblock.pool)
+}
+
+fn first_superblock(
+    runtime: &Runtime,
+    spec: &PoolSpec,
+    segment_bytes: u64,
+    drives: Vec<DriveEntry>,
+) -> Superblock {
+    let size = u32::try_from(segment_bytes).expect("checked to be at most 64 MiB");
+    Superblock {
+        compatible: 0,
+        read_only: 0,
+        incompatible: 0,
+        pool: PoolId(u128::from(runtime.random()) << 64 | u128::from(runtime.random())),
+        name: spec.name.clone(),
+        generation: SUPERBLOCK_SLOTS,
+        session: 0,
+        protection: spec.protection,
+        is_clean: true,
+        segment_bytes: size,
+        cell_bytes: size,
+        fingerprint_key: runtime.random(),
+        created_unix_seconds: runtime.unix_nanos() / 1_000_000_000,
+        checkpoint: Lsn(0),
+        journal: JournalPosition { segment: SegmentId(0), offset_bytes: 0, sequence: 1, previous_hash: 0 },
+        volume_table: Pointer::HOLE,
+        segment_table: Pointer::HOLE,
+        segment_table_place: Place::default(),
+        segment_next: 1,
+        volume_next: 1,
+        previous_hash: 0,
+        drive: DriveIndex(0),
+        drives,
+        frontier: Vec::new(),
+    }
+}

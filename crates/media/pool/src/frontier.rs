@@ -1,0 +1,123 @@
+//! The frontier: places that may be opened before the next superblock, listed in it, so that
+//! recovery looks for unsealed segments nowhere else.
+
+use std::collections::VecDeque;
+
+use ashlar_format::segment::{Place, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentKind};
+use ashlar_format::superblock::{FRONTIER_MAX, FrontierEntry};
+use ashlar_units::{PoolId, SegmentId};
+
+use crate::table::SegmentTable;
+
+/// Unopened places a superblock lists. At the usual 64 MiB this lets a gigabyte be written between
+/// superblocks, and it bounds the headers that recovery probes.
+const UNOPENED_TARGET: usize = 16;
+
+#[derive(Default)]
+pub(crate) struct Frontier {
+    /// Listed in the durable superblock, may be opened now.
+    openable: VecDeque<FrontierEntry>,
+    /// Taken off the free list and listed in a superblock that is not durable yet.
+    pending: Vec<FrontierEntry>,
+    /// Opened since the last durable segment table: must stay listed.
+    opened: Vec<FrontierEntry>,
+}
+
+impl Frontier {
+    /// The list for the next superblock: opened, openable, topped up from free places.
+    pub(crate) fn list(&mut self, table: &mut SegmentTable, segment_next: &mut u32) -> Vec<FrontierEntry> {
+        while self.openable.len() + self.pending.len() < UNOPENED_TARGET && self.total() < FRONTIER_MAX {
+            let Some(place) = table.take_free() else { break };
+            self.pending.push(FrontierEntry { segment: SegmentId(*segment_next), place });
+            *segment_next += 1;
+        }
+        self.opened.iter().chain(&self.openable).chain(&self.pending).copied().collect()
+    }
+
+    fn total(&self) -> usize {
+        self.opened.len() + self.openable.len() + self.pending.len()
+    }
+
+    /// The superblock with this list is durable.
+    pub(crate) fn make_openable(&mut self, listed: &[FrontierEntry]) {
+        let (now, later) = self.pending.drain(..).partition(|entry| listed.contains(entry));
+        self.pending = later;
+        self.openable.extend::<Vec<FrontierEntry>>(now);
+    }
+
+    /// Opens the next place.
+    pub(crate) fn open(
+        &mut self,
+        table: &mut SegmentTable,
+        kind: SegmentKind,
+        birth: u64,
+    ) -> Option<FrontierEntry> {
+        let entry = self.openable.pop_front()?;
+        table.set_open(entry.segment, entry.place, kind, birth);
+        self.opened.push(entry);
+        Some(entry)
+    }
+
+    /// Puts a place in again as already opened: recovery found its header.
+    pub(crate) fn adopt_opened(&mut self, entry: FrontierEntry) {
+        self.opened.push(entry);
+    }
+
+    /// Whether another superblock would make places openable.
+    pub(crate) fn can_extend(&self, table: &SegmentTable) -> bool {
+        !self.pending.is_empty() || table.free_count() > 0 && self.total() < FRONTIER_MAX
+    }
+
+    pub(crate) fn opened_count(&self) -> usize {
+        self.opened.len()
+    }
+
+    pub(crate) fn opened(&self) -> Vec<SegmentId> {
+        self.opened.iter().map(|entry| entry.segment).collect()
+    }
+
+    pub(crate) fn forget(&mut self, mark: &[SegmentId]) {
+        self.opened.retain(|entry| !mark.contains(&entry.segment));
+    }
+
+    /// Places set aside and not opened.
+    pub(crate) fn unopened_count(&self) -> usize {
+        self.openable.len() + self.pending.len()
+    }
+}
+
+/// A segment just opened: the header block must be part of its first write.
+#[derive(Clone, Copy, Debug)]
+pub struct OpenedSegment {
+    /// Its number.
+    pub segment: SegmentId,
+    /// Where content starts.
+    pub content_start: u64,
+    header: SegmentHeader,
+}
+
+impl OpenedSegment {
+    pub(crate) fn new(
+        entry: FrontierEntry,
+        pool: PoolId,
+        session: u32,
+        kind: SegmentKind,
+        first_group: u64,
+    ) -> OpenedSegment {
+        let FrontierEntry { segment, place } = entry;
+        let header = SegmentHeader { pool, segment, kind, place, session, first_group };
+        OpenedSegment { segment, content_start: SEGMENT_HEADER_BYTES, header }
+    }
+
+    /// The header block.
+    #[must_use]
+    pub fn header_block(&self) -> Vec<u8> {
+        self.header.encode()
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        self.header.place
+    }
+}

@@ -1,0 +1,241 @@
+//! The segment table in memory: one entry for each cell, found by segment number.
+
+use std::collections::VecDeque;
+
+use ashlar_format::Damage;
+use ashlar_format::bytes::{Reader, Writer};
+use ashlar_format::segment::{Place, SEGMENT_ENTRY_BYTES, SegmentEntry, SegmentKind, SegmentState};
+use ashlar_units::{DriveIndex, SegmentId};
+use rustc_hash::FxHashMap;
+
+/// Entries of one table page.
+const ENTRIES_PER_PAGE: usize = 4096 / SEGMENT_ENTRY_BYTES;
+
+/// The segment table.
+pub struct SegmentTable {
+    entries: Vec<SegmentEntry>,
+    /// First entry of each drive.
+    drive_starts: Vec<usize>,
+    by_segment: FxHashMap<SegmentId, usize>,
+    /// Free places that may be opened, for each drive.
+    free: Vec<VecDeque<u32>>,
+    /// Free places, counted.
+    free_count: usize,
+    /// Freed in memory; reusable only after the superblock that says so.
+    freed: Vec<Place>,
+    /// Freed places whose table page is being written: the next superblock releases them.
+    freed_published: Vec<Place>,
+    is_page_dirty: Vec<bool>,
+}
+
+impl SegmentTable {
+    /// A table of free cells.
+    #[must_use]
+    pub fn new(cells_per_drive: &[u32]) -> SegmentTable {
+        let mut entries = Vec::new();
+        let mut drive_starts = Vec::new();
+        for (drive, cells) in cells_per_drive.iter().enumerate() {
+            drive_starts.push(entries.len());
+            for cell in 0..*cells {
+                entries.push(SegmentEntry::free(Place { drive: DriveIndex(drive as u16), cell }));
+            }
+        }
+        let pages = entries.len().div_ceil(ENTRIES_PER_PAGE);
+        let mut table = SegmentTable {
+            entries,
+            drive_starts,
+            by_segment: FxHashMap::default(),
+            free: vec![VecDeque::new(); cells_per_drive.len()],
+            free_count: 0,
+            freed: Vec::new(),
+            freed_published: Vec::new(),
+            is_page_dirty: vec![true; pages],
+        };
+        table.rebuild();
+        table
+    }
+
+    fn rebuild(&mut self) {
+        self.by_segment.clear();
+        self.free.iter_mut().for_each(VecDeque::clear);
+        self.free_count = 0;
+        for (index, entry) in self.entries.iter().enumerate() {
+            match entry.state {
+                SegmentState::Free => {
+                    self.free[usize::from(entry.place.drive.0)].push_back(entry.place.cell);
+                    self.free_count += 1;
+                }
+                SegmentState::Open | SegmentState::Sealed => {
+                    self.by_segment.insert(entry.segment, index);
+                }
+            }
+        }
+    }
+
+    fn index(&self, place: Place) -> Option<usize> {
+        let start = *self.drive_starts.get(usize::from(place.drive.0))?;
+        let end =
+            self.drive_starts.get(usize::from(place.drive.0) + 1).copied().unwrap_or(self.entries.len());
+        let index = start + place.cell as usize;
+        (index < end).then_some(index)
+    }
+
+    /// Table pages.
+    #[must_use]
+    pub fn page_count(&self) -> usize {
+        self.is_page_dirty.len()
+    }
+
+    /// True when the page changed since it was last encoded.
+    #[must_use]
+    pub fn is_page_dirty(&self, page: usize) -> bool {
+        self.is_page_dirty[page]
+    }
+
+    /// A page's bytes as of now; the page counts as clean from here on.
+    pub fn encode_page(&mut self, page: usize) -> Vec<u8> {
+        self.is_page_dirty[page] = false;
+        let mut writer = Writer::new();
+        let first = page * ENTRIES_PER_PAGE;
+        for entry in self.entries.iter().skip(first).take(ENTRIES_PER_PAGE) {
+            entry.encode(&mut writer);
+        }
+        writer.pad_to(4096);
+        writer.into_bytes()
+    }
+
+    /// Takes a page as read from a drive. Call [`SegmentTable::finish_loading`] after the last.
+    pub fn load_page(&mut self, page: usize, bytes: &[u8]) -> Result<(), Damage> {
+        let first = page * ENTRIES_PER_PAGE;
+        let mut reader = Reader::new(bytes);
+        for index in first..(first + ENTRIES_PER_PAGE).min(self.entries.len()) {
+            let mut entry = SegmentEntry::decode(&mut reader)?;
+            // The place follows from the index; a page that disagrees is of another geometry.
+            if entry.place != self.entries[index].place {
+                return Err(Damage::new(
+                    ashlar_format::DamageKind::Impossible,
+                    "segment entry of another place",
+                ));
+            }
+            if entry.state == SegmentState::Free {
+                entry = SegmentEntry::free(entry.place);
+            }
+            self.entries[index] = entry;
+        }
+        self.is_page_dirty[page] = false;
+        Ok(())
+    }
+
+    /// After the last `load_page`.
+    pub fn finish_loading(&mut self) {
+        self.rebuild();
+    }
+
+    /// The entry of a segment.
+    #[must_use]
+    pub fn find(&self, segment: SegmentId) -> Option<&SegmentEntry> {
+        self.by_segment.get(&segment).map(|index| &self.entries[*index])
+    }
+
+    /// All entries, by place.
+    #[must_use]
+    pub fn entries(&self) -> &[SegmentEntry] {
+        &self.entries
+    }
+
+    /// Free cells, the ones the frontier has set aside not counted.
+    #[must_use]
+    pub fn free_count(&self) -> usize {
+        self.free_count
+    }
+
+    /// Cells freed since the last superblock.
+    #[must_use]
+    pub fn freed_count(&self) -> usize {
+        self.freed.len() + self.freed_published.len()
+    }
+
+    fn touch(&mut self, index: usize) -> &mut SegmentEntry {
+        self.is_page_dirty[index / ENTRIES_PER_PAGE] = true;
+        &mut self.entries[index]
+    }
+
+    /// Takes a free place off the drive with the largest share of free cells, so that chunks spread
+    /// over the drives in proportion to their size.
+    pub(crate) fn take_free(&mut self) -> Option<Place> {
+        let drive = (0..self.free.len()).max_by_key(|drive| (self.free[*drive].len(), usize::MAX - drive))?;
+        let cell = self.free[drive].pop_front()?;
+        self.free_count -= 1;
+        Some(Place { drive: DriveIndex(drive as u16), cell })
+    }
+
+    /// Takes this place, if it is free.
+    pub(crate) fn take_place(&mut self, place: Place) -> bool {
+        let Some(cells) = self.free.get_mut(usize::from(place.drive.0)) else { return false };
+        let Some(at) = cells.iter().position(|cell| *cell == place.cell) else { return false };
+        cells.remove(at);
+        self.free_count -= 1;
+        true
+    }
+
+    /// Gives a taken place back unopened.
+    pub(crate) fn put_free(&mut self, place: Place) {
+        self.free[usize::from(place.drive.0)].push_back(place.cell);
+        self.free_count += 1;
+    }
+
+    /// A taken place becomes an open segment.
+    pub(crate) fn set_open(&mut self, segment: SegmentId, place: Place, kind: SegmentKind, birth: u64) {
+        let index = self.index(place).expect("the frontier only holds places of this pool");
+        let entry = self.touch(index);
+        assert_eq!(entry.state, SegmentState::Free, "place {place:?} opened twice");
+        *entry =
+            SegmentEntry { segment, state: SegmentState::Open, kind, birth, ..SegmentEntry::free(place) };
+        let before = self.by_segment.insert(segment, index);
+        assert!(before.is_none(), "segment number {segment} given out twice");
+    }
+
+    /// How far a segment is written.
+    pub fn set_used(&mut self, segment: SegmentId, used_bytes: u64) {
+        if let Some(index) = self.by_segment.get(&segment).copied() {
+            self.touch(index).used_units = (used_bytes / 64) as u32;
+        }
+    }
+
+    /// Nothing more is written to a segment.
+    pub fn seal(&mut self, segment: SegmentId) {
+        if let Some(index) = self.by_segment.get(&segment).copied() {
+            self.touch(index).state = SegmentState::Sealed;
+        }
+    }
+
+    /// Live bytes by the last mark.
+    pub fn set_live(&mut self, segment: SegmentId, live_bytes: u64) {
+        if let Some(index) = self.by_segment.get(&segment).copied() {
+            let units = live_bytes.div_ceil(64).min(u64::from(u32::MAX)) as u32;
+            if self.entries[index].live_units != units {
+                self.touch(index).live_units = units;
+            }
+        }
+    }
+
+    /// A sealed segment with no live data goes. Its place is reusable after the next published table.
+    pub fn free(&mut self, segment: SegmentId) {
+        let Some(index) = self.by_segment.get(&segment).copied() else { return };
+        assert_eq!(self.entries[index].state, SegmentState::Sealed, "segment {segment} freed while open");
+        self.by_segment.remove(&segment);
+        let place = self.entries[index].place;
+        *self.touch(index) = SegmentEntry::free(place);
+        self.freed.push(place);
+    }
+
+    /// The table is being encoded: what is freed by now is published by the next superblock.
+    pub fn publish_freed(&mut self) {
+        self.freed_published.append(&mut self.freed);
+    }
+
+    /// The superblock that published them is durable: the caller trims them and puts them back.
+    pub(crate) fn release_freed(&mut self) -> Vec<Place> {
+        std::mem::take(&mut self.freed_published)
+    }
+}

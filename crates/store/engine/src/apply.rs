@@ -1,0 +1,213 @@
+//! The one place that changes state: a record in, the next state out. Deterministic; used live and
+//! in replay.
+
+use ashlar_format::Pointer;
+use ashlar_format::catalogue::{VolumeEntry, VolumeKind};
+use ashlar_format::group::Record;
+use ashlar_map::{Missing, PageArena};
+use ashlar_units::{BLOCK_BYTES, Lsn, VolumeId};
+
+use crate::catalogue::Catalogue;
+
+/// `written_blocks` when a large unmap dropped more than it counted.
+pub(crate) const WRITTEN_UNKNOWN: u64 = u64::MAX;
+
+/// What became of a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Outcome {
+    /// Applied.
+    Done,
+    /// Its volume or snapshot is not there (any more).
+    Gone,
+    /// It reaches beyond the volume's end.
+    OutOfRange,
+    /// The name is taken.
+    Exists,
+}
+
+/// What records change.
+pub(crate) struct Tree {
+    pub(crate) arena: PageArena,
+    pub(crate) catalogue: Catalogue,
+}
+
+impl Tree {
+    /// Applies one record. After [`Missing`] nothing has changed: load the page and call again.
+    pub(crate) fn apply(&mut self, lsn: Lsn, record: &Record) -> Result<Outcome, Missing> {
+        match record {
+            Record::Write { volume, block, blocks, pointer } => {
+                self.write(*volume, *block, usize::from(*blocks), *pointer)
+            }
+            Record::Fill { volume, block, blocks, is_zero } => {
+                let value = if *is_zero { Pointer::ZERO } else { Pointer::HOLE };
+                self.fill(*volume, *block, *blocks, value)
+            }
+            Record::CreateVolume(entry) => Ok(self.create(lsn, entry, Pointer::HOLE, 0)),
+            Record::ResizeVolume { volume, size_bytes } => self.resize(*volume, *size_bytes),
+            Record::Delete { images } => Ok(self.delete(images)),
+            Record::Snapshot { name, created_unix_seconds, members } => {
+                Ok(self.snapshot(lsn, name, *created_unix_seconds, members))
+            }
+            Record::Clone { members } => Ok(self.clone_images(lsn, members)),
+            Record::Restore { members } => Ok(self.restore(lsn, members)),
+        }
+    }
+
+    fn write(
+        &mut self,
+        id: VolumeId,
+        block: u64,
+        blocks: usize,
+        pointer: Pointer,
+    ) -> Result<Outcome, Missing> {
+        let Some(entry) = self.volume(id) else { return Ok(Outcome::Gone) };
+        if block.saturating_add(blocks as u64) > entry.size_bytes / BLOCK_BYTES {
+            return Ok(Outcome::OutOfRange);
+        }
+        let mut pointers = [Pointer::HOLE; 16];
+        for (index, slot) in pointers[..blocks].iter_mut().enumerate() {
+            *slot = pointer.with_block_index(pointer.block_index() + index);
+        }
+        let mut root = entry.root;
+        let outcome = self.arena.set(&mut root, block, &pointers[..blocks])?;
+        let entry = self.catalogue.get_mut(id).expect("looked up above");
+        entry.root = root;
+        if entry.written_blocks != WRITTEN_UNKNOWN {
+            entry.written_blocks =
+                entry.written_blocks + outcome.data_blocks_after - outcome.data_blocks_before;
+        }
+        Ok(Outcome::Done)
+    }
+
+    fn fill(&mut self, id: VolumeId, block: u64, blocks: u64, value: Pointer) -> Result<Outcome, Missing> {
+        let Some(entry) = self.volume(id) else { return Ok(Outcome::Gone) };
+        if block.saturating_add(blocks) > entry.size_bytes / BLOCK_BYTES {
+            return Ok(Outcome::OutOfRange);
+        }
+        self.fill_unchecked(id, block, blocks, value)
+    }
+
+    fn fill_unchecked(
+        &mut self,
+        id: VolumeId,
+        block: u64,
+        blocks: u64,
+        value: Pointer,
+    ) -> Result<Outcome, Missing> {
+        let Some(entry) = self.volume(id) else { return Ok(Outcome::Gone) };
+        if blocks == 0 {
+            return Ok(Outcome::Done);
+        }
+        let mut root = entry.root;
+        let outcome = self.arena.fill(&mut root, block, blocks, value)?;
+        let entry = self.catalogue.get_mut(id).expect("looked up above");
+        entry.root = root;
+        entry.written_blocks = match outcome.data_blocks_before {
+            // Nothing at all is mapped: known again.
+            _ if !root.is_page() => 0,
+            Some(before) if entry.written_blocks != WRITTEN_UNKNOWN => entry.written_blocks - before,
+            _ => WRITTEN_UNKNOWN,
+        };
+        Ok(Outcome::Done)
+    }
+
+    fn create(&mut self, lsn: Lsn, entry: &VolumeEntry, root: Pointer, written_blocks: u64) -> Outcome {
+        if self.catalogue.volume(&entry.name).is_some() || self.catalogue.get(entry.id).is_some() {
+            self.arena.release(root);
+            return Outcome::Exists;
+        }
+        self.catalogue.insert(VolumeEntry { root, birth: lsn, written_blocks, ..entry.clone() });
+        Outcome::Done
+    }
+
+    fn resize(&mut self, id: VolumeId, size_bytes: u64) -> Result<Outcome, Missing> {
+        let Some(entry) = self.volume(id) else { return Ok(Outcome::Gone) };
+        let (old, new) = (entry.size_bytes / BLOCK_BYTES, size_bytes / BLOCK_BYTES);
+        if new < old {
+            self.fill_unchecked(id, new, old - new, Pointer::HOLE)?;
+        }
+        self.catalogue.get_mut(id).expect("looked up above").size_bytes = size_bytes;
+        Ok(Outcome::Done)
+    }
+
+    fn delete(&mut self, images: &[VolumeId]) -> Outcome {
+        let mut outcome = Outcome::Gone;
+        for id in images {
+            if let Some(entry) = self.catalogue.remove(*id) {
+                self.arena.release(entry.root);
+                outcome = Outcome::Done;
+            }
+        }
+        outcome
+    }
+
+    fn snapshot(&mut self, lsn: Lsn, name: &str, created: u64, members: &[(VolumeId, VolumeId)]) -> Outcome {
+        if self.catalogue.snapshot(name).is_some() {
+            return Outcome::Exists;
+        }
+        if members.is_empty() || members.iter().any(|(volume, _)| self.volume(*volume).is_none()) {
+            return Outcome::Gone;
+        }
+        let group = members[0].1;
+        for (volume, image) in members {
+            let source = self.catalogue.get_mut(*volume).expect("checked above");
+            source.newest_snapshot = lsn;
+            let entry = VolumeEntry {
+                id: *image,
+                kind: VolumeKind::Snapshot,
+                created_unix_seconds: created,
+                root: self.arena.share(source.root),
+                origin: *volume,
+                group,
+                birth: lsn,
+                name: name.to_string(),
+                origin_name: source.name.clone(),
+                ..source.clone()
+            };
+            self.catalogue.insert(entry);
+        }
+        Outcome::Done
+    }
+
+    fn clone_images(&mut self, lsn: Lsn, members: &[(VolumeEntry, VolumeId)]) -> Outcome {
+        if members.iter().any(|(_, image)| self.catalogue.get(*image).is_none()) {
+            return Outcome::Gone;
+        }
+        if members.iter().any(|(entry, _)| self.catalogue.volume(&entry.name).is_some()) {
+            return Outcome::Exists;
+        }
+        for (entry, image) in members {
+            let source = self.catalogue.get_mut(*image).expect("checked above");
+            source.newest_snapshot = lsn;
+            let (root, written) = (self.arena.share(source.root), source.written_blocks);
+            let size_bytes = source.size_bytes;
+            let clone = VolumeEntry { size_bytes, newest_snapshot: lsn, ..entry.clone() };
+            self.create(lsn, &clone, root, written);
+        }
+        Outcome::Done
+    }
+
+    fn restore(&mut self, lsn: Lsn, members: &[(VolumeId, VolumeId)]) -> Outcome {
+        let is_there = |(volume, image): &(VolumeId, VolumeId)| {
+            self.volume(*volume).is_some() && self.catalogue.get(*image).is_some()
+        };
+        if !members.iter().all(is_there) {
+            return Outcome::Gone;
+        }
+        for (volume, image) in members {
+            let image = self.catalogue.get(*image).expect("checked above").clone();
+            let root = self.arena.share(image.root);
+            let entry = self.catalogue.get_mut(*volume).expect("checked above");
+            let before = std::mem::replace(&mut entry.root, root);
+            entry.size_bytes = image.size_bytes;
+            entry.written_blocks = image.written_blocks;
+            entry.newest_snapshot = lsn;
+            self.arena.release(before);
+        }
+        Outcome::Done
+    }
+
+    fn volume(&self, id: VolumeId) -> Option<&VolumeEntry> {
+        self.catalogue.get(id).filter(|entry| entry.kind == VolumeKind::Volume)
+    }
+}

@@ -1,0 +1,185 @@
+//! The volume table in memory: volumes and snapshot images by identity and by name.
+//!
+//! Invariants: a volume's name is unique among volumes; a snapshot's name is unique among
+//! snapshots and its images have different volumes; each entry has one place in the table, and a
+//! changed entry marks its table page dirty.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ashlar_format::bytes::Writer;
+use ashlar_format::catalogue::{VOLUME_ENTRY_BYTES, VolumeEntry, VolumeKind};
+use ashlar_format::page::PAGE_BYTES;
+use ashlar_format::{Damage, Pointer};
+use ashlar_units::VolumeId;
+
+const ENTRIES_PER_PAGE: usize = PAGE_BYTES / VOLUME_ENTRY_BYTES;
+
+struct Placed {
+    place: usize,
+    entry: VolumeEntry,
+}
+
+/// The catalogue.
+#[derive(Default)]
+pub(crate) struct Catalogue {
+    by_id: BTreeMap<VolumeId, Placed>,
+    volumes: BTreeMap<String, VolumeId>,
+    snapshots: BTreeMap<String, Vec<VolumeId>>,
+    places: Vec<Option<VolumeId>>,
+    free_places: BTreeSet<usize>,
+    dirty_pages: BTreeSet<usize>,
+    /// Entries whose root may be a page in memory.
+    dirty_roots: BTreeSet<VolumeId>,
+    /// The next identity.
+    pub(crate) volume_next: u64,
+}
+
+impl Catalogue {
+    pub(crate) fn get(&self, id: VolumeId) -> Option<&VolumeEntry> {
+        self.by_id.get(&id).map(|placed| &placed.entry)
+    }
+
+    /// The entry, to be changed: its page becomes dirty, its root may become a page in memory.
+    pub(crate) fn get_mut(&mut self, id: VolumeId) -> Option<&mut VolumeEntry> {
+        let placed = self.by_id.get_mut(&id)?;
+        self.dirty_pages.insert(placed.place / ENTRIES_PER_PAGE);
+        self.dirty_roots.insert(id);
+        Some(&mut placed.entry)
+    }
+
+    /// The root, to be replaced by the same tree's media pointer: no change of content.
+    pub(crate) fn root_mut(&mut self, id: VolumeId) -> Option<&mut Pointer> {
+        self.by_id.get_mut(&id).map(|placed| &mut placed.entry.root)
+    }
+
+    pub(crate) fn volume(&self, name: &str) -> Option<&VolumeEntry> {
+        self.volumes.get(name).and_then(|id| self.get(*id))
+    }
+
+    /// The images of a snapshot, in the order they were named.
+    pub(crate) fn snapshot(&self, name: &str) -> Option<Vec<&VolumeEntry>> {
+        let images = self.snapshots.get(name)?;
+        Some(images.iter().filter_map(|id| self.get(*id)).collect())
+    }
+
+    pub(crate) fn volumes(&self) -> impl Iterator<Item = &VolumeEntry> {
+        self.volumes.values().filter_map(|id| self.get(*id))
+    }
+
+    pub(crate) fn snapshots(&self) -> impl Iterator<Item = (&String, Vec<&VolumeEntry>)> {
+        self.snapshots.iter().map(|(name, ids)| (name, ids.iter().filter_map(|id| self.get(*id)).collect()))
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &VolumeEntry> {
+        self.by_id.values().map(|placed| &placed.entry)
+    }
+
+    pub(crate) fn insert(&mut self, entry: VolumeEntry) {
+        let place = self.free_places.pop_first().unwrap_or(self.places.len());
+        self.insert_at(place, entry);
+        self.dirty_pages.insert(place / ENTRIES_PER_PAGE);
+    }
+
+    fn insert_at(&mut self, place: usize, entry: VolumeEntry) {
+        while self.places.len() <= place {
+            let fresh = self.places.len();
+            self.places.push(None);
+            if fresh != place {
+                self.free_places.insert(fresh);
+            }
+        }
+        self.free_places.remove(&place);
+        self.places[place] = Some(entry.id);
+        match entry.kind {
+            VolumeKind::Volume => {
+                self.volumes.insert(entry.name.clone(), entry.id);
+            }
+            VolumeKind::Snapshot => self.snapshots.entry(entry.name.clone()).or_default().push(entry.id),
+        }
+        self.volume_next = self.volume_next.max(entry.id.0 + 1);
+        self.dirty_roots.insert(entry.id);
+        let before = self.by_id.insert(entry.id, Placed { place, entry });
+        assert!(before.is_none(), "a volume identity is given out once");
+    }
+
+    pub(crate) fn remove(&mut self, id: VolumeId) -> Option<VolumeEntry> {
+        let Placed { place, entry } = self.by_id.remove(&id)?;
+        self.places[place] = None;
+        self.free_places.insert(place);
+        self.dirty_pages.insert(place / ENTRIES_PER_PAGE);
+        self.dirty_roots.remove(&id);
+        match entry.kind {
+            VolumeKind::Volume => {
+                self.volumes.remove(&entry.name);
+            }
+            VolumeKind::Snapshot => {
+                if let Some(images) = self.snapshots.get_mut(&entry.name) {
+                    images.retain(|image| *image != id);
+                    if images.is_empty() {
+                        self.snapshots.remove(&entry.name);
+                    }
+                }
+            }
+        }
+        Some(entry)
+    }
+
+    /// Entries whose root may be in memory.
+    pub(crate) fn dirty_roots(&self) -> Vec<VolumeId> {
+        self.dirty_roots.iter().copied().collect()
+    }
+
+    /// The root of `id` is on a drive now.
+    pub(crate) fn root_is_clean(&mut self, id: VolumeId) {
+        self.dirty_roots.remove(&id);
+    }
+
+    /// The content of the pages changed since the last call, as of now.
+    pub(crate) fn take_dirty_pages(&mut self) -> Vec<FrozenTablePage> {
+        let pages = std::mem::take(&mut self.dirty_pages);
+        pages.into_iter().map(|page| self.freeze(page)).collect()
+    }
+
+    fn freeze(&self, page: usize) -> FrozenTablePage {
+        let places = self.places.iter().skip(page * ENTRIES_PER_PAGE).take(ENTRIES_PER_PAGE);
+        FrozenTablePage { page, entries: places.map(|id| id.and_then(|id| self.get(id).cloned())).collect() }
+    }
+
+    /// Those pages were not written after all.
+    pub(crate) fn mark_dirty(&mut self, pages: impl Iterator<Item = usize>) {
+        self.dirty_pages.extend(pages);
+    }
+
+    /// Takes a page as read from a drive.
+    pub(crate) fn load_page(&mut self, page: usize, bytes: &[u8]) -> Result<(), Damage> {
+        for (index, slot) in bytes.chunks_exact(VOLUME_ENTRY_BYTES).enumerate() {
+            if let Some(entry) = VolumeEntry::decode(slot)? {
+                let id = entry.id;
+                self.insert_at(page * ENTRIES_PER_PAGE + index, entry);
+                self.dirty_roots.remove(&id);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A page of the volume table at a checkpoint's LSN; roots may still be pages in memory.
+pub(crate) struct FrozenTablePage {
+    pub(crate) page: usize,
+    pub(crate) entries: Vec<Option<VolumeEntry>>,
+}
+
+impl FrozenTablePage {
+    /// The page's bytes, with `root_of` giving each entry's root on a drive.
+    pub(crate) fn encode(&self, root_of: impl Fn(&VolumeEntry) -> Pointer) -> Vec<u8> {
+        let mut writer = Writer::new();
+        for entry in &self.entries {
+            match entry {
+                None => VolumeEntry::encode_empty(&mut writer),
+                Some(entry) => VolumeEntry { root: root_of(entry), ..entry.clone() }.encode(&mut writer),
+            }
+        }
+        writer.pad_to(PAGE_BYTES);
+        writer.into_bytes()
+    }
+}

@@ -1,0 +1,249 @@
+//! A checkpoint: an internal snapshot at an exact LSN, made durable.
+//!
+//! ```text
+//! cut (no await): share every dirty root, copy the changed pages of the volume table
+//! write: map pages children first · volume table · directories · segment table · flush the drives
+//! publish: superblock on a majority
+//! settle: live roots that did not change since take their media pointers
+//! ```
+//!
+//! Live writes go on all the time: the shared roots make them copy what the checkpoint still holds.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+use ashlar_format::Pointer;
+use ashlar_format::page::{PageContent, PageIdentity, pointers_to_bytes};
+use ashlar_format::superblock::JournalPosition;
+use ashlar_map::{PageNumber, WriteOrder};
+use ashlar_pool::Pool;
+use ashlar_units::{Lsn, VolumeId};
+
+use crate::apply::Tree;
+use crate::catalogue::FrozenTablePage;
+use crate::metadata::MetadataStream;
+use crate::tables::{Located, TableDirectory, Tables};
+use crate::{ErrorKind, Result};
+
+/// Everything below this is in the state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Applied {
+    pub(crate) end: JournalPosition,
+    pub(crate) next_lsn: Lsn,
+}
+
+/// The state at an LSN, frozen.
+pub(crate) struct Cut {
+    pub(crate) applied: Applied,
+    is_clean: bool,
+    frozen: BTreeMap<VolumeId, Pointer>,
+    pages: Vec<FrozenTablePage>,
+    volume_next: u64,
+}
+
+impl Cut {
+    /// Freezes the state. Nothing may be half applied.
+    pub(crate) fn take(tree: &mut Tree, applied: Applied, is_clean: bool) -> Cut {
+        let mut frozen = BTreeMap::new();
+        for id in tree.catalogue.dirty_roots() {
+            let Some(root) = tree.catalogue.root_mut(id) else { continue };
+            tree.arena.normalise(root);
+            if root.as_in_memory().is_some() {
+                frozen.insert(id, tree.arena.share(*root));
+            } else {
+                tree.catalogue.root_is_clean(id);
+            }
+        }
+        let pages = tree.catalogue.take_dirty_pages();
+        Cut { applied, is_clean, frozen, pages, volume_next: tree.catalogue.volume_next }
+    }
+}
+
+/// Writes checkpoints of one pool, one at a time.
+pub(crate) struct Checkpointer {
+    pool: Pool,
+    pub(crate) stream: MetadataStream,
+    pub(crate) tables: Tables,
+}
+
+impl Checkpointer {
+    pub(crate) fn new(pool: &Pool, tables: Tables) -> Checkpointer {
+        Checkpointer { pool: pool.clone(), stream: MetadataStream::new(pool), tables }
+    }
+
+    /// Writes and publishes a cut. When the pool has no segment left the cut is given up and the
+    /// state stays as it was: dirty. Any other failure leaves the pool fenced.
+    pub(crate) async fn write(&mut self, mut cut: Cut, tree: &RefCell<Tree>) -> Result<()> {
+        let mut pinned = Vec::new();
+        let result = self.write_pages(&mut cut, tree, &mut pinned).await;
+        let result = match result {
+            Ok(()) => self.publish(&cut).await,
+            Err(error) => Err(error),
+        };
+        if result.is_err() {
+            // What was appended has an address already and must be readable there.
+            if self.stream.flush().await.is_err() {
+                self.pool.fence();
+            }
+        }
+        let mut tree = tree.borrow_mut();
+        let tree = &mut *tree;
+        pinned.into_iter().for_each(|page| tree.arena.unpin(page));
+        match &result {
+            Ok(()) => settle(tree, &cut),
+            Err(error) => {
+                if error.kind != ErrorKind::NoSpace {
+                    self.pool.fence();
+                }
+                cut.frozen.values().for_each(|root| tree.arena.release(*root));
+                tree.catalogue.mark_dirty(cut.pages.iter().map(|page| page.page));
+            }
+        }
+        result
+    }
+
+    async fn write_pages(
+        &mut self,
+        cut: &mut Cut,
+        tree: &RefCell<Tree>,
+        pinned: &mut Vec<PageNumber>,
+    ) -> Result<()> {
+        let lsn = cut.applied.next_lsn;
+        for (id, root) in &mut cut.frozen {
+            let mut order = WriteOrder::new(*root);
+            loop {
+                self.stream.reserve(1, lsn).await?;
+                let mut tree = tree.borrow_mut();
+                let Some(next) = order.next(&tree.arena) else { break };
+                let bytes = pointers_to_bytes(tree.arena.encode(next.page));
+                let identity = PageIdentity {
+                    content: PageContent::Map,
+                    level: next.level,
+                    tree: id.0,
+                    index: next.index,
+                };
+                let located = self.stream.append(identity, lsn, &bytes);
+                tree.arena.set_persisted(next.page, located.pointer);
+                pinned.push(next.page);
+            }
+            let is_clean = tree.borrow_mut().arena.normalise(root);
+            assert!(is_clean, "checkpoint left a dirty page under volume {id}");
+        }
+        for page in &cut.pages {
+            self.stream.reserve(1, lsn).await?;
+            let bytes = page.encode(|entry| {
+                let root = cut.frozen.get(&entry.id).copied().unwrap_or(entry.root);
+                assert!(root.as_in_memory().is_none(), "root of volume {} is not on a drive", entry.id);
+                root
+            });
+            let located = self.stream.append(self.tables.volumes.page_identity(page.page), lsn, &bytes);
+            self.tables.volumes.set_page(page.page, located);
+        }
+        let root = write_directories(&mut self.stream, &mut self.tables.volumes, lsn).await?;
+        if let Some(root) = root {
+            self.tables.volume_root = root.pointer;
+        }
+        Ok(())
+    }
+
+    /// Writes the segment table as of now and the superblock that names everything.
+    async fn publish(&mut self, cut: &Cut) -> Result<()> {
+        let lsn = cut.applied.next_lsn;
+        // Writing pages opens segments, which changes the table: write most of it first, then the
+        // rest in one go without opening anything.
+        loop {
+            let dirty = self.dirty_segment_pages();
+            let records = self.records_to_finish(&dirty);
+            if dirty.len() <= 1
+                || records * crate::metadata::RECORD_BYTES_MAX <= self.pool.segment_bytes() / 4
+            {
+                self.stream.reserve(records + SPARE_RECORDS, lsn).await?;
+                break;
+            }
+            self.stream.reserve(1, lsn).await?;
+            self.append_segment_page(dirty[0], lsn);
+        }
+        let dirty = self.dirty_segment_pages();
+        let records = self.records_to_finish(&dirty);
+        self.stream.note_used(records + SPARE_RECORDS);
+        let recorded = self.pool.opened_mark();
+        self.pool.with_table_mut(ashlar_pool::SegmentTable::publish_freed);
+        for page in self.dirty_segment_pages() {
+            self.append_segment_page(page, lsn);
+        }
+        let segments = &mut self.tables.segments;
+        for index in segments.changed_directories() {
+            let identity = segments.directory_identity(1, index);
+            let located = self.stream.append(identity, lsn, &segments.encode_directory(index));
+            segments.set_directory(index, located);
+        }
+        let root = self.stream.append(segments.directory_identity(2, 0), lsn, &segments.encode_root());
+        self.tables.segment_root = root.pointer;
+        self.stream.flush().await?;
+        self.pool.sync().await?;
+        let volume_root = self.tables.volume_root;
+        let (applied, is_clean, volume_next) = (cut.applied, cut.is_clean, cut.volume_next);
+        self.pool
+            .commit(&recorded, move |superblock| {
+                superblock.is_clean = is_clean;
+                superblock.checkpoint = applied.next_lsn;
+                superblock.journal = applied.end;
+                superblock.volume_table = volume_root;
+                superblock.segment_table = root.pointer;
+                superblock.segment_table_place = root.place;
+                superblock.volume_next = volume_next;
+            })
+            .await?;
+        Ok(())
+    }
+
+    fn append_segment_page(&mut self, page: usize, lsn: Lsn) {
+        let bytes = self.pool.with_table_mut(|table| table.encode_page(page));
+        let located = self.stream.append(self.tables.segments.page_identity(page), lsn, &bytes);
+        self.tables.segments.set_page(page, located);
+    }
+
+    fn dirty_segment_pages(&self) -> Vec<usize> {
+        self.pool
+            .with_table(|table| (0..table.page_count()).filter(|page| table.is_page_dirty(*page)).collect())
+    }
+
+    /// Pages, at most as many directories, and the root.
+    fn records_to_finish(&self, dirty: &[usize]) -> u64 {
+        let fan_out = self.tables.segments.directory_fan_out();
+        let pages = self.pool.with_table(ashlar_pool::SegmentTable::page_count);
+        (dirty.len() + pages.div_ceil(fan_out) + 1) as u64
+    }
+}
+
+/// Pages that opening a segment, sealing another and noting the end may dirty beside the known ones.
+const SPARE_RECORDS: u64 = 8;
+
+/// Writes changed directories and, if any changed, the root. Returns the new root.
+async fn write_directories(
+    stream: &mut MetadataStream,
+    table: &mut TableDirectory,
+    lsn: Lsn,
+) -> Result<Option<Located>> {
+    let changed = table.changed_directories();
+    if changed.is_empty() {
+        return Ok(None);
+    }
+    for index in changed {
+        stream.reserve(1, lsn).await?;
+        let located = stream.append(table.directory_identity(1, index), lsn, &table.encode_directory(index));
+        table.set_directory(index, located);
+    }
+    stream.reserve(1, lsn).await?;
+    Ok(Some(stream.append(table.directory_identity(2, 0), lsn, &table.encode_root())))
+}
+
+/// Live roots that are still what was frozen take their media pointers; the freeze is over.
+fn settle(tree: &mut Tree, cut: &Cut) {
+    for id in cut.frozen.keys() {
+        let Some(root) = tree.catalogue.root_mut(*id) else { continue };
+        if tree.arena.normalise(root) && root.as_in_memory().is_none() {
+            tree.catalogue.root_is_clean(*id);
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! Volumes, snapshots and clones: what an operator asks for, checked, journalled, applied.
+//!
+//! One change at a time holds the control turn from its checks to its application, so that what was
+//! checked still holds. All are O(1) in the size of the volumes.
+
+use ashlar_format::Pointer;
+use ashlar_format::catalogue::{NAME_BYTES_MAX, ORIGIN_BYTES_MAX, VolumeEntry, VolumeKind};
+use ashlar_format::group::Record;
+use ashlar_map::BLOCKS_MAX;
+use ashlar_units::{BLOCK_BYTES, Lsn, VolumeId};
+
+use crate::apply::WRITTEN_UNKNOWN;
+use crate::engine::{Engine, Inner};
+use crate::info::{SnapshotInfo, VolumeInfo, VolumeSpec};
+use crate::{Error, ErrorKind, Result};
+
+/// Volumes in one snapshot at most: its record and its clones must fit a journal group.
+const SNAPSHOT_VOLUMES_MAX: usize = 64;
+
+impl Engine {
+    /// Makes an empty volume.
+    pub async fn volume_create(&self, spec: VolumeSpec) -> Result<VolumeInfo> {
+        let inner = &self.inner;
+        check_name("volume", &spec.name)?;
+        check_size(&spec.name, spec.size_bytes)?;
+        if !matches!(spec.logical_block_bytes, 512 | 4096) {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "logical block {} of volume {} is neither 512 nor 4096",
+                    spec.logical_block_bytes, spec.name
+                ),
+            ));
+        }
+        let _turn = inner.control_turn.lock().await;
+        inner.check_volume_free(&spec.name)?;
+        let entry = VolumeEntry {
+            id: inner.next_id(),
+            kind: VolumeKind::Volume,
+            profile: spec.profile,
+            compression: spec.compression,
+            dedupe: spec.dedupe,
+            logical_block_shift: spec.logical_block_bytes.trailing_zeros() as u8,
+            created_unix_seconds: inner.unix_seconds(),
+            size_bytes: spec.size_bytes,
+            root: Pointer::HOLE,
+            origin: VolumeId(0),
+            group: VolumeId(0),
+            birth: Lsn(0),
+            newest_snapshot: Lsn(0),
+            written_blocks: 0,
+            name: spec.name.clone(),
+            origin_name: String::new(),
+        };
+        inner.change(Record::CreateVolume(Box::new(entry))).await?;
+        inner.info_of(&spec.name)
+    }
+
+    /// Grows or shrinks a volume. What lies beyond a smaller size is gone.
+    pub async fn volume_resize(&self, name: &str, size_bytes: u64) -> Result<VolumeInfo> {
+        let inner = &self.inner;
+        check_size(name, size_bytes)?;
+        let _turn = inner.control_turn.lock().await;
+        let volume = inner.volume_id(name)?;
+        inner.change(Record::ResizeVolume { volume, size_bytes }).await?;
+        inner.cleaner.want_mark();
+        inner.info_of(name)
+    }
+
+    /// Deletes a volume. Its snapshots and clones stay.
+    pub async fn volume_delete(&self, name: &str) -> Result<()> {
+        let inner = &self.inner;
+        let _turn = inner.control_turn.lock().await;
+        let volume = inner.volume_id(name)?;
+        inner.delete(vec![volume]).await?;
+        inner.range_locks.borrow_mut().remove(&volume);
+        Ok(())
+    }
+
+    /// Takes a snapshot of several volumes at one instant.
+    pub async fn snapshot_create(&self, name: &str, volumes: &[String]) -> Result<SnapshotInfo> {
+        let inner = &self.inner;
+        check_name("snapshot", name)?;
+        if volumes.is_empty() || volumes.len() > SNAPSHOT_VOLUMES_MAX {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!(
+                    "snapshot {name} names {} volumes; 1 to {SNAPSHOT_VOLUMES_MAX} are possible",
+                    volumes.len()
+                ),
+            ));
+        }
+        let _turn = inner.control_turn.lock().await;
+        if inner.tree.borrow().catalogue.snapshot(name).is_some() {
+            return Err(Error::new(
+                ErrorKind::Exists,
+                format!("there is a snapshot {name} already: choose another name"),
+            ));
+        }
+        let mut members = Vec::new();
+        for volume in volumes {
+            let id = inner.volume_id(volume)?;
+            if members.iter().any(|(member, _)| *member == id) {
+                return Err(Error::new(
+                    ErrorKind::Invalid,
+                    format!("snapshot {name} names volume {volume} twice"),
+                ));
+            }
+            members.push((id, VolumeId(inner.next_id().0 + members.len() as u64)));
+        }
+        let created_unix_seconds = inner.unix_seconds();
+        inner.change(Record::Snapshot { name: name.to_string(), created_unix_seconds, members }).await?;
+        let tree = inner.tree.borrow();
+        let images = tree.catalogue.snapshot(name).unwrap_or_default();
+        Ok(snapshot_info(name, &images))
+    }
+
+    /// Deletes a snapshot. Clones made from it stay.
+    pub async fn snapshot_delete(&self, name: &str) -> Result<()> {
+        let inner = &self.inner;
+        let _turn = inner.control_turn.lock().await;
+        let images = inner.images_of(name)?.iter().map(|image| image.id).collect();
+        inner.delete(images).await
+    }
+
+    /// Takes the snapshot's volumes back to it, all at once.
+    pub async fn snapshot_restore(&self, name: &str) -> Result<()> {
+        let inner = &self.inner;
+        let _turn = inner.control_turn.lock().await;
+        let mut members = Vec::new();
+        for image in inner.images_of(name)? {
+            if inner.tree.borrow().catalogue.get(image.origin).is_none() {
+                return Err(Error::new(
+                    ErrorKind::NotFound,
+                    format!(
+                        "volume {} of snapshot {name} was deleted: make a clone instead",
+                        image.origin_name
+                    ),
+                ));
+            }
+            members.push((image.origin, image.id));
+        }
+        inner.change(Record::Restore { members }).await?;
+        inner.cleaner.want_mark();
+        Ok(())
+    }
+
+    /// Makes writable volumes from a snapshot (`NAME`, or `NAME-VOLUME` for each when it has several
+    /// volumes), from one of its volumes (`VOLUME@SNAPSHOT`), or from a volume as it is now.
+    pub async fn clone_create(&self, name: &str, from: &str) -> Result<Vec<VolumeInfo>> {
+        let inner = &self.inner;
+        check_name("clone", name)?;
+        let _turn = inner.control_turn.lock().await;
+        let sources = inner.clone_sources(from)?;
+        let is_single = sources.len() == 1;
+        let mut members = Vec::new();
+        let mut names = Vec::new();
+        for source in sources {
+            let is_image = source.kind == VolumeKind::Snapshot;
+            let volume = if is_image { &source.origin_name } else { &source.name };
+            let clone_name = if is_single { name.to_string() } else { format!("{name}-{volume}") };
+            check_name("clone", &clone_name)?;
+            inner.check_volume_free(&clone_name)?;
+            let mut origin_name =
+                if is_image { format!("{volume}@{}", source.name) } else { source.name.clone() };
+            origin_name.truncate(ORIGIN_BYTES_MAX);
+            let entry = VolumeEntry {
+                id: VolumeId(inner.next_id().0 + members.len() as u64),
+                kind: VolumeKind::Volume,
+                created_unix_seconds: inner.unix_seconds(),
+                root: Pointer::HOLE,
+                origin: source.id,
+                group: VolumeId(0),
+                name: clone_name.clone(),
+                origin_name,
+                ..source.clone()
+            };
+            members.push((entry, source.id));
+            names.push(clone_name);
+        }
+        inner.change(Record::Clone { members }).await?;
+        names.iter().map(|name| inner.info_of(name)).collect()
+    }
+}
+
+impl Inner {
+    fn next_id(&self) -> VolumeId {
+        VolumeId(self.tree.borrow().catalogue.volume_next)
+    }
+
+    fn unix_seconds(&self) -> u64 {
+        self.runtime.unix_nanos() / 1_000_000_000
+    }
+
+    async fn delete(&self, images: Vec<VolumeId>) -> Result<()> {
+        self.change(Record::Delete { images }).await?;
+        self.cleaner.want_mark();
+        self.checkpoints.wanted.notify_one();
+        Ok(())
+    }
+
+    fn check_volume_free(&self, name: &str) -> Result<()> {
+        if self.tree.borrow().catalogue.volume(name).is_some() {
+            return Err(Error::new(
+                ErrorKind::Exists,
+                format!("there is a volume {name} already: choose another name"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn info_of(&self, name: &str) -> Result<VolumeInfo> {
+        let tree = self.tree.borrow();
+        let entry = tree.catalogue.volume(name);
+        entry
+            .map(volume_info)
+            .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no volume {name}")))
+    }
+
+    fn images_of(&self, name: &str) -> Result<Vec<VolumeEntry>> {
+        let tree = self.tree.borrow();
+        let images = tree.catalogue.snapshot(name).map(|images| images.into_iter().cloned().collect());
+        images.ok_or_else(|| {
+            Error::new(
+                ErrorKind::NotFound,
+                format!("there is no snapshot {name}: `ashlar snapshot list` shows what there is"),
+            )
+        })
+    }
+
+    fn clone_sources(&self, from: &str) -> Result<Vec<VolumeEntry>> {
+        if let Some((volume, snapshot)) = from.split_once('@') {
+            let images = self.images_of(snapshot)?;
+            let image = images.into_iter().find(|image| image.origin_name == volume);
+            return image.map(|image| vec![image]).ok_or_else(|| {
+                Error::new(ErrorKind::NotFound, format!("snapshot {snapshot} has no volume {volume}"))
+            });
+        }
+        if let Ok(images) = self.images_of(from) {
+            return Ok(images);
+        }
+        let tree = self.tree.borrow();
+        tree.catalogue.volume(from).map(|entry| vec![entry.clone()]).ok_or_else(|| {
+            Error::new(ErrorKind::NotFound, format!("there is no snapshot or volume {from} to clone"))
+        })
+    }
+}
+
+/// Names are what file names, export names and URLs can carry without quoting.
+pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
+    let is_first_good = name.starts_with(|first: char| first.is_ascii_alphanumeric());
+    let is_rest_good = name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
+    if is_first_good && is_rest_good && name.len() <= NAME_BYTES_MAX {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Invalid,
+        format!(
+            "`{name}` is no {what} name: use 1 to {NAME_BYTES_MAX} letters, digits, dots, dashes and underscores, \
+             starting with a letter or digit"
+        ),
+    ))
+}
+
+fn check_size(name: &str, size_bytes: u64) -> Result<()> {
+    if size_bytes == 0 || !size_bytes.is_multiple_of(BLOCK_BYTES) || size_bytes / BLOCK_BYTES > BLOCKS_MAX {
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            format!("size {size_bytes} of volume {name} is not a multiple of 4096 from 4 KiB to 256 TiB"),
+        ));
+    }
+    Ok(())
+}
+
+/// A volume's entry as told to the outside.
+pub(crate) fn volume_info(entry: &VolumeEntry) -> VolumeInfo {
+    let written = if entry.written_blocks == WRITTEN_UNKNOWN { 0 } else { entry.written_blocks };
+    VolumeInfo {
+        id: entry.id.0,
+        name: entry.name.clone(),
+        size_bytes: entry.size_bytes,
+        logical_block_bytes: 1 << entry.logical_block_shift,
+        profile: entry.profile,
+        compression: entry.compression,
+        dedupe: entry.dedupe,
+        written_bytes: written * BLOCK_BYTES,
+        origin: (!entry.origin_name.is_empty()).then(|| entry.origin_name.clone()),
+        created_unix_seconds: entry.created_unix_seconds,
+    }
+}
+
+/// A snapshot's images as told to the outside.
+pub(crate) fn snapshot_info(name: &str, images: &[&VolumeEntry]) -> SnapshotInfo {
+    SnapshotInfo {
+        name: name.to_string(),
+        volumes: images.iter().map(|image| image.origin_name.clone()).collect(),
+        created_unix_seconds: images.first().map_or(0, |image| image.created_unix_seconds),
+        size_bytes: images.iter().map(|image| image.size_bytes).sum(),
+    }
+}

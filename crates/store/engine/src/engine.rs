@@ -1,0 +1,399 @@
+//! An open pool: the parts wired together, the tasks that run them, and its end.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::{Rc, Weak};
+
+use ashlar_block::BlockDevice;
+use ashlar_format::catalogue::VolumeKind;
+use ashlar_journal::Journal;
+use ashlar_map::BlockCache;
+use ashlar_pool::{Pool, PoolSpec};
+use ashlar_runtime::sync::{Mutex, Notify, Semaphore};
+use ashlar_runtime::{Priority, Runtime};
+use ashlar_units::{PoolId, VolumeId};
+
+use crate::apply::{Outcome, Tree};
+use crate::checkpoint::{Applied, Checkpointer, Cut};
+use crate::cleaner::CleanerState;
+use crate::device::VolumeDevice;
+use crate::info::{Counters, DriveStatus, PoolStatus, RecoveryReport, SnapshotInfo, Space, VolumeInfo};
+use crate::range_lock::RangeLock;
+use crate::{Error, ErrorKind, Result, Settings};
+
+/// An open pool. Clones are the same pool.
+#[derive(Clone)]
+pub struct Engine {
+    pub(crate) inner: Rc<Inner>,
+}
+
+/// Where the pool is in its life.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Life {
+    Online,
+    /// Takes no writes any more, for this reason; reads go on.
+    Stopped(String),
+    Closing,
+    Closed,
+}
+
+pub(crate) struct Inner {
+    pub(crate) runtime: Runtime,
+    pub(crate) pool: Pool,
+    pub(crate) settings: Settings,
+    pub(crate) tree: RefCell<Tree>,
+    pub(crate) cache: RefCell<BlockCache>,
+    pub(crate) journal: Journal<Outcome>,
+    /// Held while a group is applied and while a cut is taken: a cut never sees half a group.
+    pub(crate) apply_turn: Mutex<()>,
+    pub(crate) applied: Cell<Applied>,
+    pub(crate) checkpointer: Mutex<Checkpointer>,
+    pub(crate) checkpoints: CheckpointRequests,
+    pub(crate) cleaner: CleanerState,
+    /// Credits of host writes taken in, in bytes.
+    pub(crate) write_credits: Semaphore,
+    pub(crate) write_credits_total: usize,
+    /// One catalogue change at a time is checked and journalled.
+    pub(crate) control_turn: Mutex<()>,
+    pub(crate) range_locks: RefCell<BTreeMap<VolumeId, RangeLock>>,
+    pub(crate) counters: RefCell<Counters>,
+    pub(crate) life: RefCell<Life>,
+    applier_ended: Notify,
+    is_applier_ended: Cell<bool>,
+    pub(crate) recovery: RecoveryReport,
+}
+
+/// Who wants a checkpoint and how many there were.
+pub(crate) struct CheckpointRequests {
+    pub(crate) wanted: Notify,
+    pub(crate) finished: Notify,
+    /// Cuts taken so far; a request is served by the first cut after it.
+    pub(crate) cuts: Cell<u64>,
+    pub(crate) published: Cell<u64>,
+    /// The LSN of the last published cut.
+    pub(crate) published_lsn: Cell<u64>,
+}
+
+/// What recovery hands over.
+pub(crate) struct Parts {
+    pub(crate) runtime: Runtime,
+    pub(crate) pool: Pool,
+    pub(crate) settings: Settings,
+    pub(crate) tree: RefCell<Tree>,
+    pub(crate) applied: Applied,
+    pub(crate) resume_offset: Option<u64>,
+    pub(crate) checkpointer: Checkpointer,
+    pub(crate) recovery: RecoveryReport,
+}
+
+impl Engine {
+    /// Makes a pool. Refuses drives that carry one.
+    pub async fn create_pool(runtime: &Runtime, spec: PoolSpec) -> Result<PoolId> {
+        crate::control::check_name("pool", &spec.name)?;
+        Ok(Pool::create(runtime, &spec).await?)
+    }
+
+    /// Opens the pool on these drives, replaying its journal.
+    pub async fn open(runtime: &Runtime, drives: &[String], settings: Settings) -> Result<Engine> {
+        let parts = crate::recovery::recover(runtime, drives, settings).await?;
+        Ok(Engine::start(parts))
+    }
+
+    fn start(parts: Parts) -> Engine {
+        let Parts { runtime, pool, settings, tree, applied, resume_offset, checkpointer, recovery } = parts;
+        let wanted = Notify::new();
+        let journal = Journal::start(&pool, applied.end, resume_offset, applied.next_lsn, wanted.clone());
+        // Credits bound what a full pool may still have to take in after admission: two segments.
+        let credits = settings.write_bytes_in_flight.min(pool.segment_bytes() * 2) as usize;
+        let inner = Rc::new(Inner {
+            cache: RefCell::new(BlockCache::new(settings.cache_bytes as usize)),
+            tree,
+            journal,
+            apply_turn: Mutex::new(()),
+            applied: Cell::new(applied),
+            checkpointer: Mutex::new(checkpointer),
+            checkpoints: CheckpointRequests {
+                wanted,
+                finished: Notify::new(),
+                cuts: Cell::new(0),
+                published: Cell::new(0),
+                published_lsn: Cell::new(applied.next_lsn.0),
+            },
+            cleaner: CleanerState::default(),
+            write_credits: Semaphore::new(credits),
+            write_credits_total: credits,
+            control_turn: Mutex::new(()),
+            range_locks: RefCell::default(),
+            counters: RefCell::default(),
+            life: RefCell::new(Life::Online),
+            applier_ended: Notify::new(),
+            is_applier_ended: Cell::new(false),
+            recovery,
+            pool,
+            settings,
+            runtime,
+        });
+        inner.start_tasks();
+        Engine { inner }
+    }
+
+    /// Finishes what is in flight, writes a last checkpoint and lets go of the drives.
+    pub async fn close(&self) -> Result<()> {
+        let inner = &self.inner;
+        let before = std::mem::replace(&mut *inner.life.borrow_mut(), Life::Closing);
+        if matches!(before, Life::Closing | Life::Closed) {
+            return Err(Error::new(ErrorKind::Closed, "the pool is closing already"));
+        }
+        inner.journal.close();
+        while !inner.is_applier_ended.get() {
+            inner.applier_ended.notified().await;
+        }
+        let result = match before {
+            Life::Stopped(reason) => Err(Error::new(ErrorKind::Medium, reason)),
+            Life::Online | Life::Closing | Life::Closed => inner.checkpoint_now(true).await,
+        };
+        *inner.life.borrow_mut() = Life::Closed;
+        inner.checkpoints.wanted.notify_one();
+        result
+    }
+
+    /// Wipes the pool off its drives. Volumes must be gone first, or `is_forced`.
+    pub async fn destroy(&self, is_forced: bool) -> Result<()> {
+        let volumes = self.volumes().len();
+        if volumes > 0 && !is_forced {
+            return Err(Error::new(
+                ErrorKind::Busy,
+                format!("pool {} still has {volumes} volumes: delete them first", self.name()),
+            ));
+        }
+        self.close().await?;
+        Ok(self.inner.pool.destroy().await?)
+    }
+
+    /// The pool's name.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.inner.pool.superblock().name
+    }
+
+    /// A block device: `volume`, or `volume@snapshot` to read only.
+    #[must_use]
+    pub fn device(&self, name: &str) -> Option<Rc<dyn BlockDevice>> {
+        let tree = self.inner.tree.borrow();
+        let id = match name.split_once('@') {
+            None => tree.catalogue.volume(name)?.id,
+            Some((volume, snapshot)) => {
+                let images = tree.catalogue.snapshot(snapshot)?;
+                images.iter().find(|image| image.origin_name == volume)?.id
+            }
+        };
+        Some(Rc::new(VolumeDevice::new(Rc::downgrade(&self.inner), id)))
+    }
+
+    /// Names of all volumes, sorted.
+    #[must_use]
+    pub fn device_names(&self) -> Vec<String> {
+        self.inner.tree.borrow().catalogue.volumes().map(|entry| entry.name.clone()).collect()
+    }
+
+    /// All volumes.
+    #[must_use]
+    pub fn volumes(&self) -> Vec<VolumeInfo> {
+        let tree = self.inner.tree.borrow();
+        tree.catalogue.volumes().map(crate::control::volume_info).collect()
+    }
+
+    /// All snapshots.
+    #[must_use]
+    pub fn snapshots(&self) -> Vec<SnapshotInfo> {
+        let tree = self.inner.tree.borrow();
+        tree.catalogue
+            .snapshots()
+            .map(|(name, images)| crate::control::snapshot_info(name, &images))
+            .collect()
+    }
+
+    /// The pool as it is now.
+    #[must_use]
+    pub fn status(&self) -> PoolStatus {
+        let inner = &self.inner;
+        let superblock = inner.pool.superblock();
+        let drives = inner.pool.drives();
+        let state = match &*inner.life.borrow() {
+            Life::Online => "online".to_string(),
+            Life::Stopped(reason) => format!("read-only: {reason}"),
+            Life::Closing => "closing".to_string(),
+            Life::Closed => "closed".to_string(),
+        };
+        PoolStatus {
+            name: superblock.name,
+            id: superblock.pool.to_string(),
+            state,
+            space: inner.space(),
+            segment_bytes: inner.pool.segment_bytes(),
+            drives: drives
+                .into_iter()
+                .map(|(path, size_bytes)| DriveStatus { path, size_bytes, state: "online".to_string() })
+                .collect(),
+            recovery: inner.recovery.clone(),
+            counters: inner.counters_now(),
+            cache_bytes_used: inner.cache.borrow().bytes_used() as u64,
+            map_bytes_used: inner.tree.borrow().arena.bytes_used() as u64,
+        }
+    }
+}
+
+impl Inner {
+    fn start_tasks(self: &Rc<Self>) {
+        let applier = self.clone();
+        self.runtime.spawn(Priority::Journal, async move {
+            applier.run_applier().await;
+            applier.is_applier_ended.set(true);
+            applier.applier_ended.notify_waiters();
+            applier.applier_ended.notify_one();
+        });
+        let checkpoints = self.clone();
+        self.runtime.spawn(Priority::Destage, async move { checkpoints.run_checkpoints().await });
+        // Weak: a closed pool must not stay open until the next tick.
+        let weak = Rc::downgrade(self);
+        let (runtime, interval) = (self.runtime.clone(), self.settings.checkpoint_interval);
+        self.runtime.spawn(Priority::Background, async move {
+            loop {
+                runtime.sleep(interval).await;
+                let Some(inner) = Weak::upgrade(&weak) else { return };
+                inner.checkpoints.wanted.notify_one();
+            }
+        });
+        if self.recovery.records_replayed > 0 {
+            self.cleaner.want_mark();
+        }
+        self.recount_if_unknown();
+    }
+
+    /// Fails when the pool takes no changes.
+    pub(crate) fn check_online(&self) -> Result<()> {
+        match &*self.life.borrow() {
+            Life::Online => Ok(()),
+            Life::Stopped(reason) => {
+                Err(Error::new(ErrorKind::Medium, format!("the pool is read-only: {reason}")))
+            }
+            Life::Closing | Life::Closed => Err(Error::new(ErrorKind::Closed, "the pool is closed")),
+        }
+    }
+
+    /// Stops all changes, for this reason.
+    pub(crate) fn stop(&self, error: &Error) {
+        let mut life = self.life.borrow_mut();
+        if *life == Life::Online {
+            *life = Life::Stopped(error.context.clone());
+        }
+        drop(life);
+        self.pool.fence();
+        self.journal
+            .fail(ashlar_journal::Error::new(ashlar_journal::ErrorKind::Medium, error.context.clone()));
+        self.checkpoints.finished.notify_waiters();
+    }
+
+    async fn run_checkpoints(self: Rc<Self>) {
+        loop {
+            self.checkpoints.wanted.notified().await;
+            match &*self.life.borrow() {
+                Life::Online => {}
+                Life::Stopped(_) => continue,
+                Life::Closing | Life::Closed => return,
+            }
+            if let Err(error) = self.checkpoint_and_clean().await {
+                if error.kind == ErrorKind::NoSpace {
+                    // Nothing is lost: the journal holds it all. Deletes and unmap go on and the
+                    // next round tries again.
+                    self.checkpoints.finished.notify_waiters();
+                    continue;
+                }
+                self.stop(&error);
+            }
+        }
+    }
+
+    async fn checkpoint_and_clean(self: &Rc<Self>) -> Result<()> {
+        let has_news = self.applied.get().next_lsn.0 != self.checkpoints.published_lsn.get();
+        if has_news {
+            self.checkpoint_now(false).await?;
+        }
+        if self.should_mark() {
+            let freed = self.mark_and_free().await?;
+            if freed > 0 {
+                self.checkpoint_now(false).await?;
+            }
+            self.cleaner.finished.notify_waiters();
+        }
+        self.recount_if_unknown();
+        Ok(())
+    }
+
+    /// Takes a cut and makes it durable.
+    pub(crate) async fn checkpoint_now(&self, is_clean: bool) -> Result<()> {
+        let mut checkpointer = self.checkpointer.lock().await;
+        let cut = {
+            let _turn = self.apply_turn.lock().await;
+            let mut tree = self.tree.borrow_mut();
+            self.checkpoints.cuts.set(self.checkpoints.cuts.get() + 1);
+            self.cleaner.note_cut(&tree.catalogue);
+            Cut::take(&mut tree, self.applied.get(), is_clean)
+        };
+        let lsn = cut.applied.next_lsn;
+        let number = self.checkpoints.cuts.get();
+        checkpointer.write(cut, &self.tree).await?;
+        self.checkpoints.published.set(number);
+        self.checkpoints.published_lsn.set(lsn.0);
+        let mut counters = self.counters.borrow_mut();
+        counters.checkpoints += 1;
+        counters.pages_written = checkpointer.stream.pages_written;
+        counters.metadata_bytes_written = checkpointer.stream.bytes_written;
+        drop(counters);
+        self.journal.checkpoint_published();
+        self.checkpoints.finished.notify_waiters();
+        Ok(())
+    }
+
+    fn counters_now(&self) -> Counters {
+        let journal = self.journal.counters();
+        let cache = self.cache.borrow().counters();
+        Counters {
+            journal_groups: journal.groups,
+            journal_bytes_written: journal.written_bytes,
+            cache_hits: cache.hits,
+            cache_misses: cache.misses,
+            ..*self.counters.borrow()
+        }
+    }
+
+    fn space(&self) -> Space {
+        let cells = self.pool.cells();
+        let size = self.pool.segment_bytes();
+        let physical_bytes: u64 = self.pool.drives().iter().map(|(_, bytes)| bytes).sum();
+        let reserve = self.reserve_segments().min(cells.available());
+        let journal = u64::from(cells.journal > 0);
+        Space {
+            physical_bytes,
+            free_bytes: (cells.available() - reserve) * size,
+            data_bytes: (cells.journal - journal) * size,
+            metadata_bytes: cells.metadata * size,
+            journal_bytes: journal * size,
+            reserve_bytes: reserve * size,
+            freed_bytes: cells.freed_only() * size,
+            superblock_bytes: physical_bytes - cells.total * size,
+        }
+    }
+
+    /// The identity of a live volume.
+    pub(crate) fn volume_id(&self, name: &str) -> Result<VolumeId> {
+        let tree = self.tree.borrow();
+        match tree.catalogue.volume(name) {
+            Some(entry) if entry.kind == VolumeKind::Volume => Ok(entry.id),
+            _ => Err(Error::new(
+                ErrorKind::NotFound,
+                format!("there is no volume {name}: `ashlar volume list` shows what there is"),
+            )),
+        }
+    }
+}

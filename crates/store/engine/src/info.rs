@@ -1,0 +1,174 @@
+//! What the engine tells of itself: volumes, snapshots, space, recovery, checks.
+
+use ashlar_format::catalogue::{Compression, Profile};
+
+/// A volume to be.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VolumeSpec {
+    /// Its name.
+    pub name: String,
+    /// Its size; a multiple of 4096.
+    pub size_bytes: u64,
+    /// 512 or 4096.
+    pub logical_block_bytes: u32,
+    /// What it is for.
+    pub profile: Profile,
+    /// How it is compressed.
+    pub compression: Compression,
+    /// Whether equal blocks are to be found.
+    pub dedupe: bool,
+}
+
+/// A volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VolumeInfo {
+    /// Its identity within the pool.
+    pub id: u64,
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// 512 or 4096.
+    pub logical_block_bytes: u32,
+    /// What it is for.
+    pub profile: Profile,
+    /// How it is compressed.
+    pub compression: Compression,
+    /// Whether equal blocks are looked for.
+    pub dedupe: bool,
+    /// Bytes mapped to data. Recounted in the background after a large unmap.
+    pub written_bytes: u64,
+    /// What it was cloned from.
+    pub origin: Option<String>,
+    /// When it was made.
+    pub created_unix_seconds: u64,
+}
+
+/// A snapshot: the images of one or more volumes at one instant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SnapshotInfo {
+    /// Its name.
+    pub name: String,
+    /// The volumes, by their names at that time.
+    pub volumes: Vec<String>,
+    /// When it was taken.
+    pub created_unix_seconds: u64,
+    /// The sum of the volumes' sizes.
+    pub size_bytes: u64,
+}
+
+/// A drive of the pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DriveStatus {
+    /// Its path.
+    pub path: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// `online`.
+    pub state: String,
+}
+
+/// Where the pool's bytes are. All parts but `physical_bytes` sum to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Space {
+    /// The drives' sizes.
+    pub physical_bytes: u64,
+    /// Free for host writes.
+    pub free_bytes: u64,
+    /// Segments of chunks, live or not.
+    pub data_bytes: u64,
+    /// Segments of map and table pages, live or not.
+    pub metadata_bytes: u64,
+    /// The journal segment being written.
+    pub journal_bytes: u64,
+    /// Free, kept for deletes, unmap and checkpoints.
+    pub reserve_bytes: u64,
+    /// Superblock areas and what is left at the drives' ends.
+    pub superblock_bytes: u64,
+    /// Freed, not yet reusable.
+    pub freed_bytes: u64,
+}
+
+/// How the last opening went.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RecoveryReport {
+    /// How long it took.
+    pub millis: u64,
+    /// Journal groups replayed.
+    pub groups_replayed: u64,
+    /// Records in them.
+    pub records_replayed: u64,
+    /// Steps and their microseconds.
+    pub steps: Vec<(String, u64)>,
+}
+
+/// What the pool has done since it was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Checkpoints published.
+    pub checkpoints: u64,
+    /// Map and table pages written by them.
+    pub pages_written: u64,
+    /// Bytes of metadata written by them.
+    pub metadata_bytes_written: u64,
+    /// Journal groups made durable.
+    pub journal_groups: u64,
+    /// Bytes written to the journal, chunks included.
+    pub journal_bytes_written: u64,
+    /// Bytes hosts wrote.
+    pub host_bytes_written: u64,
+    /// Bytes hosts read.
+    pub host_bytes_read: u64,
+    /// Chunk payload bytes stored for them.
+    pub stored_bytes: u64,
+    /// Zero blocks not stored.
+    pub zero_blocks: u64,
+    /// Reads answered from the cache, in chunks.
+    pub cache_hits: u64,
+    /// Reads that went to a drive, in chunks.
+    pub cache_misses: u64,
+    /// Segments freed by the cleaner.
+    pub segments_freed: u64,
+    /// Marks completed.
+    pub marks: u64,
+    /// Damage met: checksums, misplaced or missing structures.
+    pub damage: u64,
+}
+
+/// The pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolStatus {
+    /// Its name.
+    pub name: String,
+    /// Its identity.
+    pub id: String,
+    /// `online`, or why it takes no writes.
+    pub state: String,
+    /// Its drives.
+    pub drives: Vec<DriveStatus>,
+    /// Where its bytes are.
+    pub space: Space,
+    /// Bytes of a segment.
+    pub segment_bytes: u64,
+    /// How the last opening went.
+    pub recovery: RecoveryReport,
+    /// What it has done.
+    pub counters: Counters,
+    /// Bytes of the caches in use.
+    pub cache_bytes_used: u64,
+    /// Bytes of map pages in memory.
+    pub map_bytes_used: u64,
+}
+
+/// What a check found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct CheckReport {
+    /// Map and table pages read and verified.
+    pub pages: u64,
+    /// Chunks read and verified.
+    pub chunks: u64,
+    /// Bytes of those chunks on the drives.
+    pub live_bytes: u64,
+    /// What is wrong, one line each.
+    pub errors: Vec<String>,
+}

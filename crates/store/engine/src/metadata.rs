@@ -1,0 +1,223 @@
+//! The stream of page records: appended to metadata segments in large writes, read back verified.
+
+use ashlar_format::Pointer;
+use ashlar_format::chunk::Codec;
+use ashlar_format::page::{PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageIdentity};
+use ashlar_format::pointer::PLACE_UNIT_BYTES;
+use ashlar_format::segment::{FooterEntry, Place, SegmentKind, encode_footer, footer_bytes};
+use ashlar_pool::{OpenedSegment, Pool};
+use ashlar_reduction as reduction;
+use ashlar_runtime::Durability;
+use ashlar_units::{BLOCK_BYTES, Lsn, SegmentId};
+
+use crate::tables::Located;
+use crate::{Error, ErrorKind, Result};
+
+/// A record takes at most this much.
+pub(crate) const RECORD_BYTES_MAX: u64 = (PAGE_HEADER_BYTES + PAGE_BYTES) as u64;
+
+/// Records are gathered into writes of this size: large enough to be sequential for any drive.
+const BATCH_BYTES: usize = 256 << 10;
+
+struct OpenStream {
+    segment: SegmentId,
+    place: Place,
+    /// Where the batch in memory starts on the drive; whole blocks.
+    batch_start: u64,
+    header: Option<OpenedSegment>,
+    /// `None` after a resume: see the journal.
+    footer: Option<Vec<FooterEntry>>,
+}
+
+/// Appends page records.
+pub(crate) struct MetadataStream {
+    pool: Pool,
+    open: Option<OpenStream>,
+    batch: Vec<u8>,
+    scratch: Vec<u8>,
+    /// Records written since the start.
+    pub(crate) pages_written: u64,
+    /// Bytes written since the start.
+    pub(crate) bytes_written: u64,
+}
+
+impl MetadataStream {
+    pub(crate) fn new(pool: &Pool) -> MetadataStream {
+        MetadataStream {
+            pool: pool.clone(),
+            open: None,
+            batch: Vec::new(),
+            scratch: vec![0; PAGE_BYTES],
+            pages_written: 0,
+            bytes_written: 0,
+        }
+    }
+
+    /// Goes on in a segment that an earlier session left open, from an address never written.
+    pub(crate) fn resume(&mut self, segment: SegmentId, place: Place, offset: u64) {
+        assert!(offset.is_multiple_of(BLOCK_BYTES), "resume offset {offset}");
+        self.open = Some(OpenStream { segment, place, batch_start: offset, header: None, footer: None });
+    }
+
+    /// Sees to it that `records` more records fit into the open segment, whatever their size.
+    pub(crate) async fn reserve(&mut self, records: u64, birth: Lsn) -> Result<()> {
+        if self.batch.len() >= BATCH_BYTES {
+            self.flush().await?;
+        }
+        if self.has_room(records) {
+            return Ok(());
+        }
+        self.flush().await?;
+        if let Some(full) = self.open.take() {
+            self.seal(full).await?;
+        }
+        let opened = self.pool.open_segment(SegmentKind::Metadata, birth.0).await?;
+        self.open = Some(OpenStream {
+            segment: opened.segment,
+            place: opened.place(),
+            batch_start: 0,
+            header: Some(opened),
+            footer: Some(Vec::new()),
+        });
+        self.batch = opened.header_block();
+        if self.has_room(records) {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Invalid, format!("{records} page records do not fit a segment")))
+    }
+
+    fn has_room(&self, records: u64) -> bool {
+        let Some(open) = &self.open else { return false };
+        let entries = open.footer.as_ref().map_or(0, |footer| footer.len() as u64) + records;
+        let end = (open.batch_start + self.batch.len() as u64).next_multiple_of(BLOCK_BYTES);
+        end + records * RECORD_BYTES_MAX + BLOCK_BYTES + footer_bytes(entries) <= self.pool.segment_bytes()
+    }
+
+    /// Where the open segment's written part may end after `records` more: what the segment table
+    /// that is about to be written must say of it.
+    pub(crate) fn note_used(&self, records: u64) {
+        if let Some(open) = &self.open {
+            let end = open.batch_start + self.batch.len() as u64 + records * RECORD_BYTES_MAX;
+            let used = (end + BLOCK_BYTES).next_multiple_of(BLOCK_BYTES).min(self.pool.segment_bytes());
+            self.pool.with_table_mut(|table| table.set_used(open.segment, used));
+        }
+    }
+
+    /// Appends a page; room was reserved.
+    pub(crate) fn append(&mut self, identity: PageIdentity, birth: Lsn, page: &[u8]) -> Located {
+        let open = self.open.as_mut().expect("reserve opened a segment");
+        let offset = open.batch_start + self.batch.len() as u64;
+        assert!(offset.is_multiple_of(PLACE_UNIT_BYTES), "record at {offset}");
+        let packed = reduction::compress(reduction::Codec::Lz4, page, &mut self.scratch);
+        let (codec, payload) = match packed {
+            Some(length) => (Codec::Lz4, &self.scratch[..length]),
+            None => (Codec::None, page),
+        };
+        let session = self.pool.superblock_session();
+        let header =
+            PageHeader { identity, codec, session, birth, segment: open.segment, offset_bytes: offset };
+        let record = header.seal(payload);
+        let pointer = Pointer::page(open.segment, offset, record.len() as u64);
+        if let Some(footer) = &mut open.footer {
+            footer.push(FooterEntry {
+                offset_units: (offset / PLACE_UNIT_BYTES) as u32,
+                length_bytes: record.len() as u32,
+                owner: identity.tree,
+                fingerprint: 0,
+            });
+        }
+        self.batch.extend_from_slice(&record);
+        self.batch.resize(self.batch.len().next_multiple_of(PLACE_UNIT_BYTES as usize), 0);
+        self.pages_written += 1;
+        Located { pointer, place: open.place }
+    }
+
+    /// Writes what is gathered. Not durable before the pool is synced.
+    pub(crate) async fn flush(&mut self) -> Result<()> {
+        let Some(open) = self.open.as_mut() else { return Ok(()) };
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        self.batch.resize(self.batch.len().next_multiple_of(BLOCK_BYTES as usize), 0);
+        let mut buffer = self.pool.runtime().buffer(self.batch.len());
+        buffer.copy_from_slice(&self.batch);
+        let (segment, at) = (open.segment, open.batch_start);
+        open.batch_start += self.batch.len() as u64;
+        open.header = None;
+        self.bytes_written += self.batch.len() as u64;
+        self.batch.clear();
+        self.pool.with_table_mut(|table| table.set_used(segment, open.batch_start));
+        Ok(self.pool.write(segment, at, buffer, Durability::Cached).await?)
+    }
+
+    async fn seal(&mut self, full: OpenStream) -> Result<()> {
+        if let Some(entries) = full.footer {
+            let footer = encode_footer(full.segment, &entries);
+            let offset = self.pool.segment_bytes() - footer.len() as u64;
+            assert!(offset >= full.batch_start, "footer of segment {} overlaps its content", full.segment);
+            let mut buffer = self.pool.runtime().buffer(footer.len());
+            buffer.copy_from_slice(&footer);
+            self.pool.write(full.segment, offset, buffer, Durability::Cached).await?;
+        }
+        self.pool.with_table_mut(|table| table.seal(full.segment));
+        Ok(())
+    }
+
+    /// The last block of a segment that may hold records of an interrupted checkpoint, looked for
+    /// from `offset` on: writing goes on behind it, so that no address is written twice.
+    pub(crate) async fn end_of_writing(pool: &Pool, segment: SegmentId, offset: u64) -> Result<u64> {
+        let mut end = offset.next_multiple_of(BLOCK_BYTES);
+        let mut at = end;
+        while at < pool.segment_bytes() {
+            let length = (1 << 20).min(pool.segment_bytes() - at);
+            let (bytes, _) = pool.read(segment, at, length).await?;
+            let units = bytes.chunks_exact(PLACE_UNIT_BYTES as usize).enumerate();
+            for (index, unit) in units {
+                if PageHeader::looks_written(segment, unit) {
+                    let start = at + index as u64 * PLACE_UNIT_BYTES;
+                    end = (start + RECORD_BYTES_MAX).next_multiple_of(BLOCK_BYTES);
+                }
+            }
+            at += length;
+        }
+        Ok(end)
+    }
+}
+
+/// Reads and verifies a page record; the page as it was before compression.
+pub(crate) async fn read_page(pool: &Pool, pointer: Pointer, expected: PageIdentity) -> Result<Vec<u8>> {
+    let (bytes, skip) =
+        pool.read(pointer.segment(), pointer.offset_bytes(), pointer.length_bytes_max()).await?;
+    decode_page(pointer, expected, &bytes[skip..])
+}
+
+/// The same for a page whose segment is not in the table yet.
+pub(crate) async fn read_located(pool: &Pool, located: Located, expected: PageIdentity) -> Result<Vec<u8>> {
+    let Located { pointer, place } = located;
+    let length = pointer.length_bytes_max().min(pool.segment_bytes().saturating_sub(pointer.offset_bytes()));
+    let (bytes, skip) = pool.read_at(place, pointer.offset_bytes(), length).await?;
+    decode_page(pointer, expected, &bytes[skip..])
+}
+
+fn decode_page(pointer: Pointer, expected: PageIdentity, bytes: &[u8]) -> Result<Vec<u8>> {
+    let damaged = |what: String| Error::new(ErrorKind::Damaged, format!("page record {pointer:?}: {what}"));
+    let (header, payload) = PageHeader::open(pointer, bytes).map_err(|damage| damaged(damage.to_string()))?;
+    let found = header.identity;
+    // The tree is a hint: clones share pages.
+    if (found.content, found.level, found.index) != (expected.content, expected.level, expected.index) {
+        return Err(damaged(format!("is {found:?}, expected {expected:?}")));
+    }
+    let mut page = vec![0; PAGE_BYTES];
+    reduction::decompress(reduction_codec(header.codec), payload, &mut page)
+        .map_err(|error| damaged(error.to_string()))?;
+    Ok(page)
+}
+
+/// The codec of the format in the words of `reduction`.
+pub(crate) fn reduction_codec(codec: Codec) -> reduction::Codec {
+    match codec {
+        Codec::None => reduction::Codec::None,
+        Codec::Lz4 => reduction::Codec::Lz4,
+        Codec::Zstd => reduction::Codec::Zstd,
+    }
+}

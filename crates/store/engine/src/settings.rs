@@ -1,0 +1,31 @@
+//! What an operator may change at a restart. What the data depend on is in the pool's format.
+
+use std::time::Duration;
+
+/// Settings of an open pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Settings {
+    /// Bytes of decoded chunks kept for reads. Default 256 MiB: a few per cent of a small server,
+    /// filled only by reads. Takes effect at restart.
+    pub cache_bytes: u64,
+    /// Bytes of map pages kept. Default 128 MiB: the leaves of 64 GiB of volume. Pages changed since
+    /// the last checkpoint count too: when they take half of it, a checkpoint starts.
+    pub map_cache_bytes: u64,
+    /// A checkpoint at the latest this long after a change. Default 30 s: bounds what replay reads
+    /// when little is written; busy pools checkpoint by volume of changes.
+    pub checkpoint_interval: Duration,
+    /// Bytes of host writes taken in and not yet acknowledged, at most. Default 32 MiB: well above
+    /// what eight groups in flight hold.
+    pub write_bytes_in_flight: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            cache_bytes: 256 << 20,
+            map_cache_bytes: 128 << 20,
+            checkpoint_interval: Duration::from_secs(30),
+            write_bytes_in_flight: 32 << 20,
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! The write path: a host's bytes become chunks, a journal submission, an acknowledgement.
+
+use std::cell::RefCell;
+
+use ashlar_format::catalogue::{Compression, Profile, VolumeEntry, VolumeKind};
+use ashlar_format::chunk::{CHUNK_REGION_BLOCKS, Codec};
+use ashlar_format::group::Record;
+use ashlar_journal::{ChunkDraft, Draft, Submission};
+use ashlar_reduction as reduction;
+use ashlar_runtime::sync::{OneshotReceiver, Permit, oneshot};
+use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, VolumeId};
+
+use crate::apply::Outcome;
+use crate::engine::Inner;
+use crate::metadata::reduction_codec;
+use crate::range_lock::HeldRange;
+use crate::{Error, ErrorKind, Result};
+
+/// The most blocks of one chunk: 32 KiB. Larger chunks compress little better and cost more to read
+/// back for one block.
+const CHUNK_BLOCKS: u64 = 8;
+/// For volumes of database pages: 16 KiB.
+const CHUNK_BLOCKS_OLTP: u64 = 4;
+
+thread_local! {
+    /// Where chunks are compressed to before their length is known; one for each shard's thread.
+    static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; 64 << 10]);
+}
+
+type Pending = OneshotReceiver<std::result::Result<Outcome, ashlar_journal::Error>>;
+
+impl Inner {
+    /// The entry of a volume that takes writes.
+    fn writable(&self, id: VolumeId) -> Result<VolumeEntry> {
+        let tree = self.tree.borrow();
+        match tree.catalogue.get(id) {
+            Some(entry) if entry.kind == VolumeKind::Volume => Ok(entry.clone()),
+            Some(entry) => Err(Error::new(
+                ErrorKind::ReadOnly,
+                format!("{}@{} is a snapshot: write to a clone of it", entry.origin_name, entry.name),
+            )),
+            None => Err(Error::new(ErrorKind::NotFound, "the volume was deleted")),
+        }
+    }
+
+    /// Writes logical blocks; returns when they are durable and every later read sees them.
+    pub(crate) async fn write(&self, id: VolumeId, offset: u64, data: &[u8]) -> Result<()> {
+        if data.is_empty() {
+            return Ok(());
+        }
+        let entry = self.writable(id)?;
+        self.counters.borrow_mut().host_bytes_written += data.len() as u64;
+        let end = offset + data.len() as u64;
+        let _held = self.hold_range(&entry, offset, end).await;
+        if offset.is_multiple_of(BLOCK_BYTES) && end.is_multiple_of(BLOCK_BYTES) {
+            return self.write_blocks(&entry, offset / BLOCK_BYTES, data).await;
+        }
+        let first = offset / BLOCK_BYTES * BLOCK_BYTES;
+        let mut whole = vec![0; (end.next_multiple_of(BLOCK_BYTES) - first) as usize];
+        let last = whole.len() - BLOCK_BYTES_USIZE;
+        self.read_blocks(id, first / BLOCK_BYTES, &mut whole[..BLOCK_BYTES_USIZE]).await?;
+        if last > 0 {
+            self.read_blocks(id, first / BLOCK_BYTES + (last as u64 / BLOCK_BYTES), &mut whole[last..])
+                .await?;
+        }
+        let start = (offset - first) as usize;
+        whole[start..start + data.len()].copy_from_slice(data);
+        self.write_blocks(&entry, first / BLOCK_BYTES, &whole).await
+    }
+
+    /// Volumes with 512-byte logical blocks: nobody else changes these blocks until we are done.
+    async fn hold_range(&self, entry: &VolumeEntry, offset: u64, end: u64) -> Option<HeldRange> {
+        if u64::from(entry.logical_block_shift) == u64::from(BLOCK_BYTES.trailing_zeros()) {
+            return None;
+        }
+        let lock = self.range_locks.borrow_mut().entry(entry.id).or_default().clone();
+        Some(lock.hold(offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES)).await)
+    }
+
+    async fn write_blocks(&self, entry: &VolumeEntry, first_block: u64, data: &[u8]) -> Result<()> {
+        let piece_blocks = (self.journal.submission_bytes_max() / BLOCK_BYTES).max(1);
+        let mut pending = Vec::new();
+        let mut block = first_block;
+        let mut rest = data;
+        let mut result = Ok(());
+        while !rest.is_empty() {
+            // Pieces end on chunk regions, so that cutting a large write cuts no chunk short.
+            let region_end = (block + piece_blocks) / CHUNK_REGION_BLOCKS * CHUNK_REGION_BLOCKS;
+            let blocks = if region_end > block { region_end - block } else { piece_blocks };
+            let length = (blocks * BLOCK_BYTES).min(rest.len() as u64) as usize;
+            let (piece, later) = rest.split_at(length);
+            match self.admit(length).await {
+                Ok(credits) => pending.push(self.submit_piece(entry, block, piece, credits)),
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            }
+            block += length as u64 / BLOCK_BYTES;
+            rest = later;
+        }
+        for waiting in pending {
+            result = result.and(outcome_of(waiting.await));
+        }
+        result
+    }
+
+    fn submit_piece(&self, entry: &VolumeEntry, block: u64, piece: &[u8], credits: Permit) -> Pending {
+        let mut drafts = Vec::new();
+        let blocks = piece.len() as u64 / BLOCK_BYTES;
+        let is_zero: Vec<bool> = piece.chunks_exact(BLOCK_BYTES_USIZE).map(reduction::is_zero).collect();
+        let mut at = 0;
+        while at < blocks {
+            let zero = is_zero[at as usize];
+            let limit =
+                if zero { blocks } else { chunk_end(entry.profile, block + at, block + blocks) - block };
+            let run = (at..limit).take_while(|index| is_zero[*index as usize] == zero).count() as u64;
+            let bytes = &piece[(at * BLOCK_BYTES) as usize..((at + run) * BLOCK_BYTES) as usize];
+            drafts.push(if zero {
+                self.counters.borrow_mut().zero_blocks += run;
+                Draft::Record(Record::Fill {
+                    volume: entry.id,
+                    block: block + at,
+                    blocks: run,
+                    is_zero: true,
+                })
+            } else {
+                Draft::Chunk(self.make_chunk(entry, block + at, bytes))
+            });
+            at += run;
+        }
+        self.submit(drafts, Some(credits))
+    }
+
+    fn make_chunk(&self, entry: &VolumeEntry, block: u64, bytes: &[u8]) -> ChunkDraft {
+        let codec = match entry.compression {
+            Compression::Off => Codec::None,
+            Compression::Lz4 => Codec::Lz4,
+            Compression::Zstd => Codec::Zstd,
+        };
+        let packed = SCRATCH.with_borrow_mut(|scratch| {
+            let length = reduction::compress(reduction_codec(codec), bytes, &mut scratch[..bytes.len()])?;
+            Some(scratch[..length].to_vec())
+        });
+        let (codec, payload) = match packed {
+            Some(payload) => (codec, payload),
+            None => (Codec::None, bytes.to_vec()),
+        };
+        self.counters.borrow_mut().stored_bytes += payload.len() as u64;
+        let blocks = (bytes.len() / BLOCK_BYTES_USIZE) as u8;
+        ChunkDraft { volume: entry.id, block, blocks, codec, payload }
+    }
+
+    /// Journals changes.
+    pub(crate) fn submit(&self, drafts: Vec<Draft>, credits: Option<Permit>) -> Pending {
+        let (done, pending) = oneshot();
+        self.journal.submit(Submission { drafts, credits, done });
+        pending
+    }
+
+    /// Journals one record and waits until it is applied.
+    pub(crate) async fn change(&self, record: Record) -> Result<()> {
+        self.check_online()?;
+        outcome_of(self.submit(vec![Draft::Record(record)], None).await)
+    }
+
+    /// Makes a range read as zeroes: whole blocks as one record, parts of blocks by writing.
+    pub(crate) async fn fill(&self, id: VolumeId, offset: u64, length: u64, is_zero: bool) -> Result<()> {
+        if length == 0 {
+            return Ok(());
+        }
+        let entry = self.writable(id)?;
+        let end = offset + length;
+        let first_whole = offset.next_multiple_of(BLOCK_BYTES).min(end);
+        let end_whole = (end / BLOCK_BYTES * BLOCK_BYTES).max(first_whole);
+        let zeroes = [0; BLOCK_BYTES_USIZE];
+        if offset < first_whole {
+            self.write(id, offset, &zeroes[..(first_whole - offset) as usize]).await?;
+        }
+        if first_whole < end_whole {
+            let _held = self.hold_range(&entry, first_whole, end_whole).await;
+            let (block, blocks) = (first_whole / BLOCK_BYTES, (end_whole - first_whole) / BLOCK_BYTES);
+            self.change(Record::Fill { volume: id, block, blocks, is_zero }).await?;
+            if !is_zero {
+                self.note_unmapped(blocks);
+            }
+        }
+        if end_whole < end {
+            self.write(id, end_whole, &zeroes[..(end - end_whole) as usize]).await?;
+        }
+        Ok(())
+    }
+
+    /// Much was given back: let the cleaner look soon, not only when space runs out.
+    fn note_unmapped(&self, blocks: u64) {
+        if blocks * BLOCK_BYTES >= self.pool.segment_bytes() {
+            self.cleaner.want_mark();
+            self.checkpoints.wanted.notify_one();
+        }
+    }
+}
+
+/// Where a chunk that starts at `block` must end: chunk size, region boundary, end of the piece.
+fn chunk_end(profile: Profile, block: u64, piece_end: u64) -> u64 {
+    let blocks_max = match profile {
+        Profile::Oltp => CHUNK_BLOCKS_OLTP,
+        Profile::General | Profile::Bulk => CHUNK_BLOCKS,
+    };
+    let region_end = (block / CHUNK_REGION_BLOCKS + 1) * CHUNK_REGION_BLOCKS;
+    (block + blocks_max).min(region_end).min(piece_end)
+}
+
+fn outcome_of(
+    answer: std::result::Result<
+        std::result::Result<Outcome, ashlar_journal::Error>,
+        ashlar_runtime::sync::Closed,
+    >,
+) -> Result<()> {
+    match answer {
+        Ok(Ok(Outcome::Done)) => Ok(()),
+        Ok(Ok(Outcome::Gone)) => {
+            Err(Error::new(ErrorKind::NotFound, "the volume or snapshot was deleted meanwhile"))
+        }
+        Ok(Ok(Outcome::OutOfRange)) => {
+            Err(Error::new(ErrorKind::Invalid, "the request is beyond the volume's end"))
+        }
+        Ok(Ok(Outcome::Exists)) => Err(Error::new(ErrorKind::Exists, "the name was taken meanwhile")),
+        Ok(Err(error)) => Err(error.into()),
+        Err(_closed) => Err(Error::new(ErrorKind::Closed, "the pool closed before the change was made")),
+    }
+}

@@ -1,0 +1,139 @@
+//! Turns submissions into the bytes of one group. Pure: addresses in, bytes and records out.
+
+use ashlar_format::bytes::Writer;
+use ashlar_format::chunk::{CHUNK_HEADER_BYTES, ChunkHeader};
+use ashlar_format::group::{GROUP_ALIGN_BYTES, GROUP_HEADER_BYTES, GroupHeader, Record};
+use ashlar_format::pointer::PLACE_UNIT_BYTES;
+use ashlar_format::segment::FooterEntry;
+use ashlar_units::{Lsn, SegmentId};
+
+use crate::{Draft, Submission};
+
+/// How much room submissions take in a group.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Room {
+    record_bytes: u64,
+    chunk_bytes: u64,
+    pub(crate) chunks: u64,
+}
+
+impl Room {
+    /// The room with one more submission.
+    pub(crate) fn with<T>(mut self, submission: &Submission<T>) -> Room {
+        for draft in &submission.drafts {
+            match draft {
+                Draft::Record(record) => {
+                    let mut writer = Writer::new();
+                    record.encode(&mut writer);
+                    self.record_bytes += writer.len() as u64;
+                }
+                Draft::Chunk(chunk) => {
+                    self.record_bytes += Record::WRITE_BYTES as u64;
+                    let stored = (CHUNK_HEADER_BYTES + chunk.payload.len()) as u64;
+                    self.chunk_bytes += stored.next_multiple_of(PLACE_UNIT_BYTES);
+                    self.chunks += 1;
+                }
+            }
+        }
+        self
+    }
+
+    fn header_bytes(&self) -> u64 {
+        GROUP_HEADER_BYTES as u64 + self.record_bytes
+    }
+
+    /// Bytes of the group.
+    pub(crate) fn group_bytes(&self) -> u64 {
+        (self.header_bytes().next_multiple_of(PLACE_UNIT_BYTES) + self.chunk_bytes)
+            .next_multiple_of(GROUP_ALIGN_BYTES)
+    }
+}
+
+/// Where a group goes and what it follows.
+#[derive(Clone, Copy)]
+pub(crate) struct GroupPlace {
+    pub(crate) session: u32,
+    pub(crate) sequence: u64,
+    pub(crate) previous_hash: u64,
+    pub(crate) first_lsn: Lsn,
+    pub(crate) segment: SegmentId,
+    pub(crate) offset_bytes: u64,
+}
+
+/// A built group.
+pub(crate) struct BuiltGroup {
+    /// Records of each submission.
+    pub(crate) records: Vec<Vec<Record>>,
+    pub(crate) record_count: u64,
+    pub(crate) footer: Vec<FooterEntry>,
+    pub(crate) hash: u64,
+}
+
+/// Fills `group` (of `room.group_bytes()`).
+pub(crate) fn build<T>(
+    place: GroupPlace,
+    room: Room,
+    submissions: &[Submission<T>],
+    group: &mut [u8],
+) -> BuiltGroup {
+    assert_eq!(group.len() as u64, room.group_bytes(), "group buffer and room disagree");
+    let mut built = BuiltGroup {
+        records: Vec::with_capacity(submissions.len()),
+        record_count: 0,
+        footer: Vec::new(),
+        hash: 0,
+    };
+    let mut encoded = Writer::new();
+    let mut at = room.header_bytes().next_multiple_of(PLACE_UNIT_BYTES) as usize;
+    group[room.header_bytes() as usize..at].fill(0);
+    for submission in submissions {
+        let mut records = Vec::with_capacity(submission.drafts.len());
+        for draft in &submission.drafts {
+            let record = match draft {
+                Draft::Record(record) => record.clone(),
+                Draft::Chunk(chunk) => {
+                    let header = ChunkHeader {
+                        codec: chunk.codec,
+                        blocks: chunk.blocks,
+                        segment: place.segment,
+                        offset_bytes: place.offset_bytes + at as u64,
+                        payload_bytes: u32::try_from(chunk.payload.len()).expect("a chunk is at most 64 KiB"),
+                        owner_volume: ChunkHeader::owner_hint(chunk.volume),
+                        owner_block: chunk.block,
+                    };
+                    let end = at + header.total_bytes() as usize;
+                    group[at + CHUNK_HEADER_BYTES..end].copy_from_slice(&chunk.payload);
+                    header.seal(&mut group[at..end]);
+                    built.footer.push(FooterEntry {
+                        offset_units: (header.offset_bytes / PLACE_UNIT_BYTES) as u32,
+                        length_bytes: header.total_bytes() as u32,
+                        owner: u64::from(header.owner_volume) << 36 | header.owner_block,
+                        fingerprint: 0,
+                    });
+                    at = end.next_multiple_of(PLACE_UNIT_BYTES as usize);
+                    group[end..at].fill(0);
+                    let (volume, block, blocks) = (chunk.volume, chunk.block, chunk.blocks);
+                    Record::Write { volume, block, blocks, pointer: header.pointer() }
+                }
+            };
+            record.encode(&mut encoded);
+            built.record_count += 1;
+            records.push(record);
+        }
+        built.records.push(records);
+    }
+    group[at..].fill(0);
+    let header = GroupHeader {
+        session: place.session,
+        sequence: place.sequence,
+        previous_hash: place.previous_hash,
+        first_lsn: place.first_lsn,
+        record_count: u32::try_from(built.record_count).expect("a group holds few records"),
+        header_bytes: u32::try_from(room.header_bytes()).expect("a group is at most a MiB"),
+        group_bytes: u32::try_from(room.group_bytes()).expect("a group is at most a MiB"),
+        segment: place.segment,
+        offset_bytes: place.offset_bytes,
+    };
+    built.hash = header.seal(encoded.as_bytes(), group);
+    built
+}

@@ -1,0 +1,220 @@
+//! Replay: walks the hash chain from a checkpoint's position to the end that can be proven.
+
+use std::collections::VecDeque;
+
+use ashlar_format::chunk::ChunkHeader;
+use ashlar_format::group::{GROUP_ALIGN_BYTES, GROUP_BYTES_MAX, GroupHeader, Record};
+use ashlar_format::segment::{SEGMENT_HEADER_BYTES, SegmentKind};
+use ashlar_format::superblock::JournalPosition;
+use ashlar_pool::Pool;
+use ashlar_units::{Lsn, SegmentId};
+
+use crate::{Error, ErrorKind, Result, WINDOW};
+
+/// One group found by replay.
+pub struct Replayed {
+    /// The LSN of its first record.
+    pub first_lsn: Lsn,
+    /// Its records.
+    pub records: Vec<Record>,
+    segment: SegmentId,
+    end: JournalPosition,
+}
+
+/// How replay ended.
+#[derive(Clone, Copy, Debug)]
+pub struct ReplayEnd {
+    /// Behind the last group that counts.
+    pub position: JournalPosition,
+    /// The LSN after the last record.
+    pub next_lsn: Lsn,
+    /// Groups found.
+    pub groups: u64,
+    /// Records in them.
+    pub records: u64,
+    /// Where the position's segment may be written on without writing an address twice; `None` when
+    /// it has no room for that.
+    pub resume_offset: Option<u64>,
+}
+
+/// Bytes read at once while walking headers.
+const READ_AHEAD_BYTES: u64 = 1 << 20;
+
+/// Finds every group behind `position` that counts: the chain holds and, for the last ones which may
+/// have been in flight, every chunk is there.
+pub async fn replay(
+    pool: &Pool,
+    position: JournalPosition,
+    next_lsn: Lsn,
+) -> Result<(Vec<Replayed>, ReplayEnd)> {
+    let mut walk = Walk { pool, position, window: None };
+    let mut groups: VecDeque<Replayed> = VecDeque::new();
+    while let Some(group) = walk.next().await? {
+        groups.push_back(group);
+    }
+    // Groups further back than the window were durable before the last ones were submitted.
+    let proven = groups.len().saturating_sub(WINDOW as usize);
+    let mut count = proven;
+    for group in groups.iter().skip(proven) {
+        if !chunks_are_there(pool, group).await? {
+            break;
+        }
+        count += 1;
+    }
+    groups.truncate(count);
+    let end = groups.back().map_or(position, |last| last.end);
+    refuse_damage(pool, end).await?;
+    let next_lsn = groups.back().map_or(next_lsn, |last| Lsn(last.first_lsn.0 + last.records.len() as u64));
+    let records = groups.iter().map(|group| group.records.len() as u64).sum();
+    // Everything in flight at the crash lies within this many bytes behind the end.
+    let resume = end.offset_bytes + WINDOW * GROUP_BYTES_MAX.min(pool.segment_bytes() / 4);
+    let is_known = pool.has_segment(end.segment);
+    let resume_offset = (is_known && resume < pool.segment_bytes()).then_some(resume);
+    let end = ReplayEnd { position: end, next_lsn, groups: groups.len() as u64, records, resume_offset };
+    Ok((groups.into(), end))
+}
+
+struct Walk<'a> {
+    pool: &'a Pool,
+    position: JournalPosition,
+    /// Bytes read ahead: segment, offset, content.
+    window: Option<(SegmentId, u64, ashlar_runtime::Buf)>,
+}
+
+impl Walk<'_> {
+    /// The next group of the chain: behind the last one, or at the start of the segment that says it
+    /// begins with this sequence number.
+    async fn next(&mut self) -> Result<Option<Replayed>> {
+        let JournalPosition { segment, offset_bytes, .. } = self.position;
+        if self.pool.has_segment(segment)
+            && let Some(group) = self.read_group(segment, offset_bytes).await?
+        {
+            return Ok(Some(group));
+        }
+        for segment in journal_segments(self.pool, |birth| birth == self.position.sequence) {
+            if let Some(group) = self.read_group(segment, SEGMENT_HEADER_BYTES).await? {
+                return Ok(Some(group));
+            }
+        }
+        Ok(None)
+    }
+
+    async fn read_group(&mut self, segment: SegmentId, offset: u64) -> Result<Option<Replayed>> {
+        if offset + GROUP_ALIGN_BYTES > self.pool.segment_bytes() {
+            return Ok(None);
+        }
+        let Ok(header) = GroupHeader::peek(self.bytes(segment, offset, GROUP_ALIGN_BYTES).await?) else {
+            return Ok(None);
+        };
+        let length = u64::from(header.header_bytes).next_multiple_of(GROUP_ALIGN_BYTES);
+        if offset + u64::from(header.group_bytes) > self.pool.segment_bytes() {
+            return Ok(None);
+        }
+        let Ok((header, records, hash)) = GroupHeader::open(self.bytes(segment, offset, length).await?)
+        else {
+            return Ok(None);
+        };
+        let is_next = header.sequence == self.position.sequence
+            && header.previous_hash == self.position.previous_hash
+            && header.segment == segment
+            && header.offset_bytes == offset;
+        if !is_next {
+            return Ok(None);
+        }
+        let end = JournalPosition {
+            segment,
+            offset_bytes: offset + u64::from(header.group_bytes),
+            sequence: header.sequence + 1,
+            previous_hash: hash,
+        };
+        self.position = end;
+        Ok(Some(Replayed { first_lsn: header.first_lsn, records, segment, end }))
+    }
+
+    /// `length` bytes of a segment, from the read-ahead window when they are there.
+    async fn bytes(&mut self, segment: SegmentId, offset: u64, length: u64) -> Result<&[u8]> {
+        let is_there = self.window.as_ref().is_some_and(|(of, start, bytes)| {
+            *of == segment && *start <= offset && offset + length <= start + bytes.len() as u64
+        });
+        if !is_there {
+            let wanted = length.max(READ_AHEAD_BYTES).min(self.pool.segment_bytes() - offset);
+            let (bytes, _) = self.pool.read(segment, offset, wanted).await?;
+            self.window = Some((segment, offset, bytes));
+        }
+        let (_, start, bytes) = self.window.as_ref().expect("filled above");
+        let from = (offset - start) as usize;
+        bytes.get(from..from + length as usize).ok_or_else(|| {
+            Error::new(ErrorKind::Damaged, format!("journal group at {offset} runs out of segment {segment}"))
+        })
+    }
+}
+
+/// Journal segments whose first group number `wanted` accepts.
+fn journal_segments(pool: &Pool, wanted: impl Fn(u64) -> bool) -> Vec<SegmentId> {
+    pool.with_table(|table| {
+        let entries = table.entries().iter();
+        entries
+            .filter(|entry| table.find(entry.segment).is_some_and(|found| found.place == entry.place))
+            .filter(|entry| entry.kind == SegmentKind::Journal && wanted(entry.birth))
+            .map(|entry| entry.segment)
+            .collect()
+    })
+}
+
+/// Whether every chunk that a group's records speak of, in its own segment, is intact.
+async fn chunks_are_there(pool: &Pool, group: &Replayed) -> Result<bool> {
+    for record in &group.records {
+        let Record::Write { pointer, .. } = record else { continue };
+        assert_eq!(pointer.segment(), group.segment, "a group's chunks are in its own segment");
+        let (bytes, skip) =
+            pool.read(pointer.segment(), pointer.offset_bytes(), pointer.length_bytes_max()).await?;
+        if ChunkHeader::open(*pointer, &bytes[skip..]).is_err() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// A group more than a window behind the end was submitted only after the group missing at the end
+/// had been acknowledged: then the journal is damaged, and opening it would silently lose writes.
+async fn refuse_damage(pool: &Pool, end: JournalPosition) -> Result<()> {
+    let session = pool.superblock().session;
+    let is_beyond =
+        |header: &GroupHeader| header.session == session && header.sequence >= end.sequence + WINDOW;
+    let mut suspects = Vec::new();
+    if pool.has_segment(end.segment) {
+        let mut offset = end.offset_bytes;
+        while offset < pool.segment_bytes() {
+            let length = READ_AHEAD_BYTES.min(pool.segment_bytes() - offset);
+            let (bytes, _) = pool.read(end.segment, offset, length).await?;
+            let blocks = bytes.chunks_exact(GROUP_ALIGN_BYTES as usize).enumerate();
+            suspects.extend(blocks.filter_map(|(index, block)| {
+                let at = offset + index as u64 * GROUP_ALIGN_BYTES;
+                let header = GroupHeader::peek(block).ok()?;
+                (header.segment == end.segment && header.offset_bytes == at && is_beyond(&header))
+                    .then_some((end.segment, at))
+            }));
+            offset += length;
+        }
+    }
+    for segment in journal_segments(pool, |birth| birth >= end.sequence) {
+        suspects.push((segment, SEGMENT_HEADER_BYTES));
+    }
+    for (segment, offset) in suspects {
+        let length = GROUP_BYTES_MAX.min(pool.segment_bytes() - offset);
+        let (bytes, _) = pool.read(segment, offset, length).await?;
+        if let Ok((header, _, _)) = GroupHeader::open(&bytes)
+            && is_beyond(&header)
+            && header.segment == segment
+        {
+            return Err(Error::new(
+                ErrorKind::Damaged,
+                format!(
+                    "journal group {} is damaged although group {} behind it is whole: acknowledged writes would be lost",
+                    end.sequence, header.sequence
+                ),
+            ));
+        }
+    }
+    Ok(())
+}
