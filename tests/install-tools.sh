@@ -6,8 +6,11 @@ set -euo pipefail
 
 # package:command that proves it is there. qemu-system-common brings qemu-storage-daemon on Debian 12.
 TOOLS=(
+    git:git
     gcc:cc
     python3:python3
+    libc6-dev:/usr/include/stdio.h
+    liburing-dev:/usr/include/liburing.h
     fio:fio
     nbdkit:nbdkit
     libnbd-bin:nbdinfo
