@@ -1,5 +1,6 @@
 //! The server over real sockets with a client of a few lines: what no tool can be made to do.
-#![allow(clippy::unwrap_used)]
+// The other side of the socket is a process of its own world: files, sockets and time are real here.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::unwrap_used)]
 
 mod rig;
 
@@ -269,6 +270,39 @@ fn a_client_that_leaves_in_the_middle_of_a_write_changes_nothing() {
         client.send(&request(0, READ, 1, 0, 1 << 20));
         assert_eq!(client.reply(), (1, 0));
         assert!(client.data(1 << 20).iter().all(|byte| *byte == 0));
+        rig.stop();
+    }
+}
+
+/// The device is slow, so the requests outlive their client; each still runs to its end.
+#[test]
+fn a_client_that_vanishes_with_requests_in_flight_leaves_nothing_behind() {
+    for driver in drivers() {
+        let rig = Rig::new(driver, &disk());
+        rig.run(|on_shard| {
+            Box::pin(async move {
+                on_shard.faults["disk"].set(ashlar_layers::FaultSettings {
+                    delays_per_million: 1_000_000,
+                    delay_max: Duration::from_millis(20),
+                    ..Default::default()
+                });
+            })
+        });
+        for round in 0..20u64 {
+            let mut client = Client::open(&rig, "disk");
+            let mut bytes = Vec::new();
+            for n in 0..100 {
+                bytes.extend(write_request(n, (round * 100 + n) * 4096, &[round as u8 + 1; 4096]));
+                bytes.extend(request(0, READ, n, 0, 65_536));
+            }
+            client.send(&bytes);
+        }
+        while rig.run(|on_shard| Box::pin(async move { !on_shard.server.exports_in_use().is_empty() })) {}
+        let counters = rig.counters().volume("disk");
+        let written = counters.of(Operation::Write).completed;
+        let allocated =
+            rig.run(|on_shard| Box::pin(async move { on_shard.devices["disk"].allocated_bytes() }));
+        assert!(written <= 2000 && allocated >= written * 4096, "{written} writes, {allocated} bytes");
         rig.stop();
     }
 }
