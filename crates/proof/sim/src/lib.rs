@@ -1,1 +1,38 @@
-//! The deterministic simulator: simulated drives, faults, workloads, checkers.
+//! The deterministic simulator: the whole engine on simulated drives, under crashes and faults,
+//! judged by an independent oracle.
+//!
+//! A seed decides everything: the shape of the pool, the workload, which task runs next, what the
+//! drives do and when the machine stops. A failure is repeated by its seed alone.
+//!
+//! ```text
+//!  run (batch.rs)          seeds over the cores, the first failure by number
+//!    └─ run_seed           one seed: create, several lives, farewell
+//!         └─ Machine::live one life: start, reconcile, check, verify, work, stop
+//!              ├─ workload   hosts and an administrator, concurrently
+//!              ├─ system     the engine, behind a trait that fakes implement too
+//!              ├─ drives     what the runtime's simulated storage does
+//!              └─ oracle     what may be read; outlives every crash
+//! ```
+//!
+//! Who calls it: `ashlar sim`, `make test`. It never touches a real drive.
+
+mod batch;
+mod chance;
+mod content;
+mod drives;
+mod life;
+mod oracle;
+mod record;
+mod scenario;
+mod seed_run;
+mod system;
+mod workload;
+
+#[cfg(test)]
+mod fakes;
+#[cfg(test)]
+mod tests;
+
+pub use batch::{Failure, Options, Progress, Summary};
+pub use drives::DriveCounters;
+pub use record::Counters;

@@ -1,0 +1,279 @@
+//! Many seeds, one on each core at a time, and the first failure by number.
+
+use std::fmt;
+use std::num::NonZero;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use crate::drives::DriveCounters;
+use crate::record::Counters;
+use crate::seed_run::{SeedReport, run_seed};
+use crate::system::SystemMaker;
+
+/// Real time after which a seed counts as hung. Seeds take a fraction of a second.
+const HANG: Duration = Duration::from_secs(120);
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The first seed.
+    pub first_seed: u64,
+    /// How many.
+    pub seeds: u64,
+    /// Stop after this many minutes; what was begun is finished.
+    pub minutes: Option<u64>,
+    /// Record the last operations of a failing seed.
+    pub is_verbose: bool,
+    /// Run every seed twice and compare.
+    pub check_determinism: bool,
+}
+
+/// After every seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Seeds done.
+    pub done: u64,
+    /// Seeds wanted.
+    pub wanted: u64,
+    /// Since the beginning.
+    pub elapsed: Duration,
+}
+
+/// What all seeds did together.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    /// Seeds that passed.
+    pub seeds: u64,
+    /// Steps of the scheduler.
+    pub steps: u64,
+    /// What was done.
+    pub counters: Counters,
+    /// What the drives did.
+    pub drives: DriveCounters,
+    /// Real time.
+    pub elapsed: Duration,
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (counters, drives) = (&self.counters, &self.drives);
+        writeln!(
+            f,
+            "{} seeds passed in {:.1} s: {} crashes, {} clean stops, {} requests, {} changes, {} checks",
+            self.seeds,
+            self.elapsed.as_secs_f64(),
+            counters.crashes,
+            counters.closes,
+            counters.requests,
+            counters.changes,
+            counters.checks
+        )?;
+        writeln!(
+            f,
+            "verified {} images, {} MiB; pool full {} times; {} failures excused by a drive, {} starts of {} \
+             failed so",
+            counters.images_verified,
+            counters.bytes_verified >> 20,
+            counters.no_space,
+            counters.drive_troubles,
+            counters.failed_starts,
+            counters.starts + counters.failed_starts
+        )?;
+        write!(
+            f,
+            "drives: {} reads, {} writes, {} syncs, {} errors, {} lies; at crashes {} writes in flight, \
+             {} unsynced blocks lost",
+            drives.reads,
+            drives.writes,
+            drives.syncs,
+            drives.errors,
+            drives.damages,
+            drives.writes_in_flight_at_crash,
+            drives.blocks_lost_at_crash
+        )
+    }
+}
+
+/// The first seed that is wrong. Prints as one line that repeats it.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// Steps of the scheduler until then.
+    pub step: u64,
+    /// The life of the machine in which it showed.
+    pub life: u64,
+    /// What is wrong.
+    pub what: String,
+    /// The last operations before, with `is_verbose`.
+    pub trace: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "seed {} failed at step {} (life {}): {}; repeat: ashlar sim --seeds 1 --first-seed {}",
+            self.seed, self.step, self.life, self.what, self.seed
+        )
+    }
+}
+
+impl std::error::Error for Failure {}
+
+enum Message {
+    Begun { worker: usize, seed: u64 },
+    Done { worker: usize, seed: u64, report: Box<SeedReport> },
+    Finished,
+}
+
+/// Runs seeds against systems that `make` makes, one maker a seed.
+pub fn run_batch(
+    options: &Options,
+    make: impl Fn() -> Rc<dyn SystemMaker> + Send + Sync,
+    progress: &mut dyn FnMut(&Progress),
+) -> Result<Summary, Failure> {
+    let begin = Instant::now();
+    let deadline = options.minutes.map(|minutes| begin + Duration::from_secs(60 * minutes));
+    let next = AtomicU64::new(options.first_seed);
+    let end = options.first_seed.saturating_add(options.seeds);
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    let workers = cores.min(usize::try_from(options.seeds).unwrap_or(usize::MAX)).max(1);
+    let (sender, receiver) = mpsc::channel();
+    let mut tally = Tally { summary: Summary::default(), failure: None };
+    std::thread::scope(|scope| {
+        for worker in 0..workers {
+            let (sender, next, make) = (sender.clone(), &next, &make);
+            scope.spawn(move || {
+                work(worker, options, end, deadline, next, make, &sender);
+                let _ = sender.send(Message::Finished);
+            });
+        }
+        collect(&receiver, workers, options, begin, &next, end, &mut tally, progress);
+    });
+    tally.summary.elapsed = begin.elapsed();
+    match tally.failure {
+        None => Ok(tally.summary),
+        Some(failure) => Err(failure),
+    }
+}
+
+fn work(
+    worker: usize,
+    options: &Options,
+    end: u64,
+    deadline: Option<Instant>,
+    next: &AtomicU64,
+    make: &(impl Fn() -> Rc<dyn SystemMaker> + Send + Sync),
+    sender: &mpsc::Sender<Message>,
+) {
+    while deadline.is_none_or(|deadline| Instant::now() < deadline) {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= end {
+            return;
+        }
+        let _ = sender.send(Message::Begun { worker, seed });
+        panic_line(seed);
+        let mut report = run_seed(seed, make(), false);
+        if report.verdict.is_none() && options.check_determinism {
+            let again = run_seed(seed, make(), false);
+            if again != report {
+                report.verdict = Some(format!(
+                    "two runs differ: digests {:016x} and {:016x}, {} and {} steps",
+                    report.digest, again.digest, report.steps, again.steps
+                ));
+            }
+        }
+        if report.verdict.is_some() && options.is_verbose {
+            report.trace = run_seed(seed, make(), true).trace;
+        }
+        let _ = sender.send(Message::Done { worker, seed, report: Box::new(report) });
+    }
+}
+
+struct Tally {
+    summary: Summary,
+    failure: Option<Failure>,
+}
+
+#[expect(clippy::too_many_arguments, reason = "the loop of one caller, split off for its length")]
+fn collect(
+    receiver: &mpsc::Receiver<Message>,
+    workers: usize,
+    options: &Options,
+    begin: Instant,
+    next: &AtomicU64,
+    end: u64,
+    tally: &mut Tally,
+    progress: &mut dyn FnMut(&Progress),
+) {
+    let mut running: Vec<Option<(u64, Instant)>> = vec![None; workers];
+    let mut finished = 0;
+    while finished < workers {
+        match receiver.recv_timeout(Duration::from_secs(1)) {
+            Ok(Message::Begun { worker, seed }) => running[worker] = Some((seed, Instant::now())),
+            Ok(Message::Done { worker, seed, report }) => {
+                running[worker] = None;
+                take(tally, seed, *report);
+                if tally.failure.is_some() {
+                    // Seeds that have begun finish: an earlier one may fail, too.
+                    next.store(end, Ordering::Relaxed);
+                }
+                let done = tally.summary.seeds;
+                progress(&Progress { done, wanted: options.seeds, elapsed: begin.elapsed() });
+            }
+            Ok(Message::Finished) => finished += 1,
+            Err(mpsc::RecvTimeoutError::Timeout) => {}
+            Err(mpsc::RecvTimeoutError::Disconnected) => return,
+        }
+        for (seed, since) in running.iter().flatten() {
+            if since.elapsed() > HANG {
+                // A step that never returns cannot be stopped from outside.
+                let what = format!("a step does not end: {} real seconds", HANG.as_secs());
+                let failure = Failure { seed: *seed, step: 0, life: 0, what, trace: Vec::new() };
+                eprintln!("{failure}");
+                std::process::exit(1);
+            }
+        }
+    }
+}
+
+fn take(tally: &mut Tally, seed: u64, report: SeedReport) {
+    match report.verdict {
+        None => {
+            tally.summary.seeds += 1;
+            tally.summary.steps += report.steps;
+            tally.summary.counters.add(&report.counters);
+            tally.summary.drives.add(&report.drives);
+        }
+        Some(what) => {
+            if tally.failure.as_ref().is_none_or(|known| seed < known.seed) {
+                let (step, life, trace) = (report.steps, report.life, report.trace);
+                tally.failure = Some(Failure { seed, step, life, what, trace });
+            }
+        }
+    }
+}
+
+thread_local! {
+    static SEED: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
+}
+
+/// Makes a panic in this thread name the seed: builds abort on panic, so the line is all there is.
+fn panic_line(seed: u64) {
+    static HOOK: std::sync::Once = std::sync::Once::new();
+    SEED.set(Some(seed));
+    HOOK.call_once(|| {
+        let previous = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            previous(panic);
+            if let Some(seed) = SEED.get() {
+                eprintln!(
+                    "seed {seed} failed: it panicked, see above; repeat: ashlar sim --seeds 1 --first-seed {seed}"
+                );
+            }
+        }));
+    });
+}

@@ -1,0 +1,209 @@
+//! What the workload writes: bytes that name the write and the address they belong to.
+//!
+//! Every 512-byte sector of a write carries the write's number and the sector's address in its first
+//! words, and the rest follows from both. A wrong byte, a byte of another address and a byte of
+//! another write are all told apart, and a failure names the write it found.
+
+use crate::chance::mix;
+
+/// The unit of content. The smallest logical block.
+pub const SECTOR_BYTES: usize = 512;
+
+const WORDS: usize = SECTOR_BYTES / 8;
+const ADDRESS_SALT: u64 = 0x5ec7_0000_0000_0000;
+const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// How the bytes of a write look to a compressor.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Texture {
+    /// No repetition to find.
+    Random,
+    /// Shrinks to a few per cent.
+    Compressible,
+    /// The same word everywhere, the same in every sector: patterns, equal blocks.
+    Fill,
+}
+
+/// The content of a logical block: what write it is from and its texture. Zero is all zero bytes.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Value(u64);
+
+impl Value {
+    /// Unwritten, unmapped, zeroed.
+    pub const ZERO: Value = Value(0);
+
+    /// The content of write `number`.
+    #[must_use]
+    pub fn of_write(number: u32, texture: Texture) -> Value {
+        let class: u64 = match texture {
+            Texture::Random => 1,
+            Texture::Compressible => 2,
+            Texture::Fill => 3,
+        };
+        // Fill draws from few patterns so that different writes produce equal blocks.
+        let number = if texture == Texture::Fill { u64::from(number) % 4 + 1 } else { u64::from(number) };
+        Value(class << 56 | number)
+    }
+
+    fn texture(self) -> Option<Texture> {
+        match self.0 >> 56 {
+            1 => Some(Texture::Random),
+            2 => Some(Texture::Compressible),
+            3 => Some(Texture::Fill),
+            _ => None,
+        }
+    }
+
+    /// The write this content names; `None` for zeroes and fills, which many writes share.
+    #[must_use]
+    pub fn write_number(self) -> Option<u32> {
+        match self.texture() {
+            Some(Texture::Random | Texture::Compressible) => Some(self.0 as u32),
+            Some(Texture::Fill) | None => None,
+        }
+    }
+
+    /// True for a pattern that many writes share.
+    #[must_use]
+    pub fn is_fill(self) -> bool {
+        self.texture() == Some(Texture::Fill)
+    }
+
+    fn word(self, sector: u64, index: usize) -> u64 {
+        let Some(texture) = self.texture() else { return 0 };
+        match (texture, index) {
+            (Texture::Fill, _) | (_, 0) => self.0,
+            (_, 1) => sector ^ ADDRESS_SALT,
+            (Texture::Random, _) => base(self, sector).wrapping_add(STEP.wrapping_mul(index as u64)),
+            (Texture::Compressible, _) => base(self, sector),
+        }
+    }
+
+    /// Fills whole sectors, the first of which has address `first_sector`.
+    pub fn fill(self, first_sector: u64, bytes: &mut [u8]) {
+        for (sector, bytes) in (first_sector..).zip(bytes.chunks_exact_mut(SECTOR_BYTES)) {
+            if self == Value::ZERO {
+                bytes.fill(0);
+                continue;
+            }
+            let (start, step) = self.progression(sector);
+            let mut word = start;
+            for bytes in bytes.chunks_exact_mut(8) {
+                bytes.copy_from_slice(&word.to_le_bytes());
+                word = word.wrapping_add(step);
+            }
+            bytes[..8].copy_from_slice(&self.word(sector, 0).to_le_bytes());
+            bytes[8..16].copy_from_slice(&self.word(sector, 1).to_le_bytes());
+        }
+    }
+
+    /// True when whole sectors from `first_sector` hold exactly this content.
+    #[must_use]
+    pub fn matches(self, first_sector: u64, bytes: &[u8]) -> bool {
+        (first_sector..).zip(bytes.chunks_exact(SECTOR_BYTES)).all(|(sector, bytes)| {
+            let (start, step) = self.progression(sector);
+            if read_word(bytes, 0) != self.word(sector, 0) || read_word(bytes, 1) != self.word(sector, 1) {
+                return false;
+            }
+            let mut word = start.wrapping_add(step.wrapping_mul(2));
+            // One accumulated difference instead of an early exit: the loop vectorises.
+            let mut difference = 0;
+            for bytes in bytes[16..].chunks_exact(8) {
+                difference |= word ^ u64::from_le_bytes(bytes.try_into().expect("chunks of eight"));
+                word = word.wrapping_add(step);
+            }
+            difference == 0
+        })
+    }
+
+    /// Words two and up as a start and a step per word.
+    fn progression(self, sector: u64) -> (u64, u64) {
+        match self.texture() {
+            None => (0, 0),
+            Some(Texture::Fill) => (self.0, 0),
+            Some(Texture::Compressible) => (base(self, sector), 0),
+            Some(Texture::Random) => (base(self, sector), STEP),
+        }
+    }
+}
+
+fn base(value: Value, sector: u64) -> u64 {
+    mix(value.0 ^ sector.rotate_left(32))
+}
+
+fn read_word(bytes: &[u8], index: usize) -> u64 {
+    u64::from_le_bytes(bytes[index * 8..index * 8 + 8].try_into().expect("eight bytes"))
+}
+
+/// The content a logical block claims to be, if its bytes bear the claim out at `first_sector`.
+#[must_use]
+pub fn recognise(first_sector: u64, bytes: &[u8]) -> Option<Value> {
+    let value = Value(read_word(bytes, 0));
+    value.matches(first_sector, bytes).then_some(value)
+}
+
+/// Says in words what a wrong block holds.
+#[must_use]
+pub fn describe(first_sector: u64, bytes: &[u8]) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for (sector, bytes) in (first_sector..).zip(bytes.chunks_exact(SECTOR_BYTES)) {
+        let text = describe_sector(sector, bytes);
+        if parts.last() != Some(&text) {
+            parts.push(text);
+        }
+    }
+    parts.join(", then ")
+}
+
+fn describe_sector(sector: u64, bytes: &[u8]) -> String {
+    let value = Value(read_word(bytes, 0));
+    if value.matches(sector, bytes) {
+        return value.to_string();
+    }
+    let claimed = read_word(bytes, 1) ^ ADDRESS_SALT;
+    if value.matches(claimed, bytes) {
+        return format!("{value} of sector {claimed}");
+    }
+    format!("unknown bytes {:016x} {:016x}", read_word(bytes, 0), read_word(bytes, WORDS - 1))
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.texture() {
+            None if self.0 == 0 => f.write_str("zeroes"),
+            None => write!(f, "no value ({:x})", self.0),
+            Some(Texture::Fill) => write!(f, "fill {}", self.0 & 0xff),
+            Some(_) => write!(f, "write {}", self.0 as u32),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_is_recognised_and_a_single_wrong_byte_is_not() {
+        for texture in [Texture::Random, Texture::Compressible, Texture::Fill] {
+            let value = Value::of_write(77, texture);
+            let mut bytes = vec![0; 4096];
+            value.fill(8, &mut bytes);
+            assert_eq!(recognise(8, &bytes), Some(value));
+            for position in [0, 9, 513, 4095] {
+                bytes[position] ^= 1;
+                assert!(!value.matches(8, &bytes), "{texture:?} byte {position}");
+                bytes[position] ^= 1;
+            }
+            assert_eq!(value.matches(16, &bytes), texture == Texture::Fill, "another address");
+        }
+        assert!(Value::ZERO.matches(0, &[0; 512]));
+        assert!(!Value::ZERO.matches(0, &[1; 512]));
+    }
+
+    #[test]
+    fn a_block_of_another_address_is_named() {
+        let mut bytes = vec![0; 512];
+        Value::of_write(5, Texture::Random).fill(3, &mut bytes);
+        assert_eq!(describe(9, &bytes), "write 5 of sector 3");
+    }
+}

@@ -1,0 +1,9 @@
+//! The simulated drives: what a real drive, cable or power supply may do to the pool.
+
+mod drive;
+mod faults;
+mod storage;
+
+pub use drive::{Drive, Survival};
+pub use faults::{Crash, DriveCounters, FaultRates, Pace};
+pub use storage::DriveArray;

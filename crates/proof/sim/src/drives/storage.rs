@@ -1,0 +1,346 @@
+//! The simulator's storage: a set of simulated drives behind the runtime's drive requests.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use ashlar_runtime::sim::{SimDriveId, SimOperation, SimStorage, SimTicket};
+use ashlar_runtime::{Durability, Instant, OpenDrive};
+use ashlar_units::BLOCK_BYTES;
+
+use super::{Crash, Drive, DriveCounters, FaultRates, Pace, Survival};
+use crate::chance::Chance;
+
+/// Bytes a drive moves in a microsecond: about 2 GB/s.
+const BYTES_PER_MICRO: u64 = 2000;
+
+/// Blocks around a failed one that a sticky fault covers: an erase block's worth, arbitrary.
+const STICKY_BLOCKS: u64 = 16;
+
+/// What becomes of a request; drawn when it arrives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Success,
+    Failure(io::ErrorKind),
+    Lost,
+    Misdirected { block: u64 },
+    Sync { covered: u64 },
+    SyncFailure,
+}
+
+/// A place that fails until it is mended.
+#[derive(Clone, Copy, Debug)]
+struct BadPlace {
+    drive: u32,
+    first_block: u64,
+    is_write: bool,
+}
+
+struct Slot {
+    path: String,
+    drive: Drive,
+    is_open: bool,
+}
+
+/// The drives of one simulated machine.
+pub struct DriveArray {
+    slots: Vec<Slot>,
+    flights: BTreeMap<SimTicket, Fate>,
+    bad_places: Vec<BadPlace>,
+    chance: Chance,
+    sector_bytes: usize,
+    pace: Pace,
+    rates: FaultRates,
+    next_crash: Crash,
+    counters: DriveCounters,
+    errors_in_life: u64,
+}
+
+impl DriveArray {
+    /// No drives yet; they are made when they are first opened with a size.
+    #[must_use]
+    pub fn new(seed: u64, sector_bytes: usize, pace: Pace) -> DriveArray {
+        DriveArray {
+            slots: Vec::new(),
+            flights: BTreeMap::new(),
+            bad_places: Vec::new(),
+            chance: Chance::new(seed),
+            sector_bytes,
+            pace,
+            rates: FaultRates::default(),
+            next_crash: Crash::Power { survival_per_mille: 500 },
+            counters: DriveCounters::default(),
+            errors_in_life: 0,
+        }
+    }
+
+    /// From now on requests fail at these rates.
+    pub fn arm(&mut self, rates: FaultRates) {
+        self.rates = rates;
+    }
+
+    /// No more faults; places that failed work again with what they held.
+    pub fn mend(&mut self) {
+        self.rates = FaultRates::default();
+        self.bad_places.clear();
+    }
+
+    /// How the machine will stop when the simulation is dropped.
+    pub fn set_next_crash(&mut self, crash: Crash) {
+        self.next_crash = crash;
+    }
+
+    /// What happened so far.
+    #[must_use]
+    pub fn counters(&self) -> DriveCounters {
+        self.counters
+    }
+
+    /// Errors reported since the machine last started.
+    #[must_use]
+    pub fn errors_in_life(&self) -> u64 {
+        self.errors_in_life
+    }
+
+    /// True once a drive lied: from then on errors and lost data are permitted.
+    #[must_use]
+    pub fn is_damaged(&self) -> bool {
+        self.counters.damages > 0
+    }
+
+    fn duration_micros(&mut self, bytes: u64) -> u64 {
+        let (low, high) = self.pace.usual_micros;
+        let base = if self.chance.per_mille(self.pace.slow_per_mille) {
+            self.chance.between(high, self.pace.slow_micros_max)
+        } else {
+            self.chance.between(low, high)
+        };
+        base + bytes / BYTES_PER_MICRO
+    }
+
+    fn draw(&mut self, per_million: u64) -> bool {
+        per_million > 0 && self.chance.below(1_000_000) < per_million
+    }
+
+    fn is_bad(&self, drive: u32, first_block: u64, blocks: u64, is_write: bool) -> bool {
+        self.bad_places.iter().any(|place| {
+            place.drive == drive
+                && place.is_write == is_write
+                && place.first_block < first_block + blocks
+                && first_block < place.first_block + STICKY_BLOCKS
+        })
+    }
+
+    fn maybe_stick(&mut self, drive: u32, first_block: u64, is_write: bool) {
+        if self.chance.per_mille(self.rates.sticky_per_mille) {
+            self.bad_places.push(BadPlace { drive, first_block, is_write });
+        }
+    }
+
+    fn fate(&mut self, operation: &SimOperation) -> Fate {
+        match operation {
+            SimOperation::Read { drive, offset, into, .. } => {
+                let (block, blocks) = (offset / BLOCK_BYTES, into.len() as u64 / BLOCK_BYTES);
+                if self.draw(self.rates.read_error) {
+                    self.maybe_stick(drive.0, block, false);
+                    return Fate::Failure(io::ErrorKind::Other);
+                }
+                if self.is_bad(drive.0, block, blocks, false) {
+                    return Fate::Failure(io::ErrorKind::Other);
+                }
+                Fate::Success
+            }
+            SimOperation::Write { drive, offset, data, .. } => {
+                let (block, blocks) = (offset / BLOCK_BYTES, data.len() as u64 / BLOCK_BYTES);
+                self.write_fate(drive.0, block, blocks)
+            }
+            SimOperation::Sync { drive } => {
+                if self.draw(self.rates.sync_error) {
+                    return Fate::SyncFailure;
+                }
+                Fate::Sync { covered: self.slots[drive.0 as usize].drive.completions() }
+            }
+            SimOperation::Discard { .. } => Fate::Success,
+        }
+    }
+
+    fn write_fate(&mut self, drive: u32, block: u64, blocks: u64) -> Fate {
+        if self.draw(self.rates.no_space) {
+            return Fate::Failure(io::ErrorKind::StorageFull);
+        }
+        if self.draw(self.rates.write_error) {
+            self.maybe_stick(drive, block, true);
+            return Fate::Failure(io::ErrorKind::Other);
+        }
+        if self.is_bad(drive, block, blocks, true) {
+            return Fate::Failure(io::ErrorKind::Other);
+        }
+        if self.draw(self.rates.lost_write) {
+            return Fate::Lost;
+        }
+        if self.draw(self.rates.misdirected_write) {
+            let size_blocks = self.slots[drive as usize].drive.size_bytes() / BLOCK_BYTES;
+            // Half near the target (a wrong low address bit), half anywhere.
+            let place = if self.chance.one_in(2) {
+                (block + self.chance.between(1, 8)).min(size_blocks - blocks)
+            } else {
+                self.chance.below(size_blocks - blocks + 1)
+            };
+            return Fate::Misdirected { block: place };
+        }
+        Fate::Success
+    }
+
+    fn finish_write(
+        &mut self,
+        drive: usize,
+        block: u64,
+        data: &[u8],
+        durability: Durability,
+        fate: Fate,
+    ) -> io::Result<()> {
+        let is_durable = durability == Durability::Durable;
+        let target = &mut self.slots[drive].drive;
+        match fate {
+            Fate::Success => target.write(block, data, is_durable),
+            Fate::Failure(kind) => {
+                self.counters.errors += 1;
+                self.errors_in_life += 1;
+                if kind != io::ErrorKind::StorageFull {
+                    let survival = Survival { per_mille: *self.chance.pick(&[0, 500, 1000]) };
+                    target.write_torn(block, data, survival, &mut self.chance);
+                }
+                return Err(io::Error::new(kind, "simulated drive error on write"));
+            }
+            Fate::Lost => self.counters.damages += 1,
+            Fate::Misdirected { block: elsewhere } => {
+                self.counters.damages += 1;
+                target.write(elsewhere, data, is_durable);
+            }
+            Fate::Sync { .. } | Fate::SyncFailure => unreachable!("a write has a write's fate"),
+        }
+        Ok(())
+    }
+
+    fn finish_sync(&mut self, drive: usize, fate: Fate) -> io::Result<()> {
+        let target = &mut self.slots[drive].drive;
+        match fate {
+            Fate::Sync { covered } => {
+                target.sync(covered);
+                Ok(())
+            }
+            Fate::Success | Fate::Failure(_) | Fate::Lost | Fate::Misdirected { .. } | Fate::SyncFailure => {
+                self.counters.errors += 1;
+                self.errors_in_life += 1;
+                target.fail_sync(&mut self.chance);
+                Err(io::Error::other("simulated drive error on sync"))
+            }
+        }
+    }
+
+    fn maybe_rot(&mut self, drive: usize) {
+        if self.draw(self.rates.bit_rot) {
+            let target = &mut self.slots[drive].drive;
+            if let Some(block) = target.pick_written(&mut self.chance) {
+                target.rot(block, &mut self.chance);
+                self.counters.damages += 1;
+            }
+        }
+    }
+}
+
+impl SimStorage for DriveArray {
+    fn open(&mut self, path: &str, options: &OpenDrive) -> io::Result<(SimDriveId, u64)> {
+        let known = self.slots.iter().position(|slot| slot.path == path);
+        let index = match (known, options.create_size_bytes) {
+            (Some(index), _) => index,
+            (None, Some(size_bytes)) => {
+                let drive = Drive::new(size_bytes, self.sector_bytes);
+                self.slots.push(Slot { path: path.to_string(), drive, is_open: false });
+                self.slots.len() - 1
+            }
+            (None, None) => {
+                return Err(io::Error::new(io::ErrorKind::NotFound, format!("{path}: no such drive")));
+            }
+        };
+        let slot = &mut self.slots[index];
+        if slot.is_open {
+            return Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("{path}: in use")));
+        }
+        slot.is_open = true;
+        Ok((SimDriveId(index as u32), slot.drive.size_bytes()))
+    }
+
+    fn start(&mut self, now: Instant, ticket: SimTicket, operation: &SimOperation) -> u64 {
+        let fate = self.fate(operation);
+        self.flights.insert(ticket, fate);
+        let bytes = match operation {
+            SimOperation::Read { into, .. } => into.len() as u64,
+            SimOperation::Write { data, .. } => data.len() as u64,
+            SimOperation::Sync { .. } | SimOperation::Discard { .. } => 0,
+        };
+        now.as_nanos() + self.duration_micros(bytes) * 1000
+    }
+
+    fn finish(&mut self, _now: Instant, ticket: SimTicket, operation: &mut SimOperation) -> io::Result<()> {
+        let fate = self.flights.remove(&ticket).expect("every request was started");
+        let drive = operation.drive().0 as usize;
+        self.maybe_rot(drive);
+        match operation {
+            SimOperation::Read { offset, into, .. } => {
+                self.counters.reads += 1;
+                if let Fate::Failure(kind) = fate {
+                    self.counters.errors += 1;
+                    self.errors_in_life += 1;
+                    return Err(io::Error::new(kind, "simulated drive error on read"));
+                }
+                self.slots[drive].drive.read(*offset / BLOCK_BYTES, into);
+                Ok(())
+            }
+            SimOperation::Write { offset, data, durability, .. } => {
+                self.counters.writes += 1;
+                self.finish_write(drive, *offset / BLOCK_BYTES, data, *durability, fate)
+            }
+            SimOperation::Sync { .. } => {
+                self.counters.syncs += 1;
+                self.finish_sync(drive, fate)
+            }
+            SimOperation::Discard { offset, len, .. } => {
+                self.counters.discards += 1;
+                self.slots[drive].drive.discard(*offset / BLOCK_BYTES, *len / BLOCK_BYTES);
+                Ok(())
+            }
+        }
+    }
+
+    fn crash(&mut self, _now: Instant, in_flight: Vec<(SimTicket, SimOperation)>) {
+        let per_mille = match self.next_crash {
+            Crash::Kill => 500,
+            Crash::Power { survival_per_mille } => survival_per_mille,
+        };
+        let survival = Survival { per_mille };
+        let mut writes: Vec<SimOperation> = in_flight.into_iter().map(|(_, operation)| operation).collect();
+        // Overlapping requests in flight reach the medium in any order.
+        for index in (1..writes.len()).rev() {
+            writes.swap(index, self.chance.below(index as u64 + 1) as usize);
+        }
+        for operation in writes {
+            if let SimOperation::Write { drive, offset, data, .. } = operation {
+                self.counters.writes_in_flight_at_crash += 1;
+                let target = &mut self.slots[drive.0 as usize].drive;
+                target.write_torn(offset / BLOCK_BYTES, &data, survival, &mut self.chance);
+            }
+        }
+        for slot in &mut self.slots {
+            slot.is_open = false;
+            if let Crash::Power { .. } = self.next_crash {
+                self.counters.blocks_lost_at_crash += slot.drive.lose_power(survival, &mut self.chance);
+            }
+        }
+        self.flights.clear();
+        self.errors_in_life = 0;
+    }
+
+    fn close(&mut self, drive: SimDriveId) {
+        self.slots[drive.0 as usize].is_open = false;
+    }
+}

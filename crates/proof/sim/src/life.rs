@@ -1,0 +1,259 @@
+//! One life of the machine: it starts, recovers, is examined, works, and stops in some way.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use ashlar_runtime::sim::{Progress, Simulation};
+use ashlar_runtime::{Instant, Runtime};
+
+use crate::chance::Chance;
+use crate::drives::{Crash, DriveArray, FaultRates};
+use crate::oracle::{Change, Oracle};
+use crate::record::Record;
+use crate::scenario::{Ending, LifeFaults, Scenario};
+use crate::system::{SystemMaker, SystemUnderTest, Trouble, TroubleKind};
+use crate::workload::{World, carry_out, check, claims_for_delete, run_workload};
+use crate::workload::{verify_everything, verify_plausible};
+
+/// Longest virtual time without any request completing. Far above the slowest drive's slowest request
+/// times the longest recovery.
+const STALL: Duration = Duration::from_secs(1200);
+
+/// Steps no life needs; beyond it the system spins.
+const STEPS_MAX: u64 = 30_000_000;
+
+/// Tries of a start whose drives report errors, before they are mended.
+const START_TRIES: u64 = 3;
+
+/// What outlives a crash.
+pub struct Machine {
+    /// The drives.
+    pub array: Rc<RefCell<DriveArray>>,
+    /// The judge.
+    pub oracle: Rc<RefCell<Oracle>>,
+    /// The notebook.
+    pub record: Rc<Record>,
+    /// The plan.
+    pub scenario: Rc<Scenario>,
+    /// Makes and starts the pool.
+    pub maker: Rc<dyn SystemMaker>,
+    /// Virtual time.
+    pub now: Instant,
+    /// Steps of all lives.
+    pub steps: u64,
+}
+
+/// What a life is to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Errand {
+    /// Make the pool.
+    Create,
+    /// Start, examine, work.
+    Work,
+    /// Start, examine, prove that everything can be deleted and the space comes back.
+    Farewell,
+}
+
+impl Machine {
+    /// Runs one life. True when it came to its planned end, false when the machine was stopped before.
+    pub fn live(&mut self, errand: Errand, ending: Ending, faults: LifeFaults, chance: &mut Chance) -> bool {
+        let storage: Rc<RefCell<DriveArray>> = self.array.clone();
+        let mut simulation = Simulation::new(chance.next(), storage);
+        simulation.advance_clock_to(self.now);
+        self.record.begin_life(self.now.as_nanos());
+        self.record.note(|| format!("life: {errand:?} {ending:?} {faults:?}"));
+        let is_done = Rc::new(Cell::new(false));
+        let life = Life {
+            runtime: simulation.runtime(),
+            array: self.array.clone(),
+            oracle: self.oracle.clone(),
+            record: self.record.clone(),
+            scenario: self.scenario.clone(),
+            maker: self.maker.clone(),
+            faults,
+            is_closed_at_end: ending == Ending::Close,
+            chance: chance.fork(1),
+        };
+        let done = is_done.clone();
+        let _detached = simulation.runtime().spawn(ashlar_runtime::Priority::Host, async move {
+            life.run(errand).await;
+            done.set(true);
+        });
+        let (mut steps_max, mut in_change, how) = match ending {
+            Ending::Close => (STEPS_MAX, None, Crash::Kill),
+            Ending::Crash { after_steps, in_change, how } => (after_steps, in_change, how),
+        };
+        let record = self.record.clone();
+        let progress = simulation.run_while(&mut |simulation| {
+            let idle = simulation.now().as_nanos().saturating_sub(record.last_progress_nanos());
+            if u128::from(idle) > STALL.as_nanos() {
+                record.fail(format!("no request completed for {} virtual seconds", STALL.as_secs()));
+            }
+            if let Some(aim) = in_change
+                && record.changes_issued_in_life(aim.kind) >= aim.number
+            {
+                steps_max = steps_max.min(simulation.steps() + aim.steps);
+                in_change = None;
+            }
+            !is_done.get() && !record.has_failed() && simulation.steps() < steps_max
+        });
+        if !self.record.has_failed() {
+            if progress == Progress::Stalled && !is_done.get() {
+                self.record.fail("stalled: requests wait for something that cannot happen");
+            } else if simulation.steps() >= STEPS_MAX {
+                self.record.fail(format!("no end after {STEPS_MAX} steps"));
+            }
+        }
+        self.now = simulation.now();
+        self.steps += simulation.steps();
+        self.record.digest_fact(simulation.digest());
+        self.record.note(|| format!("the machine stops after {} steps: {how:?}", simulation.steps()));
+        self.array.borrow_mut().set_next_crash(how);
+        drop(simulation);
+        self.maker.crash();
+        self.array.borrow_mut().mend();
+        self.oracle.borrow_mut().stop();
+        is_done.get()
+    }
+}
+
+struct Life {
+    runtime: Runtime,
+    array: Rc<RefCell<DriveArray>>,
+    oracle: Rc<RefCell<Oracle>>,
+    record: Rc<Record>,
+    scenario: Rc<Scenario>,
+    maker: Rc<dyn SystemMaker>,
+    faults: LifeFaults,
+    is_closed_at_end: bool,
+    chance: Chance,
+}
+
+impl Life {
+    async fn run(mut self, errand: Errand) {
+        if errand == Errand::Create {
+            if let Err(trouble) = self.maker.create(&self.runtime, &self.scenario.layout).await {
+                self.record.fail(format!("creating the pool: {}", trouble.text));
+            }
+            return;
+        }
+        let was_damaged = self.array.borrow().is_damaged();
+        self.array.borrow_mut().arm(self.faults.while_starting);
+        let Some(system) = self.start(was_damaged).await else { return };
+        self.array.borrow_mut().arm(self.faults.while_running);
+        let chance = self.chance.fork(2);
+        let world = World::new(
+            self.runtime.clone(),
+            system.clone(),
+            self.oracle.clone(),
+            self.array.clone(),
+            self.scenario.clone(),
+            self.record.clone(),
+            chance,
+        );
+        if was_damaged {
+            verify_plausible(&world).await;
+            // Its errors are expected; it must neither panic nor hang.
+            check(&world).await;
+            return;
+        }
+        if let Err(wrong) = self.oracle.borrow_mut().reconcile(&system.listing()) {
+            self.record.fail(format!("after the start: {wrong}"));
+            return;
+        }
+        if self.chance.one_in(2) || errand == Errand::Farewell {
+            check(&world).await;
+        }
+        verify_everything(&world).await;
+        if self.record.has_failed() {
+            return;
+        }
+        match errand {
+            Errand::Create => unreachable!("done above"),
+            Errand::Work => run_workload(&world).await,
+            Errand::Farewell => farewell(&world).await,
+        }
+        self.array.borrow_mut().mend();
+        if self.record.has_failed() {
+            return;
+        }
+        if self.chance.one_in(3) {
+            verify_everything(&world).await;
+            check(&world).await;
+        }
+        if self.is_closed_at_end && !self.record.has_failed() {
+            self.record.note(|| "close".to_string());
+            match system.close().await {
+                Ok(()) => self.record.count(|counters| counters.closes += 1),
+                Err(trouble) => world.judge("close", &trouble),
+            }
+        }
+    }
+
+    /// Starts the pool; drives that report errors are mended after some tries.
+    async fn start(&mut self, was_damaged: bool) -> Option<Rc<dyn SystemUnderTest>> {
+        for attempt in 1.. {
+            match self.maker.open(&self.runtime, &self.scenario.layout).await {
+                Ok(system) => {
+                    self.record.count(|counters| counters.starts += 1);
+                    self.record.progress(self.runtime.now().as_nanos());
+                    self.record.note(|| format!("started at try {attempt}"));
+                    return Some(system);
+                }
+                Err(trouble) => {
+                    self.record.count(|counters| counters.failed_starts += 1);
+                    self.record.note(|| format!("start failed: {}", trouble.text));
+                    self.record.progress(self.runtime.now().as_nanos());
+                    if !self.may_fail_to_start(&trouble, was_damaged) {
+                        self.record.fail(format!("the pool does not start: {}", trouble.text));
+                        return None;
+                    }
+                    if attempt >= START_TRIES {
+                        if self.faults.while_starting == FaultRates::default() {
+                            // Damage that does not go away: the pool is lost, and says so.
+                            return None;
+                        }
+                        self.array.borrow_mut().mend();
+                        self.faults.while_starting = FaultRates::default();
+                    }
+                    self.runtime.sleep(Duration::from_millis(10)).await;
+                }
+            }
+        }
+        None
+    }
+
+    fn may_fail_to_start(&self, trouble: &Trouble, was_damaged: bool) -> bool {
+        let array = self.array.borrow();
+        let is_excused = was_damaged || array.is_damaged() || array.errors_in_life() > 0;
+        is_excused && matches!(trouble.kind, TroubleKind::Drive | TroubleKind::Gone | TroubleKind::NoSpace)
+            || array.is_damaged()
+    }
+}
+
+/// Deletes everything and proves that the pool takes writes again.
+async fn farewell(world: &Rc<World>) {
+    let (volumes, snapshots): (Vec<String>, Vec<String>) = {
+        let oracle = world.oracle.borrow();
+        (oracle.volumes().keys().cloned().collect(), oracle.snapshots().keys().cloned().collect())
+    };
+    let deletes = snapshots
+        .into_iter()
+        .map(|name| Change::SnapshotDelete { name })
+        .chain(volumes.into_iter().map(|name| Change::VolumeDelete { name }));
+    let mut deletes: Vec<Change> = deletes.collect();
+    // In any order.
+    for index in (1..deletes.len()).rev() {
+        let other = world.draw(|chance| chance.below(index as u64 + 1)) as usize;
+        deletes.swap(index, other);
+    }
+    for change in deletes {
+        let claim = claims_for_delete(world, &change);
+        carry_out(world, change, claim).await;
+        if world.record.has_failed() {
+            return;
+        }
+    }
+    crate::workload::prove_progress(world).await;
+}

@@ -1,0 +1,368 @@
+//! Changes of metadata in the model: what each will leave behind, and what a crash leaves in doubt.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::exactness::{Group, Taken};
+use super::image::Candidate;
+use super::{Image, ImageKey, OperationId, Oracle, Outcome, Snapshot, Volume};
+use crate::content::Value;
+
+/// Where a clone comes from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum CloneSource {
+    /// A snapshot; of several volumes: one clone each.
+    Snapshot(String),
+    /// One volume of a snapshot.
+    SnapshotVolume {
+        /// The snapshot.
+        snapshot: String,
+        /// The volume.
+        volume: String,
+    },
+    /// A live volume, as it is at this instant.
+    Volume(String),
+}
+
+/// A change of metadata, as it is requested.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// A new empty volume.
+    VolumeCreate { name: String, size_bytes: u64, unit_bytes: u32 },
+    /// The volume goes.
+    VolumeDelete { name: String },
+    /// Grow or shrink.
+    VolumeResize { name: String, size_bytes: u64 },
+    /// One instant of several volumes.
+    SnapshotCreate { name: String, volumes: Vec<String> },
+    /// The snapshot goes.
+    SnapshotDelete { name: String },
+    /// Its volumes become again what they were.
+    SnapshotRestore { name: String },
+    /// Writable copies.
+    Clone { name: String, source: CloneSource },
+}
+
+/// How many kinds of changes there are.
+pub const CHANGE_KINDS: usize = 7;
+
+impl Change {
+    /// The kind's number, below [`CHANGE_KINDS`].
+    #[must_use]
+    pub fn kind(&self) -> usize {
+        match self {
+            Change::VolumeCreate { .. } => 0,
+            Change::VolumeDelete { .. } => 1,
+            Change::VolumeResize { .. } => 2,
+            Change::SnapshotCreate { .. } => 3,
+            Change::SnapshotDelete { .. } => 4,
+            Change::SnapshotRestore { .. } => 5,
+            Change::Clone { .. } => 6,
+        }
+    }
+}
+
+/// What the change leaves behind if it happens.
+#[derive(Debug)]
+pub(super) enum Effect {
+    AddVolumes(Vec<(String, Volume)>),
+    RemoveVolume(String),
+    Resize(String, u64),
+    AddSnapshot(String, Snapshot),
+    RemoveSnapshot(String),
+    Replace(Vec<(String, Image)>),
+}
+
+/// A change in flight.
+#[derive(Debug)]
+pub(super) struct Pending {
+    effect: Effect,
+    /// The volumes whose image is taken, and the writes that were in flight meanwhile.
+    watched: BTreeSet<u32>,
+    writes: Vec<OperationId>,
+}
+
+impl Pending {
+    /// A write is issued while the change is in flight.
+    pub(super) fn watch(&mut self, volume: u32, write: OperationId) {
+        if self.watched.contains(&volume) {
+            self.writes.push(write);
+        }
+    }
+}
+
+/// A change of which nobody knows yet whether it happened.
+#[derive(Debug)]
+pub(super) struct Doubt {
+    effect: Effect,
+    group: Option<Group>,
+}
+
+/// What the pool says it holds.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Listing {
+    /// Name, size in bytes, logical block in bytes.
+    pub volumes: BTreeMap<String, (u64, u32)>,
+    /// Name and the volumes in it, sorted.
+    pub snapshots: BTreeMap<String, Vec<String>>,
+}
+
+/// Names the clones of a snapshot will have, each with its volume in the snapshot.
+#[must_use]
+pub fn clone_names(name: &str, volumes: &[String]) -> Vec<(String, String)> {
+    match volumes {
+        [one] => vec![(name.to_string(), one.clone())],
+        many => many.iter().map(|volume| (format!("{name}-{volume}"), volume.clone())).collect(),
+    }
+}
+
+impl Oracle {
+    /// A change is issued. The caller keeps requests away from what the change destroys or replaces.
+    pub fn change_begin(&mut self, change: &Change) -> u32 {
+        self.tick();
+        let mut watched = BTreeSet::new();
+        let effect = match change {
+            Change::VolumeCreate { name, size_bytes, unit_bytes } => {
+                let incarnation = self.incarnation();
+                let image = Image::new(*unit_bytes, *size_bytes, incarnation);
+                let volume = Volume { incarnation, image, alternative: None };
+                Effect::AddVolumes(vec![(name.clone(), volume)])
+            }
+            Change::VolumeDelete { name } => Effect::RemoveVolume(name.clone()),
+            Change::VolumeResize { name, size_bytes } => Effect::Resize(name.clone(), *size_bytes),
+            Change::SnapshotCreate { name, volumes } => {
+                let known = volumes.iter().map(|name| (name, &self.volumes[name]));
+                watched.extend(known.clone().map(|(_, volume)| volume.incarnation));
+                let images = known
+                    .map(|(name, volume)| (name.clone(), (volume.incarnation, volume.image.clone())))
+                    .collect();
+                let number = self.number();
+                Effect::AddSnapshot(name.clone(), Snapshot { number, images })
+            }
+            Change::SnapshotDelete { name } => Effect::RemoveSnapshot(name.clone()),
+            Change::SnapshotRestore { name } => {
+                let images = self.snapshots[name].images.iter();
+                Effect::Replace(images.map(|(name, (_, image))| (name.clone(), image.clone())).collect())
+            }
+            Change::Clone { name, source } => {
+                if let CloneSource::Volume(volume) = source {
+                    watched.insert(self.volumes[volume].incarnation);
+                }
+                Effect::AddVolumes(self.clones(name, source))
+            }
+        };
+        let flying = self.flying.keys().copied();
+        let writes = flying.filter(|id| watched.contains(&self.operations[id.0 as usize].volume)).collect();
+        let id = self.number();
+        self.pending.insert(id, Pending { effect, watched, writes });
+        id
+    }
+
+    fn incarnation(&mut self) -> u32 {
+        self.incarnations += 1;
+        self.incarnations
+    }
+
+    fn clones(&mut self, name: &str, source: &CloneSource) -> Vec<(String, Volume)> {
+        let sources: Vec<(String, Image)> = match source {
+            CloneSource::Volume(volume) => vec![(name.to_string(), self.volumes[volume].image.clone())],
+            CloneSource::SnapshotVolume { snapshot, volume } => {
+                vec![(name.to_string(), self.snapshots[snapshot].images[volume].1.clone())]
+            }
+            CloneSource::Snapshot(snapshot) => {
+                let images = &self.snapshots[snapshot].images;
+                let volumes: Vec<String> = images.keys().cloned().collect();
+                let names = clone_names(name, &volumes).into_iter();
+                names.map(|(clone, volume)| (clone, images[&volume].1.clone())).collect()
+            }
+        };
+        let clone = |(name, image): (String, Image)| {
+            let incarnation = self.incarnation();
+            (name, Volume { incarnation, image: image.descend(incarnation), alternative: None })
+        };
+        sources.into_iter().map(clone).collect()
+    }
+
+    /// The change's end.
+    pub fn change_end(&mut self, id: u32, outcome: Outcome) -> Result<(), String> {
+        let now = self.tick();
+        let pending = self.pending.remove(&id).expect("a change ends once");
+        match outcome {
+            Outcome::Refused => Ok(()),
+            Outcome::Doubtful => {
+                let doubt = self.doubt_of(pending, now);
+                self.doubts.push(doubt);
+                Ok(())
+            }
+            Outcome::Done => {
+                let doubt = self.doubt_of(pending, now);
+                self.happen(doubt)
+            }
+        }
+    }
+
+    /// The final form of a change's effect: images taken under writes get what these writes may have
+    /// put there.
+    pub(super) fn doubt_of(&mut self, pending: Pending, now: u64) -> Doubt {
+        let Pending { mut effect, writes, watched } = pending;
+        let mut taken: Vec<Taken> = Vec::new();
+        let images: Vec<(u32, &mut Image)> = match &mut effect {
+            Effect::AddSnapshot(name, snapshot) => {
+                let number = snapshot.number;
+                let images = snapshot.images.iter_mut().map(|(volume, (incarnation, image))| {
+                    let key = ImageKey::Frozen { snapshot: name.clone(), volume: volume.clone() };
+                    taken.push(Taken { key, number, volume: *incarnation });
+                    (*incarnation, image)
+                });
+                images.collect()
+            }
+            Effect::AddVolumes(volumes) => {
+                // A clone of a live volume watches just that; others watch nothing.
+                let source = watched.iter().next().copied().unwrap_or_default();
+                let images = volumes.iter_mut().map(|(name, volume)| {
+                    let (key, number) = (ImageKey::Live(name.clone()), volume.incarnation);
+                    taken.push(Taken { key, number, volume: source });
+                    (source, &mut volume.image)
+                });
+                images.collect()
+            }
+            Effect::RemoveVolume(_) | Effect::Resize(..) | Effect::RemoveSnapshot(_) | Effect::Replace(_) => {
+                Vec::new()
+            }
+        };
+        for (volume, image) in images {
+            let writes = || {
+                let operations = writes.iter().map(|id| (*id, &self.operations[id.0 as usize]));
+                operations.filter(|(_, operation)| operation.volume == volume)
+            };
+            for (_, operation) in writes().filter(|(_, operation)| operation.value != Value::ZERO) {
+                image.touch(operation.run);
+            }
+            for (id, operation) in writes() {
+                let new =
+                    Candidate { value: operation.value, operation: id, settled_at: now, doubtful_in_life: 0 };
+                image.change(operation.run, operation.value == Value::ZERO, |cell| cell.add(new));
+            }
+        }
+        let group = (!writes.is_empty()).then_some(Group { images: taken, writes });
+        Doubt { effect, group }
+    }
+
+    fn happen(&mut self, doubt: Doubt) -> Result<(), String> {
+        match doubt.effect {
+            Effect::AddVolumes(volumes) => {
+                for (name, volume) in volumes {
+                    if self.volumes.insert(name.clone(), volume).is_some() {
+                        return Err(format!("volume {name} was created although the name was taken"));
+                    }
+                }
+            }
+            Effect::RemoveVolume(name) => drop(self.volumes.remove(&name)),
+            Effect::Resize(name, size_bytes) => {
+                let volume = self.volumes.get_mut(&name).expect("a resized volume is kept alive");
+                volume.image.resize(size_bytes);
+            }
+            Effect::AddSnapshot(name, snapshot) => {
+                if self.snapshots.insert(name.clone(), snapshot).is_some() {
+                    return Err(format!("snapshot {name} was created although the name was taken"));
+                }
+            }
+            Effect::RemoveSnapshot(name) => drop(self.snapshots.remove(&name)),
+            Effect::Replace(images) => {
+                for (name, image) in images {
+                    self.volumes.get_mut(&name).expect("a restored volume is kept alive").image = image;
+                }
+            }
+        }
+        self.groups.extend(doubt.group);
+        Ok(())
+    }
+
+    /// Compares what the pool says it holds after a start with what it may hold, and settles the
+    /// changes that were in doubt.
+    pub fn reconcile(&mut self, listing: &Listing) -> Result<(), String> {
+        for doubt in std::mem::take(&mut self.doubts) {
+            self.settle_doubt(doubt, listing)?;
+        }
+        let expected: BTreeSet<&String> = self.volumes.keys().collect();
+        let found: BTreeSet<&String> = listing.volumes.keys().collect();
+        differ("volume", &expected, &found)?;
+        for (name, (size_bytes, unit_bytes)) in &listing.volumes {
+            let volume = self.volumes.get_mut(name).expect("the sets are equal");
+            if let Some((fork, other)) = &volume.alternative
+                && other.size_bytes != volume.image.size_bytes
+            {
+                // The size tells which of the two contents it is.
+                let is_new = other.size_bytes == *size_bytes;
+                if *self.fork_outcomes.entry(*fork).or_insert(is_new) != is_new {
+                    return Err(half_restore(name));
+                }
+                if is_new {
+                    volume.image = other.clone();
+                }
+                volume.alternative = None;
+            }
+            let image = &volume.image;
+            if (image.size_bytes, image.unit_bytes) != (*size_bytes, *unit_bytes) {
+                return Err(format!(
+                    "volume {name} has {size_bytes} bytes in blocks of {unit_bytes}, expected {} and {}",
+                    image.size_bytes, image.unit_bytes
+                ));
+            }
+        }
+        let expected: BTreeSet<&String> = self.snapshots.keys().collect();
+        let found: BTreeSet<&String> = listing.snapshots.keys().collect();
+        differ("snapshot", &expected, &found)?;
+        for (name, volumes) in &listing.snapshots {
+            let expected: Vec<String> = self.snapshots[name].images.keys().cloned().collect();
+            if expected != *volumes {
+                return Err(format!("snapshot {name} holds {volumes:?}, expected {expected:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn settle_doubt(&mut self, doubt: Doubt, listing: &Listing) -> Result<(), String> {
+        let has_happened = match &doubt.effect {
+            Effect::AddVolumes(volumes) => {
+                let present = volumes.iter().filter(|(name, _)| listing.volumes.contains_key(name)).count();
+                if present != 0 && present != volumes.len() {
+                    let names: Vec<&String> = volumes.iter().map(|(name, _)| name).collect();
+                    return Err(format!("a clone of several volumes happened in part: {names:?}"));
+                }
+                present > 0
+            }
+            Effect::RemoveVolume(name) => !listing.volumes.contains_key(name),
+            Effect::Resize(name, size_bytes) => {
+                listing.volumes.get(name).is_some_and(|(found, _)| found == size_bytes)
+            }
+            Effect::AddSnapshot(name, _) => listing.snapshots.contains_key(name),
+            Effect::RemoveSnapshot(name) => !listing.snapshots.contains_key(name),
+            Effect::Replace(_) => {
+                // Only the contents can tell: both are kept until they are read.
+                let fork = self.number();
+                let Effect::Replace(images) = doubt.effect else { return Ok(()) };
+                for (name, image) in images {
+                    if let Some(volume) = self.volumes.get_mut(&name) {
+                        volume.alternative = Some((fork, image));
+                    }
+                }
+                return Ok(());
+            }
+        };
+        if has_happened { self.happen(doubt) } else { Ok(()) }
+    }
+}
+
+pub(super) fn half_restore(name: &str) -> String {
+    format!("{name}: a restore of several volumes happened to some of them only")
+}
+
+fn differ(what: &str, expected: &BTreeSet<&String>, found: &BTreeSet<&String>) -> Result<(), String> {
+    if let Some(name) = expected.difference(found).next() {
+        return Err(format!("{what} {name} is lost"));
+    }
+    if let Some(name) = found.difference(expected).next() {
+        return Err(format!("{what} {name} is there and should not be"));
+    }
+    Ok(())
+}

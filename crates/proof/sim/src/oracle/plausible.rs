@@ -1,0 +1,36 @@
+//! What is demanded of a pool whose drives lied: never bytes that were not written at that address.
+//!
+//! Without redundancy a drive that loses or misplaces a write can take acknowledged data with it.
+//! Errors are permitted then, and after a restart also older contents: but never another block's
+//! bytes, another volume's, or a mixture.
+
+use super::{ImageKey, Oracle, Run};
+use crate::content::{Value, describe, recognise};
+
+impl Oracle {
+    /// Judges bytes read from the image at `run` by the weaker demand.
+    pub fn check_plausible(&self, key: &ImageKey, run: Run, bytes: &[u8]) -> Result<(), String> {
+        let Some(image) = self.image(key) else { return Ok(()) };
+        for (unit, bytes) in (run.first..).zip(bytes.chunks_exact(image.unit_bytes as usize)) {
+            let sector = unit * image.unit_sectors();
+            let is_plausible = match recognise(sector, bytes) {
+                Some(Value::ZERO) => true,
+                Some(value) if value.is_fill() => true,
+                Some(value) => value.write_number().is_some_and(|number| {
+                    let operation = self.operations.get(number as usize);
+                    operation.is_some_and(|operation| {
+                        operation.value == value
+                            && operation.run.contains(unit)
+                            && image.lineage.contains(&operation.volume)
+                    })
+                }),
+                None => false,
+            };
+            if !is_plausible {
+                let what = describe(sector, bytes);
+                return Err(format!("{}: block {unit} holds {what}, never written there", key.device_name()));
+            }
+        }
+        Ok(())
+    }
+}

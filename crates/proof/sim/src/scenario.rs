@@ -1,0 +1,236 @@
+//! What a seed runs: the shape of the pool, the drives' habits, the workload's mix. Drawn from the
+//! seed, so that different seeds stress different corners.
+
+use crate::chance::Chance;
+use crate::drives::{Crash, FaultRates, Pace};
+use crate::oracle::CHANGE_KINDS;
+use crate::system::PoolLayout;
+
+/// The faults of one life of the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LifeFaults {
+    /// Rates while the pool starts.
+    pub while_starting: FaultRates,
+    /// Rates while the workload runs.
+    pub while_running: FaultRates,
+}
+
+/// How a life ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// The workload stops, the pool is closed.
+    Close,
+    /// The machine stops after this many steps, wherever they lead, at the latest when the workload is
+    /// done.
+    Crash {
+        /// Steps of the scheduler.
+        after_steps: u64,
+        /// Or, when that comes first, during a change of metadata. Changes are few and short; without
+        /// aiming they are seldom hit.
+        in_change: Option<Aim>,
+        /// In which way.
+        how: Crash,
+    },
+}
+
+/// A moment during a change of metadata.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Aim {
+    /// Of which kind, as in [`crate::oracle::Change::kind`]; `None`: any.
+    pub kind: Option<usize>,
+    /// Which of them in this life, from 1.
+    pub number: u64,
+    /// Steps after it was issued.
+    pub steps: u64,
+}
+
+/// Weights of the data requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DataMix {
+    pub write: u64,
+    pub read: u64,
+    pub unmap: u64,
+    pub write_zeroes: u64,
+    pub flush: u64,
+    pub invalid: u64,
+}
+
+/// Weights of the changes of metadata.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChangeMix {
+    pub volume_create: u64,
+    pub volume_delete: u64,
+    pub resize: u64,
+    pub snapshot_create: u64,
+    pub snapshot_delete: u64,
+    pub snapshot_restore: u64,
+    pub clone: u64,
+    pub check: u64,
+    pub verify_snapshot: u64,
+}
+
+/// A seed's plan.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// The pool.
+    pub layout: PoolLayout,
+    /// The drives' atom of storing.
+    pub sector_bytes: usize,
+    /// The drives' speed.
+    pub pace: Pace,
+    /// Lives of the machine before the final one.
+    pub lives: u64,
+    /// Faults are possible at all.
+    pub faults: FaultClass,
+    /// Data requests in a life, about.
+    pub requests: u64,
+    /// Changes of metadata in a life, about.
+    pub changes_max: u64,
+    /// Data requests at the same time.
+    pub depth: u64,
+    /// Changes of metadata at the same time.
+    pub change_depth: u64,
+    /// Volumes the workload likes to have.
+    pub volumes: u64,
+    /// Snapshots the workload likes to have at most.
+    pub snapshots_max: u64,
+    /// Largest usual volume.
+    pub volume_bytes_max: u64,
+    /// Longest request.
+    pub request_bytes_max: u64,
+    /// Data requests.
+    pub data: DataMix,
+    /// Changes.
+    pub changes: ChangeMix,
+    /// Pause between changes, at most.
+    pub change_pause_micros_max: u64,
+}
+
+/// Which faults a seed has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FaultClass {
+    /// Crashes only.
+    Crashes,
+    /// Crashes and reported errors.
+    Errors,
+    /// Drives that lie, too.
+    Damage,
+}
+
+impl Scenario {
+    /// The plan of a seed.
+    #[must_use]
+    pub fn draw(chance: &mut Chance) -> Scenario {
+        let drives = *chance.pick(&[1, 1, 2, 3, 4]);
+        let segment_bytes = *chance.pick(&[256 << 10, 256 << 10, 512 << 10, 1 << 20]);
+        // Room for some thirty to a hundred segments: small enough to be filled, large enough to work.
+        let segments = chance.between(32, 96);
+        let drive_bytes = (segments * segment_bytes / drives).max(24 * segment_bytes) + (256 << 10);
+        let faults = *chance.pick(&[
+            FaultClass::Crashes,
+            FaultClass::Crashes,
+            FaultClass::Crashes,
+            FaultClass::Errors,
+            FaultClass::Errors,
+            FaultClass::Damage,
+        ]);
+        Scenario {
+            layout: PoolLayout {
+                drives: (0..drives).map(|index| format!("drive-{index}")).collect(),
+                drive_bytes,
+                segment_bytes,
+                cache_bytes: *chance.pick(&[64 << 10, 256 << 10, 4 << 20]),
+                map_cache_bytes: *chance.pick(&[32 << 10, 128 << 10, 4 << 20]),
+            },
+            sector_bytes: *chance.pick(&[512, 4096]),
+            pace: Pace {
+                usual_micros: *chance.pick(&[(10, 60), (20, 400), (1, 3)]),
+                slow_per_mille: *chance.pick(&[0, 5, 50]),
+                slow_micros_max: *chance.pick(&[2_000, 40_000]),
+            },
+            lives: chance.between(3, 8),
+            faults,
+            requests: *chance.pick(&[20, 80, 200]),
+            changes_max: *chance.pick(&[5, 15, 40]),
+            depth: *chance.pick(&[1, 2, 4, 8, 16]),
+            change_depth: *chance.pick(&[0, 1, 1, 2, 3]),
+            volumes: *chance.pick(&[1, 2, 3, 4, 4]),
+            snapshots_max: *chance.pick(&[1, 3, 6]),
+            volume_bytes_max: *chance.pick(&[1 << 20, 4 << 20, 64 << 20, 1 << 40]),
+            request_bytes_max: *chance.pick(&[8 << 10, 64 << 10, 256 << 10, 512 << 10]),
+            data: DataMix {
+                write: 60,
+                read: *chance.pick(&[5, 25]),
+                unmap: *chance.pick(&[0, 3, 10]),
+                write_zeroes: *chance.pick(&[0, 3, 10]),
+                flush: *chance.pick(&[0, 3, 10]),
+                invalid: 1,
+            },
+            changes: ChangeMix {
+                volume_create: 10,
+                volume_delete: *chance.pick(&[1, 6]),
+                resize: *chance.pick(&[0, 5]),
+                snapshot_create: *chance.pick(&[10, 25]),
+                snapshot_delete: *chance.pick(&[3, 12]),
+                snapshot_restore: *chance.pick(&[0, 6, 15]),
+                clone: *chance.pick(&[2, 10]),
+                check: 2,
+                verify_snapshot: 5,
+            },
+            change_pause_micros_max: *chance.pick(&[100, 2_000, 20_000]),
+        }
+    }
+
+    /// The faults of a life.
+    #[must_use]
+    pub fn draw_faults(&self, chance: &mut Chance) -> LifeFaults {
+        let quiet = FaultRates::default();
+        let errors = FaultRates {
+            read_error: *chance.pick(&[0, 500, 5_000]),
+            write_error: *chance.pick(&[0, 500, 5_000]),
+            sync_error: *chance.pick(&[0, 500, 5_000]),
+            no_space: *chance.pick(&[0, 0, 1_000]),
+            sticky_per_mille: *chance.pick(&[0, 500]),
+            ..quiet
+        };
+        let damage = FaultRates {
+            lost_write: *chance.pick(&[0, 1_000, 4_000]),
+            misdirected_write: *chance.pick(&[0, 1_000, 4_000]),
+            bit_rot: *chance.pick(&[0, 1_000, 4_000]),
+            ..if chance.one_in(4) { errors } else { quiet }
+        };
+        let is_armed = chance.one_in(2);
+        let rates = match (self.faults, is_armed) {
+            (FaultClass::Crashes, _) | (_, false) => quiet,
+            (FaultClass::Errors, true) => errors,
+            (FaultClass::Damage, true) => damage,
+        };
+        LifeFaults { while_starting: if chance.one_in(3) { rates } else { quiet }, while_running: rates }
+    }
+
+    /// How a life ends.
+    #[must_use]
+    pub fn draw_ending(&self, chance: &mut Chance) -> Ending {
+        if chance.one_in(6) {
+            return Ending::Close;
+        }
+        let how = if chance.one_in(3) {
+            Crash::Kill
+        } else {
+            Crash::Power { survival_per_mille: *chance.pick(&[0, 0, 100, 500, 900, 1000]) }
+        };
+        // Evenly over the orders of magnitude: crashes while starting are as wanted as late ones.
+        let magnitude = chance.between(4, 15);
+        let after_steps = chance.between(1 << magnitude, 2 << magnitude);
+        if chance.one_in(2) {
+            let steps = 1 << chance.between(0, 8);
+            let aim = Aim {
+                kind: (!chance.one_in(4)).then(|| chance.below(CHANGE_KINDS as u64) as usize),
+                number: chance.between(1, 3),
+                steps: chance.between(steps / 2, steps),
+            };
+            return Ending::Crash { after_steps: 1 << 17, in_change: Some(aim), how };
+        }
+        Ending::Crash { after_steps, in_change: None, how }
+    }
+}

@@ -1,0 +1,101 @@
+//! The seam between the tester and what it tests.
+//!
+//! The engine's adapter ([`crate::engine_system`]) and the deliberately broken fakes of the tests
+//! implement the same trait, so that the tester itself can be tested.
+
+use std::rc::Rc;
+
+use ashlar_block::{BlockDevice, LocalFuture};
+use ashlar_runtime::Runtime;
+
+use crate::oracle::{Change, Listing, Outcome};
+
+/// What kind of failure the system reported; decides what the oracle concludes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TroubleKind {
+    /// The request was wrong, nothing was changed. The workload sends such requests only on purpose.
+    Invalid,
+    /// The pool is full.
+    NoSpace,
+    /// A drive failed or lied.
+    Drive,
+    /// The object is gone or the pool is closed.
+    Gone,
+}
+
+/// A failed request.
+#[derive(Clone, Debug)]
+pub struct Trouble {
+    /// What to conclude.
+    pub kind: TroubleKind,
+    /// The system's own words.
+    pub text: String,
+}
+
+impl Trouble {
+    /// What the failure says about the request's effect. Only a request that was wrong promises that
+    /// nothing happened.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self.kind {
+            TroubleKind::Invalid => Outcome::Refused,
+            TroubleKind::NoSpace | TroubleKind::Drive | TroubleKind::Gone => Outcome::Doubtful,
+        }
+    }
+}
+
+impl From<ashlar_block::Error> for Trouble {
+    fn from(error: ashlar_block::Error) -> Trouble {
+        use ashlar_block::ErrorKind;
+        let kind = match error.kind {
+            ErrorKind::Invalid => TroubleKind::Invalid,
+            ErrorKind::NoSpace => TroubleKind::NoSpace,
+            ErrorKind::ReadOnly | ErrorKind::Medium => TroubleKind::Drive,
+            ErrorKind::Gone => TroubleKind::Gone,
+        };
+        Trouble { kind, text: format!("{:?}: {}", error.kind, error.context) }
+    }
+}
+
+/// The drives and sizes of a simulated pool.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PoolLayout {
+    /// Each drive's path.
+    pub drives: Vec<String>,
+    /// Bytes of every drive.
+    pub drive_bytes: u64,
+    /// Bytes of a segment.
+    pub segment_bytes: u64,
+    /// Bytes of the data cache.
+    pub cache_bytes: u64,
+    /// Bytes of the cache of map pages.
+    pub map_cache_bytes: u64,
+}
+
+/// A running pool.
+pub trait SystemUnderTest {
+    /// A volume (`NAME`) or a volume as a snapshot holds it (`NAME@SNAPSHOT`).
+    fn device(&self, name: &str) -> Option<Rc<dyn BlockDevice>>;
+    /// Carries out a change of metadata.
+    fn change(&self, change: Change) -> LocalFuture<'static, Result<(), Trouble>>;
+    /// What the pool holds.
+    fn listing(&self) -> Listing;
+    /// The pool's own full check: the errors it found.
+    fn check(&self) -> LocalFuture<'static, Result<Vec<String>, Trouble>>;
+    /// Clean stop.
+    fn close(&self) -> LocalFuture<'static, Result<(), Trouble>>;
+}
+
+/// Makes and starts pools. Outlives crashes.
+pub trait SystemMaker {
+    /// Makes a new pool on new drives.
+    fn create(&self, runtime: &Runtime, layout: &PoolLayout) -> LocalFuture<'static, Result<(), Trouble>>;
+    /// Starts the pool from its drives.
+    fn open(
+        &self,
+        runtime: &Runtime,
+        layout: &PoolLayout,
+    ) -> LocalFuture<'static, Result<Rc<dyn SystemUnderTest>, Trouble>>;
+    /// The machine stopped; fakes that keep their own state model the loss here.
+    fn crash(&self) {}
+}

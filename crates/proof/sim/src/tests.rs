@@ -1,0 +1,73 @@
+//! The tester is tested: a system that keeps its promises passes, and every broken promise is found.
+
+#![allow(clippy::unwrap_used)]
+
+use std::rc::Rc;
+
+use crate::batch::{Options, run_batch};
+use crate::fakes::{Defect, FakeMaker, RandomMaker};
+use crate::seed_run::run_seed;
+
+const DEFECTS: [Defect; 22] = [
+    Defect::LosesAcknowledgedWrite,
+    Defect::LosesUnmap,
+    Defect::TearsBlock,
+    Defect::LosesSnapshot,
+    Defect::RevivesVolume,
+    Defect::ReadsStale,
+    Defect::ReadsNothing,
+    Defect::Misplaces,
+    Defect::InexactGroup,
+    Defect::InexactVolume,
+    Defect::LateSnapshot,
+    Defect::WritesThrough,
+    Defect::KeepsTail,
+    Defect::HalfRestore,
+    Defect::HalfClone,
+    Defect::Stalls,
+    Defect::NeverFreesSpace,
+    Defect::DeleteNeedsSpace,
+    Defect::FailsForNothing,
+    Defect::AcceptsInvalid,
+    Defect::WrongExtents,
+    Defect::CheckFails,
+];
+
+fn options(first_seed: u64, seeds: u64) -> Options {
+    Options { first_seed, seeds, minutes: None, is_verbose: true, check_determinism: true }
+}
+
+#[test]
+fn a_system_that_keeps_its_promises_passes() {
+    let make = || Rc::new(FakeMaker::new(Defect::None)) as Rc<dyn crate::system::SystemMaker>;
+    match run_batch(&options(1, 150), make, &mut |_| {}) {
+        Ok(summary) => {
+            assert_eq!(summary.seeds, 150);
+            assert!(summary.counters.crashes > 300, "{summary}");
+            assert!(summary.counters.changes > 2000, "{summary}");
+            assert!(summary.counters.bytes_verified > 100 << 20, "{summary}");
+        }
+        Err(failure) => panic!("{failure}\n{}", failure.trace.join("\n")),
+    }
+}
+
+#[test]
+fn every_broken_promise_is_found() {
+    let mut missed = Vec::new();
+    for defect in DEFECTS {
+        let found = (0..200).find_map(|seed| run_seed(seed, Rc::new(FakeMaker::new(defect)), false).verdict);
+        match found {
+            Some(what) => println!("{defect:?}: {what}"),
+            None => missed.push(defect),
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+#[test]
+fn a_run_that_depends_on_more_than_its_seed_is_found() {
+    let make = || Rc::new(RandomMaker(FakeMaker::new(Defect::Random))) as Rc<dyn crate::system::SystemMaker>;
+    let failure = run_batch(&options(1, 1), make, &mut |_| {}).unwrap_err();
+    assert!(failure.what.contains("two runs differ"), "{failure}");
+    assert!(failure.to_string().ends_with("repeat: ashlar sim --seeds 1 --first-seed 1"), "{failure}");
+}

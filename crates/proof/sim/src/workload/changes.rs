@@ -1,0 +1,343 @@
+//! The administrator: volumes, snapshots, clones and restores, made and deleted in any order.
+
+use std::rc::Rc;
+
+use super::World;
+use super::claims::{Claim, Object, Use};
+use super::verify::verify_image;
+use crate::chance::Chance;
+use crate::oracle::{Change, CloneSource, ImageKey, Oracle, Outcome, Snapshot, clone_names};
+use crate::system::{Trouble, TroubleKind};
+
+/// Volumes beyond the wanted number that clones may add.
+const CLONES_EXTRA: u64 = 3;
+
+/// Tries of a change to have its objects to itself.
+const CLAIM_TRIES: u64 = 50;
+
+/// The administrator's task.
+pub async fn work(world: Rc<World>) {
+    while world.take_change() && !world.record.has_failed() {
+        world.pause(world.scenario.change_pause_micros_max).await;
+        if world.is_under_pressure() {
+            make_room(&world).await;
+            continue;
+        }
+        let mix = &world.scenario.changes;
+        let weights = [
+            mix.volume_create,
+            mix.volume_delete,
+            mix.resize,
+            mix.snapshot_create,
+            mix.snapshot_delete,
+            mix.snapshot_restore,
+            mix.clone,
+            mix.check,
+            mix.verify_snapshot,
+        ];
+        match world.draw(|chance| chance.weighted(&weights)) {
+            7 => check(&world).await,
+            8 => verify_a_snapshot(&world).await,
+            kind => {
+                let Some((change, claim)) = plan(&world, kind).await else { continue };
+                let snapshot = match &change {
+                    Change::SnapshotCreate { name, .. } => Some(name.clone()),
+                    _ => None,
+                };
+                carry_out(&world, change, claim).await;
+                if let Some(name) = snapshot
+                    && world.draw(|chance| chance.one_in(2))
+                {
+                    verify_snapshot(&world, name).await;
+                }
+            }
+        }
+    }
+}
+
+/// Makes the first volume when there is none.
+pub async fn ensure_a_volume(world: &Rc<World>) {
+    if world.oracle.borrow().volumes().is_empty()
+        && let Some((change, claim)) = plan(world, 0).await
+    {
+        carry_out(world, change, claim).await;
+    }
+}
+
+/// Deletes something: the pool is full.
+async fn make_room(world: &Rc<World>) {
+    let kind = world.draw(|chance| *chance.pick(&[1, 4, 4]));
+    let (volumes, snapshots) = {
+        let oracle = world.oracle.borrow();
+        (oracle.volumes().len(), oracle.snapshots().len())
+    };
+    match plan(world, if snapshots == 0 { 1 } else { kind }).await {
+        Some((change, claim)) => {
+            carry_out(world, change, claim).await;
+            world.relieve();
+        }
+        None if volumes <= 1 && snapshots == 0 => world.relieve(),
+        None => world.pause(1_000).await,
+    }
+    ensure_a_volume(world).await;
+}
+
+/// Requests a change and tells the oracle how it ended.
+pub async fn carry_out(world: &World, change: Change, claim: Claim) {
+    let id = world.oracle.borrow_mut().change_begin(&change);
+    world.record.note(|| format!("change {id}: {change:?}"));
+    world.record.change_issued(change.kind());
+    let result = world.system.change(change.clone()).await;
+    world.record.count(|counters| counters.changes += 1);
+    world.progress();
+    // Changes of metadata are all or nothing, so a full pool refuses them whole.
+    let outcome = match &result {
+        Ok(()) => Outcome::Done,
+        Err(Trouble { kind: TroubleKind::NoSpace, .. }) => Outcome::Refused,
+        Err(trouble) => trouble.outcome(),
+    };
+    world.record.digest_fact(u64::from(id) << 8 | u64::from(outcome == Outcome::Done));
+    world.record.note(|| format!("change {id}: {outcome:?}"));
+    if let Err(wrong) = world.oracle.borrow_mut().change_end(id, outcome) {
+        world.record.fail(wrong);
+    }
+    if let Err(trouble) = result {
+        let is_delete = matches!(change, Change::VolumeDelete { .. } | Change::SnapshotDelete { .. });
+        if is_delete && trouble.kind == TroubleKind::NoSpace {
+            world
+                .record
+                .fail(format!("a delete was refused for want of space: {change:?}: {}", trouble.text));
+        }
+        world.judge(&format!("{change:?}"), &trouble);
+    }
+    if outcome == Outcome::Doubtful {
+        claim.keep();
+    }
+}
+
+fn volume_claim(name: &str, data: Use, volume: Use) -> Vec<(Object, Use)> {
+    vec![(Object::Data(name.to_string()), data), (Object::Volume(name.to_string()), volume)]
+}
+
+/// Draws a change of this kind that is possible now, with the claims it needs.
+async fn plan(world: &World, kind: usize) -> Option<(Change, Claim)> {
+    let (change, wanted) = draw_plan(world, kind)?;
+    if let Some(claim) = world.claims.try_claim(wanted.clone()) {
+        return Some((change, claim));
+    }
+    let intent = world.claims.intend(wanted);
+    for _ in 0..CLAIM_TRIES {
+        world.pause(1_000).await;
+        if let Some(claim) = intent.try_claim() {
+            return is_still_possible(&world.oracle.borrow(), &change).then_some((change, claim));
+        }
+    }
+    None
+}
+
+/// What was planned may have become impossible while the plan waited for its turn.
+fn is_still_possible(oracle: &Oracle, change: &Change) -> bool {
+    match change {
+        Change::VolumeDelete { name } => oracle.volumes().contains_key(name),
+        Change::SnapshotDelete { name } => oracle.snapshots().contains_key(name),
+        Change::SnapshotRestore { name } => {
+            oracle.snapshots().get(name).is_some_and(|snapshot| is_restorable(oracle, snapshot))
+        }
+        // Their plans depend on more than names; they are drawn again.
+        Change::VolumeCreate { .. }
+        | Change::VolumeResize { .. }
+        | Change::SnapshotCreate { .. }
+        | Change::Clone { .. } => false,
+    }
+}
+
+fn is_restorable(oracle: &Oracle, snapshot: &Snapshot) -> bool {
+    snapshot.images.iter().all(|(volume, (incarnation, _))| {
+        oracle.volumes().get(volume).is_some_and(|alive| alive.incarnation == *incarnation)
+    })
+}
+
+fn draw_plan(world: &World, kind: usize) -> Plan {
+    let oracle = world.oracle.borrow();
+    world.draw(|chance| match kind {
+        0 => plan_volume_create(world, &oracle, chance),
+        1 => {
+            let name = pick_name(chance, oracle.volumes().keys())?;
+            Some((
+                Change::VolumeDelete { name: name.clone() },
+                volume_claim(&name, Use::Exclusive, Use::Exclusive),
+            ))
+        }
+        2 => plan_resize(world, &oracle, chance),
+        3 => plan_snapshot(world, &oracle, chance),
+        4 => {
+            let name = pick_name(chance, oracle.snapshots().keys())?;
+            Some((
+                Change::SnapshotDelete { name: name.clone() },
+                vec![(Object::Snapshot(name), Use::Exclusive)],
+            ))
+        }
+        5 => plan_restore(&oracle, chance),
+        6 => plan_clone(world, &oracle, chance),
+        other => unreachable!("no change of kind {other}"),
+    })
+}
+
+fn pick_name<'a>(chance: &mut Chance, names: impl Iterator<Item = &'a String>) -> Option<String> {
+    let names: Vec<&String> = names.collect();
+    (!names.is_empty()).then(|| (*chance.pick(&names)).clone())
+}
+
+/// A name nobody has or had while a snapshot remembers it; often one that was used before.
+fn new_name(oracle: &Oracle, chance: &mut Chance, prefix: &str) -> String {
+    let is_taken = |name: &String| {
+        let remembered = oracle.snapshots().values().any(|snapshot| {
+            snapshot.images.keys().any(|volume| volume == name || volume.starts_with(&format!("{name}-")))
+        });
+        let alive = oracle.volumes().keys().any(|v| v == name || v.starts_with(&format!("{name}-")));
+        alive || remembered || oracle.snapshots().contains_key(name)
+    };
+    let start = if chance.one_in(2) { 1 } else { chance.between(1, 50) };
+    (start..).map(|number| format!("{prefix}{number}")).find(|name| !is_taken(name)).expect("endless names")
+}
+
+type Plan = Option<(Change, Vec<(Object, Use)>)>;
+
+fn plan_volume_create(world: &World, oracle: &Oracle, chance: &mut Chance) -> Plan {
+    if oracle.volumes().len() as u64 >= world.scenario.volumes {
+        return None;
+    }
+    let name = new_name(oracle, chance, "v");
+    let unit_bytes = *chance.pick(&[512u32, 4096]);
+    let size_bytes = draw_size(world, chance);
+    let wanted = volume_claim(&name, Use::Exclusive, Use::Exclusive);
+    Some((Change::VolumeCreate { name, size_bytes, unit_bytes }, wanted))
+}
+
+/// Sizes of both kinds: round and odd. A multiple of 4 KiB, which both block sizes divide.
+fn draw_size(world: &World, chance: &mut Chance) -> u64 {
+    let blocks_max = world.scenario.volume_bytes_max / 4096;
+    let magnitude = chance.between(4, u64::from(blocks_max.ilog2()));
+    let odd = if chance.one_in(2) { chance.below(1 << magnitude) } else { 0 };
+    ((1 << magnitude) + odd).min(blocks_max) * 4096
+}
+
+fn plan_resize(world: &World, oracle: &Oracle, chance: &mut Chance) -> Plan {
+    let name = pick_name(chance, oracle.volumes().keys())?;
+    let old_bytes = oracle.volumes()[&name].image.size_bytes;
+    let size_bytes = match chance.below(3) {
+        0 => draw_size(world, chance),
+        1 => old_bytes + chance.between(1, 64) * 4096,
+        _ => (old_bytes / 4096).saturating_sub(chance.between(1, 64)).max(1) * 4096,
+    };
+    let data = if size_bytes < old_bytes { Use::Exclusive } else { Use::Shared };
+    let wanted = volume_claim(&name, data, Use::Exclusive);
+    Some((Change::VolumeResize { name, size_bytes }, wanted))
+}
+
+fn plan_snapshot(world: &World, oracle: &Oracle, chance: &mut Chance) -> Plan {
+    if oracle.snapshots().len() as u64 >= world.scenario.snapshots_max {
+        return None;
+    }
+    let name = new_name(oracle, chance, "s");
+    let mut volumes: Vec<String> = Vec::new();
+    let picks = if chance.one_in(2) { 8 } else { chance.between(1, 3) };
+    for _ in 0..picks {
+        let volume = pick_name(chance, oracle.volumes().keys())?;
+        if !volumes.contains(&volume) {
+            volumes.push(volume);
+        }
+    }
+    let mut wanted = vec![(Object::Snapshot(name.clone()), Use::Exclusive)];
+    for volume in &volumes {
+        wanted.extend(volume_claim(volume, Use::Shared, Use::Shared));
+    }
+    Some((Change::SnapshotCreate { name, volumes }, wanted))
+}
+
+fn plan_restore(oracle: &Oracle, chance: &mut Chance) -> Plan {
+    let name = pick_name(chance, oracle.snapshots().keys())?;
+    let snapshot = &oracle.snapshots()[&name];
+    if !is_restorable(oracle, snapshot) {
+        return None;
+    }
+    let mut wanted = vec![(Object::Snapshot(name.clone()), Use::Shared)];
+    for volume in snapshot.images.keys() {
+        wanted.extend(volume_claim(volume, Use::Exclusive, Use::Exclusive));
+    }
+    Some((Change::SnapshotRestore { name }, wanted))
+}
+
+fn plan_clone(world: &World, oracle: &Oracle, chance: &mut Chance) -> Plan {
+    if oracle.volumes().len() as u64 >= world.scenario.volumes + CLONES_EXTRA {
+        return None;
+    }
+    let name = new_name(oracle, chance, "c");
+    let (source, mut wanted, sources) = if chance.one_in(3) {
+        let volume = pick_name(chance, oracle.volumes().keys())?;
+        let wanted = volume_claim(&volume, Use::Shared, Use::Shared);
+        (CloneSource::Volume(volume.clone()), wanted, vec![volume])
+    } else {
+        let snapshot = pick_name(chance, oracle.snapshots().keys())?;
+        let wanted = vec![(Object::Snapshot(snapshot.clone()), Use::Shared)];
+        let volumes: Vec<String> = oracle.snapshots()[&snapshot].images.keys().cloned().collect();
+        if chance.one_in(3) {
+            let volume = chance.pick(&volumes).clone();
+            (CloneSource::SnapshotVolume { snapshot, volume: volume.clone() }, wanted, vec![volume])
+        } else {
+            (CloneSource::Snapshot(snapshot), wanted, volumes)
+        }
+    };
+    for (clone, _) in clone_names(&name, &sources) {
+        wanted.extend(volume_claim(&clone, Use::Exclusive, Use::Exclusive));
+    }
+    // The prefix itself, so that two clones of groups do not choose the same one.
+    if sources.len() > 1 {
+        wanted.push((Object::Volume(name.clone()), Use::Exclusive));
+    }
+    Some((Change::Clone { name, source }, wanted))
+}
+
+/// The pool's own full check, beside everything else.
+pub async fn check(world: &World) {
+    match world.system.check().await {
+        Ok(errors) => {
+            world.record.count(|counters| counters.checks += 1);
+            let is_excused = world.array.borrow().errors_in_life() > 0 || world.array.borrow().is_damaged();
+            if let Some(first) = errors.first()
+                && !is_excused
+            {
+                world.record.fail(format!("check found {} errors, the first: {first}", errors.len()));
+            }
+        }
+        Err(trouble) => world.judge("check", &trouble),
+    }
+    world.progress();
+}
+
+async fn verify_a_snapshot(world: &Rc<World>) {
+    let picked = {
+        let oracle = world.oracle.borrow();
+        world.draw(|chance| pick_name(chance, oracle.snapshots().keys()))
+    };
+    if let Some(name) = picked {
+        verify_snapshot(world, name).await;
+    }
+}
+
+/// Reads a snapshot in full while its volumes are written, and judges it as an instant.
+async fn verify_snapshot(world: &Rc<World>, name: String) {
+    if !world.oracle.borrow().snapshots().contains_key(&name) {
+        return;
+    }
+    let wanted = vec![(Object::Snapshot(name.clone()), Use::Shared)];
+    let Some(claim) = world.claims.try_claim(wanted) else { return };
+    let volumes: Vec<String> = world.oracle.borrow().snapshots()[&name].images.keys().cloned().collect();
+    for volume in volumes {
+        verify_image(world, &ImageKey::Frozen { snapshot: name.clone(), volume }).await;
+    }
+    if let Err(wrong) = world.oracle.borrow_mut().check_exactness_of(&name) {
+        world.record.fail(wrong);
+    }
+    drop(claim);
+}

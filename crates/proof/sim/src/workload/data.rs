@@ -1,0 +1,247 @@
+//! Hosts: concurrent reads, writes, unmaps, write-zeroes and flushes on live volumes.
+
+use std::rc::Rc;
+
+use ashlar_block::{BlockDevice, ErrorKind};
+
+use super::World;
+use super::claims::{Object, Use};
+use crate::chance::{Chance, mix};
+use crate::content::{Texture, Value};
+use crate::oracle::{Image, ImageKey, Outcome, Run};
+use crate::system::Trouble;
+
+/// Places of a volume that the workload writes: few and small, so that requests meet.
+const REGIONS: u64 = 4;
+const REGION_BYTES: u64 = 256 << 10;
+const HOT_BYTES: u64 = 32 << 10;
+
+/// One host with one request at a time.
+pub async fn work(world: Rc<World>) {
+    // Some hosts write dependent pages without pause, as a database and its log do.
+    let is_chain = world.draw(|chance| chance.one_in(3));
+    while world.take_request() && !world.record.has_failed() {
+        if !is_chain && world.draw(|chance| chance.one_in(4)) {
+            world.pause(300).await;
+        }
+        let Some(name) = pick_volume(&world) else {
+            world.pause(2_000).await;
+            continue;
+        };
+        let Some(claim) = world.claims.try_claim(vec![(Object::Data(name.clone()), Use::Shared)]) else {
+            world.pause(2_000).await;
+            continue;
+        };
+        if world.is_under_pressure() {
+            world.pause(5_000).await;
+        }
+        if let Some(device) = world.system.device(&name) {
+            if is_chain {
+                let run = draw_page(&world, &name);
+                write(&world, &name, &*device, run).await;
+            } else {
+                request(&world, &name, device).await;
+            }
+            world.record.count(|counters| counters.requests += 1);
+            world.progress();
+        } else {
+            world.record.fail(format!("volume {name} is not served"));
+        }
+        drop(claim);
+    }
+}
+
+fn pick_volume(world: &World) -> Option<String> {
+    let oracle = world.oracle.borrow();
+    let names: Vec<&String> = oracle.volumes().keys().collect();
+    (!names.is_empty()).then(|| world.draw(|chance| (*chance.pick(&names)).clone()))
+}
+
+async fn request(world: &World, name: &str, device: Rc<dyn BlockDevice>) {
+    let mix = &world.scenario.data;
+    let weights = [mix.write, mix.read, mix.unmap, mix.write_zeroes, mix.flush, mix.invalid, mix.read / 4];
+    let key = ImageKey::Live(name.to_string());
+    let (kind, run) = {
+        let oracle = world.oracle.borrow();
+        let image = oracle.image(&key).expect("claimed volumes exist");
+        world.draw(|chance| (chance.weighted(&weights), draw_run(chance, name, image, world)))
+    };
+    match kind {
+        0 => write(world, name, &*device, run).await,
+        1 => read(world, &key, &*device, run).await,
+        2 | 3 => clear(world, name, &*device, run, kind == 2).await,
+        4 => match device.flush().await {
+            Ok(()) => world.record.note(|| format!("{name}: flushed")),
+            Err(error) => world.judge(&format!("flush of {name}"), &error.into()),
+        },
+        5 => invalid(world, name, &*device).await,
+        6 => extents(world, &key, &*device, run).await,
+        other => unreachable!("there are seven kinds, not {other}"),
+    }
+}
+
+/// A run inside one of the volume's regions.
+pub fn draw_run(chance: &mut Chance, name: &str, image: &Image, world: &World) -> Run {
+    let unit = u64::from(image.unit_bytes);
+    let volume_seed = name.bytes().fold(7, |seed, byte| mix(seed ^ u64::from(byte)));
+    let region = if chance.one_in(2) { 0 } else { chance.below(REGIONS) };
+    let room = image.size_bytes.saturating_sub(REGION_BYTES);
+    let start = match region {
+        0 => 0,
+        1 => room,
+        other => mix(volume_seed ^ other) % (room + 1),
+    };
+    // Regions keep to 4 KiB so that requests of both block sizes meet each other.
+    let start = start / 4096 * 4096;
+    let inside = if chance.one_in(2) { chance.below(HOT_BYTES) } else { chance.below(REGION_BYTES) };
+    let alignment = if chance.one_in(3) { unit } else { unit.max(4096) };
+    let first_byte = (start + inside) / alignment * alignment;
+    let first = (first_byte / unit).min(image.units().saturating_sub(1));
+    let length = match chance.below(10) {
+        0..4 => chance.between(1, 16 << 10),
+        4..7 => chance.between(1, 16) * 4096,
+        7..9 => chance.between(1, 64) * 4096,
+        _ => chance.between(1, 128) * 4096,
+    };
+    let count = length.min(world.scenario.request_bytes_max).div_ceil(unit);
+    Run { first, count: count.clamp(1, image.units() - first) }
+}
+
+/// A page somewhere in the volume's regions.
+fn draw_page(world: &World, name: &str) -> Run {
+    let oracle = world.oracle.borrow();
+    let image = &oracle.volumes()[name].image;
+    let run = world.draw(|chance| draw_run(chance, name, image, world));
+    Run { count: 1, ..run }
+}
+
+/// Draws what a write carries, from the write's own number.
+fn draw_value(world: &World) -> Value {
+    let number = world.oracle.borrow().next_write_number();
+    let texture = world.draw(|chance| {
+        *chance.pick(&[Texture::Random, Texture::Random, Texture::Compressible, Texture::Fill])
+    });
+    match world.draw(|chance| chance.below(20)) {
+        0 => Value::ZERO,
+        _ => Value::of_write(number, texture),
+    }
+}
+
+fn bytes_of(world: &World, name: &str, run: Run) -> (u64, u64, u64) {
+    let oracle = world.oracle.borrow();
+    let image = &oracle.volumes()[name].image;
+    let unit = u64::from(image.unit_bytes);
+    (run.first * unit, run.count * unit, run.first * image.unit_sectors())
+}
+
+async fn write(world: &World, name: &str, device: &dyn BlockDevice, run: Run) {
+    let value = draw_value(world);
+    let (offset, length, sector) = bytes_of(world, name, run);
+    let mut data = vec![0; length as usize];
+    value.fill(sector, &mut data);
+    let is_fua = world.draw(|chance| chance.one_in(8));
+    let id = world.oracle.borrow_mut().write_begin(name, run, value);
+    world.record.note(|| format!("{name}: {value} at {offset}+{length} issued as {}", id.0));
+    let result = device.write(offset, &data, is_fua).await;
+    end_write(world, name, id, result, "write");
+}
+
+fn end_write(
+    world: &World,
+    name: &str,
+    id: crate::oracle::OperationId,
+    result: ashlar_block::Result<()>,
+    what: &str,
+) {
+    let result = result.map_err(Trouble::from);
+    let outcome = result.as_ref().err().map_or(Outcome::Done, Trouble::outcome);
+    world.oracle.borrow_mut().write_end(id, outcome);
+    world.record.digest_fact(u64::from(id.0) << 8 | u64::from(outcome == Outcome::Done));
+    match result {
+        Ok(()) => world.record.note(|| format!("{name}: {} acknowledged", id.0)),
+        Err(trouble) => world.judge(&format!("{what} {} of {name}", id.0), &trouble),
+    }
+}
+
+async fn clear(world: &World, name: &str, device: &dyn BlockDevice, run: Run, is_unmap: bool) {
+    let whole = Run { first: 0, count: world.oracle.borrow().volumes()[name].image.units() };
+    let run = match world.draw(|chance| chance.below(10)) {
+        // Rarely the whole volume, and rarely all that follows: subtrees at every level.
+        0 => whole,
+        1 => Run { first: run.first, count: whole.count - run.first },
+        _ => run,
+    };
+    let (offset, length, _) = bytes_of(world, name, run);
+    let id = world.oracle.borrow_mut().write_begin(name, run, Value::ZERO);
+    world.record.note(|| {
+        let what = if is_unmap { "unmap" } else { "write-zeroes" };
+        format!("{name}: {what} at {offset}+{length} issued as {}", id.0)
+    });
+    let result = if is_unmap {
+        device.unmap(offset, length).await
+    } else {
+        let may_unmap = world.draw(|chance| chance.one_in(2));
+        device.write_zeroes(offset, length, may_unmap).await
+    };
+    end_write(world, name, id, result, if is_unmap { "unmap" } else { "write-zeroes" });
+}
+
+/// Reads a run of an image and has it judged.
+pub async fn read(world: &World, key: &ImageKey, device: &dyn BlockDevice, run: Run) {
+    let (id, unit) = {
+        let mut oracle = world.oracle.borrow_mut();
+        let unit = u64::from(oracle.image(key).expect("the image exists").unit_bytes);
+        (oracle.read_begin(key, run), unit)
+    };
+    // A pattern, so that a read which fills nothing does not pass for zeroes.
+    let mut bytes = vec![0xa5; (run.count * unit) as usize];
+    match device.read(run.first * unit, &mut bytes).await {
+        Ok(()) => {
+            world.record.count(|counters| counters.bytes_verified += bytes.len() as u64);
+            if let Err(wrong) = world.oracle.borrow_mut().read_end(id, &bytes) {
+                world.record.fail(format!("wrong bytes: {wrong}"));
+            }
+        }
+        Err(error) => {
+            world.oracle.borrow_mut().read_abandon(id);
+            world.judge(&format!("read of {} at block {}", key.device_name(), run.first), &error.into());
+        }
+    }
+}
+
+async fn extents(world: &World, key: &ImageKey, device: &dyn BlockDevice, run: Run) {
+    let (id, unit) = {
+        let mut oracle = world.oracle.borrow_mut();
+        let unit = u64::from(oracle.image(key).expect("the image exists").unit_bytes);
+        (oracle.read_begin(key, run), unit)
+    };
+    let extents_max = world.draw(|chance| chance.between(1, 8)) as usize;
+    match device.extents(run.first * unit, run.count * unit, extents_max).await {
+        Ok(extents) => {
+            if let Err(wrong) = world.oracle.borrow_mut().extents_end(id, &extents) {
+                world.record.fail(format!("wrong extents: {wrong}"));
+            }
+        }
+        Err(error) => {
+            world.oracle.borrow_mut().read_abandon(id);
+            world.judge(&format!("extents of {}", key.device_name()), &error.into());
+        }
+    }
+}
+
+/// Requests a device must refuse as invalid, changing nothing.
+async fn invalid(world: &World, name: &str, device: &dyn BlockDevice) {
+    let geometry = device.geometry();
+    let unit = u64::from(geometry.logical_block_bytes);
+    let data = vec![0x5a; unit as usize];
+    let result = match world.draw(|chance| chance.below(4)) {
+        0 => device.write(1, &data, false).await,
+        1 => device.write(geometry.size_bytes, &data, false).await,
+        2 => device.unmap(geometry.size_bytes - unit, 2 * unit).await,
+        _ => device.write_zeroes(u64::MAX - unit + 1, 2 * unit, true).await,
+    };
+    match result {
+        Err(error) if error.kind == ErrorKind::Invalid => {}
+        other => world.record.fail(format!("an invalid request to {name} was answered with {other:?}")),
+    }
+}

@@ -1,0 +1,153 @@
+//! The workload: hosts that read and write, an administrator who makes, copies and deletes.
+//!
+//! Requests run concurrently. [`claims`] keeps apart only what nobody may do at the same time
+//! (writing to a volume while it is deleted); snapshots are taken under writes on purpose.
+
+mod changes;
+mod claims;
+mod data;
+mod progress;
+mod verify;
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use ashlar_runtime::{Priority, Runtime};
+
+pub use changes::{carry_out, check};
+pub use claims::Claims;
+pub use progress::{claims_for_delete, prove_progress};
+pub use verify::{verify_everything, verify_plausible};
+
+use crate::chance::Chance;
+use crate::drives::DriveArray;
+use crate::oracle::Oracle;
+use crate::record::Record;
+use crate::scenario::Scenario;
+use crate::system::{SystemUnderTest, Trouble, TroubleKind};
+
+/// Everything a task of the workload needs. One per life of the machine.
+pub struct World {
+    /// The simulated shard.
+    pub runtime: Runtime,
+    /// The pool.
+    pub system: Rc<dyn SystemUnderTest>,
+    /// The judge.
+    pub oracle: Rc<RefCell<Oracle>>,
+    /// The drives.
+    pub array: Rc<RefCell<DriveArray>>,
+    /// The plan.
+    pub scenario: Rc<Scenario>,
+    /// The notebook.
+    pub record: Rc<Record>,
+    /// Who does what to which object.
+    pub claims: Claims,
+    chance: RefCell<Chance>,
+    requests_left: Cell<u64>,
+    changes_left: Cell<u64>,
+    pressure: Cell<u64>,
+}
+
+impl World {
+    /// The world around a pool that has just started.
+    #[must_use]
+    pub fn new(
+        runtime: Runtime,
+        system: Rc<dyn SystemUnderTest>,
+        oracle: Rc<RefCell<Oracle>>,
+        array: Rc<RefCell<DriveArray>>,
+        scenario: Rc<Scenario>,
+        record: Rc<Record>,
+        chance: Chance,
+    ) -> Rc<World> {
+        let requests_left = Cell::new(scenario.requests);
+        let changes_left = Cell::new(scenario.changes_max);
+        Rc::new(World {
+            runtime,
+            system,
+            oracle,
+            array,
+            scenario,
+            record,
+            claims: Claims::default(),
+            chance: RefCell::new(chance),
+            requests_left,
+            changes_left,
+            pressure: Cell::new(0),
+        })
+    }
+
+    /// One draw.
+    pub fn draw<T>(&self, draw: impl FnOnce(&mut Chance) -> T) -> T {
+        draw(&mut self.chance.borrow_mut())
+    }
+
+    /// A request completed.
+    pub fn progress(&self) {
+        self.record.progress(self.runtime.now().as_nanos());
+    }
+
+    /// Judges a reported failure: is the system entitled to it?
+    pub fn judge(&self, what: &str, trouble: &Trouble) {
+        self.record.note(|| format!("  {what}: {}", trouble.text));
+        let array = self.array.borrow();
+        match trouble.kind {
+            TroubleKind::NoSpace => {
+                self.record.count(|counters| counters.no_space += 1);
+                self.pressure.set(self.pressure.get() + 1);
+            }
+            TroubleKind::Drive if array.errors_in_life() > 0 || array.is_damaged() => {
+                self.record.count(|counters| counters.drive_troubles += 1);
+            }
+            TroubleKind::Drive => {
+                self.record.fail(format!("{what}: an error without a cause: {}", trouble.text));
+            }
+            TroubleKind::Gone | TroubleKind::Invalid if array.is_damaged() => {}
+            TroubleKind::Gone | TroubleKind::Invalid => {
+                self.record.fail(format!("{what}: refused: {}", trouble.text));
+            }
+        }
+    }
+
+    /// True while the pool said it is full and nothing was deleted since.
+    fn is_under_pressure(&self) -> bool {
+        self.pressure.get() > 0
+    }
+
+    fn relieve(&self) {
+        self.pressure.set(self.pressure.get() / 2);
+    }
+
+    fn take_request(&self) -> bool {
+        let left = self.requests_left.get();
+        self.requests_left.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    fn take_change(&self) -> bool {
+        let left = self.changes_left.get();
+        self.changes_left.set(left.saturating_sub(1));
+        left > 0
+    }
+
+    async fn pause(&self, micros_max: u64) {
+        let micros = self.draw(|chance| chance.below(micros_max + 1));
+        self.runtime.sleep(Duration::from_micros(micros)).await;
+    }
+}
+
+/// Runs the workload of a life to its end.
+pub async fn run_workload(world: &Rc<World>) {
+    changes::ensure_a_volume(world).await;
+    let mut tasks = Vec::new();
+    for _ in 0..world.scenario.depth {
+        tasks.push(world.runtime.spawn(Priority::Host, data::work(world.clone())));
+    }
+    for _ in 0..world.scenario.change_depth {
+        tasks.push(world.runtime.spawn(Priority::Host, changes::work(world.clone())));
+    }
+    for task in tasks {
+        task.await;
+    }
+}
