@@ -63,13 +63,22 @@ pub struct Drive {
 /// Where a pool's bytes are. The parts sum to `physical_bytes`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Space {
+    /// The drives' sizes.
     pub physical_bytes: u64,
+    /// Free for host writes.
     pub free_bytes: u64,
+    /// Segments of data, live or not yet cleaned.
     pub data_bytes: u64,
+    /// Segments of map and table pages, live or not yet cleaned.
     pub metadata_bytes: u64,
+    /// The journal.
     pub journal_bytes: u64,
+    /// Free, kept for deletes, unmap and checkpoints.
     pub reserve_bytes: u64,
+    /// Superblock areas, and what is left at the drives' ends.
     pub superblock_bytes: u64,
+    /// Freed, not yet reusable.
+    pub freed_bytes: u64,
 }
 
 impl Space {
@@ -82,13 +91,14 @@ impl Space {
             + self.journal_bytes
             + self.reserve_bytes
             + self.superblock_bytes
+            + self.freed_bytes
     }
 }
 
 /// What start-up recovery did.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Recovery {
-    pub duration_millis: u64,
+    pub millis: u64,
     pub groups_replayed: u64,
     pub records_replayed: u64,
     pub steps: Vec<RecoveryStep>,
@@ -98,7 +108,7 @@ pub struct Recovery {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct RecoveryStep {
     pub name: String,
-    pub duration_micros: u64,
+    pub micros: u64,
 }
 
 /// A drive to make a pool of.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::PoolState;
+use crate::{PoolState, Recovery};
 
 /// The array as a whole.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
@@ -35,6 +35,9 @@ pub struct PoolSummary {
     pub free_bytes: u64,
     pub volume_count: u64,
     pub snapshot_count: u64,
+    /// What the last start-up of the pool did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<Recovery>,
 }
 
 /// Whether a door serves.

@@ -41,8 +41,10 @@ pub struct Volume {
     pub dedupe: bool,
     /// Bytes of the volume that hold data.
     pub written_bytes: u64,
-    /// Bytes on the drives that only this volume holds; deleting it gives them back.
-    pub unique_bytes: u64,
+    /// Bytes on the drives that only this volume holds; deleting it gives them back. Absent while it
+    /// is being counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unique_bytes: Option<u64>,
     /// What the volume was cloned from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,

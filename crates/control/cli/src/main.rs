@@ -1,1 +1,120 @@
-fn main() {}
+//! The one binary `ashlar`: `serve` is the array, every other verb talks to one that serves.
+//!
+//! Exit status: 0 done, 1 refused or failed (one line on stderr: what, which object, why, what to
+//! do), 2 wrong usage.
+
+mod ask;
+mod failure;
+mod output;
+mod parse;
+mod reference;
+mod verb;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use ashlar_client::{Address, Client};
+use clap::{Parser, Subcommand};
+
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+
+/// An all-flash array in software for databases: thin volumes, instant snapshots and writable
+/// clones over ordinary drives.
+#[derive(Parser)]
+#[command(
+    name = "ashlar",
+    version,
+    term_width = 100,
+    propagate_version = true,
+    after_help = "Example:\n  \
+        ashlar serve --state /srv/ashlar &\n  \
+        ashlar pool create main --drive /srv/drive.img,size=10GiB --state /srv/ashlar\n  \
+        ashlar volume create db --size 64GiB --state /srv/ashlar\n  \
+        ashlar attach db --format ext4 --mount /mnt/db --state /srv/ashlar"
+)]
+struct Arguments {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+/// What may stand before or after any command.
+#[derive(clap::Args)]
+struct Global {
+    /// State directory of the array [default: /var/lib/ashlar as root, $XDG_STATE_HOME/ashlar otherwise].
+    #[arg(long, global = true, value_name = "DIR", env = "ASHLAR_STATE", hide_env_values = true)]
+    state: Option<PathBuf>,
+    /// Print JSON with exact numbers.
+    #[arg(long, global = true)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    Serve(verb::serve::Serve),
+    Pool(verb::pool::Pool),
+    Volume(verb::volume::Volume),
+    Snapshot(verb::snapshot::Snapshot),
+    Clone(verb::clone::Clone),
+    Attach(verb::attach::Attach),
+    Detach(verb::detach::Detach),
+    Status(verb::status::Status),
+    Top(verb::top::Top),
+    Events(verb::events::Events),
+    Doctor(verb::doctor::Doctor),
+    Demo(verb::demo::Demo),
+    Sim(verb::sim::Sim),
+    #[command(hide = true)]
+    Reference(reference::Reference),
+}
+
+/// What every verb gets besides its own arguments.
+struct Context {
+    state: PathBuf,
+    output: Output,
+}
+
+impl Context {
+    fn client(&self) -> Result<Client> {
+        Ok(Client::new(Address::Socket(self.state.join(ashlar_daemon::API_SOCKET)))?)
+    }
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    match run(arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The reader of our output went away, as in `ashlar events | head`: nothing failed.
+        Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("ashlar: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: Arguments) -> Result<()> {
+    let state = match arguments.global.state {
+        Some(path) => path,
+        None => ashlar_daemon::state_directory_default()?,
+    };
+    let context = Context { state: parse::absolute(&state)?, output: Output::new(arguments.global.json) };
+    match arguments.verb {
+        Verb::Serve(verb) => verb.run(&context),
+        Verb::Pool(verb) => verb.run(&context),
+        Verb::Volume(verb) => verb.run(&context),
+        Verb::Snapshot(verb) => verb.run(&context),
+        Verb::Clone(verb) => verb.run(&context),
+        Verb::Attach(verb) => verb.run(&context),
+        Verb::Detach(verb) => verb.run(&context),
+        Verb::Status(verb) => verb.run(&context),
+        Verb::Top(verb) => verb.run(&context),
+        Verb::Events(verb) => verb.run(&context),
+        Verb::Doctor(verb) => verb.run(&context),
+        Verb::Demo(verb) => verb.run(&context),
+        Verb::Sim(verb) => verb.run(&context),
+        Verb::Reference(verb) => verb.run(&context),
+    }
+}

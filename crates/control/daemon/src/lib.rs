@@ -1,1 +1,32 @@
-//! Catalogue, wiring, supervision and API handlers.
+//! The array as a process: catalogue of pools, wiring of engine and doors, API, supervision.
+//!
+//! ```text
+//!  api.sock, TCP ─► http ─► service ─► array ─► [data shard: engines, NBD, FUSE]
+//!                             │  └────► attach (loop devices, file systems)
+//!                             └► state (pools.toml, lock)   log (stderr, events)
+//! ```
+//!
+//! [`serve`] is the whole life of an array: lock the state directory, clear what a crash left, open
+//! the pools, open the doors, answer until a signal, and take everything down in reverse. The control
+//! path is ordinary tokio on two threads; data never pass through it.
+
+mod array;
+pub mod attach;
+mod doors;
+mod error;
+mod http;
+mod log;
+mod metrics;
+mod names;
+mod process;
+mod serve;
+mod server;
+mod service;
+mod settings;
+mod state;
+
+pub use error::{Error, Result};
+pub use metrics::metrics_reference;
+pub use serve::{Options, probe_io_driver, serve};
+pub use settings::settings_reference;
+pub use state::{API_PORT, API_SOCKET, NBD_SOCKET, VOLUMES, state_directory_default};

@@ -37,7 +37,10 @@ impl std::str::FromStr for FileSystem {
         match text {
             "ext4" => Ok(FileSystem::Ext4),
             "xfs" => Ok(FileSystem::Xfs),
-            _ => Err(Error::new(ErrorKind::Invalid, format!("`{text}` is no file system we make: ext4 or xfs"))),
+            _ => Err(Error::new(
+                ErrorKind::Invalid,
+                format!("`{text}` is no file system we make: ext4 or xfs"),
+            )),
         }
     }
 }
@@ -126,16 +129,19 @@ pub fn mount(device: &Path, directory: &Path, is_read_only: bool) -> Result<()> 
         _ => "",
     };
     let flags = if is_read_only { libc::MS_RDONLY } else { 0 };
-    let [source, target, kind, data] =
-        [device.as_os_str().as_bytes(), directory.as_os_str().as_bytes(), found.as_bytes(), options.as_bytes()]
-            .map(CString::new);
+    let [source, target, kind, data] = [
+        device.as_os_str().as_bytes(),
+        directory.as_os_str().as_bytes(),
+        found.as_bytes(),
+        options.as_bytes(),
+    ]
+    .map(CString::new);
     let invalid = |_| Error::new(ErrorKind::Invalid, "a path with a zero byte in it".to_string());
     let (source, target) = (source.map_err(invalid)?, target.map_err(invalid)?);
     let (kind, data) = (kind.map_err(invalid)?, data.map_err(invalid)?);
     // SAFETY: all four are strings with an end that live through the call.
-    let result = unsafe {
-        libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, data.as_ptr().cast())
-    };
+    let result =
+        unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, data.as_ptr().cast()) };
     if result < 0 {
         let why = format!("mount {} ({found}) on {}", device.display(), directory.display());
         return Err(Error::last(why));

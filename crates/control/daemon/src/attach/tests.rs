@@ -59,7 +59,10 @@ fn mountinfo_is_read_with_its_escapes() {
     assert_eq!(mounts.len(), 2);
     assert_eq!(mounts[0].directory, Path::new("/mnt two"));
     assert_eq!(mounts[0].file_system, "ext3");
-    assert_eq!((mounts[1].device_number.as_str(), mounts[1].directory.as_path()), ("7:3", Path::new("/a\\b")));
+    assert_eq!(
+        (mounts[1].device_number.as_str(), mounts[1].directory.as_path()),
+        ("7:3", Path::new("/a\\b"))
+    );
 }
 
 #[test]

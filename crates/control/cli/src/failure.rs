@@ -1,0 +1,55 @@
+//! Why a command ends with status 1, as one line.
+
+use std::fmt;
+use std::io;
+
+/// Result of a command.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+/// A command that was refused or failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// What, which object, why, and what to do.
+    Said(String),
+    /// Standard output is closed.
+    OutputClosed,
+}
+
+impl Failure {
+    /// A failure in words: lower case, no full stop, object and value named, then what to do.
+    pub fn new(message: impl Into<String>) -> Failure {
+        Failure::Said(message.into())
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            // One line whatever a tool's output held.
+            Failure::Said(message) => f.write_str(&message.split_whitespace().collect::<Vec<_>>().join(" ")),
+            Failure::OutputClosed => f.write_str("standard output is closed"),
+        }
+    }
+}
+
+impl From<ashlar_client::Error> for Failure {
+    fn from(error: ashlar_client::Error) -> Failure {
+        Failure::Said(error.to_string())
+    }
+}
+
+impl From<ashlar_daemon::Error> for Failure {
+    fn from(error: ashlar_daemon::Error) -> Failure {
+        Failure::Said(error.to_string())
+    }
+}
+
+/// For writes to standard output only: other I/O says what it was about.
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Failure {
+        if error.kind() == io::ErrorKind::BrokenPipe {
+            return Failure::OutputClosed;
+        }
+        Failure::Said(format!("write to standard output: {error}"))
+    }
+}

@@ -1,0 +1,64 @@
+//! Values on the command line: sizes, drives, paths.
+
+use std::path::{Path, PathBuf};
+
+use ashlar_api::DriveSpec;
+use ashlar_units::{BLOCK_BYTES, ByteCount};
+
+use crate::failure::{Failure, Result};
+
+/// A size in binary or decimal units, rounded up to whole blocks of 4096 bytes: `10GB` is not a whole
+/// number of blocks, and a volume may be larger than asked but never smaller.
+pub fn size(text: &str) -> std::result::Result<u64, String> {
+    let bytes = text.parse::<ByteCount>().map_err(|error| error.to_string())?;
+    bytes.0.checked_next_multiple_of(BLOCK_BYTES).ok_or_else(|| format!("`{text}` is too large"))
+}
+
+/// `PATH` or `PATH,size=10GiB`.
+pub fn drive(text: &str) -> std::result::Result<DriveSpec, String> {
+    let (path, size_bytes) = match text.rsplit_once(',') {
+        Some((path, option)) => match option.split_once('=') {
+            Some(("size", value)) => (path, Some(size(value)?)),
+            _ => return Err(format!("`{option}` is not an option of a drive: write PATH,size=10GiB")),
+        },
+        None => (text, None),
+    };
+    Ok(DriveSpec { path: path_text(path)?, size_bytes })
+}
+
+/// A path made absolute from the directory the command runs in: the array runs in another one.
+pub fn path_text(text: &str) -> std::result::Result<String, String> {
+    if text.is_empty() {
+        return Err("the path is empty".to_string());
+    }
+    let path = std::path::absolute(text).map_err(|error| format!("`{text}`: {error}"))?;
+    path.to_str().map(str::to_string).ok_or_else(|| format!("`{text}` is not UTF-8"))
+}
+
+/// The same for paths that this process uses itself.
+pub fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path)
+        .map_err(|error| Failure::new(format!("`{}` is not a path: {error}", path.display())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decimal_sizes_are_rounded_up_to_whole_blocks() {
+        assert_eq!(size("10GB"), Ok(10_000_003_072));
+        assert_eq!(size("64GiB"), Ok(64 << 30));
+        assert!(size("64 parsecs").is_err());
+        assert!(size("16777216TiB").is_err());
+    }
+
+    #[test]
+    fn drives_take_a_size_and_nothing_else() {
+        let spec = drive("/srv/a,b.img,size=1GiB").expect("a comma in the path is fine");
+        assert_eq!((spec.path.as_str(), spec.size_bytes), ("/srv/a,b.img", Some(1 << 30)));
+        assert_eq!(drive("/dev/nvme0n1").expect("a bare path").size_bytes, None);
+        assert!(drive("/srv/a.img,sise=1GiB").is_err());
+        assert!(drive("/srv/a.img,size=").is_err());
+    }
+}

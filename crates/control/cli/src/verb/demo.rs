@@ -1,0 +1,37 @@
+//! `ashlar demo`: a database living on the array, cloned, killed and recovered.
+
+use ashlar_demo::Settings;
+
+use crate::Context;
+use crate::failure::{Failure, Result};
+
+/// Play the demo: PostgreSQL on the array, cloned under load, killed and recovered.
+///
+/// Makes an array of its own in a temporary directory, shows its progress and a table, and removes
+/// everything at the end. Takes about three minutes and needs root and PostgreSQL.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  ashlar demo --scale 20 --seconds 20")]
+pub struct Demo {
+    /// Scale of pgbench's database: one unit is 100,000 accounts, about 15 MiB.
+    #[arg(long, default_value_t = Settings::SCALE_DEFAULT)]
+    scale: u32,
+    /// How long the measured load runs, in seconds.
+    #[arg(long, default_value_t = Settings::SECONDS_DEFAULT)]
+    seconds: u32,
+    /// Leave the array and its database running at the end, and say where they are.
+    #[arg(long)]
+    keep: bool,
+}
+
+impl Demo {
+    pub fn run(self, _context: &Context) -> Result<()> {
+        let binary = std::env::current_exe().map_err(|error| {
+            Failure::new(format!("this program's path is unknown ({error}): mount /proc"))
+        })?;
+        let mut settings = Settings::new(binary);
+        settings.scale = self.scale;
+        settings.seconds = self.seconds;
+        settings.is_kept = self.keep;
+        ashlar_demo::run(&settings).map_err(|error| Failure::new(error.to_string()))
+    }
+}

@@ -1,0 +1,242 @@
+//! `ashlar doctor`: what this machine gives the array, and what it lacks.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Resource, getrlimit};
+use serde::Serialize;
+
+use crate::Context;
+use crate::failure::{Failure, Result};
+use crate::output::{size, table};
+
+/// Check what this machine gives the array: io_uring, FUSE, loop devices, memory, space, tools.
+///
+/// Changes nothing. Exit status 1 when the array could not run at all.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  ashlar doctor --state /srv/ashlar")]
+pub struct Doctor {}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Verdict {
+    Good,
+    /// The array runs, with something missing or slower.
+    Warning,
+    /// The array cannot run.
+    Bad,
+}
+
+/// One thing looked at.
+#[derive(Serialize)]
+struct Finding {
+    check: &'static str,
+    verdict: Verdict,
+    found: String,
+    /// What to do about it; empty when all is well.
+    action: String,
+}
+
+impl Finding {
+    fn good(check: &'static str, found: impl Into<String>) -> Finding {
+        Finding { check, verdict: Verdict::Good, found: found.into(), action: String::new() }
+    }
+
+    fn warning(check: &'static str, found: impl Into<String>, action: impl Into<String>) -> Finding {
+        Finding { check, verdict: Verdict::Warning, found: found.into(), action: action.into() }
+    }
+
+    fn bad(check: &'static str, found: impl Into<String>, action: impl Into<String>) -> Finding {
+        Finding { check, verdict: Verdict::Bad, found: found.into(), action: action.into() }
+    }
+}
+
+/// Below this the journal of events, sockets and a small pool's files have no room. Arbitrary.
+const STATE_FREE_BYTES_MIN: u64 = 64 << 20;
+/// Registered buffers of one shard need this much locked memory where the kernel counts it.
+const MEMLOCK_BYTES_MIN: u64 = 64 << 20;
+/// A UNIX socket's path holds 107 bytes and a zero (`sun_path` in unix(7)).
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+impl Doctor {
+    pub fn run(self, context: &Context) -> Result<()> {
+        let mut findings = vec![io_driver(), fuse(), fuse_over_uring(), loop_devices(), memlock(), user()];
+        findings.extend(state_directory(&context.state));
+        findings.extend(tools());
+        findings.push(array(context));
+        context.output.print(&findings, |findings| {
+            let rows: Vec<Vec<String>> = findings
+                .iter()
+                .map(|finding| {
+                    let verdict = match finding.verdict {
+                        Verdict::Good => "good",
+                        Verdict::Warning => "warning",
+                        Verdict::Bad => "BAD",
+                    };
+                    vec![
+                        finding.check.to_string(),
+                        verdict.to_string(),
+                        finding.found.clone(),
+                        finding.action.clone(),
+                    ]
+                })
+                .collect();
+            table(&["CHECK", "VERDICT", "FOUND", "WHAT TO DO"], &[], &rows)
+        })?;
+        match findings.iter().find(|finding| finding.verdict == Verdict::Bad) {
+            None => Ok(()),
+            Some(bad) => Err(Failure::new(format!("{}: {}: {}", bad.check, bad.found, bad.action))),
+        }
+    }
+}
+
+fn io_driver() -> Finding {
+    match ashlar_daemon::probe_io_driver() {
+        Ok(line) if line.contains("uring") && !line.contains("threads") => Finding::good("io", line),
+        Ok(line) => Finding::warning(
+            "io",
+            line,
+            "works; for more speed allow io_uring (sysctl kernel.io_uring_disabled=0, or the container's seccomp profile)",
+        ),
+        Err(error) => Finding::bad("io", error.to_string(), "raise the limits of threads and open files"),
+    }
+}
+
+fn fuse() -> Finding {
+    match OpenOptions::new().read(true).write(true).open("/dev/fuse") {
+        Ok(_) => Finding::good("fuse", "/dev/fuse opens"),
+        Err(error) => Finding::warning(
+            "fuse",
+            format!("/dev/fuse: {error}"),
+            "`ashlar attach` will not work: modprobe fuse, or give the container /dev/fuse; NBD works without",
+        ),
+    }
+}
+
+fn fuse_over_uring() -> Finding {
+    const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+    match std::fs::read_to_string(SWITCH) {
+        Ok(value) if value.trim() == "Y" || value.trim() == "1" => {
+            Finding::good("fuse over io_uring", "switched on")
+        }
+        Ok(_) => Finding::warning(
+            "fuse over io_uring",
+            "switched off",
+            format!("works; for a faster local attach: echo Y > {SWITCH}"),
+        ),
+        Err(_) => Finding::warning(
+            "fuse over io_uring",
+            "this kernel has none",
+            "works; Linux 6.14 and later attach faster",
+        ),
+    }
+}
+
+fn loop_devices() -> Finding {
+    match OpenOptions::new().read(true).write(true).open("/dev/loop-control") {
+        Ok(_) => Finding::good("loop devices", "/dev/loop-control opens"),
+        Err(error) => Finding::warning(
+            "loop devices",
+            format!("/dev/loop-control: {error}"),
+            "`ashlar attach` will not work: modprobe loop, and run as root; NBD works without",
+        ),
+    }
+}
+
+fn memlock() -> Finding {
+    match getrlimit(Resource::Memlock).current {
+        None => Finding::good("locked memory", "unlimited"),
+        Some(bytes) if bytes >= MEMLOCK_BYTES_MIN => Finding::good("locked memory", size(bytes)),
+        // Root is not held to the limit (CAP_IPC_LOCK).
+        Some(bytes) if rustix::process::geteuid().is_root() => {
+            Finding::good("locked memory", format!("{}, not applied to root", size(bytes)))
+        }
+        Some(bytes) => Finding::warning(
+            "locked memory",
+            size(bytes),
+            "works without registered buffers; for more speed set LimitMEMLOCK=infinity or `ulimit -l unlimited`",
+        ),
+    }
+}
+
+fn user() -> Finding {
+    if rustix::process::geteuid().is_root() {
+        return Finding::good("user", "root");
+    }
+    Finding::warning("user", "not root", "NBD works; `ashlar attach` and block devices as drives need root")
+}
+
+fn state_directory(state: &Path) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let shown = state.display();
+    let socket = state.join(ashlar_daemon::API_SOCKET);
+    if socket.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+        findings.push(Finding::bad(
+            "state directory",
+            format!("{shown} is too long for a socket's path ({SOCKET_PATH_BYTES_MAX} bytes)"),
+            "choose a shorter --state",
+        ));
+    }
+    // What does not exist yet is made in the nearest directory that does.
+    let existing = state.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    if rustix::fs::access(existing, rustix::fs::Access::WRITE_OK).is_err() {
+        findings.push(Finding::bad(
+            "state directory",
+            format!("{} is not writable", existing.display()),
+            "run as its owner, or name another directory with --state",
+        ));
+    }
+    match rustix::fs::statvfs(existing) {
+        Ok(space) if space.f_bavail * space.f_frsize < STATE_FREE_BYTES_MIN => findings.push(Finding::bad(
+            "state directory",
+            format!("{} free at {shown}", size(space.f_bavail * space.f_frsize)),
+            format!("free at least {}", size(STATE_FREE_BYTES_MIN)),
+        )),
+        Ok(space) => findings.push(Finding::good(
+            "state directory",
+            format!("{shown}, {} free", size(space.f_bavail * space.f_frsize)),
+        )),
+        Err(error) => {
+            findings.push(Finding::bad(
+                "state directory",
+                format!("{shown}: {error}"),
+                "choose another --state",
+            ));
+        }
+    }
+    findings
+}
+
+fn tools() -> Vec<Finding> {
+    [("mount", "mount", "mount"), ("mkfs.ext4", "ext4", "e2fsprogs"), ("mkfs.xfs", "xfs", "xfsprogs")]
+        .into_iter()
+        .map(|(tool, purpose, package)| match find_tool(tool) {
+            Some(path) => Finding::good(tool, path.display().to_string()),
+            None => Finding::warning(
+                tool,
+                "not found",
+                format!("only needed for `ashlar attach` with {purpose}: apt-get install {package}"),
+            ),
+        })
+        .collect()
+}
+
+fn find_tool(tool: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from);
+    std::env::split_paths(&path)
+        .chain(system)
+        .map(|directory| directory.join(tool))
+        .find(|file| file.is_file())
+}
+
+fn array(context: &Context) -> Finding {
+    match context.client().and_then(|client| Ok(client.status()?)) {
+        Ok(status) => Finding::good("array", format!("serves, process {}", status.process_id)),
+        Err(_) => Finding::warning(
+            "array",
+            format!("none serves {}", context.state.display()),
+            "start it with `ashlar serve`",
+        ),
+    }
+}

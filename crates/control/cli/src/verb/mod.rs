@@ -1,0 +1,15 @@
+//! One file per verb: its arguments, its help with an example, what it does and prints.
+
+pub mod attach;
+pub mod clone;
+pub mod demo;
+pub mod detach;
+pub mod doctor;
+pub mod events;
+pub mod pool;
+pub mod serve;
+pub mod sim;
+pub mod snapshot;
+pub mod status;
+pub mod top;
+pub mod volume;

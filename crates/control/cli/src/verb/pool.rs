@@ -1,0 +1,213 @@
+//! `ashlar pool`: drives managed as one space.
+
+use ashlar_api::{CheckReport, DriveSpec, Pool as PoolView, PoolCreate, PoolImport, PoolState, Protection};
+use clap::{Subcommand, ValueEnum};
+
+use crate::Context;
+use crate::ask::confirm;
+use crate::failure::{Failure, Result};
+use crate::output::{fields, micros, size, table};
+use crate::parse;
+
+/// Make, show, check, move and delete pools.
+///
+/// A pool is one or more drives managed as one space. A drive is a block device or a file.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  ashlar pool create main --drive /srv/drive.img,size=10GiB")]
+pub struct Pool {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Make a pool of drives; drives that carry a pool are refused.
+    #[command(
+        after_help = "Example:\n  ashlar pool create main --drive /dev/nvme0n1 --drive /dev/nvme1n1\n  \
+            ashlar pool create lab --drive /srv/drive.img,size=10GiB"
+    )]
+    Create {
+        /// Name of the new pool.
+        name: String,
+        /// A block device or a file; `size=` makes the file. Repeat for more drives.
+        #[arg(long = "drive", value_name = "PATH[,size=SIZE]", required = true, value_parser = parse::drive)]
+        drives: Vec<DriveSpec>,
+        /// How many drives may fail.
+        #[arg(long, value_enum, default_value = "none")]
+        protection: ProtectionName,
+    },
+    /// List the pools, also those that could not be opened.
+    #[command(visible_alias = "ls", after_help = "Example:\n  ashlar pool list --json")]
+    List,
+    /// Show one pool: its drives, where its bytes are, its last recovery.
+    #[command(after_help = "Example:\n  ashlar pool show main --json | jq .space.free_bytes")]
+    Show {
+        /// Name of the pool.
+        name: String,
+    },
+    /// Walk every root and verify every header and checksum, while the pool serves.
+    #[command(after_help = "Example:\n  ashlar pool check main")]
+    Check {
+        /// Name of the pool.
+        name: String,
+    },
+    /// Destroy an empty pool: its drives no longer carry it. Files that are drives stay.
+    #[command(after_help = "Example:\n  ashlar pool delete main --yes")]
+    Delete {
+        /// Name of the pool.
+        name: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Close a pool and forget it; its drives keep everything for an import elsewhere.
+    #[command(after_help = "Example:\n  ashlar pool export main")]
+    Export {
+        /// Name of the pool.
+        name: String,
+    },
+    /// Open a pool from its drives and remember it; also tries a pool again that failed to open.
+    #[command(after_help = "Example:\n  ashlar pool import main --drive /dev/nvme0n1 --drive /dev/nvme1n1")]
+    Import {
+        /// Name of the pool.
+        name: String,
+        /// Every drive of the pool; may be left out for a pool that is listed as failed.
+        #[arg(long = "drive", value_name = "PATH", value_parser = parse::path_text)]
+        drives: Vec<String>,
+    },
+}
+
+/// The protections there are.
+#[derive(Clone, Copy, ValueEnum)]
+enum ProtectionName {
+    /// No redundancy: the loss of a drive loses the pool.
+    None,
+}
+
+impl Pool {
+    pub fn run(self, context: &Context) -> Result<()> {
+        let client = context.client()?;
+        match self.verb {
+            Verb::Create { name, drives, protection } => {
+                let protection = match protection {
+                    ProtectionName::None => Protection::None,
+                };
+                let pool = client.pool_create(&PoolCreate { name, drives, protection })?;
+                context.output.print(&pool, show)?;
+            }
+            Verb::List => context.output.print(&client.pools()?, |pools| list(pools))?,
+            Verb::Show { name } => context.output.print(&client.pool(&name)?, show)?,
+            Verb::Check { name } => {
+                let report = client.pool_check(&name)?;
+                context.output.print(&report, checked)?;
+                if let Some(first) = report.errors.first() {
+                    return Err(Failure::new(format!(
+                        "pool `{name}` has {} damaged places, the first: {first}: restore the volumes concerned \
+                         from a copy",
+                        report.errors.len()
+                    )));
+                }
+            }
+            Verb::Delete { name, yes } => {
+                confirm(yes, &format!("destroy pool `{name}`? Its drives will no longer carry it."))?;
+                client.pool_delete(&name)?;
+                context.output.done("deleted pool", &name)?;
+            }
+            Verb::Export { name } => {
+                client.pool_export(&name)?;
+                context.output.done("exported pool", &name)?;
+            }
+            Verb::Import { name, drives } => {
+                let pool = client.pool_import(&name, &PoolImport { drives })?;
+                context.output.print(&pool, show)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The state in one word.
+pub fn state_name(state: PoolState) -> &'static str {
+    match state {
+        PoolState::Opening => "opening",
+        PoolState::Online => "online",
+        PoolState::ReadOnly => "read-only",
+        PoolState::Failed => "failed",
+    }
+}
+
+fn list(pools: &[PoolView]) -> String {
+    let rows: Vec<Vec<String>> = pools
+        .iter()
+        .map(|pool| {
+            let space = pool.space.clone().unwrap_or_default();
+            vec![
+                pool.name.clone(),
+                state_name(pool.state).to_string(),
+                pool.drives.len().to_string(),
+                size(space.physical_bytes),
+                size(space.free_bytes),
+                pool.volume_count.to_string(),
+                pool.snapshot_count.to_string(),
+                pool.reason.clone().unwrap_or_default(),
+            ]
+        })
+        .collect();
+    let header = ["NAME", "STATE", "DRIVES", "PHYSICAL", "FREE", "VOLUMES", "SNAPSHOTS", "REASON"];
+    table(&header, &[2, 3, 4, 5, 6], &rows)
+}
+
+fn show(pool: &PoolView) -> String {
+    let mut pairs = vec![("name", pool.name.clone()), ("state", state_name(pool.state).to_string())];
+    if let Some(reason) = &pool.reason {
+        pairs.push(("reason", reason.clone()));
+    }
+    pairs.push(("id", pool.id.clone()));
+    pairs.push(("volumes", pool.volume_count.to_string()));
+    pairs.push(("snapshots", pool.snapshot_count.to_string()));
+    if let Some(space) = &pool.space {
+        for (name, bytes) in [
+            ("physical", space.physical_bytes),
+            ("  free", space.free_bytes),
+            ("  data", space.data_bytes),
+            ("  metadata", space.metadata_bytes),
+            ("  journal", space.journal_bytes),
+            ("  reserve", space.reserve_bytes),
+            ("  superblocks", space.superblock_bytes),
+            ("  freed", space.freed_bytes),
+        ] {
+            pairs.push((name, size(bytes)));
+        }
+    }
+    if let Some(recovery) = &pool.recovery {
+        let line = format!(
+            "{} ms, {} journal groups and {} records replayed",
+            recovery.millis, recovery.groups_replayed, recovery.records_replayed
+        );
+        pairs.push(("last start", line));
+    }
+    for drive in &pool.drives {
+        pairs.push(("drive", format!("{}  {}  {}", drive.path, size(drive.size_bytes), drive.state)));
+    }
+    fields(&pairs)
+}
+
+fn checked(report: &CheckReport) -> String {
+    let mut text = format!(
+        "pool {}: {} pages, {} chunks, {} live, {} in {}\n",
+        report.pool,
+        report.page_count,
+        report.chunk_count,
+        size(report.live_bytes),
+        if report.errors.is_empty() {
+            "all well".to_string()
+        } else {
+            format!("{} errors", report.errors.len())
+        },
+        micros(report.duration_millis * 1000),
+    );
+    for error in &report.errors {
+        text.push_str(&format!("  {error}\n"));
+    }
+    text
+}

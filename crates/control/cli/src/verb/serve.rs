@@ -1,0 +1,30 @@
+//! `ashlar serve`: the array, in the foreground.
+
+use std::path::PathBuf;
+
+use crate::Context;
+use crate::failure::Result;
+
+/// Run the array in the foreground.
+///
+/// Opens every pool it knows, serves volumes over NBD and as local devices, and answers the other
+/// commands. SIGTERM or Ctrl-C ends it in order; a second one ends it at once, which loses nothing
+/// that was acknowledged.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  ashlar serve --state /srv/ashlar --api 127.0.0.1:0")]
+pub struct Serve {
+    /// Settings file; docs/reference/settings.md lists what it may hold.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Loopback address of the API, `127.0.0.1:0` for any free port, or `off` [default: 127.0.0.1:9410].
+    #[arg(long, value_name = "ADDR")]
+    api: Option<String>,
+}
+
+impl Serve {
+    pub fn run(self, context: &Context) -> Result<()> {
+        let options =
+            ashlar_daemon::Options { state: context.state.clone(), config: self.config, api: self.api };
+        Ok(ashlar_daemon::serve(options)?)
+    }
+}

@@ -1,0 +1,206 @@
+//! `ashlar volume`: what a host sees as one block device.
+
+use ashlar_api::{Compression, Profile, Volume as VolumeView, VolumeCreate, VolumeResize};
+use clap::{Subcommand, ValueEnum};
+
+use crate::Context;
+use crate::ask::confirm;
+use crate::failure::Result;
+use crate::output::{fields, size, table, utc};
+use crate::parse;
+
+/// Make, show, resize and delete thin volumes.
+///
+/// A new volume is served by NBD at once (its name is the export name); `ashlar attach` makes it a
+/// block device of this machine.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  ashlar volume create db --size 64GiB --profile oltp")]
+pub struct Volume {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Make a thin volume.
+    #[command(after_help = "Example:\n  ashlar volume create db --size 64GiB --profile oltp")]
+    Create {
+        /// Name of the new volume, unique over all pools.
+        name: String,
+        /// Size the host sees, rounded up to 4 KiB; takes no space before it is written.
+        #[arg(long, value_parser = parse::size)]
+        size: u64,
+        /// Pool to make it in; may be left out when there is one.
+        #[arg(long)]
+        pool: Option<String>,
+        /// Smallest unit a host addresses, in bytes.
+        #[arg(long, value_enum, default_value = "4096")]
+        logical_block: LogicalBlock,
+        /// How its host writes.
+        #[arg(long, value_enum, default_value = "general")]
+        profile: ProfileName,
+        /// How its data are compressed.
+        #[arg(long, value_enum, default_value = "lz4")]
+        compression: CompressionName,
+    },
+    /// List the volumes.
+    #[command(visible_alias = "ls", after_help = "Example:\n  ashlar volume list --json")]
+    List,
+    /// Show one volume: its sizes, settings, origin and device.
+    #[command(after_help = "Example:\n  ashlar volume show db --json | jq .written_bytes")]
+    Show {
+        /// Name of the volume.
+        name: String,
+    },
+    /// Change a volume's size, also while it is attached.
+    #[command(after_help = "Example:\n  ashlar volume resize db --size 128GiB")]
+    Resize {
+        /// Name of the volume.
+        name: String,
+        /// The new size, rounded up to 4 KiB.
+        #[arg(long, value_parser = parse::size)]
+        size: u64,
+        /// Allow a smaller size, which drops the bytes beyond the new end.
+        #[arg(long)]
+        shrink: bool,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Delete a volume that is not attached. Its snapshots stay.
+    #[command(after_help = "Example:\n  ashlar volume delete db --yes")]
+    Delete {
+        /// Name of the volume.
+        name: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum LogicalBlock {
+    #[value(name = "512")]
+    Bytes512,
+    #[value(name = "4096")]
+    Bytes4096,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum ProfileName {
+    /// Small random writes of a transaction database.
+    Oltp,
+    /// Mixed use.
+    General,
+    /// Large sequential writes.
+    Bulk,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum CompressionName {
+    /// Fast.
+    Lz4,
+    /// Dense.
+    Zstd,
+    /// Stored as written.
+    Off,
+}
+
+impl Volume {
+    pub fn run(self, context: &Context) -> Result<()> {
+        let client = context.client()?;
+        match self.verb {
+            Verb::Create { name, size, pool, logical_block, profile, compression } => {
+                let request = VolumeCreate {
+                    name,
+                    size_bytes: size,
+                    pool,
+                    logical_block_bytes: match logical_block {
+                        LogicalBlock::Bytes512 => 512,
+                        LogicalBlock::Bytes4096 => 4096,
+                    },
+                    profile: match profile {
+                        ProfileName::Oltp => Profile::Oltp,
+                        ProfileName::General => Profile::General,
+                        ProfileName::Bulk => Profile::Bulk,
+                    },
+                    compression: match compression {
+                        CompressionName::Lz4 => Compression::Lz4,
+                        CompressionName::Zstd => Compression::Zstd,
+                        CompressionName::Off => Compression::Off,
+                    },
+                    dedupe: false,
+                };
+                context.output.print(&client.volume_create(&request)?, show)?;
+            }
+            Verb::List => context.output.print(&client.volumes()?, |volumes| list(volumes))?,
+            Verb::Show { name } => context.output.print(&client.volume(&name)?, show)?,
+            Verb::Resize { name, size, shrink, yes } => {
+                if shrink {
+                    confirm(
+                        yes,
+                        &format!("make volume `{name}` smaller? Bytes beyond the new end are lost."),
+                    )?;
+                }
+                let request = VolumeResize { size_bytes: size, may_shrink: shrink };
+                context.output.print(&client.volume_resize(&name, &request)?, show)?;
+            }
+            Verb::Delete { name, yes } => {
+                confirm(yes, &format!("delete volume `{name}` and its data?"))?;
+                client.volume_delete(&name)?;
+                context.output.done("deleted volume", &name)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A table of volumes.
+pub fn list(volumes: &[VolumeView]) -> String {
+    let rows: Vec<Vec<String>> = volumes
+        .iter()
+        .map(|volume| {
+            vec![
+                volume.name.clone(),
+                volume.pool.clone(),
+                size(volume.size_bytes),
+                size(volume.written_bytes),
+                volume.unique_bytes.map_or_else(|| "-".to_string(), size),
+                volume.origin.clone().unwrap_or_else(|| "-".to_string()),
+                volume.device.clone().unwrap_or_else(|| "-".to_string()),
+            ]
+        })
+        .collect();
+    table(&["NAME", "POOL", "SIZE", "WRITTEN", "UNIQUE", "ORIGIN", "DEVICE"], &[2, 3, 4], &rows)
+}
+
+fn show(volume: &VolumeView) -> String {
+    let profile = match volume.profile {
+        Profile::Oltp => "oltp",
+        Profile::General => "general",
+        Profile::Bulk => "bulk",
+    };
+    let compression = match volume.compression {
+        Compression::Off => "off",
+        Compression::Lz4 => "lz4",
+        Compression::Zstd => "zstd",
+    };
+    let mut pairs = vec![
+        ("name", volume.name.clone()),
+        ("pool", volume.pool.clone()),
+        ("size", size(volume.size_bytes)),
+        ("written", size(volume.written_bytes)),
+        ("unique", volume.unique_bytes.map_or_else(|| "-".to_string(), size)),
+        ("logical block", format!("{} B", volume.logical_block_bytes)),
+        ("profile", profile.to_string()),
+        ("compression", compression.to_string()),
+        ("created", utc(volume.created_unix_seconds)),
+    ];
+    if let Some(origin) = &volume.origin {
+        pairs.push(("origin", origin.clone()));
+    }
+    if let Some(device) = &volume.device {
+        pairs.push(("device", device.clone()));
+    }
+    fields(&pairs)
+}

@@ -1,0 +1,522 @@
+//! Everything the daemon asks of the engine, and nothing else: the one file that names its types.
+//!
+//! Engines live on the data shard and never leave it. A request travels there as a closure, finds
+//! the shard's pools in a thread-local, and its answer comes back in the API's types.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Mutex;
+
+use ashlar_api as api;
+use ashlar_block::{BlockDevice, Catalogue};
+use ashlar_engine::{Counters, Engine, Settings as EngineSettings};
+use ashlar_runtime::sync::Notify;
+use ashlar_runtime::{DriverChoice, LocalFuture, Remote, Runtime, ShardSettings, ShardThread};
+use ashlar_telemetry::Registry;
+
+use crate::doors::Servers;
+use crate::error::{Error, Result};
+use crate::settings::{IoDriver, Settings};
+
+/// What the data shard owns.
+#[derive(Default)]
+pub(crate) struct Shard {
+    engines: RefCell<BTreeMap<String, Engine>>,
+    pub(crate) registry: Rc<Registry>,
+    pub(crate) servers: Servers,
+    stop: Notify,
+}
+
+thread_local! {
+    /// Set on the data shard's thread only; other threads would find an empty one.
+    static SHARD: Rc<Shard> = Rc::default();
+}
+
+/// Names are unique over all pools, so the doors see one flat list.
+impl Catalogue for Shard {
+    fn device(&self, name: &str) -> Option<Rc<dyn BlockDevice>> {
+        self.engines.borrow().values().find_map(|engine| engine.device(name))
+    }
+
+    fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> =
+            self.engines.borrow().values().flat_map(|engine| engine.device_names()).collect();
+        names.sort();
+        names
+    }
+}
+
+impl Shard {
+    fn engine(&self, pool: &str) -> Result<Engine> {
+        let engine = self.engines.borrow().get(pool).cloned();
+        engine.ok_or_else(|| {
+            Error::new(
+                api::ErrorKind::Closed,
+                format!("pool `{pool}` is not open"),
+                "`ashlar pool list` says why; `ashlar pool import` tries again",
+            )
+        })
+    }
+}
+
+/// The data shard, seen from the control side.
+pub(crate) struct Array {
+    remote: Remote,
+    driver_line: String,
+    thread: Mutex<Option<ShardThread>>,
+}
+
+/// What a pool holds, for the index of names.
+pub(crate) struct Contents {
+    pub(crate) volumes: Vec<String>,
+    pub(crate) snapshots: Vec<String>,
+}
+
+impl Array {
+    /// Starts the data shard.
+    pub(crate) fn start(settings: &Settings) -> std::io::Result<Array> {
+        let shard = ShardSettings {
+            name: "data".to_string(),
+            driver: match settings.io_driver {
+                IoDriver::Auto => DriverChoice::Auto,
+                IoDriver::Uring => DriverChoice::Uring,
+                IoDriver::Threads => DriverChoice::Threads,
+            },
+            buffer_pool_bytes: settings.buffer_bytes as usize,
+            cpu: None,
+        };
+        let thread = ashlar_runtime::start_shard(shard, |_runtime| {
+            let shard = SHARD.with(Rc::clone);
+            Box::pin(async move { shard.stop.notified().await })
+        })?;
+        Ok(Array {
+            remote: thread.remote(),
+            driver_line: thread.driver_line(),
+            thread: Mutex::new(Some(thread)),
+        })
+    }
+
+    /// Which driver does input and output, and why.
+    pub(crate) fn driver_line(&self) -> &str {
+        &self.driver_line
+    }
+
+    /// Runs `work` on the data shard.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(Runtime, Rc<Shard>) -> LocalFuture<'static, Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let answer = self.remote.run(move |runtime| work(runtime, SHARD.with(Rc::clone)));
+        answer.await.unwrap_or_else(|_gone| Err(Error::stopping()))
+    }
+
+    /// Ends the data shard; every pool is closed already.
+    pub(crate) async fn stop(&self) {
+        let stopped = self.run(|_, shard| {
+            Box::pin(async move {
+                shard.stop.notify_one();
+                Ok(())
+            })
+        });
+        // Gone already is as good as stopped.
+        let _ = stopped.await;
+        let thread = self.thread.lock().expect("no holder of this lock panics").take();
+        if let Some(thread) = thread {
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+    }
+
+    /// Opens the pool that is on these drives, runs recovery, and returns its name.
+    pub(crate) async fn pool_open(
+        &self,
+        name: &str,
+        drives: &[String],
+        settings: &Settings,
+    ) -> Result<Contents> {
+        let (name, drives) = (name.to_string(), drives.to_vec());
+        let engine_settings = EngineSettings {
+            cache_bytes: settings.cache_bytes,
+            map_cache_bytes: settings.map_cache_bytes,
+            ..EngineSettings::default()
+        };
+        self.run(move |runtime, shard| {
+            Box::pin(async move {
+                let engine = Engine::open(&runtime, &drives, engine_settings).await.map_err(from_engine)?;
+                let found = engine.status().name;
+                if found != name {
+                    engine.close().await.map_err(from_engine)?;
+                    return Err(Error::invalid(
+                        format!("the drives carry pool `{found}`, not `{name}`"),
+                        format!("`ashlar pool import {found}` with the same drives"),
+                    ));
+                }
+                let contents = Contents {
+                    volumes: engine.volumes().into_iter().map(|volume| volume.name).collect(),
+                    snapshots: engine.snapshots().into_iter().map(|snapshot| snapshot.name).collect(),
+                };
+                shard.engines.borrow_mut().insert(name, engine);
+                Ok(contents)
+            })
+        })
+        .await
+    }
+
+    /// Makes a pool on drives; it is not open yet.
+    pub(crate) async fn pool_create(&self, name: &str, drives: &[api::DriveSpec]) -> Result<()> {
+        let spec = ashlar_engine::PoolSpec {
+            name: name.to_string(),
+            drives: drives
+                .iter()
+                .map(|drive| ashlar_engine::DriveSpec {
+                    path: drive.path.clone(),
+                    create_size_bytes: drive.size_bytes,
+                })
+                .collect(),
+            protection: ashlar_engine::Protection::None,
+            segment_bytes: None,
+        };
+        self.run(move |runtime, _| {
+            Box::pin(async move { Engine::create_pool(&runtime, spec).await.map(drop).map_err(from_engine) })
+        })
+        .await
+    }
+
+    /// Closes a pool: drained, checkpointed, its drives let go.
+    pub(crate) async fn pool_close(&self, name: &str) -> Result<()> {
+        let name = name.to_string();
+        self.run(move |_, shard| {
+            Box::pin(async move {
+                let engine = shard.engine(&name)?;
+                // Out of the doors' sight first: new requests find no device while it drains.
+                shard.engines.borrow_mut().remove(&name);
+                engine.close().await.map_err(from_engine)
+            })
+        })
+        .await
+    }
+
+    /// Closes a pool and takes it off its drives.
+    pub(crate) async fn pool_destroy(&self, name: &str) -> Result<()> {
+        let name = name.to_string();
+        self.run(move |_, shard| {
+            Box::pin(async move {
+                let engine = shard.engine(&name)?;
+                shard.engines.borrow_mut().remove(&name);
+                engine.destroy().await.map_err(from_engine)
+            })
+        })
+        .await
+    }
+
+    /// Walks every root of a pool.
+    pub(crate) async fn pool_check(&self, name: &str) -> Result<api::CheckReport> {
+        let name = name.to_string();
+        self.run(move |runtime, shard| {
+            Box::pin(async move {
+                let engine = shard.engine(&name)?;
+                let start = runtime.now();
+                let report = engine.check().await.map_err(from_engine)?;
+                Ok(api::CheckReport {
+                    pool: name,
+                    page_count: report.pages,
+                    chunk_count: report.chunks,
+                    live_bytes: report.live_bytes,
+                    duration_millis: (runtime.now() - start).as_millis() as u64,
+                    errors: report.errors,
+                })
+            })
+        })
+        .await
+    }
+
+    /// The open pools.
+    pub(crate) async fn pools(&self) -> Result<Vec<api::Pool>> {
+        self.run(|_, shard| {
+            Box::pin(async move { Ok(shard.engines.borrow().values().map(pool_view).collect()) })
+        })
+        .await
+    }
+
+    /// The volumes of all open pools.
+    pub(crate) async fn volumes(&self) -> Result<Vec<api::Volume>> {
+        self.run(|_, shard| {
+            Box::pin(async move {
+                let engines = shard.engines.borrow();
+                let all = engines.iter().flat_map(|(pool, engine)| {
+                    engine.volumes().into_iter().map(|volume| volume_view(pool, volume))
+                });
+                Ok(all.collect())
+            })
+        })
+        .await
+    }
+
+    /// The snapshots of all open pools.
+    pub(crate) async fn snapshots(&self) -> Result<Vec<api::Snapshot>> {
+        self.run(|_, shard| {
+            Box::pin(async move {
+                let engines = shard.engines.borrow();
+                let all = engines.iter().flat_map(|(pool, engine)| {
+                    engine.snapshots().into_iter().map(|snapshot| snapshot_view(pool, snapshot))
+                });
+                Ok(all.collect())
+            })
+        })
+        .await
+    }
+
+    /// Runs `work` with the engine of a pool; the shape of every change below.
+    async fn with_pool<T: Send + 'static>(
+        &self,
+        pool: &str,
+        work: impl FnOnce(Engine, String) -> LocalFuture<'static, ashlar_engine::Result<T>> + Send + 'static,
+    ) -> Result<T> {
+        let pool = pool.to_string();
+        self.run(move |_, shard| {
+            Box::pin(async move {
+                let engine = shard.engine(&pool)?;
+                work(engine, pool).await.map_err(from_engine)
+            })
+        })
+        .await
+    }
+
+    pub(crate) async fn volume_create(&self, pool: &str, request: api::VolumeCreate) -> Result<api::Volume> {
+        let spec = ashlar_engine::VolumeSpec {
+            name: request.name,
+            size_bytes: request.size_bytes,
+            logical_block_bytes: request.logical_block_bytes,
+            profile: match request.profile {
+                api::Profile::Oltp => ashlar_engine::Profile::Oltp,
+                api::Profile::General => ashlar_engine::Profile::General,
+                api::Profile::Bulk => ashlar_engine::Profile::Bulk,
+            },
+            compression: match request.compression {
+                api::Compression::Off => ashlar_engine::Compression::Off,
+                api::Compression::Lz4 => ashlar_engine::Compression::Lz4,
+                api::Compression::Zstd => ashlar_engine::Compression::Zstd,
+            },
+            dedupe: request.dedupe,
+        };
+        self.with_pool(pool, move |engine, pool| {
+            Box::pin(async move { Ok(volume_view(&pool, engine.volume_create(spec).await?)) })
+        })
+        .await
+    }
+
+    pub(crate) async fn volume_resize(&self, pool: &str, name: &str, size_bytes: u64) -> Result<api::Volume> {
+        let name = name.to_string();
+        self.with_pool(pool, move |engine, pool| {
+            Box::pin(async move { Ok(volume_view(&pool, engine.volume_resize(&name, size_bytes).await?)) })
+        })
+        .await
+    }
+
+    pub(crate) async fn volume_delete(&self, pool: &str, name: &str) -> Result<()> {
+        let (pool, name) = (pool.to_string(), name.to_string());
+        self.run(move |_, shard| {
+            Box::pin(async move {
+                shard.engine(&pool)?.volume_delete(&name).await.map_err(from_engine)?;
+                shard.registry.forget(&name);
+                Ok(())
+            })
+        })
+        .await
+    }
+
+    pub(crate) async fn snapshot_create(
+        &self,
+        pool: &str,
+        request: api::SnapshotCreate,
+    ) -> Result<api::Snapshot> {
+        self.with_pool(pool, move |engine, pool| {
+            Box::pin(async move {
+                Ok(snapshot_view(&pool, engine.snapshot_create(&request.name, &request.volumes).await?))
+            })
+        })
+        .await
+    }
+
+    pub(crate) async fn snapshot_delete(&self, pool: &str, name: &str) -> Result<()> {
+        let name = name.to_string();
+        self.with_pool(pool, move |engine, _| Box::pin(async move { engine.snapshot_delete(&name).await }))
+            .await
+    }
+
+    pub(crate) async fn snapshot_restore(&self, pool: &str, name: &str) -> Result<()> {
+        let name = name.to_string();
+        self.with_pool(pool, move |engine, _| Box::pin(async move { engine.snapshot_restore(&name).await }))
+            .await
+    }
+
+    pub(crate) async fn clone_create(
+        &self,
+        pool: &str,
+        request: api::CloneCreate,
+    ) -> Result<Vec<api::Volume>> {
+        self.with_pool(pool, move |engine, pool| {
+            Box::pin(async move {
+                let clones = engine.clone_create(&request.name, &request.from).await?;
+                Ok(clones.into_iter().map(|volume| volume_view(&pool, volume)).collect())
+            })
+        })
+        .await
+    }
+
+    /// What a host would learn of `VOLUME` or `VOLUME@SNAPSHOT`.
+    pub(crate) async fn geometry(&self, name: &str) -> Result<Option<ashlar_block::Geometry>> {
+        let name = name.to_string();
+        self.run(move |_, shard| {
+            Box::pin(async move { Ok(shard.device(&name).map(|device| device.geometry())) })
+        })
+        .await
+    }
+
+    /// What hosts did so far.
+    pub(crate) async fn counters(&self) -> Result<ashlar_telemetry::Snapshot> {
+        self.run(|_, shard| Box::pin(async move { Ok(shard.registry.snapshot()) })).await
+    }
+}
+
+fn pool_view(engine: &Engine) -> api::Pool {
+    let status = engine.status();
+    let (state, reason) = match status.state.as_str() {
+        "online" => (api::PoolState::Online, None),
+        why => (api::PoolState::ReadOnly, Some(why.strip_prefix("read-only: ").unwrap_or(why).to_string())),
+    };
+    api::Pool {
+        name: status.name,
+        id: status.id,
+        state,
+        reason,
+        protection: api::Protection::None,
+        drives: status
+            .drives
+            .into_iter()
+            .map(|drive| api::Drive { path: drive.path, size_bytes: drive.size_bytes, state: drive.state })
+            .collect(),
+        space: Some(api::Space {
+            physical_bytes: status.space.physical_bytes,
+            free_bytes: status.space.free_bytes,
+            data_bytes: status.space.data_bytes,
+            metadata_bytes: status.space.metadata_bytes,
+            journal_bytes: status.space.journal_bytes,
+            reserve_bytes: status.space.reserve_bytes,
+            superblock_bytes: status.space.superblock_bytes,
+            freed_bytes: status.space.freed_bytes,
+        }),
+        volume_count: engine.volumes().len() as u64,
+        snapshot_count: engine.snapshots().len() as u64,
+        recovery: Some(api::Recovery {
+            millis: status.recovery.millis,
+            groups_replayed: status.recovery.groups_replayed,
+            records_replayed: status.recovery.records_replayed,
+            steps: status
+                .recovery
+                .steps
+                .into_iter()
+                .map(|(name, micros)| api::RecoveryStep { name, micros })
+                .collect(),
+        }),
+        counters: counter_views(&status.counters, status.cache_bytes_used, status.map_bytes_used),
+    }
+}
+
+fn counter_views(counters: &Counters, cache_bytes_used: u64, map_bytes_used: u64) -> BTreeMap<String, u64> {
+    // Taken apart without `..`, so that a new counter of the engine is not forgotten here.
+    let Counters {
+        checkpoints,
+        pages_written,
+        metadata_bytes_written,
+        journal_groups,
+        journal_bytes_written,
+        host_bytes_written,
+        host_bytes_read,
+        stored_bytes,
+        zero_blocks,
+        cache_hits,
+        cache_misses,
+        segments_freed,
+        marks,
+        damage,
+    } = *counters;
+    [
+        ("checkpoints", checkpoints),
+        ("pages_written", pages_written),
+        ("metadata_bytes_written", metadata_bytes_written),
+        ("journal_groups", journal_groups),
+        ("journal_bytes_written", journal_bytes_written),
+        ("host_bytes_written", host_bytes_written),
+        ("host_bytes_read", host_bytes_read),
+        ("stored_bytes", stored_bytes),
+        ("zero_blocks", zero_blocks),
+        ("cache_hits", cache_hits),
+        ("cache_misses", cache_misses),
+        ("segments_freed", segments_freed),
+        ("marks", marks),
+        ("damage", damage),
+        ("cache_bytes_used", cache_bytes_used),
+        ("map_bytes_used", map_bytes_used),
+    ]
+    .into_iter()
+    .map(|(name, value)| (name.to_string(), value))
+    .collect()
+}
+
+fn volume_view(pool: &str, volume: ashlar_engine::VolumeInfo) -> api::Volume {
+    api::Volume {
+        name: volume.name,
+        pool: pool.to_string(),
+        id: volume.id,
+        size_bytes: volume.size_bytes,
+        logical_block_bytes: volume.logical_block_bytes,
+        profile: match volume.profile {
+            ashlar_engine::Profile::Oltp => api::Profile::Oltp,
+            ashlar_engine::Profile::General => api::Profile::General,
+            ashlar_engine::Profile::Bulk => api::Profile::Bulk,
+        },
+        compression: match volume.compression {
+            ashlar_engine::Compression::Off => api::Compression::Off,
+            ashlar_engine::Compression::Lz4 => api::Compression::Lz4,
+            ashlar_engine::Compression::Zstd => api::Compression::Zstd,
+        },
+        dedupe: volume.dedupe,
+        written_bytes: volume.written_bytes,
+        unique_bytes: None,
+        origin: volume.origin,
+        created_unix_seconds: volume.created_unix_seconds,
+        device: None,
+    }
+}
+
+fn snapshot_view(pool: &str, snapshot: ashlar_engine::SnapshotInfo) -> api::Snapshot {
+    api::Snapshot {
+        name: snapshot.name,
+        pool: pool.to_string(),
+        volumes: snapshot.volumes,
+        created_unix_seconds: snapshot.created_unix_seconds,
+        size_bytes: snapshot.size_bytes,
+    }
+}
+
+/// The engine says what and why; what to do follows from its kind.
+fn from_engine(error: ashlar_engine::Error) -> Error {
+    use ashlar_engine::ErrorKind;
+    let (kind, action) = match error.kind {
+        ErrorKind::Invalid => (api::ErrorKind::Invalid, "mend the request"),
+        ErrorKind::NotFound => (api::ErrorKind::NotFound, "the list commands show what there is"),
+        ErrorKind::Exists => (api::ErrorKind::Exists, "choose another name"),
+        ErrorKind::NoSpace => {
+            (api::ErrorKind::NoSpace, "delete snapshots or volumes, or unmap what is no longer needed")
+        }
+        ErrorKind::Damaged => (api::ErrorKind::Damaged, "`ashlar pool check` lists what is damaged"),
+        ErrorKind::Medium => (api::ErrorKind::Medium, "look at the drive and the kernel's log"),
+        ErrorKind::ReadOnly => {
+            (api::ErrorKind::ReadOnly, "`ashlar pool show` says why the pool takes no writes")
+        }
+        ErrorKind::Busy => (api::ErrorKind::Busy, "end that use first, then repeat"),
+        ErrorKind::Closed => (api::ErrorKind::Closed, "`ashlar pool list` says whether the pool is open"),
+    };
+    Error::new(kind, error.context, action)
+}

@@ -1,0 +1,254 @@
+//! The doors: NBD on a socket and on TCP, volumes as files by FUSE. Started, listed, stopped.
+//!
+//! Their servers live on the data shard; this side keeps what a person wants to know of them.
+
+use std::cell::RefCell;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::{Mutex, MutexGuard};
+
+use ashlar_api as api;
+use ashlar_fuse::FuseServer;
+use ashlar_runtime::{Listener, Runtime};
+
+use crate::array::{Array, Shard};
+use crate::error::{Error, Result};
+use crate::log::Log;
+use crate::settings::{Address, FuseTransport, Settings, Socket};
+use crate::state::{NBD_SOCKET, State, VOLUMES};
+
+/// What the data shard keeps of the doors.
+#[derive(Default)]
+pub(crate) struct Servers {
+    nbd: RefCell<Vec<ashlar_nbd::Server>>,
+    fuse: RefCell<Option<Rc<FuseServer>>>,
+}
+
+/// The doors, seen from the control side.
+pub(crate) struct Doors {
+    list: Mutex<List>,
+    nbd_socket: PathBuf,
+    volumes: PathBuf,
+    fuse_transport: FuseTransport,
+    /// One mount or unmount at a time.
+    fuse_turn: tokio::sync::Mutex<()>,
+}
+
+struct List {
+    api: Vec<api::Door>,
+    nbd_socket: api::Door,
+    nbd_tcp: api::Door,
+    fuse: api::Door,
+}
+
+fn door(name: &str, transport: &str, address: impl Into<String>, state: api::DoorState) -> api::Door {
+    api::Door {
+        name: name.to_string(),
+        transport: transport.to_string(),
+        address: address.into(),
+        state,
+        reason: None,
+    }
+}
+
+impl Doors {
+    /// Doors that are all closed.
+    pub(crate) fn new(state: &State, settings: &Settings) -> Doors {
+        let nbd_socket = state.path(NBD_SOCKET);
+        let volumes = state.path(VOLUMES);
+        let list = List {
+            api: Vec::new(),
+            nbd_socket: door("nbd", "unix", nbd_socket.display().to_string(), api::DoorState::Off),
+            nbd_tcp: door("nbd", "tcp", "", api::DoorState::Off),
+            fuse: door("fuse", "fuse", volumes.display().to_string(), api::DoorState::Idle),
+        };
+        Doors {
+            list: Mutex::new(list),
+            nbd_socket,
+            volumes,
+            fuse_transport: settings.fuse_transport,
+            fuse_turn: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    fn entries(&self) -> MutexGuard<'_, List> {
+        self.list.lock().expect("no holder of this lock panics")
+    }
+
+    /// Every door for people.
+    pub(crate) fn list(&self) -> Vec<api::Door> {
+        let list = self.entries();
+        let mut doors = list.api.clone();
+        doors.extend([list.nbd_socket.clone(), list.nbd_tcp.clone(), list.fuse.clone()]);
+        doors
+    }
+
+    /// Notes an address of the API, or why there is none.
+    pub(crate) fn note_api(&self, transport: &str, address: String, failure: Option<&Error>) {
+        let state = if failure.is_some() { api::DoorState::Failed } else { api::DoorState::Serving };
+        let mut entry = door("api", transport, address, state);
+        entry.reason = failure.map(ToString::to_string);
+        self.entries().api.push(entry);
+    }
+
+    /// Opens NBD as the settings say. A door that does not open is reported; the others go on.
+    pub(crate) async fn start_nbd(&self, array: &Array, settings: &Settings, log: &Log) {
+        if settings.nbd_socket == Socket::On {
+            let path = self.nbd_socket.display().to_string();
+            let opened = listen(array, {
+                let path = path.clone();
+                move |runtime| runtime.listen_unix(&path)
+            })
+            .await;
+            let entry = opened_door("unix", path, opened, "remove what is in the way and start again", log);
+            self.entries().nbd_socket = entry;
+        }
+        if let Address::At(address) = settings.nbd_tcp {
+            let opened = listen(array, move |runtime| runtime.listen_tcp(address)).await;
+            let action =
+                "NBD goes on with its socket; free the port, or set `nbd_tcp` to another or to \"off\"";
+            let entry = opened_door("tcp", address.to_string(), opened, action, log);
+            self.entries().nbd_tcp = entry;
+        }
+    }
+
+    /// Mounts the directory of volumes when it is not mounted yet.
+    pub(crate) async fn start_fuse(&self, array: &Array, log: &Log) -> Result<()> {
+        let _turn = self.fuse_turn.lock().await;
+        if self.entries().fuse.state == api::DoorState::Serving {
+            return Ok(());
+        }
+        std::fs::create_dir_all(&self.volumes).map_err(|error| Error::file("make", &self.volumes, &error))?;
+        let directory = self.volumes.display().to_string();
+        let settings = ashlar_fuse::Settings {
+            transport: match self.fuse_transport {
+                FuseTransport::Auto => ashlar_fuse::TransportChoice::Auto,
+                FuseTransport::Classic => ashlar_fuse::TransportChoice::Classic,
+            },
+            ..ashlar_fuse::Settings::default()
+        };
+        let mounted = array
+            .run(move |runtime, shard| {
+                Box::pin(async move {
+                    let counters = shard.registry.clone();
+                    let catalogue = shard.clone();
+                    let server = FuseServer::mount(&runtime, &directory, catalogue, settings, counters);
+                    let server = server.await.map_err(|error| from_fuse(&error))?;
+                    let line = server.transport_line().to_string();
+                    shard.servers.fuse.replace(Some(Rc::new(server)));
+                    Ok(line)
+                })
+            })
+            .await;
+        let mut list = self.entries();
+        match &mounted {
+            Ok(line) => {
+                list.fuse.state = api::DoorState::Serving;
+                list.fuse.transport = line.clone();
+                list.fuse.reason = None;
+                log.info("fuse", format!("serving {}: {line}", self.volumes.display()));
+            }
+            Err(error) => {
+                list.fuse.state = api::DoorState::Failed;
+                list.fuse.reason = Some(error.to_string());
+            }
+        }
+        mounted.map(drop)
+    }
+
+    /// The volumes that hosts have open over NBD.
+    pub(crate) async fn nbd_in_use(&self, array: &Array) -> Result<Vec<String>> {
+        array
+            .run(|_, shard| {
+                Box::pin(async move {
+                    let servers = shard.servers.nbd.borrow();
+                    Ok(servers.iter().flat_map(ashlar_nbd::Server::exports_in_use).collect())
+                })
+            })
+            .await
+    }
+
+    /// Closes every door. Volumes are detached already; who still holds a file gets I/O errors.
+    pub(crate) async fn stop(&self, array: &Array, log: &Log) -> bool {
+        let stopped = array.run(|_, shard| Box::pin(async move { Ok(stop_on_shard(&shard).await) })).await;
+        match stopped {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) | Err(error) => {
+                log.error("fuse", error.to_string());
+                false
+            }
+        }
+    }
+}
+
+async fn stop_on_shard(shard: &Shard) -> Result<()> {
+    let nbd = shard.servers.nbd.take();
+    for server in nbd {
+        server.shutdown().await;
+    }
+    let Some(fuse) = shard.servers.fuse.take() else { return Ok(()) };
+    match fuse.unmount().await {
+        Ok(()) => Ok(()),
+        Err(busy) => fuse.abort().await.map_err(|_| from_fuse(&busy)),
+    }
+}
+
+fn opened_door(
+    transport: &str,
+    address: String,
+    opened: Result<Option<SocketAddr>>,
+    action: &str,
+    log: &Log,
+) -> api::Door {
+    match opened {
+        Ok(bound) => {
+            let address = bound.map_or(address, |bound| bound.to_string());
+            log.info("nbd", format!("serving {address}"));
+            door("nbd", transport, address, api::DoorState::Serving)
+        }
+        Err(error) => {
+            log.warning("nbd", format!("{address}: {}: {action}", error.message));
+            let mut entry = door("nbd", transport, address, api::DoorState::Failed);
+            entry.reason = Some(format!("{}: {action}", error.message));
+            entry
+        }
+    }
+}
+
+/// Opens a listener on the data shard and serves NBD on it; returns the TCP address really bound.
+async fn listen(
+    array: &Array,
+    open: impl FnOnce(&Runtime) -> std::io::Result<Listener> + Send + 'static,
+) -> Result<Option<SocketAddr>> {
+    array
+        .run(move |runtime, shard| {
+            Box::pin(async move {
+                let listener = open(&runtime).map_err(|error| {
+                    Error::new(api::ErrorKind::Medium, error.to_string(), "free the address")
+                })?;
+                let bound = match listener.local_addr() {
+                    ashlar_runtime::Address::Tcp(address) => Some(address),
+                    ashlar_runtime::Address::Unix(_) => None,
+                };
+                let settings = ashlar_nbd::Settings::default();
+                let counters = shard.registry.clone();
+                let server = ashlar_nbd::serve(&runtime, listener, shard.clone(), settings, counters);
+                shard.servers.nbd.borrow_mut().push(server);
+                Ok(bound)
+            })
+        })
+        .await
+}
+
+fn from_fuse(error: &ashlar_fuse::Error) -> Error {
+    let action = match error.kind {
+        ashlar_fuse::ErrorKind::Unsupported => {
+            "run the array as root on a kernel with FUSE; see `ashlar doctor`"
+        }
+        ashlar_fuse::ErrorKind::MountPoint => "free the directory, then repeat",
+        ashlar_fuse::ErrorKind::Protocol => "report it with the kernel's version",
+        ashlar_fuse::ErrorKind::System => "look at the kernel's log",
+    };
+    Error::new(api::ErrorKind::Medium, format!("volumes as files: {error}"), action)
+}

@@ -1,0 +1,102 @@
+//! Requests into values, and errors into answers: every refusal has the shape of `ErrorBody`.
+
+use ashlar_api::ErrorKind;
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
+use axum::response::{IntoResponse, Response};
+use serde::de::DeserializeOwned;
+
+use crate::error::Error;
+
+impl IntoResponse for Error {
+    fn into_response(self) -> Response {
+        let status =
+            StatusCode::from_u16(self.kind.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, Json(self.body())).into_response()
+    }
+}
+
+/// A JSON body of known shape.
+pub(super) struct Body<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, state: &S) -> Result<Body<T>, Error> {
+        // A page in a browser can send other types to us without being asked whether it may.
+        let kind = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+        if !kind.starts_with("application/json") {
+            return Err(Error::invalid(
+                format!("the request's content type is `{}`", kind.escape_debug()),
+                "send `content-type: application/json`",
+            ));
+        }
+        let bytes = Bytes::from_request(request, state).await.map_err(|error| {
+            Error::invalid(format!("the request's body cannot be read: {}", error.body_text()), "send less")
+        })?;
+        parse(&bytes).map(Body)
+    }
+}
+
+fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+    serde_json::from_slice(bytes).map_err(|error| {
+        let what = match error.classify() {
+            serde_json::error::Category::Data => "the request's body is not what this operation takes",
+            _ => "the request's body is not JSON",
+        };
+        Error::invalid(format!("{what}: {error}"), "/openapi.json describes every operation")
+    })
+}
+
+/// A JSON body that may be left out.
+pub(super) struct OptionalBody<T>(pub(super) T);
+
+impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
+    type Rejection = Error;
+
+    async fn from_request(request: Request, state: &S) -> Result<OptionalBody<T>, Error> {
+        if !request.headers().contains_key(CONTENT_TYPE) {
+            return Ok(OptionalBody(T::default()));
+        }
+        Body::from_request(request, state).await.map(|Body(value)| OptionalBody(value))
+    }
+}
+
+/// The one name in a path.
+pub(super) struct Name(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Name {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Name, Error> {
+        let found = Path::<String>::from_request_parts(parts, state).await;
+        found.map(|Path(name)| Name(name)).map_err(|error| {
+            Error::new(
+                ErrorKind::Invalid,
+                format!("the path holds no name: {}", error.body_text()),
+                "check the path",
+            )
+        })
+    }
+}
+
+/// The values after the question mark.
+pub(super) struct Question<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Question<T> {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Question<T>, Error> {
+        let found = Query::<T>::from_request_parts(parts, state).await;
+        found.map(|Query(value)| Question(value)).map_err(|error| {
+            Error::invalid(
+                format!("the query is not what this operation takes: {}", error.body_text()),
+                "/openapi.json describes every operation",
+            )
+        })
+    }
+}

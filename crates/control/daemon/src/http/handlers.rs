@@ -1,0 +1,196 @@
+//! One function an operation: takes the request apart, asks the service, answers.
+//!
+//! Changes run as tasks of their own: a client that hangs up half way must not leave a volume half
+//! attached.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use ashlar_api as api;
+use axum::Json;
+use axum::extract::State;
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+
+use super::extract::{Body, Name, OptionalBody, Question};
+use crate::error::{Error, Result};
+use crate::service::Service;
+
+type Array = State<Arc<Service>>;
+type Answer<T> = Result<Json<T>>;
+type Created<T> = Result<(StatusCode, Json<T>)>;
+
+/// Runs a change to its end whether or not the client waits for it.
+async fn to_the_end<T: Send + 'static>(
+    change: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    tokio::spawn(change).await.unwrap_or_else(|_| Err(Error::stopping()))
+}
+
+pub(super) async fn pools_list(State(array): Array) -> Answer<Vec<api::Pool>> {
+    array.pools().await.map(Json)
+}
+
+pub(super) async fn pool_create(
+    State(array): Array,
+    Body(request): Body<api::PoolCreate>,
+) -> Created<api::Pool> {
+    let pool = to_the_end(async move { array.pool_create(request).await }).await?;
+    Ok((StatusCode::CREATED, Json(pool)))
+}
+
+pub(super) async fn pool_show(State(array): Array, Name(pool): Name) -> Answer<api::Pool> {
+    array.pool(&pool).await.map(Json)
+}
+
+pub(super) async fn pool_delete(State(array): Array, Name(pool): Name) -> Result<StatusCode> {
+    to_the_end(async move { array.pool_delete(&pool).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn pool_check(State(array): Array, Name(pool): Name) -> Answer<api::CheckReport> {
+    to_the_end(async move { array.pool_check(&pool).await }).await.map(Json)
+}
+
+pub(super) async fn pool_export(State(array): Array, Name(pool): Name) -> Result<StatusCode> {
+    to_the_end(async move { array.pool_export(&pool).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn pool_import(
+    State(array): Array,
+    Name(pool): Name,
+    OptionalBody(request): OptionalBody<api::PoolImport>,
+) -> Answer<api::Pool> {
+    to_the_end(async move { array.pool_import(&pool, request).await }).await.map(Json)
+}
+
+pub(super) async fn volumes_list(State(array): Array) -> Answer<Vec<api::Volume>> {
+    array.volumes().await.map(Json)
+}
+
+pub(super) async fn volume_create(
+    State(array): Array,
+    Body(request): Body<api::VolumeCreate>,
+) -> Created<api::Volume> {
+    let volume = to_the_end(async move { array.volume_create(request).await }).await?;
+    Ok((StatusCode::CREATED, Json(volume)))
+}
+
+pub(super) async fn volume_show(State(array): Array, Name(volume): Name) -> Answer<api::Volume> {
+    array.volume(&volume).await.map(Json)
+}
+
+pub(super) async fn volume_resize(
+    State(array): Array,
+    Name(volume): Name,
+    Body(request): Body<api::VolumeResize>,
+) -> Answer<api::Volume> {
+    to_the_end(async move { array.volume_resize(&volume, request).await }).await.map(Json)
+}
+
+pub(super) async fn volume_delete(State(array): Array, Name(volume): Name) -> Result<StatusCode> {
+    to_the_end(async move { array.volume_delete(&volume).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn snapshots_list(State(array): Array) -> Answer<Vec<api::Snapshot>> {
+    array.snapshots().await.map(Json)
+}
+
+pub(super) async fn snapshot_create(
+    State(array): Array,
+    Body(request): Body<api::SnapshotCreate>,
+) -> Created<api::Snapshot> {
+    let snapshot = to_the_end(async move { array.snapshot_create(request).await }).await?;
+    Ok((StatusCode::CREATED, Json(snapshot)))
+}
+
+pub(super) async fn snapshot_show(State(array): Array, Name(snapshot): Name) -> Answer<api::Snapshot> {
+    array.snapshot(&snapshot).await.map(Json)
+}
+
+pub(super) async fn snapshot_delete(State(array): Array, Name(snapshot): Name) -> Result<StatusCode> {
+    to_the_end(async move { array.snapshot_delete(&snapshot).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn snapshot_restore(State(array): Array, Name(snapshot): Name) -> Result<StatusCode> {
+    to_the_end(async move { array.snapshot_restore(&snapshot).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn clone_create(
+    State(array): Array,
+    Body(request): Body<api::CloneCreate>,
+) -> Created<Vec<api::Volume>> {
+    let volumes = to_the_end(async move { array.clone_create(request).await }).await?;
+    Ok((StatusCode::CREATED, Json(volumes)))
+}
+
+pub(super) async fn attachments_list(State(array): Array) -> Json<Vec<api::Attachment>> {
+    Json(array.attachments())
+}
+
+pub(super) async fn attachment_create(
+    State(array): Array,
+    Body(request): Body<api::AttachRequest>,
+) -> Created<api::Attachment> {
+    let attachment = to_the_end(async move { array.attach(request).await }).await?;
+    Ok((StatusCode::CREATED, Json(attachment)))
+}
+
+pub(super) async fn attachment_delete(State(array): Array, Name(volume): Name) -> Result<StatusCode> {
+    to_the_end(async move { array.detach(&volume).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn status(State(array): Array) -> Answer<api::Status> {
+    array.status().await.map(Json)
+}
+
+pub(super) async fn io(State(array): Array) -> Answer<Vec<api::DoorIo>> {
+    array.io().await.map(Json)
+}
+
+/// The query of `/v1/events`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EventsQuery {
+    #[serde(default)]
+    after: u64,
+}
+
+pub(super) async fn events(
+    State(array): Array,
+    Question(query): Question<EventsQuery>,
+) -> Json<Vec<api::Event>> {
+    Json(array.log.after(query.after))
+}
+
+pub(super) async fn openapi() -> Response {
+    ([(CONTENT_TYPE, "application/json")], api::openapi_json()).into_response()
+}
+
+pub(super) async fn metrics(State(array): Array) -> Result<Response> {
+    let text = array.metrics().await?;
+    Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+}
+
+pub(super) async fn no_such_path(uri: Uri) -> Error {
+    Error::new(
+        api::ErrorKind::NotFound,
+        format!("there is no `{}`", uri.path().escape_debug()),
+        "/openapi.json describes every operation",
+    )
+}
+
+pub(super) async fn no_such_method(method: Method, uri: Uri) -> Response {
+    let body = Error::invalid(
+        format!("`{}` takes no {method}", uri.path().escape_debug()),
+        "/openapi.json describes every operation",
+    );
+    (StatusCode::METHOD_NOT_ALLOWED, Json(body.body())).into_response()
+}

@@ -1,0 +1,43 @@
+//! The API over HTTP: routes, the same on the UNIX socket and on TCP.
+
+mod extract;
+mod guard;
+mod handlers;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::routing::{delete, get, post};
+
+use crate::service::Service;
+
+pub(crate) use guard::only_local;
+
+/// Every operation of the API; a test of the binary compares it with the description.
+pub(crate) fn router(service: Arc<Service>) -> Router {
+    Router::new()
+        .route("/v1/pools", get(handlers::pools_list).post(handlers::pool_create))
+        .route("/v1/pools/{pool}", get(handlers::pool_show).delete(handlers::pool_delete))
+        .route("/v1/pools/{pool}/check", post(handlers::pool_check))
+        .route("/v1/pools/{pool}/export", post(handlers::pool_export))
+        .route("/v1/pools/{pool}/import", post(handlers::pool_import))
+        .route("/v1/volumes", get(handlers::volumes_list).post(handlers::volume_create))
+        .route(
+            "/v1/volumes/{volume}",
+            get(handlers::volume_show).patch(handlers::volume_resize).delete(handlers::volume_delete),
+        )
+        .route("/v1/snapshots", get(handlers::snapshots_list).post(handlers::snapshot_create))
+        .route("/v1/snapshots/{snapshot}", get(handlers::snapshot_show).delete(handlers::snapshot_delete))
+        .route("/v1/snapshots/{snapshot}/restore", post(handlers::snapshot_restore))
+        .route("/v1/clones", post(handlers::clone_create))
+        .route("/v1/attachments", get(handlers::attachments_list).post(handlers::attachment_create))
+        .route("/v1/attachments/{volume}", delete(handlers::attachment_delete))
+        .route("/v1/status", get(handlers::status))
+        .route("/v1/io", get(handlers::io))
+        .route("/v1/events", get(handlers::events))
+        .route("/openapi.json", get(handlers::openapi))
+        .route("/metrics", get(handlers::metrics))
+        .fallback(handlers::no_such_path)
+        .method_not_allowed_fallback(handlers::no_such_method)
+        .with_state(service)
+}

@@ -1,0 +1,342 @@
+//! The counters as Prometheus text, and the reference page of every metric.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use ashlar_api as api;
+use ashlar_telemetry::{HistogramSnapshot, Operation, Snapshot};
+
+/// What the metrics are made from.
+pub(crate) struct Readings {
+    pub(crate) status: api::Status,
+    pub(crate) pools: Vec<api::Pool>,
+    pub(crate) volumes: Vec<api::Volume>,
+    pub(crate) counters: Snapshot,
+}
+
+/// One metric: name, Prometheus type, labels, help.
+struct Metric {
+    name: &'static str,
+    kind: &'static str,
+    labels: &'static str,
+    help: &'static str,
+}
+
+const METRICS: [Metric; 15] = [
+    Metric { name: "ashlar_build_info", kind: "gauge", labels: "version", help: "Always 1." },
+    Metric { name: "ashlar_uptime_seconds", kind: "gauge", labels: "", help: "Since the start." },
+    Metric {
+        name: "ashlar_memory_resident_bytes",
+        kind: "gauge",
+        labels: "",
+        help: "Memory of the process.",
+    },
+    Metric {
+        name: "ashlar_cpu_seconds_total",
+        kind: "counter",
+        labels: "",
+        help: "Processor time of the process.",
+    },
+    Metric {
+        name: "ashlar_door_serving",
+        kind: "gauge",
+        labels: "door, transport",
+        help: "1 while the door serves, 0 otherwise.",
+    },
+    Metric {
+        name: "ashlar_pool_online",
+        kind: "gauge",
+        labels: "pool",
+        help: "1 while the pool takes reads and writes, 0 otherwise.",
+    },
+    Metric {
+        name: "ashlar_pool_bytes",
+        kind: "gauge",
+        labels: "pool, part",
+        help: "Bytes of each part of the pool; the parts but `physical` sum to `physical`.",
+    },
+    Metric {
+        name: "ashlar_pool_counter_total",
+        kind: "counter",
+        labels: "pool, counter",
+        help: "The pool's own counters since it was opened.",
+    },
+    Metric {
+        name: "ashlar_volume_size_bytes",
+        kind: "gauge",
+        labels: "pool, volume",
+        help: "Size the host sees.",
+    },
+    Metric {
+        name: "ashlar_volume_written_bytes",
+        kind: "gauge",
+        labels: "pool, volume",
+        help: "Bytes of the volume that hold data.",
+    },
+    Metric {
+        name: "ashlar_volume_unique_bytes",
+        kind: "gauge",
+        labels: "pool, volume",
+        help: "Bytes on the drives that only this volume holds.",
+    },
+    Metric {
+        name: "ashlar_requests_total",
+        kind: "counter",
+        labels: "volume, door, operation",
+        help: "Requests done.",
+    },
+    Metric {
+        name: "ashlar_request_errors_total",
+        kind: "counter",
+        labels: "volume, door, operation",
+        help: "Requests refused or failed.",
+    },
+    Metric {
+        name: "ashlar_request_bytes_total",
+        kind: "counter",
+        labels: "volume, door, operation",
+        help: "Bytes of the requests done.",
+    },
+    Metric {
+        name: "ashlar_request_duration_seconds",
+        kind: "histogram",
+        labels: "volume, door, operation",
+        help: "How long the requests done took.",
+    },
+];
+
+/// Histogram bounds are powers of two nanoseconds, where the counted buckets end exactly: 8 us to 17 s.
+const BOUND_BITS: std::ops::RangeInclusive<u32> = 13..=34;
+
+/// The text that `/metrics` answers.
+pub(crate) fn text(readings: &Readings) -> String {
+    let mut text = String::new();
+    for metric in &METRICS {
+        writeln!(text, "# HELP {} {}\n# TYPE {0} {}", metric.name, metric.help, metric.kind)
+            .expect("writing to a string cannot fail");
+        for (labels, value) in samples(metric.name, readings) {
+            sample(&mut text, metric.name, &labels, value);
+        }
+        if metric.kind == "histogram" {
+            histograms(&mut text, metric.name, &readings.counters);
+        }
+    }
+    text
+}
+
+type Labels = Vec<(&'static str, String)>;
+
+fn sample(text: &mut String, name: &str, labels: &Labels, value: f64) {
+    let inside: Vec<String> =
+        labels.iter().map(|(key, value)| format!("{key}=\"{}\"", escape(value))).collect();
+    let labels = if inside.is_empty() { String::new() } else { format!("{{{}}}", inside.join(",")) };
+    writeln!(text, "{name}{labels} {value}").expect("writing to a string cannot fail");
+}
+
+fn escape(value: &str) -> String {
+    value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+// tidy: long because it is a table of every metric and where its values come from.
+fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
+    let status = &readings.status;
+    let volume_samples = |value: fn(&api::Volume) -> u64| {
+        let labels =
+            |volume: &api::Volume| vec![("pool", volume.pool.clone()), ("volume", volume.name.clone())];
+        readings.volumes.iter().map(|volume| (labels(volume), value(volume) as f64)).collect()
+    };
+    let request_samples = |value: fn(&ashlar_telemetry::OperationSnapshot) -> u64| {
+        let mut all = Vec::new();
+        for entry in &readings.counters.entries {
+            for operation in Operation::ALL {
+                let labels = request_labels(&entry.volume, &entry.door, operation);
+                all.push((labels, value(entry.counters.of(operation)) as f64));
+            }
+        }
+        all
+    };
+    match name {
+        "ashlar_build_info" => vec![(vec![("version", status.version.clone())], 1.0)],
+        "ashlar_uptime_seconds" => vec![(Vec::new(), status.uptime_seconds as f64)],
+        "ashlar_memory_resident_bytes" => vec![(Vec::new(), status.memory_resident_bytes as f64)],
+        "ashlar_cpu_seconds_total" => vec![(Vec::new(), status.cpu_micros as f64 / 1e6)],
+        "ashlar_door_serving" => status
+            .doors
+            .iter()
+            .map(|door| {
+                let labels = vec![("door", door.name.clone()), ("transport", door.transport.clone())];
+                (labels, f64::from(door.state == api::DoorState::Serving))
+            })
+            .collect(),
+        "ashlar_pool_online" => readings
+            .pools
+            .iter()
+            .map(|pool| (vec![("pool", pool.name.clone())], f64::from(pool.state == api::PoolState::Online)))
+            .collect(),
+        "ashlar_pool_bytes" => readings.pools.iter().flat_map(pool_parts).collect(),
+        "ashlar_pool_counter_total" => readings
+            .pools
+            .iter()
+            .flat_map(|pool| {
+                pool.counters.iter().map(|(counter, value)| {
+                    (vec![("pool", pool.name.clone()), ("counter", counter.clone())], *value as f64)
+                })
+            })
+            .collect(),
+        "ashlar_volume_size_bytes" => volume_samples(|volume| volume.size_bytes),
+        "ashlar_volume_written_bytes" => volume_samples(|volume| volume.written_bytes),
+        "ashlar_volume_unique_bytes" => volume_samples(|volume| volume.unique_bytes.unwrap_or(0)),
+        "ashlar_requests_total" => request_samples(|counted| counted.completed),
+        "ashlar_request_errors_total" => request_samples(|counted| counted.failed),
+        "ashlar_request_bytes_total" => request_samples(|counted| counted.bytes),
+        _ => Vec::new(),
+    }
+}
+
+fn pool_parts(pool: &api::Pool) -> Vec<(Labels, f64)> {
+    let Some(space) = &pool.space else { return Vec::new() };
+    [
+        ("physical", space.physical_bytes),
+        ("free", space.free_bytes),
+        ("data", space.data_bytes),
+        ("metadata", space.metadata_bytes),
+        ("journal", space.journal_bytes),
+        ("reserve", space.reserve_bytes),
+        ("superblock", space.superblock_bytes),
+        ("freed", space.freed_bytes),
+    ]
+    .into_iter()
+    .map(|(part, bytes)| (vec![("pool", pool.name.clone()), ("part", part.to_string())], bytes as f64))
+    .collect()
+}
+
+fn request_labels(volume: &str, door: &str, operation: Operation) -> Labels {
+    vec![
+        ("volume", volume.to_string()),
+        ("door", door.to_string()),
+        ("operation", operation.name().to_string()),
+    ]
+}
+
+fn histograms(text: &mut String, name: &str, counters: &Snapshot) {
+    for entry in &counters.entries {
+        for operation in Operation::ALL {
+            let latency = &entry.counters.of(operation).latency;
+            // Most volumes never see most requests; empty histograms would be most of the page.
+            if latency.count() > 0 {
+                histogram(text, name, request_labels(&entry.volume, &entry.door, operation), latency);
+            }
+        }
+    }
+}
+
+fn histogram(text: &mut String, name: &str, labels: Labels, latency: &HistogramSnapshot) {
+    let with_bound = |bound: String| {
+        let mut labels = labels.clone();
+        labels.push(("le", bound));
+        labels
+    };
+    for bits in BOUND_BITS {
+        let bound = Duration::from_nanos(1 << bits);
+        let below: u64 = latency.buckets().filter(|(end, _)| *end < bound).map(|(_, count)| count).sum();
+        sample(
+            text,
+            &format!("{name}_bucket"),
+            &with_bound(format!("{}", bound.as_secs_f64())),
+            below as f64,
+        );
+    }
+    sample(text, &format!("{name}_bucket"), &with_bound("+Inf".to_string()), latency.count() as f64);
+    sample(text, &format!("{name}_sum"), &labels, latency.sum().as_secs_f64());
+    sample(text, &format!("{name}_count"), &labels, latency.count() as f64);
+}
+
+/// The text of `docs/reference/metrics.md`.
+#[must_use]
+pub fn metrics_reference() -> String {
+    let mut text = String::from(
+        "# Metrics\n\n\
+         Generated from the program by `ashlar reference`; do not edit.\n\n\
+         `http://127.0.0.1:9410/metrics` answers in Prometheus' text format. Doors are `nbd` and `fuse`; operations\n\
+         are `read`, `write`, `flush`, `unmap`, `write_zeroes` and `extents`.\n\n\
+         | metric | type | labels | meaning |\n| --- | --- | --- | --- |\n",
+    );
+    for metric in &METRICS {
+        let labels = if metric.labels.is_empty() { "-" } else { metric.labels };
+        writeln!(text, "| `{}` | {} | {labels} | {} |", metric.name, metric.kind, metric.help)
+            .expect("writing to a string cannot fail");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn readings() -> Readings {
+        let registry = ashlar_telemetry::Registry::new();
+        let counters = registry.counters("nbd", "db");
+        counters.completed(Operation::Read, 4096, Duration::from_micros(100));
+        counters.completed(Operation::Read, 4096, Duration::from_secs(100));
+        counters.failed(Operation::Write);
+        let status = serde_json::json!({
+            "version": "0.1.0", "process_id": 1, "state_directory": "/s", "uptime_seconds": 5,
+            "io_driver": "io: threads", "memory_resident_bytes": 1, "cpu_micros": 2_500_000,
+            "pools": [], "attachment_count": 0,
+            "doors": [{"name": "nbd", "address": "a", "transport": "unix", "state": "serving"}],
+        });
+        let pool = serde_json::json!({
+            "name": "main", "id": "1", "state": "online", "protection": "none", "drives": [],
+            "space": api::Space { physical_bytes: 10, free_bytes: 7, data_bytes: 3, ..api::Space::default() },
+            "volume_count": 1, "snapshot_count": 0, "counters": {"checkpoints": 2},
+        });
+        let volume = serde_json::json!({
+            "name": "db", "pool": "main", "id": 1, "size_bytes": 8192, "logical_block_bytes": 4096,
+            "profile": "oltp", "compression": "lz4", "dedupe": false, "written_bytes": 4096,
+            "unique_bytes": 512, "created_unix_seconds": 0,
+        });
+        Readings {
+            status: serde_json::from_value(status).unwrap(),
+            pools: vec![serde_json::from_value(pool).unwrap()],
+            volumes: vec![serde_json::from_value(volume).unwrap()],
+            counters: registry.snapshot(),
+        }
+    }
+
+    #[test]
+    fn every_metric_has_a_value_and_every_value_is_described() {
+        let text = text(&readings());
+        for metric in &METRICS {
+            let has_sample = text.lines().any(|line| !line.starts_with('#') && line.starts_with(metric.name));
+            assert!(has_sample, "{} has no sample", metric.name);
+        }
+        for line in text.lines().filter(|line| !line.starts_with('#')) {
+            let name = line.split(['{', ' ']).next().unwrap();
+            let is_known = METRICS.iter().any(|metric| {
+                metric.name == name
+                    || ["_bucket", "_sum", "_count"].iter().any(|end| format!("{}{end}", metric.name) == name)
+            });
+            assert!(is_known, "{line}");
+        }
+    }
+
+    #[test]
+    fn histogram_buckets_count_what_lies_below_their_bound() {
+        let text = text(&readings());
+        let count = |bound: &str| {
+            let marker = format!("le=\"{bound}\"}}");
+            let line =
+                text.lines().find(|line| line.contains("operation=\"read\"") && line.contains(&marker));
+            line.unwrap_or_else(|| panic!("no bucket {bound}\n{text}"))
+                .rsplit(' ')
+                .next()
+                .unwrap()
+                .to_string()
+        };
+        assert_eq!(count("0.000065536"), "0");
+        assert_eq!(count("0.000131072"), "1");
+        assert_eq!(count("+Inf"), "2");
+    }
+}

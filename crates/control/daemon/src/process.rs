@@ -1,0 +1,56 @@
+//! This process as the kernel sees it: memory, processor time, readiness for systemd.
+
+use std::os::unix::net::UnixDatagram;
+
+/// Bytes of memory resident now; zero where `/proc` is not mounted.
+pub(crate) fn memory_resident_bytes() -> u64 {
+    let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    let pages: u64 = text.split(' ').nth(1).and_then(|field| field.parse().ok()).unwrap_or(0);
+    pages * rustix::param::page_size() as u64
+}
+
+/// Processor time of all threads since the start.
+pub(crate) fn cpu_micros() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
+}
+
+/// Tells systemd about our state, if it wants to know (sd_notify(3)).
+pub(crate) fn notify_supervisor(socket: Option<&std::ffi::OsStr>, message: &str) -> std::io::Result<()> {
+    use std::os::linux::net::SocketAddrExt;
+    use std::os::unix::ffi::OsStrExt;
+    use std::os::unix::net::SocketAddr;
+
+    let Some(path) = socket else { return Ok(()) };
+    // A leading @ names a socket without a file.
+    let address = match path.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(path)?,
+    };
+    UnixDatagram::unbound()?.send_to_addr(message.as_bytes(), &address).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn this_process_uses_memory_and_time() {
+        assert!(memory_resident_bytes() > 100_000);
+        assert!(cpu_micros() > 0);
+    }
+
+    #[test]
+    fn the_supervisor_hears_that_we_are_ready() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        notify_supervisor(Some(path.as_os_str()), "READY=1").unwrap();
+        let mut heard = [0u8; 64];
+        let length = socket.recv(&mut heard).unwrap();
+        assert_eq!(&heard[..length], b"READY=1");
+        notify_supervisor(None, "READY=1").unwrap();
+    }
+}

@@ -1,0 +1,213 @@
+//! The life of an array, from the lock on its state directory to the last closed pool.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ashlar_api::ErrorKind;
+use ashlar_runtime::{DriverChoice, ShardSettings};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use crate::array::Array;
+use crate::attach;
+use crate::error::{Error, Result};
+use crate::log::{Log, announce};
+use crate::process::notify_supervisor;
+use crate::server::Server;
+use crate::service::Service;
+use crate::settings::{Address, Settings};
+use crate::state::State;
+
+/// What the command line says.
+pub struct Options {
+    /// The state directory.
+    pub state: PathBuf,
+    /// A settings file.
+    pub config: Option<PathBuf>,
+    /// The API's TCP address, over the settings file's.
+    pub api: Option<String>,
+}
+
+/// Threads of the control path. Two, so that one long answer does not hold up all others.
+const CONTROL_THREADS: usize = 2;
+/// Status of a process that a second signal ended, as shells count it: 128 + SIGINT.
+const STATUS_INTERRUPTED: i32 = 130;
+
+/// Runs an array until SIGTERM or SIGINT. Returns when everything is closed in order.
+pub fn serve(options: Options) -> Result<()> {
+    let mut settings = match &options.config {
+        Some(path) => Settings::load(path)?,
+        None => Settings::default(),
+    };
+    let mut is_api_asked_for = settings.api != Settings::api_default();
+    if let Some(text) = &options.api {
+        settings.api =
+            text.parse::<Address>().map_err(|why| Error::invalid(format!("--api: {why}"), "mend it"))?;
+        is_api_asked_for = true;
+    }
+    let log = Arc::new(Log::new(std::env::var_os("JOURNAL_STREAM").is_some()));
+    let state = State::open(&options.state)?;
+    // Before the first thread is made: threads inherit it.
+    if let Err(error) = attach::set_io_flusher() {
+        log.warning("memory", format!("{error}: heavy swapping may stall attached volumes; run as root"));
+    }
+    clean_stale(&state, &log)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(CONTROL_THREADS)
+        .thread_name("control")
+        .enable_all()
+        .build()
+        .map_err(|error| no_threads(&error))?;
+    let array = Array::start(&settings).map_err(|error| no_shard(&error))?;
+    announce(&io_line(array.driver_line()));
+    let service = Arc::new(Service::new(state, settings.clone(), array, log));
+    runtime.block_on(live(service, settings, is_api_asked_for))
+}
+
+/// What a killed array left attached is removed before anything is opened.
+fn clean_stale(state: &State, log: &Log) -> Result<()> {
+    let report = attach::clean_stale(state.directory()).map_err(|error| {
+        Error::new(
+            ErrorKind::Medium,
+            format!("clear what a killed array left in {}: {error}", state.directory().display()),
+            "unmount and detach it by hand (findmnt, losetup -l), then start again",
+        )
+    })?;
+    for directory in &report.unmounted {
+        log.warning("attach", format!("unmounted {}, left by a killed array", directory.display()));
+    }
+    for device in &report.detached {
+        log.warning("attach", format!("detached {}, left by a killed array", device.display()));
+    }
+    for line in &report.lingering {
+        log.warning("attach", format!("{line}: it goes when its last user goes"));
+    }
+    Ok(())
+}
+
+async fn live(service: Arc<Service>, settings: Settings, is_api_asked_for: bool) -> Result<()> {
+    let mut signals = Signals::new()?;
+    let (opened, is_stop_asked) =
+        open_unless_interrupted(&service, &settings, is_api_asked_for, &mut signals).await;
+    let server = match opened {
+        Ok(server) => server,
+        Err(error) => {
+            service.stop().await;
+            return Err(error);
+        }
+    };
+    if !is_stop_asked {
+        service.log.info("array", "ready");
+        tell_supervisor(&service, "READY=1");
+        signals.next().await;
+    }
+    tell_supervisor(&service, "STOPPING=1");
+    service.log.info("array", "stopping; a second signal ends it at once");
+    tokio::spawn(async move {
+        signals.next().await;
+        // Acknowledged writes are in the journal: the next start replays them.
+        std::process::exit(STATUS_INTERRUPTED);
+    });
+    let is_clean = service.stop().await;
+    server.stop(&service).await;
+    service.log.info("array", "stopped");
+    if is_clean {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::Medium,
+        "the array did not stop cleanly",
+        "its log says what; no acknowledged write is lost",
+    ))
+}
+
+/// Pools, doors, API: whatever fails for itself alone is reported and the rest goes on.
+async fn open(service: &Arc<Service>, settings: &Settings, is_api_asked_for: bool) -> Result<Server> {
+    service.open_known().await?;
+    service.doors.start_nbd(&service.array, settings, &service.log).await;
+    Server::start(service, settings.api, is_api_asked_for).await
+}
+
+/// Opens everything. A signal meanwhile is remembered (a recovery is short, and cutting it would only
+/// repeat it); a second one ends the process.
+async fn open_unless_interrupted(
+    service: &Arc<Service>,
+    settings: &Settings,
+    is_api_asked_for: bool,
+    signals: &mut Signals,
+) -> (Result<Server>, bool) {
+    let mut opening = std::pin::pin!(open(service, settings, is_api_asked_for));
+    tokio::select! {
+        opened = &mut opening => return (opened, false),
+        () = signals.next() => {}
+    }
+    service.log.info("array", "stops when it has started; a second signal ends it at once");
+    tokio::select! {
+        opened = &mut opening => (opened, true),
+        () = signals.next() => std::process::exit(STATUS_INTERRUPTED),
+    }
+}
+
+fn tell_supervisor(service: &Service, message: &str) {
+    let socket = std::env::var_os("NOTIFY_SOCKET");
+    if let Err(error) = notify_supervisor(socket.as_deref(), message) {
+        service.log.warning("systemd", format!("NOTIFY_SOCKET does not hear us: {error}"));
+    }
+}
+
+/// The signals that end an array.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Signals> {
+        let listen = |kind| signal(kind).map_err(|error| no_threads(&error));
+        Ok(Signals {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}
+
+fn no_threads(error: &std::io::Error) -> Error {
+    Error::new(
+        ErrorKind::Medium,
+        format!("start the control threads: {error}"),
+        "raise the limits of threads and open files",
+    )
+}
+
+fn no_shard(error: &std::io::Error) -> Error {
+    Error::new(
+        ErrorKind::Medium,
+        format!("start the data shard: {error}"),
+        "set io_driver to \"auto\" or \"threads\"; `ashlar doctor` says what this machine allows",
+    )
+}
+
+/// The line that says which driver does the I/O, with its name in front.
+fn io_line(line: &str) -> String {
+    if line.starts_with("io: ") { line.to_string() } else { format!("io: {line}") }
+}
+
+/// Which driver the data shard would use here, and why.
+pub fn probe_io_driver() -> std::io::Result<String> {
+    let settings = ShardSettings {
+        name: "probe".to_string(),
+        driver: DriverChoice::Auto,
+        buffer_pool_bytes: 4 << 20,
+        cpu: None,
+    };
+    let shard = ashlar_runtime::start_shard(settings, |_| Box::pin(std::future::ready(())))?;
+    let line = shard.driver_line();
+    shard.join();
+    Ok(line)
+}

@@ -1,0 +1,113 @@
+//! What the API's operations do: checks, the engine's work, the state file, the log.
+//!
+//! Changes run one after another under one lock, so that names stay unique over all pools and the
+//! state file tells the truth; reading never waits for them. An index of names answers "which pool"
+//! without asking the data shard, which matters with ten thousand snapshots.
+
+mod attachments;
+mod index;
+mod pools;
+mod snapshots;
+mod status;
+mod volumes;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use ashlar_api as api;
+
+use crate::array::Array;
+use crate::doors::Doors;
+use crate::error::{Error, Result};
+use crate::log::Log;
+use crate::settings::Settings;
+use crate::state::{KnownPool, State};
+
+use index::Index;
+
+/// The array as the API sees it.
+pub(crate) struct Service {
+    pub(crate) log: Arc<Log>,
+    pub(crate) array: Array,
+    pub(crate) doors: Doors,
+    state: State,
+    settings: Settings,
+    started: Instant,
+    /// One change at a time.
+    changes: tokio::sync::Mutex<()>,
+    known: Mutex<Known>,
+    is_stopping: AtomicBool,
+}
+
+/// What the control side remembers about pools and names.
+#[derive(Default)]
+struct Known {
+    pools: Vec<KnownPool>,
+    /// Why a known pool is not open.
+    failures: std::collections::BTreeMap<String, String>,
+    index: Index,
+    /// Volumes that are attached or about to be: they are not deleted, restored or exported.
+    attached: std::collections::BTreeMap<String, Option<api::Attachment>>,
+}
+
+impl Service {
+    /// A service over a data shard; no pool is open yet.
+    pub(crate) fn new(state: State, settings: Settings, array: Array, log: Arc<Log>) -> Service {
+        let doors = Doors::new(&state, &settings);
+        Service {
+            log,
+            array,
+            doors,
+            state,
+            settings,
+            started: Instant::now(),
+            changes: tokio::sync::Mutex::new(()),
+            known: Mutex::default(),
+            is_stopping: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn state(&self) -> &State {
+        &self.state
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().expect("no holder of this lock panics")
+    }
+
+    /// Waits for its turn to change something; refused once the array is stopping.
+    async fn change(&self) -> Result<tokio::sync::MutexGuard<'_, ()>> {
+        let turn = self.changes.lock().await;
+        if self.is_stopping.load(Ordering::Acquire) {
+            return Err(Error::stopping());
+        }
+        Ok(turn)
+    }
+
+    /// Detaches every volume, stops the doors, closes every pool, ends the data shard. Goes through
+    /// all of it whatever fails; true when nothing did.
+    pub(crate) async fn stop(&self) -> bool {
+        self.is_stopping.store(true, Ordering::Release);
+        let _turn = self.changes.lock().await;
+        let mut is_clean = self.detach_all().await;
+        is_clean &= self.doors.stop(&self.array, &self.log).await;
+        for pool in self.open_pools() {
+            match self.array.pool_close(&pool).await {
+                Ok(()) => self.log.info(format!("pool {pool}"), "closed"),
+                Err(error) => {
+                    is_clean = false;
+                    self.log.error(format!("pool {pool}"), format!("close: {error}"));
+                }
+            }
+        }
+        self.array.stop().await;
+        is_clean
+    }
+
+    fn open_pools(&self) -> Vec<String> {
+        let known = self.known();
+        let is_open = |pool: &&KnownPool| !known.failures.contains_key(&pool.name);
+        known.pools.iter().filter(is_open).map(|pool| pool.name.clone()).collect()
+    }
+}

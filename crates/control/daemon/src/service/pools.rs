@@ -1,0 +1,356 @@
+//! Pools: create, open at the start, check, export, import, delete.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use ashlar_api as api;
+
+use super::Service;
+use crate::error::{Error, Result};
+use crate::names;
+use crate::state::KnownPool;
+
+impl Service {
+    /// Opens every known pool. One that fails is reported with its reason; the others go on.
+    pub(crate) async fn open_known(&self) -> Result<()> {
+        let pools = self.state().load_pools()?;
+        self.known().pools = pools.clone();
+        for pool in pools {
+            match self.open(&pool).await {
+                Ok(()) => self.log.info(format!("pool {}", pool.name), self.opened_line(&pool.name).await),
+                Err(error) => {
+                    self.log.error(format!("pool {}", pool.name), format!("not opened: {error}"));
+                    self.known().failures.insert(pool.name, error.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn opened_line(&self, name: &str) -> String {
+        match self.pool(name).await {
+            Ok(api::Pool { recovery: Some(recovery), volume_count, snapshot_count, .. }) => format!(
+                "opened in {} ms, {} journal groups replayed, {volume_count} volumes, {snapshot_count} snapshots",
+                recovery.millis, recovery.groups_replayed
+            ),
+            _ => "opened".to_string(),
+        }
+    }
+
+    /// Opens one pool and indexes its names.
+    async fn open(&self, pool: &KnownPool) -> Result<()> {
+        let contents = self.array.pool_open(&pool.name, &pool.drives, &self.settings).await?;
+        let indexed = self.known().index.add_pool(&pool.name, &contents);
+        if let Err(error) = indexed {
+            self.array.pool_close(&pool.name).await?;
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    /// All pools, by name.
+    pub(crate) async fn pools(&self) -> Result<Vec<api::Pool>> {
+        let mut pools = self.array.pools().await?;
+        let known = self.known();
+        for pool in &known.pools {
+            if let Some(reason) = known.failures.get(&pool.name) {
+                pools.push(failed_view(pool, reason));
+            }
+        }
+        drop(known);
+        pools.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(pools)
+    }
+
+    /// One pool.
+    pub(crate) async fn pool(&self, name: &str) -> Result<api::Pool> {
+        let pools = self.pools().await?;
+        pools.into_iter().find(|pool| pool.name == name).ok_or_else(|| Error::not_found("pool", name))
+    }
+
+    /// Makes a pool, opens it, remembers it.
+    pub(crate) async fn pool_create(&self, request: api::PoolCreate) -> Result<api::Pool> {
+        names::check("pool", &request.name)?;
+        check_drives(request.drives.iter().map(|drive| drive.path.as_str()))?;
+        let _turn = self.change().await?;
+        self.check_pool_free(&request.name)?;
+        for drive in &request.drives {
+            self.check_drive_free(&drive.path)?;
+        }
+        let made = files_to_make(&request.drives)?;
+        let created = self.array.pool_create(&request.name, &request.drives).await;
+        if let Err(error) = created {
+            // What was not there before the attempt is not there after it.
+            for path in made {
+                let _ = std::fs::remove_file(path);
+            }
+            return Err(error);
+        }
+        let paths: Vec<String> = request.drives.iter().map(|drive| canonical(&drive.path)).collect();
+        let pool = KnownPool { name: request.name.clone(), drives: paths };
+        self.open_and_remember(pool).await?;
+        self.log
+            .info(format!("pool {}", request.name), format!("created on {} drives", request.drives.len()));
+        self.pool(&request.name).await
+    }
+
+    /// Opens a pool that another array exported, or that failed to open.
+    pub(crate) async fn pool_import(&self, name: &str, request: api::PoolImport) -> Result<api::Pool> {
+        names::check("pool", name)?;
+        let _turn = self.change().await?;
+        let drives = self.drives_to_import(name, request)?;
+        self.open_and_remember(KnownPool { name: name.to_string(), drives }).await?;
+        self.log.info(format!("pool {name}"), "imported");
+        self.pool(name).await
+    }
+
+    fn drives_to_import(&self, name: &str, request: api::PoolImport) -> Result<Vec<String>> {
+        let known = self.known();
+        let failed = known.pools.iter().find(|pool| pool.name == name);
+        if failed.is_some() && !known.failures.contains_key(name) {
+            return Err(Error::new(
+                api::ErrorKind::Exists,
+                format!("pool `{name}` is open already"),
+                "`ashlar pool show` shows it",
+            ));
+        }
+        if !request.drives.is_empty() {
+            drop(known);
+            check_drives(request.drives.iter().map(String::as_str))?;
+            let drives: Vec<String> = request.drives.iter().map(|path| canonical(path)).collect();
+            for drive in &drives {
+                self.check_drive_free(drive)?;
+            }
+            return Ok(drives);
+        }
+        failed.map(|pool| pool.drives.clone()).ok_or_else(|| {
+            Error::invalid(
+                format!("no drive of pool `{name}` is named and none is recorded"),
+                format!("name every one: `ashlar pool import {name} --drive PATH ...`"),
+            )
+        })
+    }
+
+    async fn open_and_remember(&self, pool: KnownPool) -> Result<()> {
+        self.open(&pool).await?;
+        let mut pools = self.known().pools.clone();
+        pools.retain(|other| other.name != pool.name);
+        pools.push(pool.clone());
+        if let Err(error) = self.state().store_pools(&pools) {
+            // A pool that the next start would not open must not take writes now.
+            self.known().index.remove_pool(&pool.name);
+            self.array.pool_close(&pool.name).await?;
+            let drives: Vec<String> = pool.drives.iter().map(|drive| format!("--drive {drive}")).collect();
+            return Err(Error::new(
+                error.kind,
+                format!("pool `{}` cannot be remembered ({})", pool.name, error.message),
+                format!("{}, then `ashlar pool import {} {}`", error.action, pool.name, drives.join(" ")),
+            ));
+        }
+        let mut known = self.known();
+        known.failures.remove(&pool.name);
+        known.pools = pools;
+        Ok(())
+    }
+
+    /// Verifies a pool while it serves.
+    pub(crate) async fn pool_check(&self, name: &str) -> Result<api::CheckReport> {
+        self.check_open(name)?;
+        let report = self.array.pool_check(name).await?;
+        match report.errors.first() {
+            None => self
+                .log
+                .info(format!("pool {name}"), format!("check: {} chunks, all well", report.chunk_count)),
+            Some(first) => self.log.error(
+                format!("pool {name}"),
+                format!("check: {} damaged places, the first: {first}", report.errors.len()),
+            ),
+        }
+        Ok(report)
+    }
+
+    /// Closes and forgets a pool.
+    pub(crate) async fn pool_export(&self, name: &str) -> Result<()> {
+        let _turn = self.change().await?;
+        let is_open = self.check_known(name)?;
+        self.check_none_attached(name)?;
+        self.forget(name)?;
+        if is_open {
+            self.array.pool_close(name).await?;
+        }
+        self.log.info(format!("pool {name}"), "exported");
+        Ok(())
+    }
+
+    /// Destroys an empty pool.
+    pub(crate) async fn pool_delete(&self, name: &str) -> Result<()> {
+        let _turn = self.change().await?;
+        self.check_open(name)?;
+        let (volumes, snapshots) = self.known().index.counts(name);
+        if volumes + snapshots > 0 {
+            return Err(Error::new(
+                api::ErrorKind::Busy,
+                format!("pool `{name}` holds {volumes} volumes and {snapshots} snapshots"),
+                "delete them first, or `ashlar pool export` keeps them on the drives",
+            ));
+        }
+        // Forgotten first: after a crash in between, the drives still carry a pool that can be imported.
+        self.forget(name)?;
+        self.array.pool_destroy(name).await?;
+        self.log.info(format!("pool {name}"), "deleted");
+        Ok(())
+    }
+
+    fn forget(&self, name: &str) -> Result<()> {
+        let mut pools = self.known().pools.clone();
+        pools.retain(|pool| pool.name != name);
+        self.state().store_pools(&pools)?;
+        let mut known = self.known();
+        known.pools = pools;
+        known.failures.remove(name);
+        known.index.remove_pool(name);
+        Ok(())
+    }
+
+    fn check_pool_free(&self, name: &str) -> Result<()> {
+        if self.known().pools.iter().any(|pool| pool.name == name) {
+            return Err(Error::new(
+                api::ErrorKind::Exists,
+                format!("pool `{name}` exists"),
+                "choose another name; `ashlar pool list` shows those there are",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses a drive of a pool that is open: its lock would say the same in other words.
+    fn check_drive_free(&self, path: &str) -> Result<()> {
+        let path = canonical(path);
+        let known = self.known();
+        for pool in known.pools.iter().filter(|pool| !known.failures.contains_key(&pool.name)) {
+            if pool.drives.contains(&path) {
+                return Err(Error::new(
+                    api::ErrorKind::Exists,
+                    format!("drive {path} belongs to pool `{}`", pool.name),
+                    "choose another drive",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// True when a known pool is open.
+    fn check_known(&self, name: &str) -> Result<bool> {
+        let known = self.known();
+        if known.pools.iter().any(|pool| pool.name == name) {
+            return Ok(!known.failures.contains_key(name));
+        }
+        Err(Error::not_found("pool", name))
+    }
+
+    /// Refuses a pool that is not open.
+    pub(super) fn check_open(&self, name: &str) -> Result<()> {
+        if self.check_known(name)? {
+            return Ok(());
+        }
+        Err(Error::new(
+            api::ErrorKind::Closed,
+            format!("pool `{name}` could not be opened"),
+            "`ashlar pool show` says why; `ashlar pool import` tries again, `ashlar pool export` forgets it",
+        ))
+    }
+
+    fn check_none_attached(&self, pool: &str) -> Result<()> {
+        let known = self.known();
+        let volumes = known.index.volumes_of(pool);
+        let is_attached =
+            |name: &&String| known.attached.keys().any(|key| device_volume(key) == name.as_str());
+        match volumes.iter().find(is_attached) {
+            None => Ok(()),
+            Some(name) => Err(Error::new(
+                api::ErrorKind::Busy,
+                format!("volume `{name}` of pool `{pool}` is attached"),
+                format!("`ashlar detach {name}` first"),
+            )),
+        }
+    }
+}
+
+/// The volume of `VOLUME` or `VOLUME@SNAPSHOT`.
+pub(super) fn device_volume(name: &str) -> &str {
+    name.split_once('@').map_or(name, |(volume, _)| volume)
+}
+
+fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
+    let drive =
+        |path: &String| api::Drive { path: path.clone(), size_bytes: 0, state: "unknown".to_string() };
+    api::Pool {
+        name: pool.name.clone(),
+        id: String::new(),
+        state: api::PoolState::Failed,
+        reason: Some(reason.to_string()),
+        protection: api::Protection::None,
+        drives: pool.drives.iter().map(drive).collect(),
+        space: None,
+        volume_count: 0,
+        snapshot_count: 0,
+        recovery: None,
+        counters: Default::default(),
+    }
+}
+
+/// Absolute paths, each once.
+fn check_drives<'a>(paths: impl Iterator<Item = &'a str>) -> Result<()> {
+    let mut seen = BTreeSet::new();
+    for path in paths {
+        if !Path::new(path).is_absolute() || path.contains('\0') {
+            return Err(Error::invalid(
+                format!("`{}` is not an absolute path of a drive", path.escape_debug()),
+                "name the drive from the root, as in /dev/nvme0n1",
+            ));
+        }
+        if !seen.insert(canonical(path)) {
+            return Err(Error::invalid(format!("drive {path} is named twice"), "name each drive once"));
+        }
+    }
+    if seen.is_empty() {
+        return Err(Error::invalid("no drive is named", "a pool needs at least one drive"));
+    }
+    Ok(())
+}
+
+/// The path without symbolic links, so that one drive has one name; as given while it does not exist.
+fn canonical(path: &str) -> String {
+    std::fs::canonicalize(path)
+        .ok()
+        .and_then(|found| found.to_str().map(str::to_string))
+        .unwrap_or_else(|| path.to_string())
+}
+
+/// The files that creating the pool will make. A drive without a size must be there; one with a size
+/// must not, because an existing file may be somebody's data.
+fn files_to_make(drives: &[api::DriveSpec]) -> Result<Vec<PathBuf>> {
+    let mut made = Vec::new();
+    for drive in drives {
+        let path = Path::new(&drive.path);
+        match (path.symlink_metadata().is_ok(), drive.size_bytes) {
+            (true, Some(_)) => {
+                return Err(Error::new(
+                    api::ErrorKind::Exists,
+                    format!("drive {} exists, so its size is given", drive.path),
+                    "leave `size=` out to use it as it is, or name a new file",
+                ));
+            }
+            (false, None) => {
+                return Err(Error::new(
+                    api::ErrorKind::NotFound,
+                    format!("drive {} does not exist", drive.path),
+                    format!("check the path; `{},size=10GiB` makes a file", drive.path),
+                ));
+            }
+            (false, Some(_)) => made.push(path.to_path_buf()),
+            (true, None) => {}
+        }
+    }
+    Ok(made)
+}

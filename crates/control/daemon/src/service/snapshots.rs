@@ -1,0 +1,169 @@
+//! Snapshots and clones.
+
+use ashlar_api as api;
+
+use super::Service;
+use crate::error::{Error, Result};
+use crate::names;
+
+impl Service {
+    /// All snapshots, by name.
+    pub(crate) async fn snapshots(&self) -> Result<Vec<api::Snapshot>> {
+        let mut snapshots = self.array.snapshots().await?;
+        snapshots.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(snapshots)
+    }
+
+    /// One snapshot.
+    pub(crate) async fn snapshot(&self, name: &str) -> Result<api::Snapshot> {
+        self.known().index.snapshot(name)?;
+        let snapshots = self.snapshots().await?;
+        snapshots.into_iter().find(|s| s.name == name).ok_or_else(|| Error::not_found("snapshot", name))
+    }
+
+    /// Takes a snapshot of volumes of one pool at one instant.
+    pub(crate) async fn snapshot_create(&self, request: api::SnapshotCreate) -> Result<api::Snapshot> {
+        names::check("snapshot", &request.name)?;
+        let _turn = self.change().await?;
+        let pool = self.pool_of_group(&request)?;
+        let snapshot = self.array.snapshot_create(&pool, request).await?;
+        self.known().index.add_snapshot(&snapshot.name, &pool);
+        self.log.info(
+            format!("snapshot {}", snapshot.name),
+            format!("created of {}", snapshot.volumes.join(" ")),
+        );
+        Ok(snapshot)
+    }
+
+    fn pool_of_group(&self, request: &api::SnapshotCreate) -> Result<String> {
+        let known = self.known();
+        known.index.check_snapshot_free(&request.name)?;
+        let mut pools = Vec::new();
+        for (position, volume) in request.volumes.iter().enumerate() {
+            if request.volumes[..position].contains(volume) {
+                return Err(Error::invalid(
+                    format!("volume `{volume}` is named twice"),
+                    "name each volume once",
+                ));
+            }
+            pools.push(known.index.volume(volume)?);
+        }
+        let Some(first) = pools.first() else {
+            return Err(Error::invalid("no volume is named", "name one or more volumes of one pool"));
+        };
+        match pools.iter().find(|pool| *pool != first) {
+            None => Ok(first.clone()),
+            Some(other) => Err(Error::invalid(
+                format!("the volumes lie in pools `{first}` and `{other}`"),
+                "one snapshot holds volumes of one pool: take one in each",
+            )),
+        }
+    }
+
+    /// Deletes a snapshot.
+    pub(crate) async fn snapshot_delete(&self, name: &str) -> Result<()> {
+        let _turn = self.change().await?;
+        let pool = self.known().index.snapshot(name)?;
+        self.check_snapshot_detached(name)?;
+        self.array.snapshot_delete(&pool, name).await?;
+        self.known().index.remove_snapshot(name);
+        self.log.info(format!("snapshot {name}"), "deleted");
+        Ok(())
+    }
+
+    fn check_snapshot_detached(&self, name: &str) -> Result<()> {
+        let known = self.known();
+        let is_of_it =
+            |device: &&String| device.split_once('@').is_some_and(|(_, snapshot)| snapshot == name);
+        match known.attached.keys().find(is_of_it) {
+            None => Ok(()),
+            Some(device) => Err(Error::new(
+                api::ErrorKind::Busy,
+                format!("`{device}` is attached"),
+                format!("`ashlar detach {device}` first"),
+            )),
+        }
+    }
+
+    /// Sets a snapshot's volumes back to it.
+    pub(crate) async fn snapshot_restore(&self, name: &str) -> Result<()> {
+        let _turn = self.change().await?;
+        let pool = self.known().index.snapshot(name)?;
+        let snapshot = self.snapshot(name).await?;
+        for volume in &snapshot.volumes {
+            // A mounted file system would go on with what it remembers and destroy what came back.
+            self.check_unused(volume).await?;
+        }
+        self.array.snapshot_restore(&pool, name).await?;
+        // A volume that was deleted since is back, or is not: ask.
+        for volume in self.array.volumes().await? {
+            self.known().index.add_volume(&volume.name, &volume.pool);
+        }
+        self.log.info(format!("snapshot {name}"), format!("restored to {}", snapshot.volumes.join(" ")));
+        Ok(())
+    }
+
+    /// Makes writable volumes from a snapshot or a volume.
+    pub(crate) async fn clone_create(&self, request: api::CloneCreate) -> Result<Vec<api::Volume>> {
+        names::check("clone", &request.name)?;
+        let _turn = self.change().await?;
+        let pool = self.pool_of_origin(&request).await?;
+        let from = request.from.clone();
+        let clones = self.array.clone_create(&pool, request).await?;
+        for clone in &clones {
+            self.known().index.add_volume(&clone.name, &pool);
+            self.log.info(format!("volume {}", clone.name), format!("cloned from {from}"));
+        }
+        Ok(clones)
+    }
+
+    /// The pool of `VOLUME@SNAPSHOT`.
+    pub(super) async fn pool_of_image(&self, volume: &str, snapshot: &str) -> Result<String> {
+        let found = self.snapshot(snapshot).await?;
+        if found.volumes.iter().any(|name| name == volume) {
+            return Ok(found.pool);
+        }
+        Err(Error::new(
+            api::ErrorKind::NotFound,
+            format!("snapshot `{snapshot}` holds no volume `{volume}`"),
+            format!("it holds {}", found.volumes.join(", ")),
+        ))
+    }
+
+    /// Finds the origin's pool and refuses names that are taken in any pool.
+    async fn pool_of_origin(&self, request: &api::CloneCreate) -> Result<String> {
+        if let Some((volume, snapshot)) = request.from.split_once('@') {
+            self.known().index.check_volume_free(&request.name)?;
+            return self.pool_of_image(volume, snapshot).await;
+        }
+        let (as_snapshot, as_volume) = {
+            let known = self.known();
+            (known.index.snapshot(&request.from).ok(), known.index.volume(&request.from).ok())
+        };
+        if as_snapshot.is_some() {
+            let found = self.snapshot(&request.from).await?;
+            let known = self.known();
+            for name in clone_names(&request.name, &found.volumes) {
+                names::check("clone", &name)?;
+                known.index.check_volume_free(&name)?;
+            }
+            return Ok(found.pool);
+        }
+        self.known().index.check_volume_free(&request.name)?;
+        as_volume.ok_or_else(|| {
+            Error::new(
+                api::ErrorKind::NotFound,
+                format!("neither a snapshot nor a volume `{}` exists", request.from),
+                "`ashlar snapshot list` and `ashlar volume list` show those there are",
+            )
+        })
+    }
+}
+
+/// The names a clone's volumes get: its own, or NAME-VOLUME for each volume of a group.
+fn clone_names(name: &str, volumes: &[String]) -> Vec<String> {
+    match volumes {
+        [_] => vec![name.to_string()],
+        several => several.iter().map(|volume| format!("{name}-{volume}")).collect(),
+    }
+}

@@ -1,0 +1,85 @@
+//! The array as a whole: status, counters, events, metrics.
+
+use ashlar_api as api;
+use ashlar_telemetry::{Operation, Snapshot};
+
+use super::Service;
+use crate::error::Result;
+use crate::{metrics, process};
+
+impl Service {
+    /// The array as a whole.
+    pub(crate) async fn status(&self) -> Result<api::Status> {
+        let pools = self.pools().await?;
+        Ok(api::Status {
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            process_id: std::process::id(),
+            state_directory: self.state().directory().display().to_string(),
+            uptime_seconds: self.started.elapsed().as_secs(),
+            io_driver: self.array.driver_line().to_string(),
+            memory_resident_bytes: process::memory_resident_bytes(),
+            cpu_micros: process::cpu_micros(),
+            pools: pools.into_iter().map(summary).collect(),
+            doors: self.doors.list(),
+            attachment_count: self.attachments().len() as u64,
+        })
+    }
+
+    /// What hosts did, by volume and door.
+    pub(crate) async fn io(&self) -> Result<Vec<api::DoorIo>> {
+        Ok(io_views(&self.array.counters().await?))
+    }
+
+    /// Everything as Prometheus reads it.
+    pub(crate) async fn metrics(&self) -> Result<String> {
+        let readings = metrics::Readings {
+            status: self.status().await?,
+            pools: self.pools().await?,
+            volumes: self.volumes().await?,
+            counters: self.array.counters().await?,
+        };
+        Ok(metrics::text(&readings))
+    }
+}
+
+fn summary(pool: api::Pool) -> api::PoolSummary {
+    let space = pool.space.unwrap_or_default();
+    api::PoolSummary {
+        name: pool.name,
+        state: pool.state,
+        reason: pool.reason,
+        physical_bytes: space.physical_bytes,
+        free_bytes: space.free_bytes,
+        volume_count: pool.volume_count,
+        snapshot_count: pool.snapshot_count,
+        recovery: pool.recovery,
+    }
+}
+
+fn io_views(counters: &Snapshot) -> Vec<api::DoorIo> {
+    let mut views: Vec<api::DoorIo> = counters
+        .entries
+        .iter()
+        .map(|entry| api::DoorIo {
+            volume: entry.volume.clone(),
+            door: entry.door.clone(),
+            operations: Operation::ALL
+                .into_iter()
+                .map(|operation| {
+                    let counted = entry.counters.of(operation);
+                    api::OperationIo {
+                        operation: operation.name().to_string(),
+                        count: counted.completed,
+                        errors: counted.failed,
+                        bytes: counted.bytes,
+                        latency_micros_p50: counted.latency.quantile(0.5).as_micros() as u64,
+                        latency_micros_p99: counted.latency.quantile(0.99).as_micros() as u64,
+                        latency_micros_max: counted.latency.max().as_micros() as u64,
+                    }
+                })
+                .collect(),
+        })
+        .collect();
+    views.sort_by(|a, b| (&a.volume, &a.door).cmp(&(&b.volume, &b.door)));
+    views
+}

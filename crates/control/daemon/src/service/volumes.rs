@@ -1,0 +1,157 @@
+//! Volumes: create, resize, delete.
+
+use ashlar_api as api;
+use ashlar_units::{BLOCK_BYTES, ByteCount};
+
+use super::Service;
+use crate::error::{Error, Result};
+use crate::names;
+
+/// Largest volume: what the map's radix tree addresses by design.
+const VOLUME_BYTES_MAX: u64 = 256 << 40;
+
+impl Service {
+    /// All volumes, by name.
+    pub(crate) async fn volumes(&self) -> Result<Vec<api::Volume>> {
+        let mut volumes = self.array.volumes().await?;
+        let known = self.known();
+        for volume in &mut volumes {
+            volume.device =
+                known.attached.get(&volume.name).and_then(Option::as_ref).map(|a| a.device.clone());
+        }
+        drop(known);
+        volumes.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(volumes)
+    }
+
+    /// One volume.
+    pub(crate) async fn volume(&self, name: &str) -> Result<api::Volume> {
+        self.known().index.volume(name)?;
+        let volumes = self.volumes().await?;
+        volumes.into_iter().find(|volume| volume.name == name).ok_or_else(|| Error::not_found("volume", name))
+    }
+
+    /// Makes a thin volume.
+    pub(crate) async fn volume_create(&self, request: api::VolumeCreate) -> Result<api::Volume> {
+        names::check("volume", &request.name)?;
+        check_size(request.size_bytes)?;
+        if ![512, 4096].contains(&request.logical_block_bytes) {
+            return Err(Error::invalid(
+                format!("a logical block of {} bytes is not possible", request.logical_block_bytes),
+                "use 512 or 4096",
+            ));
+        }
+        if request.dedupe {
+            return Err(Error::invalid("dedupe does not exist yet", "leave it out, or set it to false"));
+        }
+        let _turn = self.change().await?;
+        self.known().index.check_volume_free(&request.name)?;
+        let pool = self.pool_for(request.pool.as_deref())?;
+        let volume = self.array.volume_create(&pool, request).await?;
+        self.known().index.add_volume(&volume.name, &pool);
+        self.log
+            .info(format!("volume {}", volume.name), format!("created, {}", ByteCount(volume.size_bytes)));
+        Ok(volume)
+    }
+
+    /// The pool named, or the only one there is.
+    fn pool_for(&self, name: Option<&str>) -> Result<String> {
+        if let Some(name) = name {
+            self.check_open(name)?;
+            return Ok(name.to_string());
+        }
+        let mut pools = self.open_pools();
+        match (pools.pop(), pools.len()) {
+            (None, _) => Err(Error::new(
+                api::ErrorKind::NotFound,
+                "there is no open pool",
+                "make one with `ashlar pool create NAME --drive PATH,size=10GiB`",
+            )),
+            (Some(only), 0) => Ok(only),
+            (Some(_), more) => Err(Error::invalid(
+                format!("there are {} pools", more + 1),
+                "name the one to use with --pool",
+            )),
+        }
+    }
+
+    /// Changes a volume's size, and tells its device.
+    pub(crate) async fn volume_resize(&self, name: &str, request: api::VolumeResize) -> Result<api::Volume> {
+        check_size(request.size_bytes)?;
+        let _turn = self.change().await?;
+        let pool = self.known().index.volume(name)?;
+        let before = self.volume(name).await?.size_bytes;
+        if request.size_bytes < before && !request.may_shrink {
+            return Err(Error::invalid(
+                format!(
+                    "volume `{name}` has {}: {} would drop what lies beyond",
+                    ByteCount(before),
+                    ByteCount(request.size_bytes)
+                ),
+                "shrink its file system first, then allow it with --shrink (`may_shrink` in the API)",
+            ));
+        }
+        self.array.volume_resize(&pool, name, request.size_bytes).await?;
+        self.resize_device(name).await?;
+        self.log.info(
+            format!("volume {name}"),
+            format!("resized from {} to {}", ByteCount(before), ByteCount(request.size_bytes)),
+        );
+        self.volume(name).await
+    }
+
+    /// Deletes a volume.
+    pub(crate) async fn volume_delete(&self, name: &str) -> Result<()> {
+        let _turn = self.change().await?;
+        let pool = self.known().index.volume(name)?;
+        self.check_unused(name).await?;
+        self.array.volume_delete(&pool, name).await?;
+        self.known().index.remove_volume(name);
+        self.log.info(format!("volume {name}"), "deleted");
+        Ok(())
+    }
+
+    /// Refuses a volume that is attached or about to be, or that a host has open.
+    pub(super) async fn check_unused(&self, name: &str) -> Result<()> {
+        self.check_detached(name)?;
+        if self.doors.nbd_in_use(&self.array).await?.iter().any(|used| used == name) {
+            return Err(Error::new(
+                api::ErrorKind::Busy,
+                format!("a host uses volume `{name}` over NBD"),
+                "disconnect it there first",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Refuses a volume that is attached or about to be.
+    pub(super) fn check_detached(&self, name: &str) -> Result<()> {
+        if self.known().attached.contains_key(name) {
+            return Err(Error::new(
+                api::ErrorKind::Busy,
+                format!("volume `{name}` is attached"),
+                format!("`ashlar detach {name}` first"),
+            ));
+        }
+        Ok(())
+    }
+}
+
+fn check_size(size_bytes: u64) -> Result<()> {
+    if size_bytes == 0 {
+        return Err(Error::invalid("a volume of 0 bytes is not possible", "name a size, as in 64GiB"));
+    }
+    if size_bytes > VOLUME_BYTES_MAX {
+        return Err(Error::invalid(
+            format!("{} is larger than a volume can be", ByteCount(size_bytes)),
+            format!("the largest is {}", ByteCount(VOLUME_BYTES_MAX)),
+        ));
+    }
+    if !size_bytes.is_multiple_of(BLOCK_BYTES) {
+        return Err(Error::invalid(
+            format!("{size_bytes} bytes is not a multiple of {BLOCK_BYTES}"),
+            format!("the next is {}", size_bytes.next_multiple_of(BLOCK_BYTES)),
+        ));
+    }
+    Ok(())
+}

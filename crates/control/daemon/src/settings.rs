@@ -1,0 +1,289 @@
+//! What an operator may change, read once from a TOML file; unknown fields are refused.
+
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+
+use ashlar_units::ByteCount;
+use serde::{Deserialize, Deserializer};
+
+use crate::error::{Error, Result};
+
+/// The settings file.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Settings {
+    pub(crate) api: Address,
+    pub(crate) nbd_socket: Socket,
+    pub(crate) nbd_tcp: Address,
+    pub(crate) io_driver: IoDriver,
+    pub(crate) fuse_transport: FuseTransport,
+    #[serde(deserialize_with = "bytes")]
+    pub(crate) cache_bytes: u64,
+    #[serde(deserialize_with = "bytes")]
+    pub(crate) map_cache_bytes: u64,
+    #[serde(deserialize_with = "bytes")]
+    pub(crate) buffer_bytes: u64,
+}
+
+/// A loopback address, or nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Address {
+    Off,
+    At(SocketAddr),
+}
+
+/// A socket in the state directory, or none.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Socket {
+    On,
+    Off,
+}
+
+/// Which driver does input and output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum IoDriver {
+    Auto,
+    Uring,
+    Threads,
+}
+
+/// How FUSE requests travel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum FuseTransport {
+    Auto,
+    Classic,
+}
+
+/// What the reference page says about one setting. All take effect at the next start.
+struct Described {
+    name: &'static str,
+    default: &'static str,
+    range: &'static str,
+    text: &'static str,
+}
+
+/// One line a field of [`Settings`]; a test keeps both in step.
+const DESCRIBED: [Described; 8] = [
+    Described {
+        name: "api",
+        default: "\"127.0.0.1:9410\"",
+        range: "a loopback address with port (0: any free port), or \"off\"",
+        text: "TCP address of the API and metrics. `STATE/api.sock` is always there. `--api` overrides it. \
+               If the default is taken the array goes on with the socket; an address named here or by `--api` \
+               must be free.",
+    },
+    Described {
+        name: "nbd_socket",
+        default: "\"on\"",
+        range: "\"on\" or \"off\"",
+        text: "Whether NBD listens on `STATE/nbd.sock`.",
+    },
+    Described {
+        name: "nbd_tcp",
+        default: "\"127.0.0.1:10809\"",
+        range: "a loopback address with port (0: any free port), or \"off\"",
+        text: "TCP address of NBD. If it is taken the array goes on with the socket and says so.",
+    },
+    Described {
+        name: "io_driver",
+        default: "\"auto\"",
+        range: "\"auto\", \"uring\" or \"threads\"",
+        text: "Which driver does input and output. `auto` takes io_uring where the kernel allows it.",
+    },
+    Described {
+        name: "fuse_transport",
+        default: "\"auto\"",
+        range: "\"auto\" or \"classic\"",
+        text: "How requests of attached volumes travel. `auto` takes FUSE over io_uring where the kernel offers it.",
+    },
+    Described {
+        name: "cache_bytes",
+        default: "\"256MiB\"",
+        range: "1MiB to 1TiB, a number of bytes or a text with unit",
+        text: "Cap on the read cache of each pool, filled only by reads. A database caches its own pages, so more \
+               helps mostly clones that read the same blocks.",
+    },
+    Described {
+        name: "map_cache_bytes",
+        default: "\"128MiB\"",
+        range: "1MiB to 1TiB, a number of bytes or a text with unit",
+        text: "Cap on the cache of map pages of each pool. 1 MiB of it maps 512 MiB of volume; a miss costs \
+               one read of a drive.",
+    },
+    Described {
+        name: "buffer_bytes",
+        default: "\"32MiB\"",
+        range: "1MiB to 1TiB, a number of bytes or a text with unit",
+        text: "Memory registered with the kernel for input and output; requests beyond it use ordinary memory.",
+    },
+];
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings {
+            api: Address::At(SocketAddr::from(([127, 0, 0, 1], 9410))),
+            nbd_socket: Socket::On,
+            nbd_tcp: Address::At(SocketAddr::from(([127, 0, 0, 1], 10809))),
+            io_driver: IoDriver::Auto,
+            fuse_transport: FuseTransport::Auto,
+            cache_bytes: 256 << 20,
+            map_cache_bytes: 128 << 20,
+            buffer_bytes: 32 << 20,
+        }
+    }
+}
+
+/// Smallest and largest memory a setting may claim.
+const MEMORY_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
+
+impl Settings {
+    /// Reads a settings file.
+    pub(crate) fn load(path: &Path) -> Result<Settings> {
+        let text =
+            std::fs::read_to_string(path).map_err(|error| Error::file("read settings file", path, &error))?;
+        Settings::parse(&text).map_err(|why| {
+            Error::invalid(
+                format!("settings file {}: {why}", path.display()),
+                "mend it; docs/reference/settings.md lists what it may hold",
+            )
+        })
+    }
+
+    fn parse(text: &str) -> std::result::Result<Settings, String> {
+        let settings: Settings = toml::from_str(text).map_err(|error| {
+            let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+            format!("line {line}: {}", error.message())
+        })?;
+        for (name, bytes) in [
+            ("cache_bytes", settings.cache_bytes),
+            ("map_cache_bytes", settings.map_cache_bytes),
+            ("buffer_bytes", settings.buffer_bytes),
+        ] {
+            if !MEMORY_BYTES.contains(&bytes) {
+                return Err(format!("{name} is {}: it must be 1MiB to 1TiB", ByteCount(bytes)));
+            }
+        }
+        Ok(settings)
+    }
+
+    /// Where the API listens on TCP unless told otherwise.
+    pub(crate) fn api_default() -> Address {
+        Settings::default().api
+    }
+}
+
+impl std::str::FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> std::result::Result<Address, String> {
+        if text == "off" {
+            return Ok(Address::Off);
+        }
+        let address: SocketAddr =
+            text.parse().map_err(|_| format!("`{text}` is not an address: write 127.0.0.1:PORT, or off"))?;
+        // Whoever reaches the array may destroy it: leaving loopback waits for credentials.
+        if !address.ip().is_loopback() {
+            return Err(format!(
+                "`{text}` is not a loopback address: use 127.0.0.1 and a tunnel with credentials"
+            ));
+        }
+        Ok(Address::At(address))
+    }
+}
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> std::result::Result<Address, D::Error> {
+        String::deserialize(input)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// A size as a number of bytes or a text with a unit.
+fn bytes<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u64, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum NumberOrText {
+        Number(u64),
+        Text(String),
+    }
+    match NumberOrText::deserialize(input)? {
+        NumberOrText::Number(bytes) => Ok(bytes),
+        NumberOrText::Text(text) => {
+            text.parse::<ByteCount>().map(|count| count.0).map_err(serde::de::Error::custom)
+        }
+    }
+}
+
+/// The text of `docs/reference/settings.md`.
+#[must_use]
+pub fn settings_reference() -> String {
+    let mut text = String::from(
+        "# Settings\n\n\
+         Generated from the program by `ashlar reference`; do not edit.\n\n\
+         `ashlar serve --config FILE` reads a TOML file with any of these; fields it does not know are refused.\n\
+         Every setting takes effect at the next start. `deploy/ashlar.toml` is a sample.\n\n\
+         | setting | default | range | what it does |\n| --- | --- | --- | --- |\n",
+    );
+    for setting in &DESCRIBED {
+        writeln!(
+            text,
+            "| `{}` | `{}` | {} | {} |",
+            setting.name, setting.default, setting.range, setting.text
+        )
+        .expect("writing to a string cannot fail");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn the_reference_lists_every_setting_with_its_true_default() {
+        // The error for an unknown field names all fields there are.
+        let error = toml::from_str::<Settings>("no_such_field = 1").unwrap_err().to_string();
+        let (_, expected) = error.split_once("expected one of").unwrap();
+        let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
+        let described: Vec<&str> = DESCRIBED.iter().map(|setting| setting.name).collect();
+        assert_eq!(described, known);
+        let defaults: String =
+            DESCRIBED.iter().map(|setting| format!("{} = {}\n", setting.name, setting.default)).collect();
+        assert_eq!(Settings::parse(&defaults).unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn the_sample_file_holds_every_setting_and_parses() {
+        let sample = include_str!("../../../../deploy/ashlar.toml");
+        let uncommented: String = sample
+            .lines()
+            .map(|line| line.strip_prefix("# ").filter(|rest| rest.contains(" = ")).unwrap_or(line))
+            .map(|line| format!("{line}\n"))
+            .collect();
+        assert_eq!(Settings::parse(&uncommented).unwrap(), Settings::default());
+        for setting in &DESCRIBED {
+            assert!(sample.contains(setting.name), "{} is not in the sample", setting.name);
+        }
+        assert_eq!(Settings::parse(sample).unwrap(), Settings::default());
+    }
+
+    #[test]
+    fn wrong_settings_are_refused_with_their_line() {
+        for (text, word) in [
+            ("api = \"127.0.0.1:0\"\ncashe_bytes = 1", "line 2"),
+            ("cache_bytes = \"12 parsecs\"", "parsecs"),
+            ("cache_bytes = 7", "cache_bytes"),
+            ("api = \"0.0.0.0:9410\"", "loopback"),
+            ("nbd_tcp = \"10809\"", "not an address"),
+            ("io_driver = \"fast\"", "fast"),
+        ] {
+            let why = Settings::parse(text).unwrap_err();
+            assert!(why.contains(word), "{text}: {why}");
+        }
+    }
+}

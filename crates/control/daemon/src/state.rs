@@ -1,0 +1,216 @@
+//! The state directory: its lock, and the file that remembers the pools.
+//!
+//! ```text
+//! STATE/lock         held while the array runs
+//! STATE/pools.toml   known pools: name and drives; replaced as a whole, never edited in place
+//! STATE/api.sock     STATE/api.port    STATE/nbd.sock    STATE/volumes/
+//! ```
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use ashlar_api::ErrorKind;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Where the API's socket is inside the state directory.
+pub const API_SOCKET: &str = "api.sock";
+/// Holds the TCP port of the API while the array runs.
+pub const API_PORT: &str = "api.port";
+/// Where NBD's socket is.
+pub const NBD_SOCKET: &str = "nbd.sock";
+/// Where volumes are files.
+pub const VOLUMES: &str = "volumes";
+
+const LOCK: &str = "lock";
+const POOLS: &str = "pools.toml";
+/// A UNIX socket's path holds 107 bytes and a zero (`sun_path` in unix(7)).
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// `/var/lib/ashlar` as root, `$XDG_STATE_HOME/ashlar` (or `~/.local/state/ashlar`) otherwise.
+pub fn state_directory_default() -> Result<PathBuf> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(PathBuf::from("/var/lib/ashlar"));
+    }
+    let not_empty = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base =
+        not_empty("XDG_STATE_HOME").or_else(|| not_empty("HOME").map(|home| home.join(".local/state")));
+    base.map(|base| base.join("ashlar")).ok_or_else(|| {
+        Error::invalid("no state directory: neither XDG_STATE_HOME nor HOME is set", "name one with --state")
+    })
+}
+
+/// A pool the array opens at its start.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct KnownPool {
+    pub(crate) name: String,
+    pub(crate) drives: Vec<String>,
+}
+
+/// The state file.
+#[derive(Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Remembered {
+    #[serde(default)]
+    pool: Vec<KnownPool>,
+}
+
+/// The state directory of a running array. Its lock goes with it.
+pub(crate) struct State {
+    directory: PathBuf,
+    _lock: File,
+}
+
+impl State {
+    /// Makes the directory if needed and locks it.
+    pub(crate) fn open(directory: &Path) -> Result<State> {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            // Whoever reaches the sockets in it may destroy every volume.
+            .mode(0o700)
+            .create(directory)
+            .map_err(|error| Error::file("make state directory", directory, &error))?;
+        let directory =
+            std::fs::canonicalize(directory).map_err(|error| Error::file("find", directory, &error))?;
+        if directory.join(API_SOCKET).as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+            return Err(Error::invalid(
+                format!("state directory {} is too long for a socket's path", directory.display()),
+                format!(
+                    "choose one with --state that leaves a socket's path within {SOCKET_PATH_BYTES_MAX} bytes"
+                ),
+            ));
+        }
+        let path = directory.join(LOCK);
+        let lock = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .read(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(|error| Error::file("open", &path, &error))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(Error::new(
+                    ErrorKind::Busy,
+                    format!("another array serves the state directory {}", directory.display()),
+                    "use that one (`ashlar status`), stop it, or name another directory with --state",
+                ));
+            }
+            Err(error) => return Err(Error::file("lock", &path, &error.into())),
+        }
+        Ok(State { directory, _lock: lock })
+    }
+
+    /// The directory, absolute.
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// A path inside the directory.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// The known pools.
+    pub(crate) fn load_pools(&self) -> Result<Vec<KnownPool>> {
+        let path = self.path(POOLS);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(Error::file("read", &path, &error)),
+        };
+        let remembered: Remembered = toml::from_str(&text).map_err(|error| {
+            Error::new(
+                ErrorKind::Damaged,
+                format!("state file {} is damaged: {}", path.display(), error.message()),
+                "move it away and `ashlar pool import` the pools: the drives hold all that matters",
+            )
+        })?;
+        Ok(remembered.pool)
+    }
+
+    /// Replaces the known pools; durable when this returns.
+    pub(crate) fn store_pools(&self, pools: &[KnownPool]) -> Result<()> {
+        let remembered = Remembered { pool: pools.to_vec() };
+        let text = toml::to_string(&remembered).expect("names and paths are plain text");
+        let header = "# Pools that this array opens at its start. Written by ashlar.\n\n";
+        self.replace(POOLS, &format!("{header}{text}"))
+    }
+
+    /// Writes the API's port where scripts find it.
+    pub(crate) fn store_port(&self, port: u16) -> Result<()> {
+        self.replace(API_PORT, &format!("{port}\n"))
+    }
+
+    /// Removes what only a running array has.
+    pub(crate) fn remove(&self, name: &str) {
+        let path = self.path(name);
+        // Absent is as good as removed, and a leftover is replaced at the next start.
+        let _ = std::fs::remove_file(path);
+    }
+
+    /// Write aside, make durable, rename over, make the rename durable: after a crash the file is
+    /// the old or the new one.
+    fn replace(&self, name: &str, text: &str) -> Result<()> {
+        let path = self.path(name);
+        let aside = self.path(&format!("{name}.new"));
+        let write = || -> io::Result<()> {
+            let mut file =
+                OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&aside)?;
+            file.write_all(text.as_bytes())?;
+            file.sync_all()?;
+            std::fs::rename(&aside, &path)?;
+            File::open(&self.directory)?.sync_all()
+        };
+        write().map_err(|error| {
+            // A full file system must get back what the half-written file took.
+            let _ = std::fs::remove_file(&aside);
+            Error::file("write", &path, &error)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn pools_are_remembered_and_a_second_array_is_refused() {
+        let scratch = tempfile::tempdir().unwrap();
+        let state = State::open(&scratch.path().join("deep/state")).unwrap();
+        assert!(state.load_pools().unwrap().is_empty());
+        let pools = vec![KnownPool { name: "main".into(), drives: vec!["/a b".into(), "/c\"d".into()] }];
+        state.store_pools(&pools).unwrap();
+        assert_eq!(state.load_pools().unwrap(), pools);
+        let error = State::open(state.directory()).err().unwrap();
+        assert_eq!(error.kind, ErrorKind::Busy);
+        let directory = state.directory().to_path_buf();
+        drop(state);
+        assert_eq!(State::open(&directory).unwrap().load_pools().unwrap(), pools);
+    }
+
+    #[test]
+    fn a_damaged_state_file_says_how_to_get_the_pools_back() {
+        let scratch = tempfile::tempdir().unwrap();
+        let state = State::open(scratch.path()).unwrap();
+        std::fs::write(state.path(POOLS), "[[pool]]\nname = 7\n").unwrap();
+        let error = state.load_pools().unwrap_err();
+        assert!(error.action.contains("import"), "{error}");
+    }
+
+    #[test]
+    fn a_path_too_long_for_sockets_is_refused_at_the_start() {
+        let scratch = tempfile::tempdir().unwrap();
+        let error = State::open(&scratch.path().join("x".repeat(120))).err().unwrap();
+        assert!(error.message.contains("too long"), "{error}");
+    }
+}
