@@ -113,7 +113,7 @@ fn fuse_seeds() -> Vec<Vec<u8>> {
 /// First byte the codec, second the number of blocks the header promises.
 fn decompress(data: &[u8]) {
     let [codec, blocks, input @ ..] = data else { return };
-    let Some(codec) = ashlar_reduction::Codec::from_code(codec % 3) else { return };
+    let Ok(codec) = ashlar_reduction::Codec::from_byte(codec % 3) else { return };
     let mut out = vec![0; (usize::from(blocks % 16) + 1) * 4096];
     let _ = ashlar_reduction::decompress(codec, input, &mut out);
 }
@@ -121,10 +121,10 @@ fn decompress(data: &[u8]) {
 fn decompress_seeds() -> Vec<Vec<u8>> {
     let text: Vec<u8> = (0..4096_u32).flat_map(|n| [(n / 100) as u8, 7, (n % 3) as u8, 0]).collect();
     let mut seeds = Vec::new();
-    for codec in [ashlar_reduction::Codec::Lz4, ashlar_reduction::Codec::Zstd] {
+    for (byte, codec) in [(1, ashlar_reduction::Codec::Lz4), (2, ashlar_reduction::Codec::Zstd)] {
         let mut out = vec![0; text.len()];
         if let Some(length) = ashlar_reduction::compress(codec, &text, &mut out) {
-            let mut seed = vec![codec.code(), 3];
+            let mut seed = vec![byte, 3];
             seed.extend_from_slice(&out[..length]);
             seeds.push(seed);
         }
