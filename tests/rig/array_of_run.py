@@ -1,4 +1,5 @@
 """One `ashlar serve` process with a state directory of its own, driven through the command line."""
+import http.client
 import json
 import os
 import socket
@@ -31,6 +32,19 @@ class Refused(Exception):
     def __init__(self, command, status, text):
         super().__init__(f"`ashlar {' '.join(command)}` ended with {status}: {text}")
         self.status, self.text = status, text
+
+
+class _LocalConnection(http.client.HTTPConnection):
+    """HTTP over the socket in the state directory."""
+
+    def __init__(self, path):
+        super().__init__("localhost", timeout=60)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
 
 
 class Array:
@@ -99,6 +113,20 @@ class Array:
 
     def json(self, *arguments, seconds=120):
         return json.loads(self.run(*arguments, "--json", seconds=seconds))
+
+    def api(self, method, path, body=None):
+        """One call of the REST interface over the local socket, without a program start."""
+        connection = _LocalConnection(self.state + "/api.sock")
+        try:
+            data = None if body is None else json.dumps(body)
+            connection.request(method, path, data, {"Content-Type": "application/json"})
+            response = connection.getresponse()
+            text = response.read().decode()
+        finally:
+            connection.close()
+        if response.status >= 300:
+            raise Refused([method, path], response.status, text)
+        return json.loads(text) if text else None
 
     def pool(self, name="p", drives=2, drive_mib=1024):
         paths = [self.site.file(f"{name}-{index}.img") for index in range(drives)]

@@ -1,0 +1,56 @@
+#!/usr/bin/env python3
+"""Measures the array beside its peers, on this machine, in one run, and prints goals met and not met.
+
+usage: bench.py [nbd] [device] [postgres] [snapshot] [overwrite]      all of them by default
+
+Environment: QUICK=1 (fewer cells, shorter), ROUNDS=3, SECONDS_PER_CELL, PG_SCALE, PG_SECONDS,
+PG_PEERS, SNAPSHOTS, RESULTS (directory; default target/bench/TIME), ASHLAR_BIN, TMPDIR.
+"""
+import os
+import platform
+import sys
+import time
+import traceback
+
+import measure
+import part_device
+import part_nbd
+import part_overwrite
+import part_postgres
+import part_snapshot
+from array_of_run import ROOT, binary
+from site_of_run import Site, run
+
+PARTS = {"nbd": part_nbd, "device": part_device, "postgres": part_postgres, "snapshot": part_snapshot,
+         "overwrite": part_overwrite}
+
+
+def main():
+    chosen = sys.argv[1:] or list(PARTS)
+    unknown = [name for name in chosen if name not in PARTS]
+    if unknown:
+        print(__doc__.strip(), file=sys.stderr)
+        return 2
+    out = os.environ.get("RESULTS") or os.path.join(ROOT, "target", "bench", time.strftime("%Y%m%d-%H%M%S"))
+    os.makedirs(out, exist_ok=True)
+    table, status = measure.Table(out), 0
+    cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8") if "model name" in line), "?")
+    print(f"bench: {binary()} ({run(binary(), '--version').stdout.strip()}), {cpu}, {os.cpu_count()} processors, "
+          f"kernel {platform.release()}, {measure.ROUNDS} rounds of {measure.SECONDS:g} s")
+    print("Rates are medians of the rounds, ± half the range; CPU is the server's, per operation, its work after the"
+          " cell included; `ours` is our rate over the peer's in the same round.")
+    for name in chosen:
+        print(f"bench: {name}", flush=True)
+        try:
+            with Site("ashlar-bench-") as site:
+                PARTS[name].play(site, table)
+        except Exception:
+            traceback.print_exc()
+            status = 1
+    table.print()
+    print(f"\nbench: raw cells and this table are in {out}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

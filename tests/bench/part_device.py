@@ -1,0 +1,76 @@
+"""The attached device: against the same FUSE and loop path over memory, and against the raw file."""
+import os
+
+import measure
+from array_of_run import GIB, MIB, Array
+from site_of_run import quietly, run, wait_for
+
+SMALL = 32 * MIB  # inside the default read cache
+LARGE = (1 if measure.QUICK else 2) * GIB  # far larger than it
+SWITCH = "/sys/module/fuse/parameters/enable_uring"
+CELLS = (("randread", 32), ("randwrite", 32), ("randread", 1), ("randwrite", 1))
+
+
+def switch_on(site):
+    """FUSE over io_uring for ceiling and ours alike; put back as it was."""
+    with open(SWITCH, encoding="utf-8") as f:
+        before = f.read().strip()
+
+    def write(value):
+        with open(SWITCH, "w", encoding="utf-8") as f:
+            f.write(value)
+
+    if before != "Y":
+        write("Y")
+        site.at_close(lambda: write(before))
+
+
+def ceiling(site, span):
+    program, door = site.file("fuse_memory"), site.file("memory.disk")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fuse_memory.c")
+    run("cc", "-O2", "-o", program, source, "-luring", "-lpthread")
+    open(door, "wb").close()
+    process = site.start([program, door, str(span // MIB)], "fuse_memory.log")
+    wait_for(lambda: os.stat(door).st_size == span or process.poll() is not None, 20, "the in-memory daemon")
+    if process.poll() is not None:
+        with open(site.file("fuse_memory.log"), encoding="utf-8") as f:
+            raise RuntimeError(f.read())
+    device = run("losetup", "-f", "--show", "--direct-io=on", door).stdout.strip()
+    site.at_close(lambda: quietly("umount", door))
+    site.at_close(lambda: quietly("losetup", "-d", device))
+    return device, process
+
+
+def play(site, table):
+    switch_on(site)
+    memory_device, memory = ceiling(site, LARGE)
+    array = Array(site)
+    array.start()
+    doors = {door["name"]: door["transport"] for door in array.json("status")["doors"]}
+    array.pool("p", 2, 12 * 1024 * LARGE // (2 * GIB))
+    array.volume("v", f"{LARGE // MIB}MiB")
+    device = array.attach("v")
+    print(f"  attached through {doors.get('fuse', '?')}: {device}")
+    raw = site.file("raw.img")
+    measure.fill(measure.file_target(raw), LARGE)
+    measure.read_once(measure.file_target(raw), LARGE)
+    measure.fill(measure.file_target(memory_device), LARGE)
+    contestants = {"ashlar": (device, (array.process.pid,)), "memory ceiling": (memory_device, (memory.pid,)),
+                   "raw file": (raw, ())}
+    for _ in range(measure.ROUNDS):
+        for span, kind in ((SMALL, "cached"), (LARGE, "uncached")):
+            measure.fill(measure.file_target(device), LARGE)
+            measure.read_once(measure.file_target(device), LARGE)
+            for pattern, depth in CELLS:
+                for name, (path, pids) in contestants.items():
+                    if pattern == "randread":
+                        measure.read_once(measure.file_target(path), min(span, 64 * MIB))
+                    values = measure.fio(measure.file_target(path), pattern, "4k", depth, span, pids)
+                    table.add("Attached device", f"4k {pattern} depth {depth} {kind}", name, values)
+    table.goal("attached, 4k randread depth 32, cached: memory ceiling", 0.6, "Attached device",
+               "4k randread depth 32 cached", "ashlar", ("memory ceiling",))
+    table.goal("attached, 4k randread depth 32, uncached: raw file O_DIRECT", 0.8, "Attached device",
+               "4k randread depth 32 uncached", "ashlar", ("raw file",))
+    array.run("detach", "v")
+    array.check()
+    array.stop()
