@@ -20,6 +20,7 @@ mod batch;
 mod chance;
 mod content;
 mod drives;
+mod engine_system;
 mod life;
 mod oracle;
 mod record;
@@ -36,3 +37,8 @@ mod tests;
 pub use batch::{Failure, Options, Progress, Summary};
 pub use drives::DriveCounters;
 pub use record::Counters;
+
+/// Runs seeds against the engine; the first that fails, by number, is the answer.
+pub fn run(options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Summary, Failure> {
+    batch::run_batch(options, || std::rc::Rc::new(engine_system::EngineMaker), progress)
+}

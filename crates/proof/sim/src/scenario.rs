@@ -125,7 +125,9 @@ impl Scenario {
         let segment_bytes = *chance.pick(&[256 << 10, 256 << 10, 512 << 10, 1 << 20]);
         // Room for some thirty to a hundred segments: small enough to be filled, large enough to work.
         let segments = chance.between(32, 96);
-        let drive_bytes = (segments * segment_bytes / drives).max(24 * segment_bytes) + (256 << 10);
+        let drive_bytes =
+            (segments * segment_bytes / drives).max(24 * segment_bytes / drives).next_multiple_of(4096)
+                + (256 << 10);
         let faults = *chance.pick(&[
             FaultClass::Crashes,
             FaultClass::Crashes,
@@ -141,6 +143,7 @@ impl Scenario {
                 segment_bytes,
                 cache_bytes: *chance.pick(&[64 << 10, 256 << 10, 4 << 20]),
                 map_cache_bytes: *chance.pick(&[32 << 10, 128 << 10, 4 << 20]),
+                checkpoint_interval_millis: *chance.pick(&[5, 50, 1_000, 30_000]),
             },
             sector_bytes: *chance.pick(&[512, 4096]),
             pace: Pace {

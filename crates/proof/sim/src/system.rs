@@ -70,6 +70,8 @@ pub struct PoolLayout {
     pub cache_bytes: u64,
     /// Bytes of the cache of map pages.
     pub map_cache_bytes: u64,
+    /// Longest time between checkpoints of a pool that changes.
+    pub checkpoint_interval_millis: u64,
 }
 
 /// A running pool.

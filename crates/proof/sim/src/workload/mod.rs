@@ -97,13 +97,13 @@ impl World {
                 self.record.count(|counters| counters.no_space += 1);
                 self.pressure.set(self.pressure.get() + 1);
             }
-            TroubleKind::Drive if array.errors_in_life() > 0 || array.is_damaged() => {
+            TroubleKind::Drive | TroubleKind::Gone if array.errors_in_life() > 0 || array.is_damaged() => {
                 self.record.count(|counters| counters.drive_troubles += 1);
             }
             TroubleKind::Drive => {
                 self.record.fail(format!("{what}: an error without a cause: {}", trouble.text));
             }
-            TroubleKind::Gone | TroubleKind::Invalid if array.is_damaged() => {}
+            TroubleKind::Invalid if array.is_damaged() => {}
             TroubleKind::Gone | TroubleKind::Invalid => {
                 self.record.fail(format!("{what}: refused: {}", trouble.text));
             }

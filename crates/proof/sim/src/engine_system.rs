@@ -1,0 +1,140 @@
+//! The engine as the system under test.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use ashlar_block::{BlockDevice, LocalFuture};
+use ashlar_engine::{
+    Compression, DriveSpec, Engine, Error, ErrorKind, PoolSpec, Profile, Protection, Settings, VolumeSpec,
+};
+use ashlar_runtime::Runtime;
+
+use crate::chance::mix;
+use crate::oracle::{Change, CloneSource, Listing};
+use crate::system::{PoolLayout, SystemMaker, SystemUnderTest, Trouble, TroubleKind};
+
+impl From<Error> for Trouble {
+    fn from(error: Error) -> Trouble {
+        let kind = match error.kind {
+            ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Exists | ErrorKind::Busy => {
+                TroubleKind::Invalid
+            }
+            ErrorKind::NoSpace => TroubleKind::NoSpace,
+            ErrorKind::Damaged | ErrorKind::Medium | ErrorKind::ReadOnly => TroubleKind::Drive,
+            ErrorKind::Closed => TroubleKind::Gone,
+        };
+        Trouble { kind, text: format!("{:?}: {}", error.kind, error.context) }
+    }
+}
+
+/// Makes engines; everything they know is on the drives.
+pub struct EngineMaker;
+
+impl SystemMaker for EngineMaker {
+    fn create(&self, runtime: &Runtime, layout: &PoolLayout) -> LocalFuture<'static, Result<(), Trouble>> {
+        let runtime = runtime.clone();
+        let drive =
+            |path: &String| DriveSpec { path: path.clone(), create_size_bytes: Some(layout.drive_bytes) };
+        let spec = PoolSpec {
+            name: "pool".to_string(),
+            drives: layout.drives.iter().map(drive).collect(),
+            protection: Protection::None,
+            segment_bytes: Some(layout.segment_bytes),
+        };
+        Box::pin(async move {
+            Engine::create_pool(&runtime, spec).await?;
+            Ok(())
+        })
+    }
+
+    fn open(
+        &self,
+        runtime: &Runtime,
+        layout: &PoolLayout,
+    ) -> LocalFuture<'static, Result<Rc<dyn SystemUnderTest>, Trouble>> {
+        let (runtime, drives) = (runtime.clone(), layout.drives.clone());
+        let settings = Settings {
+            cache_bytes: layout.cache_bytes,
+            map_cache_bytes: layout.map_cache_bytes,
+            checkpoint_interval: Duration::from_millis(layout.checkpoint_interval_millis),
+            ..Settings::default()
+        };
+        Box::pin(async move {
+            let engine = Engine::open(&runtime, &drives, settings).await?;
+            let system: Rc<dyn SystemUnderTest> = Rc::new(EngineSystem { engine });
+            Ok(system)
+        })
+    }
+}
+
+struct EngineSystem {
+    engine: Engine,
+}
+
+/// A volume's properties other than its size, spread over all kinds by its name.
+fn volume_spec(name: String, size_bytes: u64, logical_block_bytes: u32) -> VolumeSpec {
+    let draw = name.bytes().fold(3, |draw, byte| mix(draw ^ u64::from(byte)));
+    let profile = [Profile::Oltp, Profile::General, Profile::Bulk][(draw % 3) as usize];
+    let compression = [Compression::Off, Compression::Lz4, Compression::Zstd][(draw / 3 % 3) as usize];
+    VolumeSpec { name, size_bytes, logical_block_bytes, profile, compression, dedupe: false }
+}
+
+async fn change(engine: Engine, change: Change) -> Result<(), Trouble> {
+    match change {
+        Change::VolumeCreate { name, size_bytes, unit_bytes } => {
+            engine.volume_create(volume_spec(name, size_bytes, unit_bytes)).await?;
+        }
+        Change::VolumeDelete { name } => engine.volume_delete(&name).await?,
+        Change::VolumeResize { name, size_bytes } => {
+            engine.volume_resize(&name, size_bytes).await?;
+        }
+        Change::SnapshotCreate { name, volumes } => {
+            engine.snapshot_create(&name, &volumes).await?;
+        }
+        Change::SnapshotDelete { name } => engine.snapshot_delete(&name).await?,
+        Change::SnapshotRestore { name } => engine.snapshot_restore(&name).await?,
+        Change::Clone { name, source } => {
+            let from = match source {
+                CloneSource::Snapshot(snapshot) => snapshot,
+                CloneSource::SnapshotVolume { snapshot, volume } => format!("{volume}@{snapshot}"),
+                CloneSource::Volume(volume) => volume,
+            };
+            engine.clone_create(&name, &from).await?;
+        }
+    }
+    Ok(())
+}
+
+impl SystemUnderTest for EngineSystem {
+    fn device(&self, name: &str) -> Option<Rc<dyn BlockDevice>> {
+        self.engine.device(name)
+    }
+
+    fn change(&self, request: Change) -> LocalFuture<'static, Result<(), Trouble>> {
+        Box::pin(change(self.engine.clone(), request))
+    }
+
+    fn listing(&self) -> Listing {
+        let volumes = self.engine.volumes().into_iter();
+        let snapshots = self.engine.snapshots().into_iter();
+        Listing {
+            volumes: volumes.map(|info| (info.name, (info.size_bytes, info.logical_block_bytes))).collect(),
+            snapshots: snapshots
+                .map(|mut info| {
+                    info.volumes.sort();
+                    (info.name, info.volumes)
+                })
+                .collect(),
+        }
+    }
+
+    fn check(&self) -> LocalFuture<'static, Result<Vec<String>, Trouble>> {
+        let engine = self.engine.clone();
+        Box::pin(async move { Ok(engine.check().await?.errors) })
+    }
+
+    fn close(&self) -> LocalFuture<'static, Result<(), Trouble>> {
+        let engine = self.engine.clone();
+        Box::pin(async move { Ok(engine.close().await?) })
+    }
+}
