@@ -185,6 +185,17 @@ impl DriveFile {
         }
     }
 
+    /// True where the first durable write of a range costs far more than later ones: files, whose
+    /// preallocated blocks are converted one commit at a time. See [`DriveFile::fill_with_zeroes`].
+    #[must_use]
+    pub fn is_first_write_slow(&self) -> bool {
+        match &self.inner.backing {
+            // The simulated drive is a file in this respect, so that the code for files is tested.
+            Backing::Sim(_) => true,
+            Backing::File(file) => !file.is_block_device,
+        }
+    }
+
     /// Tells the drive that the range's content is not needed; both multiples of 4096. A drive that
     /// cannot is content to keep it: that is no error.
     pub async fn discard(&self, offset: u64, len: u64) -> io::Result<()> {

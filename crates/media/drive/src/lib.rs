@@ -78,12 +78,25 @@ impl Drive {
         self.file.sync().await.map_err(|error| Error::io(&self.path, "flush", &error))
     }
 
-    /// Tells the drive that a range holds nothing. Drives that cannot are left alone.
+    /// True where a range must be written over once before small durable writes to it are quick.
+    #[must_use]
+    pub fn needs_preparing(&self) -> bool {
+        self.file.is_first_write_slow()
+    }
+
+    /// Writes over a range once.
+    pub async fn prepare(&self, offset: u64, length: u64) -> Result<()> {
+        let filled = self.file.fill_with_zeroes(offset, length).await;
+        filled.map_err(|error| Error::io(&self.path, "prepare a segment of", &error))
+    }
+
+    /// Tells the drive that a range holds nothing. A file is left alone: punching a hole would make
+    /// its next durable writes as slow as the first.
     pub async fn trim(&self, offset: u64, length: u64) -> Result<()> {
-        match self.file.discard(offset, length).await {
-            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => Ok(()),
-            other => other.map_err(|error| Error::io(&self.path, "trim", &error)),
+        if self.needs_preparing() {
+            return Ok(());
         }
+        self.file.discard(offset, length).await.map_err(|error| Error::io(&self.path, "trim", &error))
     }
 
     /// Reads the ring of superblocks.

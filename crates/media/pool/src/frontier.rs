@@ -13,9 +13,16 @@ use crate::table::SegmentTable;
 /// superblocks, and it bounds the headers that recovery probes.
 const UNOPENED_TARGET: usize = 16;
 
+/// Places prepared ahead of need: one for the journal, one for metadata.
+const PREPARED_TARGET: usize = 2;
+
 #[derive(Default)]
 pub(crate) struct Frontier {
-    /// Listed in the durable superblock, may be opened now.
+    /// Listed in the durable superblock and written over once where the drive needs that.
+    prepared: VecDeque<FrontierEntry>,
+    /// Being written over.
+    preparing: Vec<FrontierEntry>,
+    /// Listed in the durable superblock.
     openable: VecDeque<FrontierEntry>,
     /// Taken off the free list and listed in a superblock that is not durable yet.
     pending: Vec<FrontierEntry>,
@@ -26,16 +33,17 @@ pub(crate) struct Frontier {
 impl Frontier {
     /// The list for the next superblock: opened, openable, topped up from free places.
     pub(crate) fn list(&mut self, table: &mut SegmentTable, segment_next: &mut u32) -> Vec<FrontierEntry> {
-        while self.openable.len() + self.pending.len() < UNOPENED_TARGET && self.total() < FRONTIER_MAX {
+        while self.unopened_count() < UNOPENED_TARGET && self.total() < FRONTIER_MAX {
             let Some(place) = table.take_free() else { break };
             self.pending.push(FrontierEntry { segment: SegmentId(*segment_next), place });
             *segment_next += 1;
         }
-        self.opened.iter().chain(&self.openable).chain(&self.pending).copied().collect()
+        let unopened = self.prepared.iter().chain(&self.preparing).chain(&self.openable).chain(&self.pending);
+        self.opened.iter().chain(unopened).copied().collect()
     }
 
     fn total(&self) -> usize {
-        self.opened.len() + self.openable.len() + self.pending.len()
+        self.opened.len() + self.unopened_count()
     }
 
     /// The superblock with this list is durable.
@@ -45,6 +53,26 @@ impl Frontier {
         self.openable.extend::<Vec<FrontierEntry>>(now);
     }
 
+    /// The next place to prepare, while fewer than the target are.
+    pub(crate) fn start_preparing(&mut self) -> Option<FrontierEntry> {
+        if self.prepared.len() + self.preparing.len() >= PREPARED_TARGET {
+            return None;
+        }
+        let entry = self.openable.pop_front()?;
+        self.preparing.push(entry);
+        Some(entry)
+    }
+
+    pub(crate) fn finish_preparing(&mut self, entry: FrontierEntry) {
+        self.preparing.retain(|other| *other != entry);
+        self.prepared.push_back(entry);
+    }
+
+    /// Whether waiting for the preparer will bring a place.
+    pub(crate) fn is_place_coming(&self) -> bool {
+        !self.preparing.is_empty() || !self.openable.is_empty()
+    }
+
     /// Opens the next place.
     pub(crate) fn open(
         &mut self,
@@ -52,7 +80,7 @@ impl Frontier {
         kind: SegmentKind,
         birth: u64,
     ) -> Option<FrontierEntry> {
-        let entry = self.openable.pop_front()?;
+        let entry = self.prepared.pop_front()?;
         table.set_open(entry.segment, entry.place, kind, birth);
         self.opened.push(entry);
         Some(entry)
@@ -82,7 +110,7 @@ impl Frontier {
 
     /// Places set aside and not opened.
     pub(crate) fn unopened_count(&self) -> usize {
-        self.openable.len() + self.pending.len()
+        self.prepared.len() + self.preparing.len() + self.openable.len() + self.pending.len()
     }
 }
 

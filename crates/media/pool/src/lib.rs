@@ -25,9 +25,9 @@ use std::rc::Rc;
 
 use ashlar_drive::Drive;
 use ashlar_format::segment::{Place, SegmentKind};
-use ashlar_format::superblock::{CELLS_START_BYTES, Superblock};
-use ashlar_runtime::sync::Mutex;
-use ashlar_runtime::{Buf, Durability, Runtime};
+use ashlar_format::superblock::{CELLS_START_BYTES, FrontierEntry, Superblock};
+use ashlar_runtime::sync::{Mutex, Notify};
+use ashlar_runtime::{Buf, Durability, Priority, Runtime};
 use ashlar_units::{BLOCK_BYTES, SegmentId};
 
 pub use create::{DriveSpec, PoolSpec, segment_bytes_for};
@@ -52,6 +52,8 @@ struct Inner {
     state: RefCell<State>,
     /// One superblock at a time; holds nothing.
     superblock_turn: Mutex<()>,
+    /// Rung when a place is ready to be opened.
+    prepared: Notify,
     /// Set when a majority could not be written: nothing may be acknowledged any more.
     is_fenced: Cell<bool>,
 }
@@ -284,22 +286,53 @@ impl Pool {
     pub async fn open_segment(&self, kind: SegmentKind, birth: u64) -> Result<OpenedSegment> {
         loop {
             self.check_not_fenced()?;
-            {
+            let waiting = self.inner.prepared.notified();
+            let is_coming = {
                 let mut state = self.inner.state.borrow_mut();
                 let state = &mut *state;
                 if let Some(opened) = state.frontier.open(&mut state.table, kind, birth) {
                     let session = state.superblock.session;
                     let pool = state.superblock.pool;
+                    self.start_preparing_later();
                     return Ok(OpenedSegment::new(opened, pool, session, kind, birth));
                 }
-                if !state.frontier.can_extend(&state.table) {
+                let is_coming = state.frontier.is_place_coming();
+                if !is_coming && !state.frontier.can_extend(&state.table) {
                     return Err(Error::new(
                         ErrorKind::NoSpace,
                         "no free segment is left in the pool".to_string(),
                     ));
                 }
+                is_coming
+            };
+            if is_coming {
+                self.start_preparing_later();
+                waiting.await;
+            } else {
+                self.extend_frontier().await?;
             }
-            self.extend_frontier().await?;
+        }
+    }
+
+    /// Keeps a few places ready to be opened, in the background.
+    fn start_preparing_later(&self) {
+        let pool = self.clone();
+        self.inner.runtime.spawn(Priority::Destage, async move {
+            loop {
+                let next = pool.inner.state.borrow_mut().frontier.start_preparing();
+                let Some(entry) = next else { return };
+                pool.prepare(entry).await;
+                pool.inner.state.borrow_mut().frontier.finish_preparing(entry);
+                pool.inner.prepared.notify_waiters();
+            }
+        });
+    }
+
+    async fn prepare(&self, entry: FrontierEntry) {
+        let (drive, address) = self.address(entry.place, 0);
+        if drive.needs_preparing() && self.with_table(|table| table.is_pristine(entry.place)) {
+            // It only makes later writes quick; a drive that fails will say so when it matters.
+            let _slower = drive.prepare(address, self.inner.segment_bytes).await;
         }
     }
 

@@ -7,7 +7,7 @@ use ashlar_drive::Drive;
 use ashlar_format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 use ashlar_format::superblock::{CELLS_START_BYTES, FrontierEntry, Superblock};
 use ashlar_runtime::Runtime;
-use ashlar_runtime::sync::Mutex;
+use ashlar_runtime::sync::{Mutex, Notify};
 use ashlar_units::{ByteCount, DriveIndex, PoolId};
 
 use crate::frontier::Frontier;
@@ -52,6 +52,7 @@ impl Pool {
                 segment_bytes,
                 state: RefCell::new(State { superblock, table, frontier: Frontier::default() }),
                 superblock_turn: Mutex::new(()),
+                prepared: Notify::new(),
                 is_fenced: Cell::new(false),
             }),
         })

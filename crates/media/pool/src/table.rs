@@ -11,6 +11,9 @@ use rustc_hash::FxHashMap;
 /// Entries of one table page.
 const ENTRIES_PER_PAGE: usize = 4096 / SEGMENT_ENTRY_BYTES;
 
+/// `used_units` of a free place that held a segment before: it needs no preparing.
+const WRITTEN_BEFORE: u32 = 1;
+
 /// The segment table.
 pub struct SegmentTable {
     entries: Vec<SegmentEntry>,
@@ -118,7 +121,8 @@ impl SegmentTable {
                 ));
             }
             if entry.state == SegmentState::Free {
-                entry = SegmentEntry::free(entry.place);
+                let used_units = entry.used_units;
+                entry = SegmentEntry { used_units, ..SegmentEntry::free(entry.place) };
             }
             self.entries[index] = entry;
         }
@@ -184,6 +188,11 @@ impl SegmentTable {
         self.free_count += 1;
     }
 
+    /// True when nothing was ever written to a place.
+    pub(crate) fn is_pristine(&self, place: Place) -> bool {
+        self.index(place).is_some_and(|index| self.entries[index].used_units == 0)
+    }
+
     /// A taken place becomes an open segment.
     pub(crate) fn set_open(&mut self, segment: SegmentId, place: Place, kind: SegmentKind, birth: u64) {
         let index = self.index(place).expect("the frontier only holds places of this pool");
@@ -225,7 +234,7 @@ impl SegmentTable {
         assert_eq!(self.entries[index].state, SegmentState::Sealed, "segment {segment} freed while open");
         self.by_segment.remove(&segment);
         let place = self.entries[index].place;
-        *self.touch(index) = SegmentEntry::free(place);
+        *self.touch(index) = SegmentEntry { used_units: WRITTEN_BEFORE, ..SegmentEntry::free(place) };
         self.freed.push(place);
     }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use ashlar_format::Pointer;
 use ashlar_units::SegmentId;
 
-use crate::{Missing, Page, PageArena};
+use crate::{Missing, Page, PageArena, PageToWrite};
 
 /// SplitMix64: seeded, so that a failing seed replays.
 pub(crate) struct Random(pub(crate) u64);
@@ -31,7 +31,7 @@ impl Random {
 /// Stands for the drives: pages by their pointer.
 #[derive(Default)]
 pub(crate) struct Media {
-    pages: BTreeMap<u64, (u8, Box<Page>)>,
+    pages: BTreeMap<u64, (u8, u64, Box<Page>)>,
     next_offset: u64,
     pub(crate) loads: u64,
 }
@@ -44,14 +44,13 @@ impl Media {
         Pointer::page(SegmentId(segment as u32), offset * 4224, 4160)
     }
 
-    pub(crate) fn write(&mut self, place: Pointer, level: u8, page: &Page) {
-        assert!(self.pages.insert(place.0, (level, Box::new(*page))).is_none());
+    pub(crate) fn write(&mut self, place: Pointer, next: PageToWrite, page: &Page) {
+        assert!(self.pages.insert(place.0, (next.level, next.index, Box::new(*page))).is_none());
     }
 
     pub(crate) fn load(&mut self, arena: &mut PageArena, missing: Missing) {
-        let (level, page) =
-            self.pages.get(&missing.pointer.0).expect("the arena asked for a page never written");
-        assert_eq!(*level, missing.level);
+        let (level, index, page) = &self.pages[&missing.pointer.0];
+        assert_eq!((*level, *index), (missing.level, missing.index));
         self.loads += 1;
         arena.insert_clean(missing.pointer, missing.level, page.clone()).unwrap();
     }

@@ -94,7 +94,12 @@ impl History {
             80..=81 => self.extents(),
             82 => self.read_stored(),
             83 => self.abandon_checkpoint(),
-            _ => self.checkpoint_step(),
+            _ => {
+                // Bursts, so that some trees stay unchanged through a whole checkpoint.
+                for _ in 0..1 << self.random.below(7) {
+                    self.checkpoint_step();
+                }
+            }
         }
     }
 
@@ -230,7 +235,7 @@ impl History {
             checkpoint.pinned.push(page);
         } else if let Some(next) = checkpoint.order.next(&self.arena) {
             let place = self.media.assign();
-            self.media.write(place, next.level, self.arena.encode(next.page));
+            self.media.write(place, next, self.arena.encode(next.page));
             checkpoint.encoded = Some((next.page, place));
         } else {
             let tree = &mut checkpoint.frozen[checkpoint.current];

@@ -24,7 +24,7 @@ fn persist(arena: &mut PageArena, media: &mut Media, root: &mut Pointer) -> usiz
     while let Some(next) = order.next(arena) {
         assert_eq!(order.next(arena), Some(next), "not persisted yet, so it comes again");
         let place = media.assign();
-        media.write(place, next.level, arena.encode(next.page));
+        media.write(place, next, arena.encode(next.page));
         arena.set_persisted(next.page, place);
         arena.unpin(next.page);
         count += 1;
@@ -238,6 +238,45 @@ fn a_shared_subtree_is_written_once_and_live_copies_heal() {
     arena.verify(&[root, first, second]).unwrap();
 }
 
+/// A clean page can be evicted once only clean pages lead to it: neither sharing nor copying may take new
+/// references to it.
+#[test]
+fn clean_pages_gain_no_references() {
+    let (mut arena, mut media) = (arena(), Media::default());
+    let mut root = HOLE;
+    for leaf in 0..4 {
+        arena.set(&mut root, leaf * LEAF, &[data(leaf)]).unwrap();
+    }
+    let mut frozen = arena.share(root);
+    let mut order = WriteOrder::new(frozen);
+    let clean_references = |arena: &PageArena| {
+        let clean = arena.slots.iter().filter(|slot| slot.media.is_page());
+        clean.map(|slot| slot.references).sum::<u32>()
+    };
+    for leaf in 0..4 {
+        let next = order.next(&arena).unwrap();
+        assert_eq!((next.level, next.index), (0, leaf));
+        let place = media.assign();
+        media.write(place, next, arena.encode(next.page));
+        arena.set_persisted(next.page, place);
+        arena.unpin(next.page);
+    }
+    assert_eq!(clean_references(&arena), 4, "from their parent");
+    arena.set(&mut root, 0, &[data(9)]).unwrap();
+    assert!(clean_references(&arena) <= 4, "the parent was copied and its copy has media pointers");
+    arena.release(root);
+
+    root = arena.share(frozen);
+    persist(&mut arena, &mut media, &mut frozen);
+    assert_eq!(clean_references(&arena), 1, "the root that is still to be normalised");
+    assert_eq!(arena.share(root), frozen);
+    assert_eq!(clean_references(&arena), 1);
+    while arena.reap(10) > 0 {}
+    arena.verify(&[root]).unwrap();
+    assert!(arena.normalise(&mut root));
+    assert_eq!(clean_references(&arena), 0);
+}
+
 #[test]
 fn a_checkpoint_given_up_half_way_leaves_the_live_tree_whole() {
     let (mut arena, mut media) = (arena(), Media::default());
@@ -251,7 +290,7 @@ fn a_checkpoint_given_up_half_way_leaves_the_live_tree_whole() {
     for _ in 0..4 {
         let next = order.next(&arena).unwrap();
         let place = media.assign();
-        media.write(place, next.level, arena.encode(next.page));
+        media.write(place, next, arena.encode(next.page));
         arena.set_persisted(next.page, place);
         written.push(next.page);
         arena.set(&mut root, 7 * LEAF, &[data(200)]).unwrap();
@@ -347,7 +386,7 @@ fn clean_pages_go_when_the_capacity_is_passed_and_pinned_ones_stay() {
     let mut written = Vec::new();
     while let Some(next) = order.next(&arena) {
         let place = media.assign();
-        media.write(place, next.level, arena.encode(next.page));
+        media.write(place, next, arena.encode(next.page));
         arena.set_persisted(next.page, place);
         written.push(next.page);
     }
