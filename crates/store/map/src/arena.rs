@@ -46,6 +46,14 @@ pub(crate) struct Slot {
     pub(crate) is_hot: bool,
 }
 
+impl Slot {
+    /// True for a clean page that can be read back and that nobody refers to by its number.
+    #[inline]
+    pub(crate) fn is_evictable(&self) -> bool {
+        self.state == PageState::Clean && !self.is_pinned && self.references == 0
+    }
+}
+
 /// Pages of all trees of a shard.
 pub struct PageArena {
     pub(crate) slots: Vec<Slot>,
@@ -55,6 +63,9 @@ pub struct PageArena {
     pub(crate) eviction_queue: VecDeque<u32>,
     pub(crate) condemned: Vec<u32>,
     pub(crate) dirty_count: usize,
+    /// Clean pages that cannot be evicted now. They must not use up the room of those that can: a
+    /// checkpoint pins many, and every page read meanwhile would be dropped before its reader came back.
+    pub(crate) held_count: usize,
     capacity_pages: usize,
     clean_pages_min: usize,
     evicted_count: u64,
@@ -93,6 +104,7 @@ impl PageArena {
             eviction_queue: VecDeque::new(),
             condemned: Vec::new(),
             dirty_count: 0,
+            held_count: 0,
             capacity_pages: capacity_bytes / size_of::<Page>(),
             clean_pages_min,
             evicted_count: 0,
@@ -263,7 +275,9 @@ impl PageArena {
     pub(crate) fn add_reference(&mut self, number: u32) {
         let slot = self.slot_mut(number);
         debug_assert!(matches!(slot.state, PageState::Dirty | PageState::Clean), "page {number} is gone");
+        let was_evictable = slot.is_evictable();
         slot.references = slot.references.checked_add(1).expect("2^32 references are 32 GiB of pointers");
+        self.held_count += usize::from(was_evictable);
     }
 
     pub(crate) fn drop_reference(&mut self, number: u32) {
@@ -273,6 +287,8 @@ impl PageArena {
             slot.state = PageState::Condemned;
             self.dirty_count -= 1;
             self.condemned.push(number);
+        } else if slot.is_evictable() {
+            self.held_count -= 1;
         }
     }
 
@@ -288,14 +304,15 @@ impl PageArena {
     /// as a queue in which a page gets a second round for each use. A few steps per call; a call that
     /// cannot finish leaves the rest to the next.
     pub(crate) fn evict(&mut self) {
-        let clean_pages_max = self.capacity_pages.saturating_sub(self.dirty_count).max(self.clean_pages_min);
+        let pages_kept = self.dirty_count + self.held_count;
+        let evictable_max = self.capacity_pages.saturating_sub(pages_kept).max(self.clean_pages_min);
         for _ in 0..EVICTION_STEPS_MAX {
-            if self.eviction_queue.len() <= clean_pages_max {
+            if self.eviction_queue.len() - self.held_count <= evictable_max {
                 return;
             }
             let number = self.eviction_queue.pop_front().expect("the queue is longer than its limit");
             let slot = self.slot_mut(number);
-            if slot.is_hot || slot.is_pinned || slot.references > 0 {
+            if slot.is_hot || !slot.is_evictable() {
                 slot.is_hot = false;
                 self.eviction_queue.push_back(number);
                 continue;

@@ -124,6 +124,7 @@ impl PageArena {
         slot.media = media;
         slot.is_pinned = true;
         self.dirty_count -= 1;
+        self.held_count += 1;
         self.enlist_clean(number);
         self.evict();
     }
@@ -133,6 +134,8 @@ impl PageArena {
         let slot = self.slot_mut(page.0);
         assert!(slot.is_pinned, "page {} is not being written", page.0);
         slot.is_pinned = false;
+        let is_evictable = slot.is_evictable();
+        self.held_count -= usize::from(is_evictable);
         self.evict();
     }
 

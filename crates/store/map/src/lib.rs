@@ -3,6 +3,8 @@
 //! Called by `engine` alone. Everything is synchronous and does no I/O: an operation that needs a page
 //! which is not loaded answers [`Missing`], the engine reads the page, gives it to
 //! [`PageArena::insert_clean`] and asks again. An operation that answers [`Missing`] has changed nothing.
+//! The pages of one operation must stay loaded together, about 4 MiB of them always can: keep the ranges of
+//! look-ups and [`PageArena::set`] below 64 Ki blocks. Fills and extents may have any length.
 //!
 //! ```text
 //! root pointer ─► level 3 ─► level 2 ─► level 1 ─► level 0 (leaf) ─► data, zero or hole

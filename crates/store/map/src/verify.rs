@@ -49,7 +49,7 @@ impl PageArena {
         self.eviction_queue.iter().for_each(|number| queued[*number as usize] += 1);
         self.condemned.iter().for_each(|number| condemned[*number as usize] += 1);
         self.free.iter().for_each(|number| free[*number as usize] += 1);
-        let mut dirty_count = 0;
+        let (mut dirty_count, mut held_count) = (0, 0);
         for (number, slot) in self.slots.iter().enumerate() {
             let is_clean = slot.state == PageState::Clean;
             expect_equal(5, number, "times queued", queued[number], usize::from(is_clean))?;
@@ -58,11 +58,13 @@ impl PageArena {
             let is_free = slot.state == PageState::Free;
             expect_equal(3, number, "times free", free[number], usize::from(is_free))?;
             dirty_count += usize::from(slot.state == PageState::Dirty);
+            held_count += usize::from(is_clean && !slot.is_evictable());
             let found = self.by_media.get(&slot.media.0).map(|found| *found as usize);
             expect_equal(5, number, "found by media", found, is_clean.then_some(number))?;
             expect_equal(5, number, "pinned and not clean", slot.is_pinned && !is_clean, false)?;
         }
         expect_equal(5, 0, "pages found by media", self.by_media.len(), self.eviction_queue.len())?;
+        expect_equal(5, 0, "clean pages held", self.held_count, held_count)?;
         expect_equal(3, 0, "dirty pages", self.dirty_count, dirty_count)
     }
 
