@@ -1,6 +1,6 @@
 //! What the demo shows, in order: build, load, clone, crash, recover, prove.
 
-use crate::array::{Array, find_all, find_number};
+use crate::array::{Array, find_number};
 use crate::error::{Error, Result};
 use crate::ledger::{self, Ledger, Mark};
 use crate::postgres::{Installation, Load, Server, read_load};
@@ -242,8 +242,9 @@ fn crash(
 
     let restarted = Instant::now();
     figures.array_restart = array.start()?;
-    let status = array.json(&["status"])?;
-    figures.array_recovery = find_all(&status, "recovery").into_iter().find_map(|r| find_number(r, "millis"));
+    let pool = array.json(&["pool", "show", "demo"])?;
+    figures.array_recovery =
+        pool.get("recovery").and_then(|recovery| find_number(recovery, "duration_millis"));
     for volume in ["wal", "data"] {
         // Refused when the start has already cleared what the crash left.
         let _ = array.detach(volume);
