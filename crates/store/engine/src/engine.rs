@@ -66,7 +66,6 @@ pub(crate) struct Inner {
 /// Who wants a checkpoint and how many there were.
 pub(crate) struct CheckpointRequests {
     pub(crate) wanted: Notify,
-    pub(crate) finished: Notify,
     /// Cuts taken so far; a request is served by the first cut after it.
     pub(crate) cuts: Cell<u64>,
     pub(crate) published: Cell<u64>,
@@ -114,7 +113,6 @@ impl Engine {
             checkpointer: Mutex::new(checkpointer),
             checkpoints: CheckpointRequests {
                 wanted,
-                finished: Notify::new(),
                 cuts: Cell::new(0),
                 published: Cell::new(0),
                 published_lsn: Cell::new(applied.next_lsn.0),
@@ -144,6 +142,7 @@ impl Engine {
         if matches!(before, Life::Closing | Life::Closed) {
             return Err(Error::new(ErrorKind::Closed, "the pool is closing already"));
         }
+        inner.cleaner.finished.notify_waiters();
         inner.journal.close();
         while !inner.is_applier_ended.get() {
             inner.applier_ended.notified().await;
@@ -291,7 +290,8 @@ impl Inner {
         self.pool.fence();
         self.journal
             .fail(ashlar_journal::Error::new(ashlar_journal::ErrorKind::Medium, error.context.clone()));
-        self.checkpoints.finished.notify_waiters();
+        // Writes that wait for the cleaner: it will not come.
+        self.cleaner.finished.notify_waiters();
     }
 
     async fn run_checkpoints(self: Rc<Self>) {
@@ -305,8 +305,8 @@ impl Inner {
             if let Err(error) = self.checkpoint_and_clean().await {
                 if error.kind == ErrorKind::NoSpace {
                     // Nothing is lost: the journal holds it all. Deletes and unmap go on and the
-                    // next round tries again.
-                    self.checkpoints.finished.notify_waiters();
+                    // next round tries again. Writes that wait for room are told that there is none.
+                    self.cleaner.finished.notify_waiters();
                     continue;
                 }
                 self.stop(&error);
@@ -351,7 +351,6 @@ impl Inner {
         counters.metadata_bytes_written = checkpointer.stream.bytes_written;
         drop(counters);
         self.journal.checkpoint_published();
-        self.checkpoints.finished.notify_waiters();
         Ok(())
     }
 
