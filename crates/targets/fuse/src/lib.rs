@@ -1,1 +1,39 @@
-//! Volumes as files: the FUSE target.
+//! Volumes as files: one flat directory with a file for each volume, served to the kernel by FUSE.
+//!
+//! ```text
+//!  kernel ── /dev/fuse (classic.rs) ─┐            ┌─ session.rs: which file, open, names
+//!         └─ io_uring  (uring.rs) ───┴─ wire.rs ──┴─ volume_work.rs ─► BlockDevice
+//! ```
+//!
+//! [`FuseServer::mount`] runs on a shard and serves from its tasks. Files carry loop devices, and
+//! through them file systems; `cp` and `dd` on the files work as well. Each request owns its memory
+//! until it is answered, and a write is answered in full or with an error.
+//!
+//! Deliberately not done: creating, removing or resizing volumes through the file system (the array
+//! does that), extended attributes, caching in the kernel (sizes and names change under it).
+//!
+//! Known limit: `cp` skips the holes of a sparse source, in the belief that it made the target empty.
+//! On a volume that is not empty use `cp --sparse=never` or `dd`.
+
+mod classic;
+mod connection;
+mod error;
+mod fuzz;
+mod gate;
+mod server;
+mod session;
+mod settings;
+mod system;
+mod uring;
+mod volume_work;
+pub mod wire;
+
+pub use error::{Errno, Error, ErrorKind, Result};
+pub use fuzz::fuzz_requests;
+pub use server::FuseServer;
+pub use session::{Answer, Negotiated, OpenFile, Session};
+pub use settings::{Settings, TransportChoice};
+pub use volume_work::{Operation, VolumeWork};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,256 @@
+//! Mounts, chooses a transport, unmounts.
+
+use std::cell::{Cell, RefCell};
+use std::ffi::CString;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+use std::rc::Rc;
+use std::time::Duration;
+
+use ashlar_block::Catalogue;
+use ashlar_runtime::{Priority, Runtime, Task};
+use ashlar_telemetry::Registry;
+
+use crate::classic;
+use crate::connection::Connection;
+use crate::error::{Error, ErrorKind, Result};
+use crate::session::{Negotiated, Session};
+use crate::settings::{Settings, TransportChoice};
+use crate::system::{self, UringSwitch};
+use crate::uring;
+use crate::wire::{self, InHeader, Request};
+
+/// A refused registration completes within the turn that sends it; this leaves room for a few.
+const REGISTRATION_WAIT: Duration = Duration::from_millis(5);
+/// How often and how long a busy mount point is tried again: a program that just closed its file, or
+/// udev looking at it, needs some milliseconds.
+const UNMOUNT_ATTEMPTS_MAX: usize = 40;
+const UNMOUNT_PAUSE: Duration = Duration::from_millis(25);
+
+/// A mounted directory of volumes, served by tasks of the shard it was mounted on.
+///
+/// Dropping it leaves the mount served; [`FuseServer::unmount`] ends it. When the process dies, the
+/// kernel answers every further request with an error.
+pub struct FuseServer {
+    connection: Rc<Connection>,
+    mount_point: CString,
+    transport_line: String,
+    is_over_io_uring: bool,
+    tasks: RefCell<Vec<Task<()>>>,
+}
+
+impl FuseServer {
+    /// Mounts `catalogue` on an existing directory and serves it on this shard.
+    pub async fn mount(
+        runtime: &Runtime,
+        mount_point: &str,
+        catalogue: Rc<dyn Catalogue>,
+        settings: Settings,
+        counters: Rc<Registry>,
+    ) -> Result<FuseServer> {
+        let settings = settings.clamped();
+        let path = CString::new(mount_point)
+            .map_err(|_| Error::new(ErrorKind::MountPoint, "the mount point has a zero byte in it"))?;
+        system::probe_directory(&path).map_err(|error| mount_point_error(mount_point, error))?;
+        let device = system::open_device().map_err(|error| {
+            Error::system(ErrorKind::Unsupported, "open /dev/fuse (serve the volumes by NBD instead)", error)
+        })?;
+        // The switch must be on while the kernel makes its offer and while it reads our answer.
+        let switch = turn_on_uring(runtime, &settings);
+        system::mount(device.as_fd(), &path, settings.payload_bytes).map_err(|error| {
+            let kind = match error.raw_os_error() {
+                Some(libc::EPERM) => ErrorKind::Unsupported,
+                _ => ErrorKind::MountPoint,
+            };
+            Error::system(kind, format!("mount {mount_point}"), error)
+        })?;
+        let started_unix_seconds = runtime.unix_nanos() / 1_000_000_000;
+        let session = Session::new(catalogue, counters, settings.clone(), started_unix_seconds);
+        let connection = Rc::new(Connection::new(runtime, device, session, settings));
+        let negotiated = match answer_init(&connection, switch.is_ok()).await {
+            Ok(negotiated) => negotiated,
+            Err(error) => {
+                // The directory must not stay dead; the first error is the one that counts.
+                let _ = system::unmount(&path, system::Unmount::Lazy);
+                return Err(error);
+            }
+        };
+        let is_offered = switch.map(drop).and_then(|()| {
+            let refused = "the kernel does not offer FUSE over io_uring".to_string();
+            if negotiated.is_over_io_uring { Ok(()) } else { Err(refused) }
+        });
+        let mut server = FuseServer {
+            connection: connection.clone(),
+            mount_point: path,
+            transport_line: String::new(),
+            is_over_io_uring: false,
+            tasks: RefCell::default(),
+        };
+        let chosen = match is_offered {
+            Ok(()) => server.start_queues().await,
+            Err(why) => Err(why),
+        };
+        // Always there: over io_uring it serves what the kernel sends no other way.
+        server.keep(runtime.spawn(Priority::Host, classic::serve(connection)));
+        server.is_over_io_uring = chosen.is_ok();
+        server.transport_line = match chosen {
+            Ok(line) => line,
+            Err(why) => format!("classic /dev/fuse, protocol 7.{}: {why}", negotiated.minor),
+        };
+        Ok(server)
+    }
+
+    /// One line for people: which transport carries the requests, and why.
+    #[must_use]
+    pub fn transport_line(&self) -> &str {
+        &self.transport_line
+    }
+
+    /// True when requests travel over io_uring.
+    #[must_use]
+    pub fn is_over_io_uring(&self) -> bool {
+        self.is_over_io_uring
+    }
+
+    /// Files that are open now, loop devices among them.
+    #[must_use]
+    pub fn open_files(&self) -> usize {
+        self.connection.session.borrow().open_files()
+    }
+
+    fn keep(&self, task: Task<()>) {
+        self.tasks.borrow_mut().push(task);
+    }
+
+    /// Registers every entry of every queue. An error says why io_uring is not used; the kernel then
+    /// falls back by itself.
+    async fn start_queues(&self) -> std::result::Result<String, String> {
+        let connection = &self.connection;
+        let queues = system::cpus_possible().map_err(|error| format!("count the CPUs: {error}"))?;
+        let queues_u16 = u16::try_from(queues).map_err(|_| format!("{queues} possible CPUs are too many"))?;
+        let depth = connection.settings.depth_for(queues);
+        let refused = Rc::new(Cell::new(None));
+        // One entry for every queue before a second for any: the ring is ready the sooner.
+        for queue in (0..depth).flat_map(|_| 0..queues_u16) {
+            let (connection, refused) = (connection.clone(), refused.clone());
+            self.keep(connection.runtime.clone().spawn(Priority::Host, async move {
+                let last = uring::serve_entry(connection, queue).await;
+                if last.0 != libc::ENOTCONN {
+                    refused.set(Some(last));
+                }
+            }));
+        }
+        connection.runtime.sleep(REGISTRATION_WAIT).await;
+        match refused.get() {
+            None => Ok(format!(
+                "FUSE over io_uring: {queues} queues of {depth} requests of {} KiB",
+                connection.settings.payload_bytes >> 10
+            )),
+            Some(errno) => {
+                let error = io::Error::from_raw_os_error(errno.0);
+                Err(format!("the kernel refused to register its queues: {error}"))
+            }
+        }
+    }
+
+    /// Unmounts and waits until every task has ended. While files are open it fails, and the mount
+    /// goes on being served: detach loop devices first.
+    pub async fn unmount(&self) -> Result<()> {
+        let mut attempt = 0;
+        loop {
+            match self.run_unmount(system::Unmount::WhenIdle).await {
+                Ok(()) => break,
+                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && attempt < UNMOUNT_ATTEMPTS_MAX => {
+                    attempt += 1;
+                    self.connection.runtime.sleep(UNMOUNT_PAUSE).await;
+                }
+                Err(error) => {
+                    let open = self.open_files();
+                    let why = format!("unmount {} ({open} files open)", self.mount_point.to_string_lossy());
+                    return Err(Error::system(ErrorKind::MountPoint, why, error));
+                }
+            }
+        }
+        self.wait_until_ended().await;
+        Ok(())
+    }
+
+    /// Ends the connection at once: whoever still has a file open gets I/O errors.
+    pub async fn abort(&self) -> Result<()> {
+        // The forced call cuts the connection even when it then finds the mount busy.
+        let _ = self.run_unmount(system::Unmount::Abort).await;
+        match self.run_unmount(system::Unmount::Lazy).await {
+            Ok(()) => {}
+            // The forced call did all of it.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+            Err(error) => {
+                let why = format!("abort {}", self.mount_point.to_string_lossy());
+                return Err(Error::system(ErrorKind::System, why, error));
+            }
+        }
+        self.wait_until_ended().await;
+        Ok(())
+    }
+
+    /// On another thread: the kernel may ask this shard something meanwhile.
+    async fn run_unmount(&self, how: system::Unmount) -> io::Result<()> {
+        let path = self.mount_point.clone();
+        self.connection.runtime.run_blocking(move || system::unmount(&path, how)).await
+    }
+
+    async fn wait_until_ended(&self) {
+        let tasks = std::mem::take(&mut *self.tasks.borrow_mut());
+        for task in tasks {
+            task.await;
+        }
+        self.connection.wait_until_idle().await;
+    }
+}
+
+fn mount_point_error(mount_point: &str, error: io::Error) -> Error {
+    let why = match error.raw_os_error() {
+        Some(libc::ENOTCONN) => format!("{mount_point} is a mount whose server died: unmount it first"),
+        _ => format!("use {mount_point} as mount point"),
+    };
+    Error::system(ErrorKind::MountPoint, why, error)
+}
+
+/// Turns the kernel's switch on, or says why io_uring is out of the question.
+fn turn_on_uring(runtime: &Runtime, settings: &Settings) -> std::result::Result<UringSwitch, String> {
+    match settings.transport {
+        TransportChoice::Classic => Err("asked for".to_string()),
+        TransportChoice::Auto if runtime.driver_name() != "uring" => {
+            Err(format!("the shard's driver is {}", runtime.driver_name()))
+        }
+        TransportChoice::Auto => UringSwitch::turn_on()
+            .map_err(|error| format!("turn on /sys/module/fuse/parameters/enable_uring: {error}")),
+    }
+}
+
+/// Waits for INIT, which the kernel sends at once, and answers it.
+async fn answer_init(connection: &Connection, may_use_uring: bool) -> Result<Negotiated> {
+    let protocol = |context: &str| Error::new(ErrorKind::Protocol, context);
+    let buf = connection.runtime.buffer(classic::message_bytes_max(connection));
+    let (result, buf) = connection.runtime.read_fd(connection.device.as_raw_fd(), buf).await;
+    let length =
+        result.map_err(|error| Error::system(ErrorKind::System, "read INIT from /dev/fuse", error))?;
+    let message = &buf[..length];
+    let header =
+        InHeader::decode(message).ok_or_else(|| protocol("the kernel's first message is too short"))?;
+    let request = wire::split_classic(header.opcode, &message[wire::IN_HEADER_BYTES..])
+        .and_then(|(fixed, data)| wire::decode(header.opcode, fixed, data));
+    let Ok(Request::Init(init)) = request else {
+        return Err(protocol("the kernel's first message is not INIT"));
+    };
+    let answer = connection.session.borrow().init(&init, may_use_uring);
+    let (negotiated, reply) = answer.map_err(|_| {
+        let (major, minor) = (init.major, init.minor);
+        let ours = format!("{}.{}", wire::KERNEL_MAJOR, wire::KERNEL_MINOR_MIN);
+        protocol(&format!("the kernel speaks FUSE {major}.{minor}, we need {ours} or later"))
+    })?;
+    let bytes = reply.as_bytes();
+    let out = wire::out_header(header.unique, Ok(bytes.len()));
+    system::reply(connection.device(), &out, bytes)
+        .map_err(|error| Error::system(ErrorKind::Protocol, "answer INIT", error))?;
+    Ok(negotiated)
+}

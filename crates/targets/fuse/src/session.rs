@@ -1,0 +1,383 @@
+//! The file system's state: which files the kernel knows and holds open. Request in, answer out.
+//!
+//! No I/O and no waiting here: what needs the volume comes out as [`Answer::Volume`], to be carried
+//! out by [`crate::volume_work`]. Both transports and the simulator drive the same session.
+//!
+//! Invariants:
+//! 1. A node number is never given to a second name, so a reply can not be taken for another file.
+//! 2. An open handle keeps its device, even when the name now means another volume or none.
+//! 3. All handles of one node share one gate.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use ashlar_block::{BlockDevice, Catalogue};
+use ashlar_telemetry::{Counters, Registry};
+
+use crate::error::Errno;
+use crate::gate::Gate;
+use crate::settings::Settings;
+use crate::volume_work::{Operation, VolumeWork};
+use crate::wire::{self, Attributes, DirectoryEntry, InitRequest, Request, SmallReply};
+
+/// A volume opened by the kernel.
+pub struct OpenFile {
+    /// The device as it was when the file was opened.
+    pub device: Rc<dyn BlockDevice>,
+    /// Keeps read-modify-write apart from other writes of the same file.
+    pub(crate) gate: Rc<Gate>,
+    /// Requests of this volume through this door.
+    pub counters: Rc<Counters>,
+}
+
+/// What to do with a request.
+pub enum Answer {
+    /// Send nothing: the kernel expects no reply.
+    Silent,
+    /// Reply with this error.
+    Failed(Errno),
+    /// Reply with these bytes.
+    Small(SmallReply),
+    /// Reply with directory entries from index `first`, at most `size` bytes of them.
+    Directory { entries: Rc<[DirectoryEntry]>, first: u64, size: u32 },
+    /// Do this on the volume, then reply.
+    Volume(VolumeWork),
+}
+
+/// What INIT settled, for the transports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Negotiated {
+    /// Protocol minor version in use.
+    pub minor: u32,
+    /// Requests will travel over io_uring once every queue is registered.
+    pub is_over_io_uring: bool,
+}
+
+struct Node {
+    name: Rc<str>,
+    lookups: u64,
+    gate: Rc<Gate>,
+}
+
+enum Handle {
+    File(Rc<OpenFile>),
+    Directory(Rc<[DirectoryEntry]>),
+}
+
+/// One mount's state.
+pub struct Session {
+    catalogue: Rc<dyn Catalogue>,
+    registry: Rc<Registry>,
+    settings: Settings,
+    /// Shown as the time of every file: when the array began to serve them.
+    started_unix_seconds: u64,
+    nodes: BTreeMap<u64, Node>,
+    node_by_name: BTreeMap<Rc<str>, u64>,
+    node_next: u64,
+    handles: Vec<Option<Handle>>,
+    handles_free: Vec<u32>,
+}
+
+impl Session {
+    /// A session without open files.
+    #[must_use]
+    pub fn new(
+        catalogue: Rc<dyn Catalogue>,
+        registry: Rc<Registry>,
+        settings: Settings,
+        started_unix_seconds: u64,
+    ) -> Session {
+        Session {
+            catalogue,
+            registry,
+            settings,
+            started_unix_seconds,
+            nodes: BTreeMap::new(),
+            node_by_name: BTreeMap::new(),
+            node_next: wire::ROOT_NODE + 1,
+            handles: Vec::new(),
+            handles_free: Vec::new(),
+        }
+    }
+
+    /// Answers INIT. `may_use_uring` says whether this side can and may use io_uring.
+    pub fn init(&self, init: &InitRequest, may_use_uring: bool) -> Result<(Negotiated, SmallReply), Errno> {
+        use wire::init_flags as flag;
+        if init.major != wire::KERNEL_MAJOR || init.minor < wire::KERNEL_MINOR_MIN {
+            return Err(Errno(libc::EPROTO));
+        }
+        // Left out on purpose: O_TRUNC within OPEN (the kernel would take the file for empty until
+        // the next GETATTR, and a loop device above it would read zeroes), the write-back cache
+        // (acknowledged data would live in the kernel), and shared mappings of direct files (the
+        // kernel writes them back through us while it reclaims memory).
+        let mut wanted = flag::ASYNC_READ
+            | flag::BIG_WRITES
+            | flag::ASYNC_DIO
+            | flag::PARALLEL_DIROPS
+            | flag::MAX_PAGES
+            | flag::INIT_EXT;
+        if may_use_uring {
+            wanted |= flag::OVER_IO_URING;
+        }
+        let flags = wanted & init.flags;
+        let minor = init.minor.min(wire::KERNEL_MINOR);
+        let reply = wire::init_reply(&wire::InitReply {
+            minor,
+            readahead_bytes_max: init.readahead_bytes_max,
+            flags,
+            background_requests_max: self.settings.background_requests_max,
+            congestion_threshold: self.settings.congestion_threshold,
+            write_bytes_max: self.settings.payload_bytes,
+        });
+        Ok((Negotiated { minor, is_over_io_uring: flags & flag::OVER_IO_URING != 0 }, reply))
+    }
+
+    /// Takes one request about `node`; a failure inside becomes an answer.
+    pub fn apply(&mut self, node: u64, request: Request<'_>) -> Answer {
+        self.answer(node, request).unwrap_or_else(Answer::Failed)
+    }
+
+    fn answer(&mut self, node: u64, request: Request<'_>) -> Result<Answer, Errno> {
+        Ok(match request {
+            Request::Read { handle, offset, size } => {
+                self.volume(handle, Operation::Read { offset, size: size.min(self.settings.payload_bytes) })?
+            }
+            Request::Write { handle, offset, size, flags } => {
+                let is_durable = flags & (libc::O_DSYNC | libc::O_SYNC) as u32 != 0;
+                self.volume(handle, Operation::Write { offset, size, is_durable })?
+            }
+            Request::Fsync { handle } => self.volume(handle, Operation::Flush)?,
+            Request::Fallocate { handle, offset, length, mode } => {
+                self.volume(handle, fallocate_operation(offset, length, mode)?)?
+            }
+            Request::Lseek { handle, offset, whence } => {
+                let is_hole_wanted = match i32::try_from(whence) {
+                    Ok(libc::SEEK_DATA) => false,
+                    Ok(libc::SEEK_HOLE) => true,
+                    _ => return Err(Errno::INVALID),
+                };
+                self.volume(handle, Operation::Seek { offset, is_hole_wanted })?
+            }
+            Request::Lookup { name } => self.lookup(node, name)?,
+            Request::Forget { lookups } => {
+                self.forget(node, lookups);
+                Answer::Silent
+            }
+            Request::BatchForget { entries } => {
+                wire::batch_forget_entries(entries).for_each(|(node, lookups)| self.forget(node, lookups));
+                Answer::Silent
+            }
+            Request::GetAttr { handle } => Answer::Small(self.attributes_of(node, handle)?),
+            Request::SetAttr { size, handle } => self.set_attributes(node, size, handle)?,
+            Request::Open { flags } => self.open(node, flags)?,
+            Request::OpenDir if node != wire::ROOT_NODE => return Err(Errno::NOT_DIRECTORY),
+            Request::OpenDir => {
+                let entries = self.directory();
+                Answer::Small(wire::open_directory_reply(self.insert(Handle::Directory(entries))))
+            }
+            Request::ReadDir { handle, offset, size } => match self.handle(handle) {
+                Some(Handle::Directory(entries)) => {
+                    Answer::Directory { entries: entries.clone(), first: offset, size }
+                }
+                Some(Handle::File(_)) => return Err(Errno::NOT_DIRECTORY),
+                None => return Err(Errno::BAD_HANDLE),
+            },
+            Request::Release { handle } | Request::ReleaseDir { handle } => self.release(handle)?,
+            Request::Statfs => Answer::Small(self.statfs()),
+            // A volume has nothing buffered that closing could lose: durability is FSYNC's.
+            Request::Flush | Request::FsyncDir | Request::Access | Request::Destroy => {
+                Answer::Small(SmallReply::EMPTY)
+            }
+            Request::Interrupt => Answer::Silent,
+            Request::ChangeDirectory => return Err(Errno::PERM),
+            // INIT is answered by the transport before it takes anything else.
+            Request::Init(_) => return Err(Errno::INVALID),
+            Request::Unknown => return Err(Errno::NOT_IMPLEMENTED),
+        })
+    }
+
+    fn volume(&self, handle: u64, operation: Operation) -> Result<Answer, Errno> {
+        match self.handle(handle) {
+            Some(Handle::File(file)) => Ok(Answer::Volume(VolumeWork { file: file.clone(), operation })),
+            Some(Handle::Directory(_)) => Err(Errno::IS_DIRECTORY),
+            None => Err(Errno::BAD_HANDLE),
+        }
+    }
+
+    fn lookup(&mut self, parent: u64, name: &[u8]) -> Result<Answer, Errno> {
+        if parent != wire::ROOT_NODE {
+            return Err(Errno::NOT_DIRECTORY);
+        }
+        let name = std::str::from_utf8(name).map_err(|_| Errno::NOT_FOUND)?;
+        let device = self.catalogue.device(name).ok_or(Errno::NOT_FOUND)?;
+        let node = match self.node_by_name.get(name) {
+            Some(node) => *node,
+            None => self.insert_node(name),
+        };
+        let entry = self.nodes.get_mut(&node).expect("every name in node_by_name has a node");
+        entry.lookups = entry.lookups.saturating_add(1);
+        Ok(Answer::Small(wire::entry_reply(node, &self.file_attributes(name, device.as_ref()))))
+    }
+
+    fn insert_node(&mut self, name: &str) -> u64 {
+        let node = self.node_next;
+        self.node_next += 1;
+        let name: Rc<str> = name.into();
+        self.node_by_name.insert(name.clone(), node);
+        self.nodes.insert(node, Node { name, lookups: 0, gate: Rc::default() });
+        node
+    }
+
+    fn forget(&mut self, node: u64, lookups: u64) {
+        let Some(entry) = self.nodes.get_mut(&node) else { return };
+        entry.lookups = entry.lookups.saturating_sub(lookups);
+        if entry.lookups == 0
+            && let Some(node) = self.nodes.remove(&node)
+        {
+            self.node_by_name.remove(&node.name);
+        }
+    }
+
+    fn node(&self, node: u64) -> Result<&Node, Errno> {
+        self.nodes.get(&node).ok_or(Errno::STALE)
+    }
+
+    fn attributes_of(&self, node: u64, handle: Option<u64>) -> Result<SmallReply, Errno> {
+        if node == wire::ROOT_NODE {
+            return Ok(wire::attributes_reply(&self.root_attributes()));
+        }
+        let name = &self.node(node)?.name;
+        let opened = handle.and_then(|handle| match self.handle(handle) {
+            Some(Handle::File(file)) => Some(file.device.clone()),
+            Some(Handle::Directory(_)) | None => None,
+        });
+        let device = opened.or_else(|| self.catalogue.device(name)).ok_or(Errno::STALE)?;
+        Ok(wire::attributes_reply(&self.file_attributes(name, device.as_ref())))
+    }
+
+    /// Times and modes are accepted and forgotten. A size is refused unless it is the present one,
+    /// but for O_TRUNC of an open (size 0 without a handle): people copy onto volumes with `cp`.
+    fn set_attributes(&self, node: u64, size: Option<u64>, handle: Option<u64>) -> Result<Answer, Errno> {
+        if let Some(size) = size {
+            let name = &self.node(node)?.name;
+            let present = self.catalogue.device(name).ok_or(Errno::STALE)?.geometry().size_bytes;
+            let is_truncating_open = size == 0 && handle.is_none();
+            if size != present && !is_truncating_open {
+                return Err(Errno::PERM);
+            }
+        }
+        Ok(Answer::Small(self.attributes_of(node, handle)?))
+    }
+
+    fn open(&mut self, node: u64, flags: u32) -> Result<Answer, Errno> {
+        if node == wire::ROOT_NODE {
+            return Err(Errno::IS_DIRECTORY);
+        }
+        let entry = self.node(node)?;
+        let device = self.catalogue.device(&entry.name).ok_or(Errno::STALE)?;
+        let is_writing = flags & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32;
+        if is_writing && device.geometry().is_read_only {
+            return Err(Errno::READ_ONLY);
+        }
+        let counters = self.registry.counters("fuse", &entry.name);
+        let file = OpenFile { device, gate: entry.gate.clone(), counters };
+        Ok(Answer::Small(wire::open_reply(self.insert(Handle::File(Rc::new(file))))))
+    }
+
+    fn release(&mut self, handle: u64) -> Result<Answer, Errno> {
+        let index = u32::try_from(handle).map_err(|_| Errno::BAD_HANDLE)?;
+        let slot = self.handles.get_mut(index as usize).ok_or(Errno::BAD_HANDLE)?;
+        slot.take().ok_or(Errno::BAD_HANDLE)?;
+        self.handles_free.push(index);
+        Ok(Answer::Small(SmallReply::EMPTY))
+    }
+
+    fn insert(&mut self, handle: Handle) -> u64 {
+        match self.handles_free.pop() {
+            Some(index) => {
+                self.handles[index as usize] = Some(handle);
+                u64::from(index)
+            }
+            None => {
+                self.handles.push(Some(handle));
+                self.handles.len() as u64 - 1
+            }
+        }
+    }
+
+    fn handle(&self, handle: u64) -> Option<&Handle> {
+        self.handles.get(usize::try_from(handle).ok()?)?.as_ref()
+    }
+
+    /// Files the kernel holds open now.
+    #[must_use]
+    pub fn open_files(&self) -> usize {
+        self.handles.iter().flatten().filter(|handle| matches!(handle, Handle::File(_))).count()
+    }
+
+    fn root_attributes(&self) -> Attributes {
+        Attributes {
+            inode: wire::ROOT_NODE,
+            size_bytes: 0,
+            mode: libc::S_IFDIR | 0o700,
+            links: 2,
+            seconds: self.started_unix_seconds,
+        }
+    }
+
+    fn file_attributes(&self, name: &str, device: &dyn BlockDevice) -> Attributes {
+        let geometry = device.geometry();
+        let access = if geometry.is_read_only { 0o400 } else { 0o600 };
+        Attributes {
+            inode: inode_of(name),
+            size_bytes: geometry.size_bytes,
+            mode: libc::S_IFREG | access,
+            links: 1,
+            seconds: self.started_unix_seconds,
+        }
+    }
+
+    fn directory(&self) -> Rc<[DirectoryEntry]> {
+        let dots = [".", ".."].map(|name| DirectoryEntry {
+            inode: wire::ROOT_NODE,
+            is_directory: true,
+            name: name.to_string(),
+        });
+        // A name the kernel can not take would make the whole listing fail.
+        let is_fit =
+            |name: &String| (1..=wire::NAME_BYTES_MAX).contains(&name.len()) && !name.contains(['/', '\0']);
+        let names = self.catalogue.names().into_iter().filter(is_fit);
+        let files = names.map(|name| DirectoryEntry { inode: inode_of(&name), is_directory: false, name });
+        dots.into_iter().chain(files).collect()
+    }
+
+    fn statfs(&self) -> SmallReply {
+        let names = self.catalogue.names();
+        let sizes = names.iter().filter_map(|name| self.catalogue.device(name));
+        let provisioned =
+            sizes.map(|device| device.geometry().size_bytes).fold(0u64, |sum, size| sum.saturating_add(size));
+        wire::statfs_reply(provisioned, names.len() as u64)
+    }
+}
+
+/// The inode number shown to people: the same for a name in every listing and every mount. The
+/// kernel itself tells files apart by node number, so two names with one inode number do no harm.
+fn inode_of(name: &str) -> u64 {
+    let hash = name.bytes().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    });
+    // Zero is no inode and one is the directory.
+    hash | 2
+}
+
+fn fallocate_operation(offset: u64, length: u64, mode: u32) -> Result<Operation, Errno> {
+    const KEEP_SIZE: u32 = libc::FALLOC_FL_KEEP_SIZE as u32;
+    const PUNCH_HOLE: u32 = libc::FALLOC_FL_PUNCH_HOLE as u32;
+    const ZERO_RANGE: u32 = libc::FALLOC_FL_ZERO_RANGE as u32;
+    match mode & !KEEP_SIZE {
+        PUNCH_HOLE => Ok(Operation::Zero { offset, length, may_unmap: true }),
+        ZERO_RANGE => Ok(Operation::Zero { offset, length, may_unmap: false }),
+        // Mode 0 promises that later writes find space; a thin volume can not promise that.
+        _ => Err(Errno::NOT_SUPPORTED),
+    }
+}

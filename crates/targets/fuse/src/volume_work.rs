@@ -1,0 +1,227 @@
+//! Carries out a request on a volume: whole blocks go straight through, the rest is widened.
+//!
+//! A volume takes whole logical blocks only; a file takes any byte. Loop devices and databases send
+//! whole blocks, `cp` and `dd` whatever they like. Reads of part of a block read all of it; writes of
+//! part of a block read, change and write it with the file's gate to themselves.
+
+use std::rc::Rc;
+
+use ashlar_block::{BlockDevice, ExtentKind, Geometry};
+use ashlar_telemetry::Operation as Counted;
+
+use crate::error::Errno;
+use crate::session::OpenFile;
+use crate::wire;
+
+/// Extents asked for at once while seeking; a thin volume has few, a fragmented one is asked again.
+const SEEK_EXTENTS_MAX: usize = 64;
+
+/// What is to be done on a volume. Offsets and sizes are the caller's, unchecked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// Read into the payload.
+    Read { offset: u64, size: u32 },
+    /// Write the first `size` bytes of the payload.
+    Write { offset: u64, size: u32, is_durable: bool },
+    /// Make completed writes durable.
+    Flush,
+    /// Make a range read as zeroes.
+    Zero { offset: u64, length: u64, may_unmap: bool },
+    /// Find the next data, or the next hole.
+    Seek { offset: u64, is_hole_wanted: bool },
+}
+
+impl Operation {
+    /// What the telemetry calls it, and the bytes it asks for.
+    #[must_use]
+    pub fn counted(&self) -> (Counted, u64) {
+        match *self {
+            Operation::Read { size, .. } => (Counted::Read, u64::from(size)),
+            Operation::Write { size, .. } => (Counted::Write, u64::from(size)),
+            Operation::Flush => (Counted::Flush, 0),
+            Operation::Zero { length, may_unmap: true, .. } => (Counted::Unmap, length),
+            Operation::Zero { length, may_unmap: false, .. } => (Counted::WriteZeroes, length),
+            Operation::Seek { .. } => (Counted::Extents, 0),
+        }
+    }
+}
+
+/// A request on an open volume.
+#[derive(Clone)]
+pub struct VolumeWork {
+    /// The open file; holding it keeps the device.
+    pub file: Rc<OpenFile>,
+    /// What to do.
+    pub operation: Operation,
+}
+
+/// A range cut at the borders of logical blocks: part of a block, whole blocks, part of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Cut {
+    /// Where the whole blocks begin and end.
+    whole_start: u64,
+    whole_end: u64,
+    start: u64,
+    end: u64,
+    block: u64,
+}
+
+impl Cut {
+    fn new(offset: u64, length: u64, geometry: &Geometry) -> Cut {
+        let block = u64::from(geometry.logical_block_bytes);
+        let end = offset + length;
+        let whole_start = offset.next_multiple_of(block).min(end);
+        let whole_end = (end - end % block).max(whole_start);
+        Cut { whole_start, whole_end, start: offset, end, block }
+    }
+
+    fn is_whole(&self) -> bool {
+        self.whole_start == self.start && self.whole_end == self.end
+    }
+
+    /// The parts of blocks at both ends, as (start, end); a range inside one block is one part.
+    fn parts(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let head = (self.start, self.whole_start);
+        let tail = (self.whole_end, self.end);
+        [head, tail].into_iter().filter(|(start, end)| start < end)
+    }
+}
+
+impl VolumeWork {
+    /// Does the work. Write data are the front of `payload`; what is read or found goes there too.
+    /// Gives the bytes of payload that form the reply.
+    pub async fn perform(&self, payload: &mut [u8]) -> Result<usize, Errno> {
+        let device = self.file.device.as_ref();
+        match self.operation {
+            Operation::Read { offset, size } => read(device, offset, size as usize, payload).await,
+            Operation::Write { offset, size, is_durable } => {
+                let data = payload.get(..size as usize).ok_or(Errno::INVALID)?;
+                self.write(offset, data, is_durable).await?;
+                Ok(put(payload, wire::write_reply(size).as_bytes()))
+            }
+            Operation::Flush => {
+                device.flush().await?;
+                Ok(0)
+            }
+            Operation::Zero { offset, length, may_unmap } => {
+                self.zero(offset, length, may_unmap).await?;
+                Ok(0)
+            }
+            Operation::Seek { offset, is_hole_wanted } => {
+                let found = seek(device, offset, is_hole_wanted).await?;
+                Ok(put(payload, wire::lseek_reply(found).as_bytes()))
+            }
+        }
+    }
+
+    /// All of `data` or an error: a short write would be taken for a success by the loop driver.
+    async fn write(&self, offset: u64, data: &[u8], is_durable: bool) -> Result<(), Errno> {
+        let device = self.file.device.as_ref();
+        let geometry = device.geometry();
+        let length = data.len() as u64;
+        if offset.checked_add(length).is_none_or(|end| end > geometry.size_bytes) {
+            // What a block device says to a write past its end.
+            return Err(Errno::NO_SPACE);
+        }
+        let cut = Cut::new(offset, length, &geometry);
+        if cut.is_whole() {
+            let _passage = self.file.gate.shared().await;
+            return Ok(device.write(offset, data, is_durable).await?);
+        }
+        let first = offset - offset % cut.block;
+        let last = cut.end.next_multiple_of(cut.block);
+        let mut blocks = vec![0; (last - first) as usize];
+        let _passage = self.file.gate.alone().await;
+        for (start, _) in cut.parts() {
+            let at = start - start % cut.block;
+            let place = (at - first) as usize;
+            device.read(at, &mut blocks[place..place + cut.block as usize]).await?;
+        }
+        let place = (offset - first) as usize;
+        blocks[place..place + data.len()].copy_from_slice(data);
+        Ok(device.write(first, &blocks, is_durable).await?)
+    }
+
+    async fn zero(&self, offset: u64, length: u64, may_unmap: bool) -> Result<(), Errno> {
+        let device = self.file.device.as_ref();
+        let geometry = device.geometry();
+        let end = offset.checked_add(length).ok_or(Errno::INVALID)?.min(geometry.size_bytes);
+        if offset >= end {
+            return Ok(());
+        }
+        let cut = Cut::new(offset, end - offset, &geometry);
+        let _passage =
+            if cut.is_whole() { self.file.gate.shared().await } else { self.file.gate.alone().await };
+        let mut block = vec![0; if cut.is_whole() { 0 } else { cut.block as usize }];
+        for (start, end) in cut.parts() {
+            let at = start - start % cut.block;
+            device.read(at, &mut block).await?;
+            block[(start - at) as usize..(end - at) as usize].fill(0);
+            device.write(at, &block, false).await?;
+        }
+        let (start, whole) = (cut.whole_start, cut.whole_end - cut.whole_start);
+        match (whole, may_unmap) {
+            (0, _) => Ok(()),
+            (_, true) => Ok(device.unmap(start, whole).await?),
+            (_, false) => Ok(device.write_zeroes(start, whole, false).await?),
+        }
+    }
+}
+
+fn put(payload: &mut [u8], reply: &[u8]) -> usize {
+    payload[..reply.len()].copy_from_slice(reply);
+    reply.len()
+}
+
+/// Reads up to the end of the device; beyond it there is nothing, as in any file.
+async fn read(
+    device: &dyn BlockDevice,
+    offset: u64,
+    size: usize,
+    payload: &mut [u8],
+) -> Result<usize, Errno> {
+    let geometry = device.geometry();
+    let present = geometry.size_bytes.saturating_sub(offset).min(size as u64);
+    let into = payload.get_mut(..present as usize).ok_or(Errno::INVALID)?;
+    if into.is_empty() {
+        return Ok(0);
+    }
+    let cut = Cut::new(offset, present, &geometry);
+    if cut.is_whole() {
+        device.read(offset, into).await?;
+        return Ok(into.len());
+    }
+    let first = offset - offset % cut.block;
+    let last = cut.end.next_multiple_of(cut.block);
+    let mut blocks = vec![0; (last - first) as usize];
+    device.read(first, &mut blocks).await?;
+    let place = (offset - first) as usize;
+    into.copy_from_slice(&blocks[place..place + into.len()]);
+    Ok(into.len())
+}
+
+/// The next offset, from `offset` on, that is data, or that is not. The end of the file is a hole.
+async fn seek(device: &dyn BlockDevice, offset: u64, is_hole_wanted: bool) -> Result<u64, Errno> {
+    let geometry = device.geometry();
+    if offset >= geometry.size_bytes {
+        return Err(Errno::OUT_OF_RANGE);
+    }
+    let mut at = offset - offset % u64::from(geometry.logical_block_bytes);
+    while at < geometry.size_bytes {
+        let extents = device.extents(at, geometry.size_bytes - at, SEEK_EXTENTS_MAX).await?;
+        let before = at;
+        for extent in extents {
+            // Zeroes read like a hole and need no copying, so they count as one.
+            let is_hole = extent.kind != ExtentKind::Data;
+            if is_hole == is_hole_wanted {
+                return Ok(at.max(offset));
+            }
+            at = at.saturating_add(extent.length_bytes);
+        }
+        if at == before {
+            // A device that names no extent breaks its contract; do not spin on it.
+            return Err(Errno::MEDIUM);
+        }
+    }
+    if is_hole_wanted { Ok(geometry.size_bytes) } else { Err(Errno::OUT_OF_RANGE) }
+}
