@@ -27,7 +27,7 @@ pub const CHUNK_BLOCKS_MAX: usize = 16;
 pub const CHUNK_REGION_BLOCKS: u64 = 16;
 
 const MAGIC: u16 = 0xc4a5;
-const CHECKSUM_SEED: u64 = 0x6368_756e_6b;
+const CHECKSUM_SEED: u64 = 0x0063_6875_6e6b;
 
 /// How a chunk's blocks are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

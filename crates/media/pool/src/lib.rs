@@ -54,6 +54,10 @@ struct Inner {
     superblock_turn: Mutex<()>,
     /// Rung when a place is ready to be opened.
     prepared: Notify,
+    /// Background work under way.
+    background: Cell<usize>,
+    background_ended: Notify,
+    is_settling: Cell<bool>,
     /// Set when a majority could not be written: nothing may be acknowledged any more.
     is_fenced: Cell<bool>,
 }
@@ -317,8 +321,8 @@ impl Pool {
     /// Keeps a few places ready to be opened, in the background.
     fn start_preparing_later(&self) {
         let pool = self.clone();
-        self.inner.runtime.spawn(Priority::Destage, async move {
-            loop {
+        self.spawn(async move {
+            while !pool.inner.is_settling.get() {
                 let next = pool.inner.state.borrow_mut().frontier.start_preparing();
                 let Some(entry) = next else { return };
                 pool.prepare(entry).await;
@@ -326,6 +330,25 @@ impl Pool {
                 pool.inner.prepared.notify_waiters();
             }
         });
+    }
+
+    /// Runs work of this pool in the background; [`Pool::settle`] waits for it.
+    pub fn spawn(&self, work: impl Future<Output = ()> + 'static) {
+        let pool = self.clone();
+        self.inner.background.set(self.inner.background.get() + 1);
+        self.inner.runtime.spawn(Priority::Destage, async move {
+            work.await;
+            pool.inner.background.set(pool.inner.background.get() - 1);
+            pool.inner.background_ended.notify_waiters();
+        });
+    }
+
+    /// Waits until no background work holds the drives; none is started any more.
+    pub async fn settle(&self) {
+        self.inner.is_settling.set(true);
+        while self.inner.background.get() > 0 {
+            self.inner.background_ended.notified().await;
+        }
     }
 
     async fn prepare(&self, entry: FrontierEntry) {

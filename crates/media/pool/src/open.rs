@@ -53,6 +53,9 @@ impl Pool {
                 state: RefCell::new(State { superblock, table, frontier: Frontier::default() }),
                 superblock_turn: Mutex::new(()),
                 prepared: Notify::new(),
+                background: Cell::new(0),
+                background_ended: Notify::new(),
+                is_settling: Cell::new(false),
                 is_fenced: Cell::new(false),
             }),
         })

@@ -60,6 +60,9 @@ pub(crate) struct Inner {
     pub(crate) life: RefCell<Life>,
     applier_ended: Notify,
     is_applier_ended: Cell<bool>,
+    /// Background tasks that hold the pool open.
+    tasks: Cell<usize>,
+    task_ended: Notify,
     pub(crate) recovery: RecoveryReport,
 }
 
@@ -126,6 +129,8 @@ impl Engine {
             life: RefCell::new(Life::Online),
             applier_ended: Notify::new(),
             is_applier_ended: Cell::new(false),
+            tasks: Cell::new(0),
+            task_ended: Notify::new(),
             recovery,
             pool,
             settings,
@@ -153,6 +158,10 @@ impl Engine {
         };
         *inner.life.borrow_mut() = Life::Closed;
         inner.checkpoints.wanted.notify_one();
+        while inner.tasks.get() > 0 {
+            inner.task_ended.notified().await;
+        }
+        inner.pool.settle().await;
         result
     }
 
@@ -252,7 +261,7 @@ impl Inner {
             applier.applier_ended.notify_one();
         });
         let checkpoints = self.clone();
-        self.runtime.spawn(Priority::Destage, async move { checkpoints.run_checkpoints().await });
+        self.spawn(Priority::Destage, async move { checkpoints.run_checkpoints().await });
         // Weak: a closed pool must not stay open until the next tick.
         let weak = Rc::downgrade(self);
         let (runtime, interval) = (self.runtime.clone(), self.settings.checkpoint_interval);
@@ -267,6 +276,22 @@ impl Inner {
             self.cleaner.want_mark();
         }
         self.recount_if_unknown();
+    }
+
+    /// Runs a task that `close` waits for.
+    pub(crate) fn spawn(self: &Rc<Self>, priority: Priority, work: impl Future<Output = ()> + 'static) {
+        let inner = self.clone();
+        self.tasks.set(self.tasks.get() + 1);
+        self.runtime.spawn(priority, async move {
+            work.await;
+            inner.tasks.set(inner.tasks.get() - 1);
+            inner.task_ended.notify_waiters();
+        });
+    }
+
+    /// True once the pool is on its way out: long background work ends early.
+    pub(crate) fn is_closing(&self) -> bool {
+        matches!(&*self.life.borrow(), Life::Closing | Life::Closed)
     }
 
     /// Fails when the pool takes no changes.

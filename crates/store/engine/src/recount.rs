@@ -32,7 +32,7 @@ impl Inner {
             return;
         }
         let inner = self.clone();
-        self.runtime.spawn(Priority::Background, async move {
+        self.spawn(Priority::Background, async move {
             let mut walk = Walk::new(&inner, true);
             for (id, root) in unknown {
                 // A page that cannot be read leaves the count unknown; the next checkpoint tries again.

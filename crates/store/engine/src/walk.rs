@@ -6,9 +6,9 @@ use ashlar_map::{Missing, Page, ROOT_LEVEL};
 use ashlar_runtime::LocalFuture;
 use rustc_hash::FxHashMap;
 
-use crate::Result;
 use crate::applier::load_map_page;
 use crate::engine::Inner;
+use crate::{Error, ErrorKind, Result};
 
 /// What a walk tells.
 pub(crate) trait Visitor {
@@ -49,6 +49,9 @@ impl<'a> Walk<'a> {
         Box::pin(async move {
             if let Some(blocks) = self.blocks.get(&at.pointer) {
                 return Ok(*blocks);
+            }
+            if self.inner.is_closing() {
+                return Err(Error::new(ErrorKind::Closed, "the pool is closing"));
             }
             let page = self.load(at).await?;
             self.pages += 1;

@@ -2,7 +2,6 @@
 //! reopening, with and without a clean close.
 #![allow(clippy::unwrap_used)]
 
-use ashlar_block::BlockDevice;
 use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
 use ashlar_runtime::{DriverChoice, LocalFuture, Runtime, ShardSettings, start_shard};
 

@@ -389,8 +389,8 @@ impl<T: 'static> Inner<T> {
         assert!(offset >= full.offset, "footer of segment {} overlaps its content", full.segment);
         let mut buffer = pool.runtime().buffer(footer.len());
         buffer.copy_from_slice(&footer);
-        let runtime = pool.runtime().clone();
-        runtime.spawn(Priority::Destage, async move {
+        let keeper = pool.clone();
+        keeper.spawn(async move {
             let _no_footer = pool.write(full.segment, offset, buffer, Durability::Cached).await;
             // Sealed only now: a sealed segment may be freed and its place given to another.
             pool.with_table_mut(|table| table.seal(full.segment));
