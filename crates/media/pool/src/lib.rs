@@ -354,8 +354,11 @@ impl Pool {
     async fn prepare(&self, entry: FrontierEntry) {
         let (drive, address) = self.address(entry.place, 0);
         if drive.needs_preparing() && self.with_table(|table| table.is_pristine(entry.place)) {
-            // It only makes later writes quick; a drive that fails will say so when it matters.
-            let _slower = drive.prepare(address, self.inner.segment_bytes).await;
+            // It ends with a flush, and a flush that fails may have lost what others wrote and hidden
+            // it from their own flush: nothing may be acknowledged any more.
+            if drive.prepare(address, self.inner.segment_bytes).await.is_err() {
+                self.fence();
+            }
         }
     }
 

@@ -334,6 +334,10 @@ impl Inner {
                     self.cleaner.finished.notify_waiters();
                     continue;
                 }
+                if error.kind == ErrorKind::Closed && self.is_closing() {
+                    // The mark was cut short. That is no failure: close writes the last checkpoint.
+                    return;
+                }
                 self.stop(&error);
             }
         }
