@@ -1,5 +1,6 @@
 //! Many seeds, one on each core at a time, and the first failure by number.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZero;
 use std::rc::Rc;
@@ -52,6 +53,8 @@ pub struct Summary {
     pub counters: Counters,
     /// What the drives did.
     pub drives: DriveCounters,
+    /// Rare events and how often they happened.
+    pub probes: BTreeMap<&'static str, u64>,
     /// Real time.
     pub elapsed: Duration,
 }
@@ -70,6 +73,13 @@ impl fmt::Display for Summary {
             counters.changes,
             counters.checks
         )?;
+        let [starting, examining, working, done] = counters.crashes_in;
+        writeln!(
+            f,
+            "crashes: {starting} while starting, {examining} while examined, {working} at work, {done} idle; {} in \
+             the middle of a change",
+            counters.crashes_in_change
+        )?;
         writeln!(
             f,
             "verified {} images, {} MiB; pool full {} times; {} failures excused by a drive, {} starts of {} \
@@ -81,6 +91,8 @@ impl fmt::Display for Summary {
             counters.failed_starts,
             counters.starts + counters.failed_starts
         )?;
+        let probes: Vec<String> = self.probes.iter().map(|(name, count)| format!("{count} {name}")).collect();
+        writeln!(f, "covered: {}", probes.join(", "))?;
         write!(
             f,
             "drives: {} reads, {} writes, {} syncs, {} errors, {} lies; at crashes {} writes in flight, \
@@ -247,6 +259,9 @@ fn take(tally: &mut Tally, seed: u64, report: SeedReport) {
             tally.summary.steps += report.steps;
             tally.summary.counters.add(&report.counters);
             tally.summary.drives.add(&report.drives);
+            for (name, count) in report.probes {
+                *tally.summary.probes.entry(name).or_default() += count;
+            }
         }
         Some(what) => {
             if tally.failure.as_ref().is_none_or(|known| seed < known.seed) {

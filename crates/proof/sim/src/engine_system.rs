@@ -133,6 +133,27 @@ impl SystemUnderTest for EngineSystem {
         Box::pin(async move { Ok(engine.check().await?.errors) })
     }
 
+    fn probes(&self) -> Vec<(&'static str, u64)> {
+        let status = self.engine.status();
+        let counters = status.counters;
+        vec![
+            ("checkpoints", counters.checkpoints),
+            ("pages written", counters.pages_written),
+            ("journal groups", counters.journal_groups),
+            ("journal MiB", counters.journal_bytes_written >> 20),
+            ("zero blocks", counters.zero_blocks),
+            ("cache hits", counters.cache_hits),
+            ("cache misses", counters.cache_misses),
+            ("segments freed", counters.segments_freed),
+            ("marks", counters.marks),
+            ("damage met", counters.damage),
+            ("pools stopped", u64::from(status.state.starts_with("read-only"))),
+            ("groups replayed", status.recovery.groups_replayed),
+            ("records replayed", status.recovery.records_replayed),
+            ("starts that replayed", u64::from(status.recovery.groups_replayed > 0)),
+        ]
+    }
+
     fn close(&self) -> LocalFuture<'static, Result<(), Trouble>> {
         let engine = self.engine.clone();
         Box::pin(async move { Ok(engine.close().await?) })

@@ -141,6 +141,10 @@ impl SystemMaker for FakeMaker {
         })
     }
 
+    fn is_exclusive(&self) -> bool {
+        false
+    }
+
     fn crash(&self) {
         let mut store = self.store.borrow_mut();
         match self.defect {
@@ -520,5 +524,9 @@ impl SystemMaker for RandomMaker {
         layout: &PoolLayout,
     ) -> LocalFuture<'static, std::result::Result<Rc<dyn SystemUnderTest>, Trouble>> {
         self.0.open(runtime, layout)
+    }
+
+    fn is_exclusive(&self) -> bool {
+        false
     }
 }

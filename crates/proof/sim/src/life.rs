@@ -10,7 +10,7 @@ use ashlar_runtime::{Instant, Runtime};
 use crate::chance::Chance;
 use crate::drives::{Crash, DriveArray, FaultRates};
 use crate::oracle::{Change, Oracle};
-use crate::record::Record;
+use crate::record::{Phase, Record};
 use crate::scenario::{Ending, LifeFaults, Scenario};
 use crate::system::{SystemMaker, SystemUnderTest, Trouble, TroubleKind};
 use crate::workload::{World, carry_out, check, claims_for_delete, run_workload};
@@ -64,6 +64,7 @@ impl Machine {
         self.record.begin_life(self.now.as_nanos());
         self.record.note(|| format!("life: {errand:?} {ending:?} {faults:?}"));
         let is_done = Rc::new(Cell::new(false));
+        let running = Rc::new(RefCell::new(None));
         let life = Life {
             runtime: simulation.runtime(),
             array: self.array.clone(),
@@ -74,6 +75,7 @@ impl Machine {
             faults,
             is_closed_at_end: ending == Ending::Close,
             chance: chance.fork(1),
+            running: running.clone(),
         };
         let done = is_done.clone();
         let _detached = simulation.runtime().spawn(ashlar_runtime::Priority::Host, async move {
@@ -109,12 +111,31 @@ impl Machine {
         self.steps += simulation.steps();
         self.record.digest_fact(simulation.digest());
         self.record.note(|| format!("the machine stops after {} steps: {how:?}", simulation.steps()));
+        self.count_crash(ending);
+        if let Some(system) = running.take() {
+            self.record.add_probes(&system.probes());
+        }
         self.array.borrow_mut().set_next_crash(how);
         drop(simulation);
         self.maker.crash();
         self.array.borrow_mut().mend();
         self.oracle.borrow_mut().stop();
         is_done.get()
+    }
+}
+
+impl Machine {
+    fn count_crash(&self, ending: Ending) {
+        if ending == Ending::Close {
+            return;
+        }
+        let is_changing = self.oracle.borrow().is_changing();
+        let phase = self.record.phase();
+        self.record.count(|counters| {
+            counters.crashes += 1;
+            counters.crashes_in[phase as usize] += 1;
+            counters.crashes_in_change += u64::from(is_changing);
+        });
     }
 }
 
@@ -128,6 +149,8 @@ struct Life {
     faults: LifeFaults,
     is_closed_at_end: bool,
     chance: Chance,
+    /// The pool, for the machine to look at when it stops it.
+    running: Rc<RefCell<Option<Rc<dyn SystemUnderTest>>>>,
 }
 
 impl Life {
@@ -141,6 +164,8 @@ impl Life {
         let was_damaged = self.array.borrow().is_damaged();
         self.array.borrow_mut().arm(self.faults.while_starting);
         let Some(system) = self.start(was_damaged).await else { return };
+        *self.running.borrow_mut() = Some(system.clone());
+        self.record.enter(Phase::Examining);
         self.array.borrow_mut().arm(self.faults.while_running);
         let chance = self.chance.fork(2);
         let world = World::new(
@@ -169,11 +194,13 @@ impl Life {
         if self.record.has_failed() {
             return;
         }
+        self.record.enter(Phase::Working);
         match errand {
             Errand::Create => unreachable!("done above"),
             Errand::Work => run_workload(&world).await,
             Errand::Farewell => farewell(&world).await,
         }
+        self.record.enter(Phase::Done);
         self.array.borrow_mut().mend();
         if self.record.has_failed() {
             return;

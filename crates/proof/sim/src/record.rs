@@ -1,13 +1,27 @@
 //! What a run leaves behind: its verdict, counters, and the last operations for a failure's report.
 
 use std::cell::{Cell, RefCell};
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::chance::mix;
 use crate::oracle::CHANGE_KINDS;
 
 /// Lines kept for a failure's report. Arbitrary: a screenful or three.
 const TRACE_LINES_MAX: usize = 150;
+
+/// Where a life is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Phase {
+    /// The pool starts, recovers.
+    #[default]
+    Starting,
+    /// Everything is read and checked.
+    Examining,
+    /// The workload runs.
+    Working,
+    /// The workload is done.
+    Done,
+}
 
 /// What a seed did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -17,6 +31,10 @@ pub struct Counters {
     pub no_space: u64,
     pub drive_troubles: u64,
     pub crashes: u64,
+    /// Crashes by [`Phase`].
+    pub crashes_in: [u64; 4],
+    /// Crashes with a change of metadata in flight.
+    pub crashes_in_change: u64,
     pub closes: u64,
     pub starts: u64,
     pub failed_starts: u64,
@@ -34,6 +52,10 @@ impl Counters {
         self.drive_troubles += other.drive_troubles;
         self.crashes += other.crashes;
         self.closes += other.closes;
+        self.crashes_in_change += other.crashes_in_change;
+        for (mine, other) in self.crashes_in.iter_mut().zip(other.crashes_in) {
+            *mine += other;
+        }
         self.starts += other.starts;
         self.failed_starts += other.failed_starts;
         self.images_verified += other.images_verified;
@@ -50,6 +72,8 @@ pub struct Record {
     counters: Cell<Counters>,
     digest: Cell<u64>,
     last_progress_nanos: Cell<u64>,
+    phase: Cell<Phase>,
+    probes: RefCell<BTreeMap<&'static str, u64>>,
     changes_issued_in_life: Cell<[u64; CHANGE_KINDS]>,
 }
 
@@ -64,6 +88,8 @@ impl Record {
             counters: Cell::new(Counters::default()),
             digest: Cell::new(0),
             last_progress_nanos: Cell::new(0),
+            phase: Cell::default(),
+            probes: RefCell::default(),
             changes_issued_in_life: Cell::new([0; CHANGE_KINDS]),
         }
     }
@@ -132,7 +158,32 @@ impl Record {
     /// A life begins.
     pub fn begin_life(&self, now_nanos: u64) {
         self.changes_issued_in_life.set([0; CHANGE_KINDS]);
+        self.enter(Phase::Starting);
         self.progress(now_nanos);
+    }
+
+    /// The life enters a phase.
+    pub fn enter(&self, phase: Phase) {
+        self.phase.set(phase);
+    }
+
+    /// Where the life is.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.phase.get()
+    }
+
+    /// Adds to the rare events.
+    pub fn add_probes(&self, probes: &[(&'static str, u64)]) {
+        for (name, count) in probes {
+            *self.probes.borrow_mut().entry(name).or_default() += count;
+        }
+    }
+
+    /// The rare events.
+    #[must_use]
+    pub fn probes(&self) -> BTreeMap<&'static str, u64> {
+        self.probes.borrow().clone()
     }
 
     /// A change of metadata of this kind is issued.

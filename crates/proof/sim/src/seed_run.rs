@@ -1,6 +1,7 @@
 //! One seed from the first drive to the farewell.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use ashlar_runtime::Instant;
@@ -20,6 +21,8 @@ pub struct SeedReport {
     pub digest: u64,
     /// Steps of the scheduler.
     pub steps: u64,
+    /// Rare events and how often they happened.
+    pub probes: BTreeMap<&'static str, u64>,
     /// What was done.
     pub counters: Counters,
     /// What the drives did.
@@ -65,6 +68,7 @@ pub fn run_seed(seed: u64, maker: Rc<dyn SystemMaker>, is_tracing: bool) -> Seed
     SeedReport {
         digest: record.digest(),
         steps: machine.steps,
+        probes: record.probes(),
         counters: record.counters(),
         drives,
         verdict: record.verdict(),
@@ -88,9 +92,6 @@ fn live_all(machine: &mut Machine, scenario: &Scenario, chance: &mut Chance) -> 
         let ending = scenario.draw_ending(chance);
         let was_damaged = machine.array.borrow().is_damaged();
         machine.live(Errand::Work, ending, faults, chance);
-        if ending != Ending::Close {
-            machine.record.count(|counters| counters.crashes += 1);
-        }
         if was_damaged {
             // The oracle knows no more than what was ever written; nothing is left to learn.
             return life;

@@ -84,6 +84,10 @@ pub trait SystemUnderTest {
     fn listing(&self) -> Listing;
     /// The pool's own full check: the errors it found.
     fn check(&self) -> LocalFuture<'static, Result<Vec<String>, Trouble>>;
+    /// Rare events and how often they happened, to know what a batch of seeds has covered.
+    fn probes(&self) -> Vec<(&'static str, u64)> {
+        Vec::new()
+    }
     /// Clean stop.
     fn close(&self) -> LocalFuture<'static, Result<(), Trouble>>;
 }
@@ -98,6 +102,10 @@ pub trait SystemMaker {
         runtime: &Runtime,
         layout: &PoolLayout,
     ) -> LocalFuture<'static, Result<Rc<dyn SystemUnderTest>, Trouble>>;
+    /// True when a second opening of a running pool must be refused; fakes do not bother.
+    fn is_exclusive(&self) -> bool {
+        true
+    }
     /// The machine stopped; fakes that keep their own state model the loss here.
     fn crash(&self) {}
 }

@@ -364,6 +364,12 @@ impl Oracle {
         self.life += 1;
     }
 
+    /// True while a change of metadata is in flight.
+    #[must_use]
+    pub fn is_changing(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
     /// True when an unfinished restore leaves two contents possible for this volume as a whole.
     #[must_use]
     pub fn is_forked(&self, key: &ImageKey) -> bool {
