@@ -239,6 +239,7 @@ const SETATTR_SIZE: u32 = 1 << 3;
 const SETATTR_HANDLE: u32 = 1 << 6;
 
 /// Decodes a request from its fixed part and its data. Write data stay where they are.
+// tidy: long because it is one table of opcodes
 pub fn decode<'a>(code: u32, fixed: &[u8], data: &'a [u8]) -> Result<Request<'a>, Errno> {
     let mut f = Fields(fixed);
     Ok(match code {
