@@ -148,7 +148,7 @@ const THIRD_PARTY: [(&str, &[&str]); 20] = [
     ("hyper-util", &["control", "lab"]),
     ("http-body-util", &["control", "lab"]),
     ("clap", &["control"]),
-    ("tempfile", &["control", "proof"]),
+    ("tempfile", &["store", "control", "proof"]),
 ];
 
 pub(super) fn check(root: &Path, findings: &mut Findings) -> Result<(), String> {
