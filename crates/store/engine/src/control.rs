@@ -62,6 +62,7 @@ impl Engine {
         check_size(name, size_bytes)?;
         let _turn = inner.control_turn.lock().await;
         let volume = inner.volume_id(name)?;
+        let _held = inner.hold_volumes([volume].into_iter()).await;
         inner.change(Record::ResizeVolume { volume, size_bytes }).await?;
         inner.cleaner.want_mark();
         inner.info_of(name)
@@ -140,6 +141,7 @@ impl Engine {
             }
             members.push((image.origin, image.id));
         }
+        let _held = inner.hold_volumes(members.iter().map(|(volume, _)| *volume)).await;
         inner.change(Record::Restore { members }).await?;
         inner.cleaner.want_mark();
         Ok(())

@@ -13,7 +13,7 @@ use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, VolumeId};
 use crate::apply::Outcome;
 use crate::engine::Inner;
 use crate::metadata::reduction_codec;
-use crate::range_lock::HeldRange;
+use crate::range_lock::{HeldRange, RangeLock};
 use crate::{Error, ErrorKind, Result};
 
 /// The most blocks of one chunk: 32 KiB. Larger chunks compress little better and cost more to read
@@ -73,8 +73,22 @@ impl Inner {
         if u64::from(entry.logical_block_shift) == u64::from(BLOCK_BYTES.trailing_zeros()) {
             return None;
         }
-        let lock = self.range_locks.borrow_mut().entry(entry.id).or_default().clone();
+        let lock = self.range_lock(entry.id);
         Some(lock.hold(offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES)).await)
+    }
+
+    fn range_lock(&self, id: VolumeId) -> RangeLock {
+        self.range_locks.borrow_mut().entry(id).or_default().clone()
+    }
+
+    /// Waits until no write of part of a block is under way in these volumes: it would bring back
+    /// what a restore or a resize is about to replace.
+    pub(crate) async fn hold_volumes(&self, volumes: impl Iterator<Item = VolumeId>) -> Vec<HeldRange> {
+        let mut held = Vec::new();
+        for volume in volumes {
+            held.push(self.range_lock(volume).hold_all().await);
+        }
+        held
     }
 
     async fn write_blocks(&self, entry: &VolumeEntry, first_block: u64, data: &[u8]) -> Result<()> {
