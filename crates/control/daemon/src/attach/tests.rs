@@ -1,9 +1,14 @@
-//! Loop devices and file systems on plain files; the FUSE part is tested in the fuse crate.
+//! Loop devices and file systems on plain files, and on a FUSE mount whose server is killed.
 #![allow(clippy::unwrap_used)]
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use ashlar_block::{BlockDevice, Catalogue};
+use ashlar_layers::MemoryDevice;
 
 use super::loop_device::{label_of, volume_of_label};
 use super::mount::parse_mounts;
@@ -148,4 +153,80 @@ fn what_a_killed_daemon_left_is_removed() {
     let listing = Command::new("losetup").arg("--all").output().unwrap();
     let listing = String::from_utf8_lossy(&listing.stdout).into_owned();
     assert!(!listing.contains(&*scratch.0.to_string_lossy()), "{listing} {mounted:?} {bare:?}");
+}
+
+struct OneVolume(Rc<MemoryDevice>);
+
+impl Catalogue for OneVolume {
+    fn device(&self, name: &str) -> Option<Rc<dyn BlockDevice>> {
+        (name == "v").then(|| self.0.clone() as Rc<dyn BlockDevice>)
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec!["v".to_string()]
+    }
+}
+
+/// Not a test by itself: the server that the next test kills.
+#[test]
+fn child_serves_a_volume_until_it_is_killed() {
+    let Ok(directory) = std::env::var("ASHLAR_ATTACH_TEST_DIRECTORY") else { return };
+    let shard = ashlar_runtime::start_shard(ashlar_runtime::ShardSettings::default(), |runtime| {
+        Box::pin(async move {
+            let volume = Rc::new(OneVolume(Rc::new(MemoryDevice::new(64 << 20, 4096))));
+            let counters = Rc::new(ashlar_telemetry::Registry::new());
+            let settings = ashlar_fuse::Settings::default();
+            let mounted =
+                ashlar_fuse::FuseServer::mount(&runtime, &directory, volume, settings, counters).await;
+            let _server = mounted.unwrap();
+            runtime.sleep(Duration::from_secs(60)).await;
+        })
+    });
+    shard.unwrap().join();
+}
+
+/// The whole tower stands on a process that is gone: the FUSE directory answers nothing, the device
+/// gives errors, a program has a file open in the file system above. It comes down without a wait.
+#[test]
+fn the_tower_above_a_killed_server_comes_down_at_once() {
+    if !is_root_with_loop() || !Path::new("/dev/fuse").exists() {
+        return;
+    }
+    let scratch = Scratch::new("killed");
+    let (volumes, target) = (scratch.0.join("volumes"), scratch.0.join("mnt"));
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "attach::tests::child_serves_a_volume_until_it_is_killed", "--nocapture"])
+        .env("ASHLAR_ATTACH_TEST_DIRECTORY", &volumes)
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let file = volumes.join("v");
+    let end = Instant::now() + Duration::from_secs(20);
+    while !file.exists() {
+        assert!(Instant::now() < end, "the child does not serve");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let device = attach(&file, options(4096)).unwrap();
+    make_file_system(&device, FileSystem::Ext4, false).unwrap();
+    mount(&device, &target, false).unwrap();
+    let mut open = File::create(target.join("open")).unwrap();
+    std::io::Write::write_all(&mut open, &[1; 100_000]).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let killed = Instant::now();
+    assert!(fs::read_dir(&volumes).is_err(), "the mount is dead");
+    let report = clean_stale(&scratch.0).unwrap();
+    assert_eq!(report.unmounted, [target.clone(), volumes.clone()]);
+    assert_eq!(report.detached, std::slice::from_ref(&device));
+    assert!(!report.lingering.is_empty(), "the open file is told of");
+    assert!(fs::read_dir(&volumes).unwrap().next().is_none(), "the directory is itself again");
+    assert!(open.sync_all().is_err());
+    drop(open);
+    let end = Instant::now() + Duration::from_secs(5);
+    while loop_device::is_attached(&device) {
+        assert!(Instant::now() < end, "the device goes with its last user");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(killed.elapsed() < Duration::from_secs(12), "took {:?}", killed.elapsed());
+    assert!(clean_stale(&scratch.0).unwrap().is_empty());
 }
