@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Mutex;
+use std::time::Duration;
 
 use ashlar_api as api;
 use ashlar_block::{BlockDevice, Catalogue};
@@ -142,7 +143,8 @@ impl Array {
         };
         self.run(move |runtime, shard| {
             Box::pin(async move {
-                let engine = Engine::open(&runtime, &drives, engine_settings).await.map_err(from_engine)?;
+                let engine =
+                    open_patiently(&runtime, &drives, &engine_settings).await.map_err(from_engine)?;
                 let found = engine.status().name;
                 if found != name {
                     engine.close().await.map_err(from_engine)?;
@@ -203,7 +205,7 @@ impl Array {
             Box::pin(async move {
                 let engine = shard.engine(&name)?;
                 shard.engines.borrow_mut().remove(&name);
-                engine.destroy().await.map_err(from_engine)
+                engine.destroy(false).await.map_err(from_engine)
             })
         })
         .await
@@ -497,6 +499,29 @@ fn snapshot_view(pool: &str, snapshot: ashlar_engine::SnapshotInfo) -> api::Snap
         volumes: snapshot.volumes,
         created_unix_seconds: snapshot.created_unix_seconds,
         size_bytes: snapshot.size_bytes,
+    }
+}
+
+/// A killed array's io_uring lets go of drives and sockets only when the kernel has wound it up: 35 to
+/// 65 ms after the process was gone, measured under load. A start right behind it must wait, not fail.
+pub(crate) const LINGER: Duration = Duration::from_secs(5);
+/// How often to look; arbitrary, short against what is waited for.
+pub(crate) const LINGER_STEP: Duration = Duration::from_millis(10);
+
+/// Opens a pool; drives in use get the time a killed predecessor needs to let go of them.
+async fn open_patiently(
+    runtime: &Runtime,
+    drives: &[String],
+    settings: &EngineSettings,
+) -> ashlar_engine::Result<Engine> {
+    let end = runtime.now() + LINGER;
+    loop {
+        match Engine::open(runtime, drives, settings.clone()).await {
+            Err(error) if error.kind == ashlar_engine::ErrorKind::Busy && runtime.now() < end => {
+                runtime.sleep(LINGER_STEP).await;
+            }
+            result => return result,
+        }
     }
 }
 

@@ -7,12 +7,13 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::{Mutex, MutexGuard};
+use std::time::Duration;
 
 use ashlar_api as api;
 use ashlar_fuse::FuseServer;
 use ashlar_runtime::{Listener, Runtime};
 
-use crate::array::{Array, Shard};
+use crate::array::{Array, LINGER_STEP, Shard};
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::settings::{Address, FuseTransport, Settings, Socket};
@@ -219,12 +220,12 @@ fn opened_door(
 /// Opens a listener on the data shard and serves NBD on it; returns the TCP address really bound.
 async fn listen(
     array: &Array,
-    open: impl FnOnce(&Runtime) -> std::io::Result<Listener> + Send + 'static,
+    open: impl Fn(&Runtime) -> std::io::Result<Listener> + Send + 'static,
 ) -> Result<Option<SocketAddr>> {
     array
         .run(move |runtime, shard| {
             Box::pin(async move {
-                let listener = open(&runtime).map_err(|error| {
+                let listener = open_patiently(&runtime, open).await.map_err(|error| {
                     Error::new(api::ErrorKind::Medium, error.to_string(), "free the address")
                 })?;
                 let bound = match listener.local_addr() {
@@ -240,6 +241,25 @@ async fn listen(
         })
         .await
 }
+
+/// Opens a listener; an address in use gets the time a killed predecessor needs to let go of it.
+async fn open_patiently(
+    runtime: &Runtime,
+    open: impl Fn(&Runtime) -> std::io::Result<Listener>,
+) -> std::io::Result<Listener> {
+    let end = runtime.now() + LISTEN_LINGER;
+    loop {
+        match open(runtime) {
+            Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && runtime.now() < end => {
+                runtime.sleep(LINGER_STEP).await;
+            }
+            result => return result,
+        }
+    }
+}
+
+/// Shorter than for drives: pools open first, and an address that others hold should not delay the start.
+const LISTEN_LINGER: Duration = Duration::from_secs(1);
 
 fn from_fuse(error: &ashlar_fuse::Error) -> Error {
     let action = match error.kind {
