@@ -192,8 +192,7 @@ impl Server {
         let link = self.data.join("pg_wal");
         fs::remove_file(&link).map_err(|e| Error::io("remove the copied link to the log", e))?;
         std::os::unix::fs::symlink(wal, &link).map_err(|e| Error::io("link the log", e))?;
-        let lock = self.data.join("postmaster.pid");
-        fs::remove_file(&lock).map_err(|e| Error::io("remove the copied lock file", e))
+        self.forget_lock()
     }
 
     fn control(&self, arguments: &[&str], limit: Duration) -> Result<Finished> {
@@ -240,6 +239,17 @@ impl Server {
             let _ =
                 self.control(&["-w", "-s", "-m", "immediate", "-t", "10", "stop"], Duration::from_secs(15));
             crate::site::end_database(&self.data);
+        }
+    }
+
+    /// Removes the lock file that the dead server could not. PostgreSQL would see through it itself,
+    /// unless nobody has collected the dead process yet, as happens in containers without an init.
+    pub(crate) fn forget_lock(&self) -> Result<()> {
+        match fs::remove_file(self.data.join("postmaster.pid")) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io("postmaster.pid", error))
+            }
+            _ => Ok(()),
         }
     }
 

@@ -256,6 +256,7 @@ fn crash(
         millis(figures.array_restart),
         millis(restarted.elapsed())
     ));
+    server.forget_lock()?;
     figures.database_recovery = server.start()?;
     progress.result(&format!(
         "database recovered in {}, {} after the kill",
