@@ -14,13 +14,22 @@ use ashlar_telemetry::Registry;
 
 /// One flat piece of memory. `MemoryDevice` keeps slabs in a tree, and half of its time here would be
 /// the tree's and small pages' cache misses; this is as plain as the peer it is measured against.
-struct Flat(RefCell<Box<[u8]>>);
+struct Flat(RefCell<&'static mut [u8]>);
 
 impl Flat {
     fn new(size_bytes: usize) -> Flat {
-        let mut bytes = vec![0; size_bytes].into_boxed_slice();
-        // SAFETY: the range is ours; the advice changes no content, and may fail without harm.
-        unsafe { libc::madvise(bytes.as_mut_ptr().cast(), size_bytes, libc::MADV_HUGEPAGE) };
+        let (protection, flags) = (
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+        );
+        // SAFETY: a fresh mapping that is never unmapped, zeroed by the kernel, and known to this
+        // slice only; the advice changes no content, and may fail without harm.
+        let bytes = unsafe {
+            let pointer = libc::mmap(std::ptr::null_mut(), size_bytes, protection, flags, -1, 0);
+            assert!(pointer != libc::MAP_FAILED, "no room for {size_bytes} bytes");
+            libc::madvise(pointer, size_bytes, libc::MADV_HUGEPAGE);
+            std::slice::from_raw_parts_mut(pointer.cast::<u8>(), size_bytes)
+        };
         Flat(RefCell::new(bytes))
     }
 
