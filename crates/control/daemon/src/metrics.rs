@@ -40,7 +40,7 @@ const METRICS: [Metric; 15] = [
     Metric {
         name: "ashlar_door_serving",
         kind: "gauge",
-        labels: "door, transport",
+        labels: "door, address",
         help: "1 while the door serves, 0 otherwise.",
     },
     Metric {
@@ -164,7 +164,7 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
             .doors
             .iter()
             .map(|door| {
-                let labels = vec![("door", door.name.clone()), ("transport", door.transport.clone())];
+                let labels = vec![("door", door.name.clone()), ("address", door.address.clone())];
                 (labels, f64::from(door.state == api::DoorState::Serving))
             })
             .collect(),

@@ -48,7 +48,10 @@ pub fn serve(options: Options) -> Result<()> {
     let state = State::open(&options.state)?;
     // Before the first thread is made: threads inherit it.
     if let Err(error) = attach::set_io_flusher() {
-        log.warning("memory", format!("{error}: heavy swapping may stall attached volumes; run as root"));
+        log.warning(
+            "memory",
+            format!("{error}: attached volumes may stall while this machine swaps; grant CAP_SYS_RESOURCE"),
+        );
     }
     clean_stale(&state, &log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -91,6 +91,8 @@ pub struct Attached {
     pub device: PathBuf,
     /// The file's name, which is the volume's name.
     pub volume: String,
+    /// Told to let go already; it goes when its last user does, and is no attachment any more.
+    pub is_leaving: bool,
 }
 
 /// Attaches `file` to a free loop device. Blocks: the kernel asks the file's server meanwhile, so
@@ -229,18 +231,20 @@ pub fn find_attached(directory: &Path) -> Result<Vec<Attached>> {
             Err(_) => label(&device).and_then(|label| volume_of_label(&label, directory)),
         };
         if let Some(volume) = volume {
-            found.push(Attached { device, volume });
+            let is_leaving = sysfs(&device, "loop/autoclear").is_some_and(|text| text.trim() == "1");
+            found.push(Attached { device, volume, is_leaving });
         }
     }
     found.sort();
     Ok(found)
 }
 
-/// The loop devices of one file's directory and name.
+/// The loop device that stands on this file, one that is leaving aside.
 pub fn find_device(file: &Path) -> Result<Option<PathBuf>> {
     let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else { return Ok(None) };
-    let attached = find_attached(directory)?;
-    Ok(attached.into_iter().find(|attached| name == attached.volume.as_str()).map(|attached| attached.device))
+    let mut attached = find_attached(directory)?.into_iter();
+    let found = attached.find(|attached| name == attached.volume.as_str() && !attached.is_leaving);
+    Ok(found.map(|attached| attached.device))
 }
 
 /// True when the device goes past the page cache.

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::error::{Error, Result};
-use super::loop_device::{self, find_attached};
+use super::loop_device::{self, Attached, find_attached};
 use super::mount;
 
 /// The directory of volume files inside the state directory.
@@ -47,7 +47,7 @@ pub fn clean_stale(state_dir: &Path) -> Result<CleanReport> {
     };
     let volumes = state_dir.join(VOLUMES);
     let attached = find_attached(&volumes)?;
-    for device in attached.iter().map(|attached| &attached.device) {
+    for Attached { device, is_leaving, .. } in &attached {
         for directory in mount::mounts_of_device(device)? {
             if let Err(error) = mount::unmount(&directory) {
                 mount::unmount_lazily(&directory)?;
@@ -55,8 +55,10 @@ pub fn clean_stale(state_dir: &Path) -> Result<CleanReport> {
             }
             report.unmounted.push(directory);
         }
-        loop_device::release(device)?;
-        report.detached.push(device.clone());
+        if !is_leaving {
+            loop_device::release(device)?;
+            report.detached.push(device.clone());
+        }
     }
     let fuse_mounts = || -> Result<usize> {
         let is_ours =

@@ -221,6 +221,9 @@ fn the_tower_above_a_killed_server_comes_down_at_once() {
     assert!(!report.lingering.is_empty(), "the open file is told of");
     assert!(fs::read_dir(&volumes).unwrap().next().is_none(), "the directory is itself again");
     assert!(open.sync_all().is_err());
+    assert!(clean_stale(&scratch.0).unwrap().is_empty(), "what lingers is not taken up again");
+    assert!(find_attached(&volumes).unwrap().iter().all(|attached| attached.is_leaving));
+    assert_eq!(find_device(&file).unwrap(), None);
     drop(open);
     let end = Instant::now() + Duration::from_secs(5);
     while loop_device::is_attached(&device) {

@@ -43,13 +43,19 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
-    serde_json::from_slice(bytes).map_err(|error| {
-        let what = match error.classify() {
+    let action = "/openapi.json describes every operation";
+    let mut input = serde_json::Deserializer::from_slice(bytes);
+    let parsed = serde_path_to_error::deserialize(&mut input).map_err(|error| {
+        let what = match error.inner().classify() {
             serde_json::error::Category::Data => "the request's body is not what this operation takes",
             _ => "the request's body is not JSON",
         };
-        Error::invalid(format!("{what}: {error}"), "/openapi.json describes every operation")
-    })
+        Error::invalid(format!("{what}: {error}"), action)
+    })?;
+    input
+        .end()
+        .map_err(|error| Error::invalid(format!("the request's body is not JSON: {error}"), action))?;
+    Ok(parsed)
 }
 
 /// A JSON body that may be left out.

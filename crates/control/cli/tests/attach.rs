@@ -1,0 +1,137 @@
+//! Volumes as block devices of this machine, also after a crash of the array. Needs root.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::path::Path;
+
+use support::{Array, can_attach};
+
+/// What a test leaves must be nothing: no mount and no loop device that names its directory.
+fn leftovers(array: &Array) -> Vec<String> {
+    let base = array.path("").display().to_string();
+    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+    let mut left: Vec<String> =
+        mounts.lines().filter(|line| line.contains(base.trim_end_matches('/'))).map(str::to_string).collect();
+    for entry in std::fs::read_dir("/sys/block").unwrap().flatten() {
+        let backing = std::fs::read_to_string(entry.path().join("loop/backing_file")).unwrap_or_default();
+        if backing.starts_with(base.trim_end_matches('/')) {
+            left.push(backing);
+        }
+    }
+    left
+}
+
+#[test]
+fn a_volume_is_attached_formatted_mounted_resized_and_detached() {
+    if !can_attach() {
+        return;
+    }
+    let mut array = Array::with_pool();
+    array.good(&["volume", "create", "db", "--size", "1GiB"]);
+    let mount = array.path("mnt/db");
+    let mount_text = mount.display().to_string();
+    array.refused(&["attach", "db", "--mount", &mount_text], &["db", "format"]);
+    let out = array.good(&["attach", "db", "--format", "ext4", "--mount", &mount_text]);
+    let lines: Vec<&str> = out.lines().collect();
+    assert!(lines[0].starts_with("/dev/loop"), "{out}");
+    assert_eq!(lines[1..], [mount_text.as_str()]);
+    std::fs::write(mount.join("file"), b"kept").unwrap();
+    array.refused(&["attach", "db"], &["attached"]);
+    array.refused(&["volume", "delete", "db"], &["attached", "ashlar detach db"]);
+    array.refused(&["pool", "export", "main"], &["db", "attached"]);
+    array.good(&["snapshot", "create", "noon", "db"]);
+    array.refused(&["snapshot", "restore", "noon"], &["attached"]);
+    let shown = array.json(&["volume", "resize", "db", "--size", "2GiB"]);
+    assert_eq!(shown["device"], lines[0]);
+    let name = Path::new(lines[0]).file_name().unwrap();
+    let sectors = std::fs::read_to_string(Path::new("/sys/block").join(name).join("size")).unwrap();
+    assert_eq!(sectors.trim(), (2_u64 << 30 >> 9).to_string());
+    array.good(&["detach", "db"]);
+    assert!(!mount.join("file").exists());
+    array.refused(&["attach", "db", "--format", "ext4"], &["db", "--format"]);
+    let attached = array.json(&["attach", "db", "--mount", &mount_text]);
+    assert_eq!(attached["mount"], mount_text);
+    assert_eq!(std::fs::read(mount.join("file")).unwrap(), b"kept");
+    assert_eq!(array.json(&["status"])["attachment_count"], 1);
+    assert_eq!(array.terminate(), Some(0), "a stop detaches: {}", array.log());
+    assert_eq!(leftovers(&array), Vec::<String>::new());
+}
+
+#[test]
+fn a_bare_device_prints_its_path_and_nothing_else() {
+    if !can_attach() {
+        return;
+    }
+    let array = Array::with_pool();
+    array.good(&["volume", "create", "db", "--size", "64MiB", "--logical-block", "512"]);
+    let out = array.good(&["attach", "db"]);
+    let device = out.trim_end();
+    assert_eq!(out, format!("{device}\n"));
+    let name = Path::new(device).file_name().unwrap();
+    let block = std::fs::read_to_string(Path::new("/sys/block").join(name).join("queue/logical_block_size"));
+    assert_eq!(block.unwrap().trim(), "512");
+    array.good(&["detach", "db"]);
+    assert_eq!(leftovers(&array).len(), 1, "only the directory of volumes stays mounted");
+}
+
+#[test]
+fn a_snapshot_is_attached_read_only() {
+    if !can_attach() {
+        return;
+    }
+    let array = Array::with_pool();
+    array.good(&["volume", "create", "db", "--size", "1GiB"]);
+    let mount = array.path("mnt").display().to_string();
+    array.good(&["attach", "db", "--format", "ext4", "--mount", &mount]);
+    std::fs::write(array.path("mnt/file"), b"then").unwrap();
+    array.good(&["detach", "db"]);
+    array.good(&["snapshot", "create", "noon", "db"]);
+    array.refused(&["attach", "db@nope"], &["nope"]);
+    array.refused(&["attach", "db@noon", "--format", "ext4"], &["read-only"]);
+    array.good(&["attach", "db@noon", "--mount", &mount]);
+    assert_eq!(std::fs::read(array.path("mnt/file")).unwrap(), b"then");
+    assert!(std::fs::write(array.path("mnt/file"), b"now").is_err());
+    array.refused(&["snapshot", "delete", "noon"], &["db@noon"]);
+    array.good(&["detach", "db@noon"]);
+    array.good(&["snapshot", "delete", "noon"]);
+}
+
+#[test]
+fn a_mount_in_use_is_not_detached_and_says_so() {
+    if !can_attach() {
+        return;
+    }
+    let array = Array::with_pool();
+    array.good(&["volume", "create", "db", "--size", "1GiB"]);
+    let mount = array.path("mnt").display().to_string();
+    array.good(&["attach", "db", "--format", "ext4", "--mount", &mount]);
+    let open = std::fs::File::create(array.path("mnt/open")).unwrap();
+    array.refused(&["detach", "db"], &["db", "fuser"]);
+    assert_eq!(array.json(&["status"])["attachment_count"], 1);
+    drop(open);
+    array.good(&["detach", "db"]);
+}
+
+#[test]
+fn after_a_crash_nothing_stays_attached_and_the_files_are_there() {
+    if !can_attach() {
+        return;
+    }
+    let mut array = Array::with_pool();
+    array.good(&["volume", "create", "db", "--size", "1GiB"]);
+    let mount = array.path("mnt").display().to_string();
+    array.good(&["attach", "db", "--format", "ext4", "--mount", &mount]);
+    let file = std::fs::File::create(array.path("mnt/file")).unwrap();
+    std::io::Write::write_all(&mut &file, b"synced").unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    array.kill();
+    array.start();
+    assert_eq!(leftovers(&array), Vec::<String>::new(), "{}", array.log());
+    assert_eq!(array.json(&["status"])["attachment_count"], 0);
+    array.good(&["attach", "db", "--mount", &mount]);
+    assert_eq!(std::fs::read(array.path("mnt/file")).unwrap(), b"synced");
+    array.good(&["detach", "db"]);
+}

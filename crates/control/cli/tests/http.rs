@@ -1,0 +1,117 @@
+//! The API as programs other than ours use it: documented, strict, and closed to browsers' pages.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::net::TcpStream;
+
+use support::{Array, exchange};
+
+fn tcp(array: &Array) -> TcpStream {
+    let port = std::fs::read_to_string(array.state().join("api.port")).unwrap();
+    TcpStream::connect(("127.0.0.1", port.trim().parse::<u16>().unwrap())).unwrap()
+}
+
+#[test]
+fn every_documented_operation_is_served() {
+    let array = Array::started();
+    for (method, path) in ashlar_api::operations() {
+        let path = path.replace("{pool}", "x").replace("{volume}", "x").replace("{snapshot}", "x");
+        let (status, body) = array.http(&method, &path, Some("{}"));
+        assert!(status != 405 && !body.contains("there is no `"), "{method} {path}: {status} {body}");
+        assert!(status < 500, "{method} {path}: {status} {body}");
+    }
+    let (status, body) = array.http("GET", "/openapi.json", None);
+    assert_eq!((status, body), (200, ashlar_api::openapi_json()));
+}
+
+#[test]
+fn wrong_requests_get_a_clear_answer_in_the_same_shape() {
+    let array = Array::with_pool();
+    for (method, path, body, status, word) in [
+        ("POST", "/v1/volumes", "{", 400, "not JSON"),
+        ("POST", "/v1/volumes", "[]", 400, "not what this operation takes"),
+        ("POST", "/v1/volumes", r#"{"name":"db","size_bytes":4096,"sise":1}"#, 400, "sise"),
+        ("POST", "/v1/volumes", r#"{"name":"db","size_bytes":"4096"}"#, 400, "size_bytes"),
+        ("POST", "/v1/volumes", r#"{"name":"db","size_bytes":-1}"#, 400, "-1"),
+        ("POST", "/v1/volumes", r#"{"name":"db","size_bytes":4097}"#, 400, "8192"),
+        (
+            "POST",
+            "/v1/volumes",
+            r#"{"name":"db","size_bytes":4096,"logical_block_bytes":1024}"#,
+            400,
+            "512 or 4096",
+        ),
+        ("POST", "/v1/volumes", r#"{"name":"db","size_bytes":4096,"dedupe":true}"#, 400, "dedupe"),
+        ("POST", "/v1/volumes", r#"{"name":"../db","size_bytes":4096}"#, 400, "letters"),
+        ("POST", "/v1/pools", r#"{"name":"p","drives":[]}"#, 400, "no drive"),
+        ("POST", "/v1/pools", r#"{"name":"p","drives":[{"path":"relative"}]}"#, 400, "absolute"),
+        ("POST", "/v1/pools", r#"{"name":"p","drives":[{"path":"/x"}],"protection":"dual"}"#, 400, "dual"),
+        ("POST", "/v1/snapshots", r#"{"name":"s","volumes":[]}"#, 400, "no volume"),
+        ("POST", "/v1/attachments", r#"{"volume":"db","mount":"relative"}"#, 400, "absolute"),
+        ("GET", "/v1/volumes/a%2Fb%00", "{}", 404, "does not exist"),
+        ("GET", "/v1/volumes/%ff", "{}", 400, "path"),
+        ("GET", "/v1/events?after=x", "{}", 400, "query"),
+        ("GET", "/v1/events?before=1", "{}", 400, "before"),
+        ("GET", "/v1/nothing", "{}", 404, "/v1/nothing"),
+        ("PUT", "/v1/volumes", "{}", 405, "PUT"),
+    ] {
+        let (got, answer) = array.http(method, path, Some(body));
+        assert_eq!(got, status, "{method} {path} {body}: {answer}");
+        let error: ashlar_api::ErrorBody = serde_json::from_str(&answer).unwrap();
+        assert!(error.message.contains(word) || error.action.contains(word), "{path} {body}: {answer}");
+        assert!(!error.action.is_empty(), "{answer}");
+    }
+    let long = format!(r#"{{"name":"{}","size_bytes":4096}}"#, "x".repeat(4 << 20));
+    assert_eq!(array.http("POST", "/v1/volumes", Some(&long)).0, 400);
+    assert_eq!(array.http("GET", "/v1/volumes", None).1, "[]");
+}
+
+#[test]
+fn rubbish_on_the_socket_does_not_disturb_the_array() {
+    use std::io::Write;
+    let array = Array::started();
+    for rubbish in [&b"\0\0\0\0"[..], b"GET", b"POST /v1/volumes HTTP/1.1\r\ncontent-length: 99\r\n\r\n{"] {
+        let mut stream = std::os::unix::net::UnixStream::connect(array.state().join("api.sock")).unwrap();
+        stream.write_all(rubbish).unwrap();
+    }
+    assert_eq!(array.http("GET", "/v1/status", None).0, 200);
+}
+
+#[test]
+fn the_tcp_port_answers_programs_and_refuses_pages_from_elsewhere() {
+    let array = Array::started();
+    let ask = |headers: &str| exchange(tcp(&array), "GET", "/v1/status", headers, None).0;
+    assert_eq!(ask(""), 200);
+    assert_eq!(ask("host: 127.0.0.1:1234\r\n"), 200);
+    assert_eq!(ask("host: evil.example\r\n"), 403);
+    assert_eq!(ask("origin: http://evil.example\r\n"), 403);
+    assert_eq!(ask("origin: null\r\n"), 403);
+    let body = r#"{"name":"p","drives":[]}"#;
+    let plain = format!("content-type: text/plain\r\ncontent-length: {}\r\nx: {body}\r\n", body.len());
+    let (status, answer) = exchange(tcp(&array), "POST", "/v1/pools", &plain, None);
+    assert_eq!(status, 400, "{answer}");
+}
+
+#[test]
+fn metrics_and_events_tell_what_happened() {
+    let array = Array::with_pool();
+    array.good(&["volume", "create", "db", "--size", "1GiB"]);
+    let (status, text) = array.http("GET", "/metrics", None);
+    assert_eq!(status, 200);
+    for line in [
+        "ashlar_pool_online{pool=\"main\"} 1",
+        "ashlar_volume_size_bytes{pool=\"main\",volume=\"db\"} 1073741824",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+    let events = array.json(&["events"]);
+    let events = events.as_array().unwrap();
+    assert!(
+        events.iter().any(|event| event["object"] == "volume db" && event["level"] == "info"),
+        "{events:?}"
+    );
+    let last = events.last().unwrap()["sequence"].as_u64().unwrap();
+    assert_eq!(array.http("GET", &format!("/v1/events?after={last}"), None).1, "[]");
+}

@@ -1,0 +1,246 @@
+//! A real array in a directory of its own, and its command line.
+
+#![allow(clippy::unwrap_used, dead_code)] // Each test file uses its part of this.
+
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_ashlar");
+/// Nothing here takes longer unless something is wrong.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A state directory, and the process that serves it while there is one.
+pub struct Array {
+    scratch: tempfile::TempDir,
+    state: PathBuf,
+    serve: Option<Child>,
+}
+
+/// What a command did.
+pub struct Done {
+    pub status: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Array {
+    /// A directory without a process.
+    pub fn unstarted() -> Array {
+        let scratch = tempfile::Builder::new().prefix("ashlar-test-").tempdir().unwrap();
+        let state = scratch.path().join("state");
+        std::fs::write(scratch.path().join("ashlar.toml"), "nbd_tcp = \"off\"\n").unwrap();
+        Array { scratch, state, serve: None }
+    }
+
+    /// An array that serves.
+    pub fn started() -> Array {
+        let mut array = Array::unstarted();
+        array.start();
+        array
+    }
+
+    /// An array with a pool `main` on one drive of 1 GiB.
+    pub fn with_pool() -> Array {
+        let array = Array::started();
+        let drive = format!("{},size=1GiB", array.path("main.img").display());
+        array.good(&["pool", "create", "main", "--drive", &drive]);
+        array
+    }
+
+    pub fn state(&self) -> &Path {
+        &self.state
+    }
+
+    /// A path beside the state directory.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.scratch.path().join(name)
+    }
+
+    /// Writes the settings file of the next start.
+    pub fn configure(&self, text: &str) {
+        std::fs::write(self.path("ashlar.toml"), text).unwrap();
+    }
+
+    pub fn serve_command(&self) -> Command {
+        let mut command = Command::new(PROGRAM);
+        command.args(["serve", "--api", "127.0.0.1:0", "--state"]).arg(&self.state);
+        command.arg("--config").arg(self.path("ashlar.toml"));
+        command.env_remove("NOTIFY_SOCKET").env_remove("JOURNAL_STREAM");
+        command
+    }
+
+    /// Starts the process and waits until it answers.
+    pub fn start(&mut self) {
+        let log = std::fs::File::options().create(true).append(true).open(self.path("log")).unwrap();
+        let mut command = self.serve_command();
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        let mut child = command.spawn().unwrap();
+        let end = Instant::now() + PATIENCE;
+        while UnixStream::connect(self.state.join("api.sock")).is_err() {
+            if let Some(status) = child.try_wait().unwrap() {
+                panic!("serve ended with {status}:\n{}", self.log());
+            }
+            assert!(Instant::now() < end, "serve does not answer:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.serve = Some(child);
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.serve.as_ref().unwrap().id()
+    }
+
+    /// Sends a signal and waits for the end; returns the exit status, `None` after a deadly signal.
+    pub fn end(&mut self, signal: rustix::process::Signal) -> Option<i32> {
+        let mut child = self.serve.take().unwrap();
+        rustix::process::kill_process(rustix::process::Pid::from_child(&child), signal).unwrap();
+        let end = Instant::now() + PATIENCE;
+        loop {
+            if let Some(status) = child.try_wait().unwrap() {
+                return status.code();
+            }
+            assert!(Instant::now() < end, "serve does not end:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    pub fn terminate(&mut self) -> Option<i32> {
+        self.end(rustix::process::Signal::TERM)
+    }
+
+    pub fn kill(&mut self) {
+        assert_eq!(self.end(rustix::process::Signal::KILL), None);
+    }
+
+    /// Runs `ashlar` with `--state` in front.
+    pub fn run(&self, arguments: &[&str]) -> Done {
+        let mut command = Command::new(PROGRAM);
+        command.arg("--state").arg(&self.state).args(arguments).stdin(Stdio::null());
+        done(command.output().unwrap())
+    }
+
+    /// Runs a command that must succeed.
+    pub fn good(&self, arguments: &[&str]) -> String {
+        let done = self.run(arguments);
+        assert_eq!(done.status, 0, "{arguments:?}: {}\n{}", done.err, self.log());
+        assert_eq!(done.err, "", "{arguments:?}");
+        done.out
+    }
+
+    /// Runs a command with `--json` that must succeed.
+    pub fn json(&self, arguments: &[&str]) -> Value {
+        let mut arguments = arguments.to_vec();
+        arguments.push("--json");
+        serde_json::from_str(&self.good(&arguments)).unwrap()
+    }
+
+    /// Runs a command that must be refused: status 1, nothing on stdout, one line on stderr that
+    /// holds every word.
+    pub fn refused(&self, arguments: &[&str], words: &[&str]) {
+        let done = self.run(arguments);
+        assert_eq!(done.status, 1, "{arguments:?}: {}{}", done.out, done.err);
+        assert_eq!(done.out, "", "{arguments:?}");
+        assert_eq!(done.err.lines().count(), 1, "{arguments:?}: {}", done.err);
+        for word in words {
+            assert!(done.err.contains(word), "{arguments:?}: `{word}` is not in: {}", done.err);
+        }
+    }
+
+    /// Runs a command whose usage is wrong: status 2.
+    pub fn misused(&self, arguments: &[&str], words: &[&str]) {
+        let done = self.run(arguments);
+        assert_eq!(done.status, 2, "{arguments:?}: {}{}", done.out, done.err);
+        for word in words {
+            assert!(done.err.contains(word), "{arguments:?}: `{word}` is not in: {}", done.err);
+        }
+    }
+
+    /// One HTTP request over the socket, written by hand; returns status and body.
+    pub fn http(&self, method: &str, path: &str, body: Option<&str>) -> (u16, String) {
+        let stream = UnixStream::connect(self.state.join("api.sock")).unwrap();
+        exchange(stream, method, path, "", body)
+    }
+}
+
+impl Drop for Array {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.serve.take() {
+            // In order, so that nothing stays mounted; by force if that takes too long.
+            let _ = rustix::process::kill_process(
+                rustix::process::Pid::from_child(&child),
+                rustix::process::Signal::TERM,
+            );
+            let end = Instant::now() + PATIENCE;
+            while child.try_wait().is_ok_and(|status| status.is_none()) && Instant::now() < end {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            eprintln!("--- log of the array ---\n{}", self.log());
+        }
+    }
+}
+
+pub fn done(output: Output) -> Done {
+    Done {
+        status: output.status.code().unwrap_or(-1),
+        out: String::from_utf8_lossy(&output.stdout).into_owned(),
+        err: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Sends one request with extra header lines and reads the whole answer.
+pub fn exchange<S: Read + Write>(
+    mut stream: S,
+    method: &str,
+    path: &str,
+    headers: &str,
+    body: Option<&str>,
+) -> (u16, String) {
+    let host = if headers.to_lowercase().contains("host:") { "" } else { "host: localhost\r\n" };
+    let kind = if body.is_some() { "content-type: application/json\r\n" } else { "" };
+    let body = body.unwrap_or("");
+    let length = body.len();
+    let request = format!(
+        "{method} {path} HTTP/1.1\r\n{host}{headers}{kind}content-length: {length}\r\nconnection: close\r\n\r\n{body}"
+    );
+    // A refusal may come, and the connection end, before all of a long request is out.
+    let _ = stream.write_all(request.as_bytes());
+    let mut answer = Vec::new();
+    let _ = stream.read_to_end(&mut answer);
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer}"));
+    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, body.to_string())
+}
+
+/// True when this machine lets us attach: root, FUSE and loop devices.
+pub fn can_attach() -> bool {
+    let opens = |path: &str| std::fs::File::options().read(true).write(true).open(path).is_ok();
+    let is_able = rustix::process::geteuid().is_root() && opens("/dev/fuse") && opens("/dev/loop-control");
+    if !is_able {
+        println!("skipped: needs root, /dev/fuse and loop devices");
+    }
+    is_able
+}
+
+/// True when a program is installed.
+pub fn has_program(name: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = std::env::split_paths(&path).any(|directory| directory.join(name).is_file());
+    if !is_there {
+        println!("skipped: {name} is not installed");
+    }
+    is_there
+}
