@@ -29,6 +29,10 @@ impl<T> Queue<T> {
         self.changed.notify_one();
     }
 
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.get()
+    }
+
     /// Waits until something is queued; false when closed and empty.
     pub(crate) async fn wait(&self) -> bool {
         loop {

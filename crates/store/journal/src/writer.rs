@@ -136,6 +136,10 @@ impl<T: 'static> Journal<T> {
         let failure = self.inner.failure.borrow().clone();
         match failure {
             Some(error) => drop(submission.done.send(Err(error))),
+            // Nobody would take it out again.
+            None if self.inner.queue.is_closed() => {
+                drop(submission.done.send(Err(self.inner.failure_or_closed())));
+            }
             None => self.inner.queue.push(submission),
         }
     }
