@@ -16,12 +16,10 @@ use crate::system::{PoolLayout, SystemMaker, SystemUnderTest, Trouble, TroubleKi
 impl From<Error> for Trouble {
     fn from(error: Error) -> Trouble {
         let kind = match error.kind {
-            ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Exists | ErrorKind::Busy => {
-                TroubleKind::Invalid
-            }
+            ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Exists => TroubleKind::Invalid,
             ErrorKind::NoSpace => TroubleKind::NoSpace,
             ErrorKind::Damaged | ErrorKind::Medium | ErrorKind::ReadOnly => TroubleKind::Drive,
-            ErrorKind::Closed => TroubleKind::Gone,
+            ErrorKind::Busy | ErrorKind::Closed => TroubleKind::Gone,
         };
         Trouble { kind, text: format!("{:?}: {}", error.kind, error.context) }
     }

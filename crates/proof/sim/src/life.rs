@@ -12,7 +12,7 @@ use crate::drives::{Crash, DriveArray, FaultRates};
 use crate::oracle::{Change, Oracle};
 use crate::record::{Phase, Record};
 use crate::scenario::{Ending, LifeFaults, Scenario};
-use crate::system::{SystemMaker, SystemUnderTest, Trouble, TroubleKind};
+use crate::system::{PoolLayout, SystemMaker, SystemUnderTest, Trouble, TroubleKind};
 use crate::workload::{World, carry_out, check, claims_for_delete, run_workload};
 use crate::workload::{verify_everything, verify_plausible};
 
@@ -74,6 +74,7 @@ impl Machine {
             maker: self.maker.clone(),
             faults,
             is_closed_at_end: ending == Ending::Close,
+            is_endless: matches!(ending, Ending::Crash { is_endless: true, .. }),
             chance: chance.fork(1),
             running: running.clone(),
         };
@@ -84,7 +85,7 @@ impl Machine {
         });
         let (mut steps_max, mut in_change, how) = match ending {
             Ending::Close => (STEPS_MAX, None, Crash::Kill),
-            Ending::Crash { after_steps, in_change, how } => (after_steps, in_change, how),
+            Ending::Crash { after_steps, in_change, how, .. } => (after_steps, in_change, how),
         };
         let record = self.record.clone();
         let progress = simulation.run_while(&mut |simulation| {
@@ -148,6 +149,8 @@ struct Life {
     maker: Rc<dyn SystemMaker>,
     faults: LifeFaults,
     is_closed_at_end: bool,
+    /// The workload goes on until the machine is stopped.
+    is_endless: bool,
     chance: Chance,
     /// The pool, for the machine to look at when it stops it.
     running: Rc<RefCell<Option<Rc<dyn SystemUnderTest>>>>,
@@ -163,6 +166,7 @@ impl Life {
         }
         let was_damaged = self.array.borrow().is_damaged();
         self.array.borrow_mut().arm(self.faults.while_starting);
+        self.provoke_missing_drive().await;
         let Some(system) = self.start(was_damaged).await else { return };
         *self.running.borrow_mut() = Some(system.clone());
         self.record.enter(Phase::Examining);
@@ -176,6 +180,7 @@ impl Life {
             self.scenario.clone(),
             self.record.clone(),
             chance,
+            self.is_endless,
         );
         if was_damaged {
             verify_plausible(&world).await;
@@ -183,6 +188,7 @@ impl Life {
             check(&world).await;
             return;
         }
+        self.provoke_second_user().await;
         if let Err(wrong) = self.oracle.borrow_mut().reconcile(&system.listing()) {
             self.record.fail(format!("after the start: {wrong}"));
             return;
@@ -197,6 +203,10 @@ impl Life {
         self.record.enter(Phase::Working);
         match errand {
             Errand::Create => unreachable!("done above"),
+            Errand::Work if self.is_closed_at_end && self.chance.one_in(2) => {
+                self.close_under_load(&world).await;
+                return;
+            }
             Errand::Work => run_workload(&world).await,
             Errand::Farewell => farewell(&world).await,
         }
@@ -218,10 +228,63 @@ impl Life {
         }
     }
 
+    /// Closes the pool while requests are in flight: each must end, done or refused.
+    async fn close_under_load(&mut self, world: &Rc<World>) {
+        let workload = {
+            let world = world.clone();
+            self.runtime.spawn(ashlar_runtime::Priority::Host, async move { run_workload(&world).await })
+        };
+        let micros_max = *self.chance.pick(&[100, 2_000, 30_000]);
+        self.runtime.sleep(Duration::from_micros(self.chance.below(micros_max))).await;
+        world.announce_close();
+        self.record.note(|| "close under load".to_string());
+        match world.system.close().await {
+            Ok(()) => self.record.count(|counters| counters.closes += 1),
+            Err(trouble) => world.judge("close", &trouble),
+        }
+        workload.await;
+    }
+
+    /// The drives in any order: the pool knows them by what is on them.
+    fn shuffled_layout(&mut self) -> PoolLayout {
+        let mut layout = self.scenario.layout.clone();
+        for index in (1..layout.drives.len()).rev() {
+            layout.drives.swap(index, self.chance.below(index as u64 + 1) as usize);
+        }
+        layout
+    }
+
+    /// A pool that lacks a drive must not start: what is on it would be missing.
+    async fn provoke_missing_drive(&mut self) {
+        let mut layout = self.shuffled_layout();
+        if layout.drives.len() < 2 || !self.maker.is_exclusive() || !self.chance.one_in(6) {
+            return;
+        }
+        layout.drives.pop();
+        if self.maker.open(&self.runtime, &layout).await.is_ok() {
+            self.record.fail("the pool starts without one of its drives");
+        }
+    }
+
+    /// A pool in use must not be started or made again by somebody else.
+    async fn provoke_second_user(&mut self) {
+        if !self.maker.is_exclusive() || !self.chance.one_in(6) {
+            return;
+        }
+        let layout = self.shuffled_layout();
+        if self.maker.open(&self.runtime, &layout).await.is_ok() {
+            self.record.fail("the pool starts although it runs");
+        }
+        if self.maker.create(&self.runtime, &layout).await.is_ok() {
+            self.record.fail("a pool is made on the drives of another that runs");
+        }
+    }
+
     /// Starts the pool; drives that report errors are mended after some tries.
     async fn start(&mut self, was_damaged: bool) -> Option<Rc<dyn SystemUnderTest>> {
         for attempt in 1.. {
-            match self.maker.open(&self.runtime, &self.scenario.layout).await {
+            let layout = self.shuffled_layout();
+            match self.maker.open(&self.runtime, &layout).await {
                 Ok(system) => {
                     self.record.count(|counters| counters.starts += 1);
                     self.record.progress(self.runtime.now().as_nanos());

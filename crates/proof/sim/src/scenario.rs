@@ -28,6 +28,8 @@ pub enum Ending {
         /// Or, when that comes first, during a change of metadata. Changes are few and short; without
         /// aiming they are seldom hit.
         in_change: Option<Aim>,
+        /// The workload goes on until then.
+        is_endless: bool,
         /// In which way.
         how: Crash,
     },
@@ -123,11 +125,11 @@ impl Scenario {
     pub fn draw(chance: &mut Chance) -> Scenario {
         let drives = *chance.pick(&[1, 1, 2, 3, 4]);
         let segment_bytes = *chance.pick(&[256 << 10, 256 << 10, 512 << 10, 1 << 20]);
-        // Room for some thirty to a hundred segments: small enough to be filled, large enough to work.
-        let segments = chance.between(32, 96);
-        let drive_bytes =
-            (segments * segment_bytes / drives).max(24 * segment_bytes / drives).next_multiple_of(4096)
-                + (256 << 10);
+        // Room for some twenty-four to a hundred segments: small enough to be filled, large enough to work.
+        let segments = if chance.one_in(2) { chance.between(24, 40) } else { chance.between(32, 96) };
+        // Before the first segment lies the area of the superblocks; behind the last is any length.
+        let rest_bytes = (1 << 20) + chance.below(64) * 4096;
+        let drive_bytes = segments.div_ceil(drives) * segment_bytes + rest_bytes;
         let faults = *chance.pick(&[
             FaultClass::Crashes,
             FaultClass::Crashes,
@@ -223,8 +225,9 @@ impl Scenario {
             Crash::Power { survival_per_mille: *chance.pick(&[0, 0, 100, 500, 900, 1000]) }
         };
         // Evenly over the orders of magnitude: crashes while starting are as wanted as late ones.
-        let magnitude = chance.between(4, 15);
+        let magnitude = chance.between(4, 13);
         let after_steps = chance.between(1 << magnitude, 2 << magnitude);
+        let is_endless = !chance.one_in(4);
         if chance.one_in(2) {
             let steps = 1 << chance.between(0, 8);
             let aim = Aim {
@@ -232,8 +235,9 @@ impl Scenario {
                 number: chance.between(1, 3),
                 steps: chance.between(steps / 2, steps),
             };
-            return Ending::Crash { after_steps: 1 << 17, in_change: Some(aim), how };
+            let after_steps = 1 << 14;
+            return Ending::Crash { after_steps, in_change: Some(aim), is_endless, how };
         }
-        Ending::Crash { after_steps, in_change: None, how }
+        Ending::Crash { after_steps, in_change: None, is_endless, how }
     }
 }

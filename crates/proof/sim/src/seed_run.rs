@@ -82,7 +82,7 @@ fn live_all(machine: &mut Machine, scenario: &Scenario, chance: &mut Chance) -> 
     let quiet = LifeFaults { while_starting: NO_FAULTS, while_running: NO_FAULTS };
     // What creation promised must survive the hardest loss of power.
     let how = Crash::Power { survival_per_mille: 0 };
-    let hard = Ending::Crash { after_steps: u64::MAX, in_change: None, how };
+    let hard = Ending::Crash { after_steps: u64::MAX, in_change: None, is_endless: false, how };
     machine.live(Errand::Create, hard, quiet, chance);
     for life in 1..=scenario.lives {
         if machine.record.has_failed() {

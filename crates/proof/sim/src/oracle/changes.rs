@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::exactness::{Group, Taken};
 use super::image::Candidate;
-use super::{Image, ImageKey, OperationId, Oracle, Outcome, Snapshot, Volume};
+use super::{Image, ImageKey, Operation, OperationId, Oracle, Outcome, Run, Snapshot, Volume};
 use crate::content::Value;
 
 /// Where a clone comes from.
@@ -79,9 +79,22 @@ pub(super) struct Pending {
     /// The volumes whose image is taken, and the writes that were in flight meanwhile.
     watched: BTreeSet<u32>,
     writes: Vec<OperationId>,
+    /// The change as an operation, for what it settles: a restore writes the whole volume.
+    operation: OperationId,
 }
 
 impl Pending {
+    /// True for a delete of this volume.
+    pub(super) fn deletes(&self, volume: &str) -> bool {
+        matches!(&self.effect, Effect::RemoveVolume(name) if name == volume)
+    }
+
+    /// What a restore in flight may make of a run of an image.
+    pub(super) fn replaces(&self, key: &ImageKey, run: Run) -> Option<Image> {
+        let (Effect::Replace(images), ImageKey::Live(volume)) = (&self.effect, key) else { return None };
+        images.iter().find(|(name, _)| name == volume).map(|(_, image)| image.excerpt(run))
+    }
+
     /// A write is issued while the change is in flight.
     pub(super) fn watch(&mut self, volume: u32, write: OperationId) {
         if self.watched.contains(&volume) {
@@ -118,7 +131,7 @@ pub fn clone_names(name: &str, volumes: &[String]) -> Vec<(String, String)> {
 impl Oracle {
     /// A change is issued. The caller keeps requests away from what the change destroys or replaces.
     pub fn change_begin(&mut self, change: &Change) -> u32 {
-        self.tick();
+        let operation = self.change_operation();
         let mut watched = BTreeSet::new();
         let effect = match change {
             Change::VolumeCreate { name, size_bytes, unit_bytes } => {
@@ -153,8 +166,26 @@ impl Oracle {
         let flying = self.flying.keys().copied();
         let writes = flying.filter(|id| watched.contains(&self.operations[id.0 as usize].volume)).collect();
         let id = self.number();
-        self.pending.insert(id, Pending { effect, watched, writes });
+        if let Effect::Replace(images) = &effect {
+            for reading in self.reads.values_mut() {
+                let image = images.iter().find(|(name, _)| reading.key == ImageKey::Live(name.clone()));
+                reading.alternatives.extend(image.map(|(_, image)| image.excerpt(reading.run)));
+            }
+        }
+        self.pending.insert(id, Pending { effect, watched, writes, operation });
         id
+    }
+
+    fn change_operation(&mut self) -> OperationId {
+        let issued_at = self.tick();
+        self.operations.push(Operation {
+            volume: 0,
+            run: Run { first: 0, count: 0 },
+            value: Value::ZERO,
+            issued_at,
+            acknowledged_at: None,
+        });
+        OperationId(self.operations.len() as u32 - 1)
     }
 
     fn incarnation(&mut self) -> u32 {
@@ -185,14 +216,13 @@ impl Oracle {
     /// The change's end.
     pub fn change_end(&mut self, id: u32, outcome: Outcome) -> Result<(), String> {
         let now = self.tick();
+        if outcome == Outcome::Doubtful {
+            // As good as in flight until the pool stops.
+            return Ok(());
+        }
         let pending = self.pending.remove(&id).expect("a change ends once");
         match outcome {
-            Outcome::Refused => Ok(()),
-            Outcome::Doubtful => {
-                let doubt = self.doubt_of(pending, now);
-                self.doubts.push(doubt);
-                Ok(())
-            }
+            Outcome::Refused | Outcome::Doubtful => Ok(()),
             Outcome::Done => {
                 let doubt = self.doubt_of(pending, now);
                 self.happen(doubt)
@@ -203,7 +233,15 @@ impl Oracle {
     /// The final form of a change's effect: images taken under writes get what these writes may have
     /// put there.
     pub(super) fn doubt_of(&mut self, pending: Pending, now: u64) -> Doubt {
-        let Pending { mut effect, writes, watched } = pending;
+        let Pending { mut effect, writes, watched, operation } = pending;
+        self.operations[operation.0 as usize].acknowledged_at = Some(now);
+        if let Effect::Replace(images) = &mut effect {
+            let issued_at = self.operations[operation.0 as usize].issued_at;
+            for (name, image) in images {
+                let Some(volume) = self.volumes.get(name) else { continue };
+                image.become_restored(&volume.image, operation, issued_at, now);
+            }
+        }
         let mut taken: Vec<Taken> = Vec::new();
         let images: Vec<(u32, &mut Image)> = match &mut effect {
             Effect::AddSnapshot(name, snapshot) => {

@@ -94,11 +94,7 @@ impl Oracle {
     }
 
     fn taken_image(&self, taken: &Taken) -> Option<&Image> {
-        let number = match &taken.key {
-            ImageKey::Live(name) => self.volumes.get(name)?.incarnation,
-            ImageKey::Frozen { snapshot, .. } => self.snapshots.get(snapshot)?.number,
-        };
-        (number == taken.number).then(|| self.image(&taken.key)).flatten()
+        (self.image_number(&taken.key)? == taken.number).then(|| self.image(&taken.key)).flatten()
     }
 
     fn trace(&self, id: OperationId, image: &Image, unit: u64) -> Trace {

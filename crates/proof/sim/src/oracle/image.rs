@@ -215,6 +215,23 @@ impl Image {
         }
     }
 
+    /// This image, taken of a snapshot, replaces `before` by a restore that was issued at `issued_at`
+    /// and is over now. What was settled in `before` since then may have come after it.
+    pub fn become_restored(&mut self, before: &Image, restore: OperationId, issued_at: u64, now: u64) {
+        let numbers: Vec<u64> = self.pages.keys().chain(before.pages.keys()).copied().collect();
+        for number in numbers {
+            let page = Rc::make_mut(self.pages.entry(number).or_insert_with(|| Rc::new(empty_page())));
+            for (index, cell) in page.iter_mut().enumerate() {
+                let restored = cell.candidates().iter();
+                let restored = restored.map(|old| Candidate { operation: restore, settled_at: now, ..*old });
+                let since = before.pages.get(&number).map_or(&[][..], |page| page[index].candidates());
+                let since = since.iter().copied().filter(|candidate| candidate.settled_at > issued_at);
+                let list: Vec<Candidate> = restored.chain(since).collect();
+                *cell = Cell::from_list(&list);
+            }
+        }
+    }
+
     /// Sets the size; what lies beyond it is gone for good.
     pub fn resize(&mut self, size_bytes: u64) {
         self.size_bytes = size_bytes;

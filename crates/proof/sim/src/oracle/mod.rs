@@ -100,9 +100,32 @@ struct Operation {
 #[derive(Debug)]
 struct Reading {
     key: ImageKey,
+    /// Which volume or snapshot of that name.
+    number: u32,
     run: Run,
     before: Image,
     flying: Vec<(Run, Value)>,
+    /// Contents that a restore in flight meanwhile may put there.
+    alternatives: Vec<Image>,
+}
+
+impl Reading {
+    /// Judges bytes of a part of the run.
+    fn compare(&self, run: Run, bytes: &[u8]) -> Result<Vec<Value>, String> {
+        if self.alternatives.is_empty() {
+            return self.before.compare(run, bytes, &self.flying);
+        }
+        // The read may fall before or behind the restore, block by block.
+        let unit_bytes = self.before.unit_bytes as usize;
+        let mut seen = Vec::new();
+        for (unit, bytes) in (run.first..).zip(bytes.chunks_exact(unit_bytes)) {
+            let unit = Run { first: unit, count: 1 };
+            let old = self.before.compare(unit, bytes, &self.flying);
+            let new = self.alternatives.iter().find_map(|new| new.compare(unit, bytes, &self.flying).ok());
+            seen.extend(new.map_or(old, Ok)?);
+        }
+        Ok(seen)
+    }
 }
 
 /// Names a read in flight.
@@ -118,7 +141,9 @@ pub struct Oracle {
     operations: Vec<Operation>,
     volumes: BTreeMap<String, Volume>,
     snapshots: BTreeMap<String, Snapshot>,
-    flying: BTreeMap<OperationId, String>,
+    /// Writes in flight, each with its volume's name and incarnation: the volume may be deleted and
+    /// its name used again meanwhile.
+    flying: BTreeMap<OperationId, (String, u32)>,
     pending: BTreeMap<u32, Pending>,
     reads: BTreeMap<ReadId, Reading>,
     doubts: Vec<Doubt>,
@@ -200,6 +225,14 @@ impl Oracle {
         }
     }
 
+    /// Tells images apart that had the same name at different times.
+    fn image_number(&self, key: &ImageKey) -> Option<u32> {
+        Some(match key {
+            ImageKey::Live(name) => self.volumes.get(name)?.incarnation,
+            ImageKey::Frozen { snapshot, .. } => self.snapshots.get(snapshot)?.number,
+        })
+    }
+
     fn image_mut(&mut self, key: &ImageKey) -> Option<&mut Image> {
         match key {
             ImageKey::Live(volume) => self.volumes.get_mut(volume).map(|volume| &mut volume.image),
@@ -228,12 +261,14 @@ impl Oracle {
         let id = OperationId(self.operations.len() as u32);
         let incarnation = self.volumes[volume].incarnation;
         self.operations.push(Operation { volume: incarnation, run, value, issued_at, acknowledged_at: None });
-        self.flying.insert(id, volume.to_string());
+        self.flying.insert(id, (volume.to_string(), incarnation));
         for pending in self.pending.values_mut() {
             pending.watch(incarnation, id);
         }
         for reading in self.reads.values_mut() {
-            if matches!(&reading.key, ImageKey::Live(name) if name == volume) && reading.run.overlaps(run) {
+            let is_same = reading.number == incarnation
+                && matches!(&reading.key, ImageKey::Live(name) if name == volume);
+            if is_same && reading.run.overlaps(run) {
                 reading.flying.push((run, value));
             }
         }
@@ -243,19 +278,33 @@ impl Oracle {
     /// The write's end.
     pub fn write_end(&mut self, id: OperationId, outcome: Outcome) {
         let now = self.tick();
-        let volume = self.flying.remove(&id).expect("a write ends once");
+        let (volume, incarnation) = self.flying.remove(&id).expect("a write ends once");
         match outcome {
             Outcome::Refused => {}
+            // Its volume was deleted meanwhile.
+            Outcome::Doubtful | Outcome::Done if !self.is_alive(&volume, incarnation) => {}
             Outcome::Doubtful => self.leave_doubtful(id, &volume, now),
             Outcome::Done => self.settle(id, &volume, now),
         }
+    }
+
+    /// True while the volume of this name is this one.
+    #[must_use]
+    pub fn is_alive(&self, volume: &str, incarnation: u32) -> bool {
+        self.volumes.get(volume).is_some_and(|known| known.incarnation == incarnation)
+    }
+
+    /// True while a delete of this volume is in flight.
+    #[must_use]
+    pub fn is_being_deleted(&self, volume: &str) -> bool {
+        self.pending.values().any(|pending| pending.deletes(volume))
     }
 
     fn settle(&mut self, id: OperationId, volume: &str, now: u64) {
         let rivals: Vec<Run> = self
             .flying
             .iter()
-            .filter(|(_, name)| *name == volume)
+            .filter(|(_, (name, _))| *name == volume)
             .map(|(rival, _)| &self.operations[rival.0 as usize])
             // Of zeroes beside zeroes nothing has to be remembered, and such runs may be huge.
             .filter(|rival| rival.value != Value::ZERO)
@@ -291,14 +340,19 @@ impl Oracle {
             ImageKey::Live(volume) => self
                 .flying
                 .iter()
-                .filter(|(_, name)| *name == volume)
+                .filter(|(_, (name, _))| name == volume)
                 .map(|(id, _)| &self.operations[id.0 as usize])
                 .filter(|operation| operation.run.overlaps(run))
                 .map(|operation| (operation.run, operation.value))
                 .collect(),
         };
         let id = ReadId(self.number());
-        self.reads.insert(id, Reading { key: key.clone(), run, before, flying });
+        let number = self.image_number(key).expect("it exists, see above");
+        let mut reading = Reading { key: key.clone(), number, run, before, flying, alternatives: Vec::new() };
+        for pending in self.pending.values() {
+            reading.alternatives.extend(pending.replaces(key, run));
+        }
+        self.reads.insert(id, reading);
         id
     }
 
@@ -306,10 +360,12 @@ impl Oracle {
     pub fn read_end(&mut self, id: ReadId, bytes: &[u8]) -> Result<(), String> {
         let reading = self.reads.remove(&id).expect("a read ends once");
         let seen = reading
-            .before
-            .compare(reading.run, bytes, &reading.flying)
+            .compare(reading.run, bytes)
             .map_err(|wrong| format!("{}: {wrong}", reading.key.device_name()))?;
         let life = self.life;
+        if !reading.alternatives.is_empty() || self.image_number(&reading.key) != Some(reading.number) {
+            return Ok(());
+        }
         if let Some(image) = self.image_mut(&reading.key) {
             image.observe(reading.run, &seen, life, |unit| {
                 !reading.flying.iter().any(|(run, _)| run.contains(unit))
@@ -337,7 +393,7 @@ impl Oracle {
                 let first = offset.div_ceil(unit_bytes);
                 let run = Run { first, count: (end / unit_bytes).saturating_sub(first) };
                 let zeroes = vec![0; (run.count * unit_bytes) as usize];
-                let seen = reading.before.compare(run, &zeroes, &reading.flying);
+                let seen = reading.compare(run, &zeroes);
                 seen.map_err(|wrong| format!("{name}: {extent:?} at {offset}: {wrong}"))?;
             }
             offset = end;
@@ -354,12 +410,15 @@ impl Oracle {
     pub fn stop(&mut self) {
         let now = self.tick();
         self.reads.clear();
+        // Writes first: an unfinished restore keeps what was written beside it.
+        for (id, (volume, incarnation)) in std::mem::take(&mut self.flying) {
+            if self.is_alive(&volume, incarnation) {
+                self.leave_doubtful(id, &volume, now);
+            }
+        }
         for (_, pending) in std::mem::take(&mut self.pending) {
             let doubt = self.doubt_of(pending, now);
             self.doubts.push(doubt);
-        }
-        for (id, volume) in std::mem::take(&mut self.flying) {
-            self.leave_doubtful(id, &volume, now);
         }
         self.life += 1;
     }

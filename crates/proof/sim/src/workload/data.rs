@@ -9,7 +9,7 @@ use super::claims::{Object, Use};
 use crate::chance::{Chance, mix};
 use crate::content::{Texture, Value};
 use crate::oracle::{Image, ImageKey, Outcome, Run};
-use crate::system::Trouble;
+use crate::system::{Trouble, TroubleKind};
 
 /// Places of a volume that the workload writes: few and small, so that requests meet.
 const REGIONS: u64 = 4;
@@ -35,6 +35,9 @@ pub async fn work(world: Rc<World>) {
         if world.is_under_pressure() {
             world.pause(5_000).await;
         }
+        let Some(incarnation) = incarnation(&world, &name) else {
+            continue;
+        };
         if let Some(device) = world.system.device(&name) {
             if is_chain {
                 let run = draw_page(&world, &name);
@@ -45,10 +48,16 @@ pub async fn work(world: Rc<World>) {
             world.record.count(|counters| counters.requests += 1);
             world.progress();
         } else {
-            world.record.fail(format!("volume {name} is not served"));
+            let gone = Trouble { kind: TroubleKind::Gone, text: "not served".to_string() };
+            world.judge_data(&format!("volume {name}"), &name, incarnation, &gone);
+            world.pause(100).await;
         }
         drop(claim);
     }
+}
+
+fn incarnation(world: &World, name: &str) -> Option<u32> {
+    world.oracle.borrow().volumes().get(name).map(|volume| volume.incarnation)
 }
 
 fn pick_volume(world: &World) -> Option<String> {
@@ -70,10 +79,13 @@ async fn request(world: &World, name: &str, device: Rc<dyn BlockDevice>) {
         0 => write(world, name, &*device, run).await,
         1 => read(world, &key, &*device, run).await,
         2 | 3 => clear(world, name, &*device, run, kind == 2).await,
-        4 => match device.flush().await {
-            Ok(()) => world.record.note(|| format!("{name}: flushed")),
-            Err(error) => world.judge(&format!("flush of {name}"), &error.into()),
-        },
+        4 => {
+            let number = incarnation(world, name).unwrap_or(0);
+            match device.flush().await {
+                Ok(()) => world.record.note(|| format!("{name}: flushed")),
+                Err(error) => world.judge_data(&format!("flush of {name}"), name, number, &error.into()),
+            }
+        }
         5 => invalid(world, name, &*device).await,
         6 => extents(world, &key, &*device, run).await,
         other => unreachable!("there are seven kinds, not {other}"),
@@ -140,15 +152,16 @@ async fn write(world: &World, name: &str, device: &dyn BlockDevice, run: Run) {
     let mut data = vec![0; length as usize];
     value.fill(sector, &mut data);
     let is_fua = world.draw(|chance| chance.one_in(8));
+    let incarnation = incarnation(world, name).expect("the caller looked");
     let id = world.oracle.borrow_mut().write_begin(name, run, value);
     world.record.note(|| format!("{name}: {value} at {offset}+{length} issued as {}", id.0));
     let result = device.write(offset, &data, is_fua).await;
-    end_write(world, name, id, result, "write");
+    end_write(world, (name, incarnation), id, result, "write");
 }
 
 fn end_write(
     world: &World,
-    name: &str,
+    (name, incarnation): (&str, u32),
     id: crate::oracle::OperationId,
     result: ashlar_block::Result<()>,
     what: &str,
@@ -159,7 +172,7 @@ fn end_write(
     world.record.digest_fact(u64::from(id.0) << 8 | u64::from(outcome == Outcome::Done));
     match result {
         Ok(()) => world.record.note(|| format!("{name}: {} acknowledged", id.0)),
-        Err(trouble) => world.judge(&format!("{what} {} of {name}", id.0), &trouble),
+        Err(trouble) => world.judge_data(&format!("{what} {} of {name}", id.0), name, incarnation, &trouble),
     }
 }
 
@@ -172,6 +185,7 @@ async fn clear(world: &World, name: &str, device: &dyn BlockDevice, run: Run, is
         _ => run,
     };
     let (offset, length, _) = bytes_of(world, name, run);
+    let incarnation = incarnation(world, name).expect("the caller looked");
     let id = world.oracle.borrow_mut().write_begin(name, run, Value::ZERO);
     world.record.note(|| {
         let what = if is_unmap { "unmap" } else { "write-zeroes" };
@@ -183,11 +197,12 @@ async fn clear(world: &World, name: &str, device: &dyn BlockDevice, run: Run, is
         let may_unmap = world.draw(|chance| chance.one_in(2));
         device.write_zeroes(offset, length, may_unmap).await
     };
-    end_write(world, name, id, result, if is_unmap { "unmap" } else { "write-zeroes" });
+    end_write(world, (name, incarnation), id, result, if is_unmap { "unmap" } else { "write-zeroes" });
 }
 
 /// Reads a run of an image and has it judged.
 pub async fn read(world: &World, key: &ImageKey, device: &dyn BlockDevice, run: Run) {
+    let number = incarnation(world, &key.device_name()).unwrap_or(0);
     let (id, unit) = {
         let mut oracle = world.oracle.borrow_mut();
         let unit = u64::from(oracle.image(key).expect("the image exists").unit_bytes);
@@ -204,12 +219,14 @@ pub async fn read(world: &World, key: &ImageKey, device: &dyn BlockDevice, run: 
         }
         Err(error) => {
             world.oracle.borrow_mut().read_abandon(id);
-            world.judge(&format!("read of {} at block {}", key.device_name(), run.first), &error.into());
+            let what = format!("read of {} at block {}", key.device_name(), run.first);
+            world.judge_data(&what, &key.device_name(), number, &error.into());
         }
     }
 }
 
 async fn extents(world: &World, key: &ImageKey, device: &dyn BlockDevice, run: Run) {
+    let number = incarnation(world, &key.device_name()).unwrap_or(0);
     let (id, unit) = {
         let mut oracle = world.oracle.borrow_mut();
         let unit = u64::from(oracle.image(key).expect("the image exists").unit_bytes);
@@ -224,7 +241,8 @@ async fn extents(world: &World, key: &ImageKey, device: &dyn BlockDevice, run: R
         }
         Err(error) => {
             world.oracle.borrow_mut().read_abandon(id);
-            world.judge(&format!("extents of {}", key.device_name()), &error.into());
+            let what = format!("extents of {}", key.device_name());
+            world.judge_data(&what, &key.device_name(), number, &error.into());
         }
     }
 }
@@ -232,6 +250,10 @@ async fn extents(world: &World, key: &ImageKey, device: &dyn BlockDevice, run: R
 /// Requests a device must refuse as invalid, changing nothing.
 async fn invalid(world: &World, name: &str, device: &dyn BlockDevice) {
     let geometry = device.geometry();
+    if geometry.size_bytes == 0 {
+        // Deleted a moment ago.
+        return;
+    }
     let unit = u64::from(geometry.logical_block_bytes);
     let data = vec![0x5a; unit as usize];
     let result = match world.draw(|chance| chance.below(4)) {
@@ -242,6 +264,7 @@ async fn invalid(world: &World, name: &str, device: &dyn BlockDevice) {
     };
     match result {
         Err(error) if error.kind == ErrorKind::Invalid => {}
+        Err(error) if error.kind == ErrorKind::Gone && device.geometry().size_bytes == 0 => {}
         other => world.record.fail(format!("an invalid request to {name} was answered with {other:?}")),
     }
 }

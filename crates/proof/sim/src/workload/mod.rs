@@ -27,6 +27,9 @@ use crate::record::Record;
 use crate::scenario::Scenario;
 use crate::system::{SystemUnderTest, Trouble, TroubleKind};
 
+/// Requests that still go to a pool after a drive failed it.
+const REQUESTS_AFTER_TROUBLE: u64 = 40;
+
 /// Everything a task of the workload needs. One per life of the machine.
 pub struct World {
     /// The simulated shard.
@@ -47,6 +50,7 @@ pub struct World {
     requests_left: Cell<u64>,
     changes_left: Cell<u64>,
     pressure: Cell<u64>,
+    is_closing: Cell<bool>,
 }
 
 impl World {
@@ -60,9 +64,10 @@ impl World {
         scenario: Rc<Scenario>,
         record: Rc<Record>,
         chance: Chance,
+        is_endless: bool,
     ) -> Rc<World> {
-        let requests_left = Cell::new(scenario.requests);
-        let changes_left = Cell::new(scenario.changes_max);
+        let requests_left = Cell::new(if is_endless { u64::MAX } else { scenario.requests });
+        let changes_left = Cell::new(if is_endless { u64::MAX } else { scenario.changes_max });
         Rc::new(World {
             runtime,
             system,
@@ -75,6 +80,7 @@ impl World {
             requests_left,
             changes_left,
             pressure: Cell::new(0),
+            is_closing: Cell::new(false),
         })
     }
 
@@ -99,15 +105,41 @@ impl World {
             }
             TroubleKind::Drive | TroubleKind::Gone if array.errors_in_life() > 0 || array.is_damaged() => {
                 self.record.count(|counters| counters.drive_troubles += 1);
+                // The pool may have stopped; not much is left to learn from this life.
+                self.requests_left.set(self.requests_left.get().min(REQUESTS_AFTER_TROUBLE));
+                self.changes_left.set(self.changes_left.get().min(REQUESTS_AFTER_TROUBLE));
             }
             TroubleKind::Drive => {
                 self.record.fail(format!("{what}: an error without a cause: {}", trouble.text));
             }
+            TroubleKind::Gone if self.is_closing.get() => {}
             TroubleKind::Invalid if array.is_damaged() => {}
             TroubleKind::Gone | TroubleKind::Invalid => {
                 self.record.fail(format!("{what}: refused: {}", trouble.text));
             }
         }
+    }
+
+    /// Judges a failure of a data request: a volume that is deleted meanwhile may say so.
+    pub fn judge_data(&self, what: &str, volume: &str, incarnation: u32, trouble: &Trouble) {
+        let is_vanishing = {
+            let oracle = self.oracle.borrow();
+            !oracle.is_alive(volume, incarnation) || oracle.is_being_deleted(volume)
+        };
+        if trouble.kind != TroubleKind::Gone || !is_vanishing {
+            self.judge(what, trouble);
+        }
+    }
+
+    /// The pool is about to be closed: no new requests, and those in flight may be told so.
+    pub fn announce_close(&self) {
+        self.is_closing.set(true);
+        self.requests_left.set(0);
+        self.changes_left.set(0);
+    }
+
+    fn is_closing(&self) -> bool {
+        self.is_closing.get()
     }
 
     /// True while the pool said it is full and nothing was deleted since.
