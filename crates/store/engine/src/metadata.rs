@@ -108,7 +108,7 @@ impl MetadataStream {
         let open = self.open.as_mut().expect("reserve opened a segment");
         let offset = open.batch_start + self.batch.len() as u64;
         assert!(offset.is_multiple_of(PLACE_UNIT_BYTES), "record at {offset}");
-        let packed = reduction::compress(reduction::Codec::Lz4, page, &mut self.scratch);
+        let packed = reduction::compress(Codec::Lz4, page, &mut self.scratch);
         let (codec, payload) = match packed {
             Some(length) => (Codec::Lz4, &self.scratch[..length]),
             None => (Codec::None, page),
@@ -208,16 +208,6 @@ fn decode_page(pointer: Pointer, expected: PageIdentity, bytes: &[u8]) -> Result
         return Err(damaged(format!("is {found:?}, expected {expected:?}")));
     }
     let mut page = vec![0; PAGE_BYTES];
-    reduction::decompress(reduction_codec(header.codec), payload, &mut page)
-        .map_err(|error| damaged(error.to_string()))?;
+    reduction::decompress(header.codec, payload, &mut page).map_err(|error| damaged(error.to_string()))?;
     Ok(page)
-}
-
-/// The codec of the format in the words of `reduction`.
-pub(crate) fn reduction_codec(codec: Codec) -> reduction::Codec {
-    match codec {
-        Codec::None => reduction::Codec::None,
-        Codec::Lz4 => reduction::Codec::Lz4,
-        Codec::Zstd => reduction::Codec::Zstd,
-    }
 }

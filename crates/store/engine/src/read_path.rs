@@ -9,7 +9,6 @@ use ashlar_runtime::Priority;
 use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, VolumeId};
 
 use crate::engine::Inner;
-use crate::metadata::reduction_codec;
 use crate::{Error, ErrorKind, Result};
 
 /// Chunks that lie this close together are read in one piece: the gap costs less than a request.
@@ -198,7 +197,6 @@ pub(crate) fn decode_chunk(chunk: Pointer, stored: &[u8]) -> Result<Rc<[u8]>> {
     let damaged = |what: String| Error::new(ErrorKind::Damaged, format!("chunk {chunk:?}: {what}"));
     let (header, payload) = ChunkHeader::open(chunk, stored).map_err(|damage| damaged(damage.to_string()))?;
     let mut bytes = vec![0; header.decoded_bytes()];
-    reduction::decompress(reduction_codec(header.codec), payload, &mut bytes)
-        .map_err(|error| damaged(error.to_string()))?;
+    reduction::decompress(header.codec, payload, &mut bytes).map_err(|error| damaged(error.to_string()))?;
     Ok(bytes.into())
 }

@@ -12,7 +12,6 @@ use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, VolumeId};
 
 use crate::apply::Outcome;
 use crate::engine::Inner;
-use crate::metadata::reduction_codec;
 use crate::range_lock::{HeldRange, RangeLock};
 use crate::{Error, ErrorKind, Result};
 
@@ -130,39 +129,43 @@ impl Inner {
                 if zero { blocks } else { chunk_end(entry.profile, block + at, block + blocks) - block };
             let run = (at..limit).take_while(|index| is_zero[*index as usize] == zero).count() as u64;
             let bytes = &piece[(at * BLOCK_BYTES) as usize..((at + run) * BLOCK_BYTES) as usize];
-            drafts.push(if zero {
+            if zero {
                 self.counters.borrow_mut().zero_blocks += run;
-                Draft::Record(Record::Fill {
-                    volume: entry.id,
-                    block: block + at,
-                    blocks: run,
-                    is_zero: true,
-                })
+                let (volume, block) = (entry.id, block + at);
+                drafts.push(Draft::Record(Record::Fill { volume, block, blocks: run, is_zero: true }));
             } else {
-                Draft::Chunk(self.make_chunk(entry, block + at, bytes))
-            });
+                self.make_chunks(entry, block + at, bytes, &mut drafts);
+            }
             at += run;
         }
         self.submit(drafts, Some(credits))
     }
 
-    fn make_chunk(&self, entry: &VolumeEntry, block: u64, bytes: &[u8]) -> ChunkDraft {
+    /// One chunk when it compresses. Data that do not are stored block by block: a read of one block
+    /// then reads that block, and nothing is lost but a header.
+    fn make_chunks(&self, entry: &VolumeEntry, block: u64, bytes: &[u8], drafts: &mut Vec<Draft>) {
         let codec = match entry.compression {
             Compression::Off => Codec::None,
             Compression::Lz4 => Codec::Lz4,
             Compression::Zstd => Codec::Zstd,
         };
         let packed = SCRATCH.with_borrow_mut(|scratch| {
-            let length = reduction::compress(reduction_codec(codec), bytes, &mut scratch[..bytes.len()])?;
+            let length = reduction::compress(codec, bytes, &mut scratch[..bytes.len()])?;
             Some(scratch[..length].to_vec())
         });
-        let (codec, payload) = match packed {
-            Some(payload) => (codec, payload),
-            None => (Codec::None, bytes.to_vec()),
-        };
-        self.counters.borrow_mut().stored_bytes += payload.len() as u64;
-        let blocks = (bytes.len() / BLOCK_BYTES_USIZE) as u8;
-        ChunkDraft { volume: entry.id, block, blocks, codec, payload }
+        let mut counters = self.counters.borrow_mut();
+        if let Some(payload) = packed {
+            counters.stored_bytes += payload.len() as u64;
+            let blocks = (bytes.len() / BLOCK_BYTES_USIZE) as u8;
+            drafts.push(Draft::Chunk(ChunkDraft { volume: entry.id, block, blocks, codec, payload }));
+            return;
+        }
+        counters.stored_bytes += bytes.len() as u64;
+        for (index, single) in bytes.chunks_exact(BLOCK_BYTES_USIZE).enumerate() {
+            let (volume, payload) = (entry.id, single.to_vec());
+            let block = block + index as u64;
+            drafts.push(Draft::Chunk(ChunkDraft { volume, block, blocks: 1, codec: Codec::None, payload }));
+        }
     }
 
     /// Journals changes.
