@@ -259,7 +259,7 @@ async fn open_patiently(
 }
 
 /// Shorter than for drives: pools open first, and an address that others hold should not delay the start.
-const LISTEN_LINGER: Duration = Duration::from_secs(1);
+const LISTEN_LINGER: Duration = Duration::from_millis(250);
 
 fn from_fuse(error: &ashlar_fuse::Error) -> Error {
     let action = match error.kind {
