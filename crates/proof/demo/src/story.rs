@@ -244,7 +244,7 @@ fn crash(
     figures.array_restart = array.start()?;
     let pool = array.json(&["pool", "show", "demo"])?;
     figures.array_recovery =
-        pool.get("recovery").and_then(|recovery| find_number(recovery, "duration_millis"));
+        pool.get("recovery").and_then(|recovery| find_number(recovery, "millis"));
     for volume in ["wal", "data"] {
         // Refused when the start has already cleared what the crash left.
         let _ = array.detach(volume);
