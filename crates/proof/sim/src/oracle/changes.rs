@@ -239,6 +239,13 @@ impl Oracle {
             let issued_at = self.operations[operation.0 as usize].issued_at;
             for (name, image) in images {
                 let Some(volume) = self.volumes.get(name) else { continue };
+                // Writes still in flight must find restored zeroes recorded as such.
+                for (write, _) in self.flying.iter().filter(|(_, (flying, _))| flying == name) {
+                    let write = &self.operations[write.0 as usize];
+                    if write.value != Value::ZERO {
+                        image.touch(write.run);
+                    }
+                }
                 image.become_restored(&volume.image, operation, issued_at, now);
             }
         }
