@@ -209,6 +209,7 @@ fn check_clone(
 }
 
 /// Kills the array under load, brings it back, and proves that nothing acknowledged is missing.
+// tidy: long because it is one story, told in order.
 fn crash(
     array: &mut Array,
     site: &Site,
@@ -243,8 +244,7 @@ fn crash(
     let restarted = Instant::now();
     figures.array_restart = array.start()?;
     let pool = array.json(&["pool", "show", "demo"])?;
-    figures.array_recovery =
-        pool.get("recovery").and_then(|recovery| find_number(recovery, "millis"));
+    figures.array_recovery = pool.get("recovery").and_then(|recovery| find_number(recovery, "millis"));
     for volume in ["wal", "data"] {
         // Refused when the start has already cleared what the crash left.
         let _ = array.detach(volume);
