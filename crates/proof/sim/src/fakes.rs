@@ -195,7 +195,7 @@ impl Fake {
     }
 
     fn rarely(&self, defect: Defect) -> bool {
-        self.defect == defect && self.runtime.random() % 20 == 0
+        self.defect == defect && self.runtime.random().is_multiple_of(20)
     }
 
     async fn take(&self, name: &str) -> Content {

@@ -13,7 +13,7 @@ use crate::oracle::{Change, Oracle};
 use crate::record::{Phase, Record};
 use crate::scenario::{Ending, LifeFaults, Scenario};
 use crate::system::{PoolLayout, SystemMaker, SystemUnderTest, Trouble, TroubleKind};
-use crate::workload::{World, carry_out, check, claims_for_delete, run_workload};
+use crate::workload::{Surroundings, World, carry_out, check, claims_for_delete, run_workload};
 use crate::workload::{verify_everything, verify_plausible};
 
 /// Longest virtual time without any request completing. Far above the slowest drive's slowest request
@@ -172,16 +172,14 @@ impl Life {
         self.record.enter(Phase::Examining);
         self.array.borrow_mut().arm(self.faults.while_running);
         let chance = self.chance.fork(2);
-        let world = World::new(
-            self.runtime.clone(),
-            system.clone(),
-            self.oracle.clone(),
-            self.array.clone(),
-            self.scenario.clone(),
-            self.record.clone(),
-            chance,
-            self.is_endless,
-        );
+        let surroundings = Surroundings {
+            runtime: self.runtime.clone(),
+            oracle: self.oracle.clone(),
+            array: self.array.clone(),
+            scenario: self.scenario.clone(),
+            record: self.record.clone(),
+        };
+        let world = World::new(surroundings, system.clone(), chance, self.is_endless);
         if was_damaged {
             verify_plausible(&world).await;
             // Its errors are expected; it must neither panic nor hang.

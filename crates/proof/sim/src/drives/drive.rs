@@ -116,7 +116,7 @@ impl Drive {
         let medium = &mut self.medium;
         self.cache.retain(|block, cached| {
             let stored = cached.versions.iter().take_while(|(completion, _)| *completion <= covered).count();
-            if let Some((_, content)) = cached.versions.drain(..stored).last() {
+            if let Some((_, content)) = cached.versions.drain(..stored).next_back() {
                 medium.insert(*block, content);
             }
             !cached.versions.is_empty()

@@ -30,6 +30,21 @@ use crate::system::{SystemUnderTest, Trouble, TroubleKind};
 /// Requests that still go to a pool after a drive failed it.
 const REQUESTS_AFTER_TROUBLE: u64 = 40;
 
+/// What a life finds: the machine and those who watch it.
+#[derive(Clone)]
+pub struct Surroundings {
+    /// The simulated shard.
+    pub runtime: Runtime,
+    /// The judge.
+    pub oracle: Rc<RefCell<Oracle>>,
+    /// The drives.
+    pub array: Rc<RefCell<DriveArray>>,
+    /// The plan.
+    pub scenario: Rc<Scenario>,
+    /// The notebook.
+    pub record: Rc<Record>,
+}
+
 /// Everything a task of the workload needs. One per life of the machine.
 pub struct World {
     /// The simulated shard.
@@ -57,15 +72,12 @@ impl World {
     /// The world around a pool that has just started.
     #[must_use]
     pub fn new(
-        runtime: Runtime,
+        surroundings: Surroundings,
         system: Rc<dyn SystemUnderTest>,
-        oracle: Rc<RefCell<Oracle>>,
-        array: Rc<RefCell<DriveArray>>,
-        scenario: Rc<Scenario>,
-        record: Rc<Record>,
         chance: Chance,
         is_endless: bool,
     ) -> Rc<World> {
+        let Surroundings { runtime, oracle, array, scenario, record } = surroundings;
         let requests_left = Cell::new(if is_endless { u64::MAX } else { scenario.requests });
         let changes_left = Cell::new(if is_endless { u64::MAX } else { scenario.changes_max });
         Rc::new(World {
