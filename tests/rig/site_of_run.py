@@ -39,10 +39,11 @@ class Site:
         return path
 
     def start(self, command, log=None, **options):
-        """Starts a program in the background. Its own process group keeps Ctrl-C from it."""
+        """Starts a program in the background. Its own process group keeps Ctrl-C from it; it stays in our
+        session, because the scheduler shares the processors between sessions."""
         out = open(self.file(log), "ab") if log else subprocess.DEVNULL
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                   start_new_session=True, **options)
+                                   process_group=0, **options)
         if log:
             out.close()
         self.processes.append(process)
