@@ -41,6 +41,7 @@ mod recount;
 mod recovery;
 mod settings;
 mod tables;
+mod unique;
 mod walk;
 mod write_path;
 

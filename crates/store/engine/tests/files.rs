@@ -77,6 +77,13 @@ async fn life_of_a_pool(runtime: Runtime, dir: String) {
         assert!(report.chunks > 10, "{report:?}");
     };
     check(&engine).await;
+    // The clone shares everything with the snapshot; what it writes is its own.
+    assert_eq!(engine.unique_bytes("copy").await.unwrap(), Some(0));
+    engine.device("copy").unwrap().write(0, &pattern(9, 4096), false).await.unwrap();
+    let unique = engine.unique_bytes("copy").await.unwrap().unwrap();
+    assert!((64..=4352).contains(&unique), "{unique}");
+    engine.volume_delete("copy").await.unwrap();
+    engine.clone_create("copy", "monday").await.unwrap();
     engine.close().await.unwrap();
     drop((device, engine));
     for _ in 0..3 {

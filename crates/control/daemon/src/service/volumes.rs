@@ -28,7 +28,10 @@ impl Service {
     pub(crate) async fn volume(&self, name: &str) -> Result<api::Volume> {
         self.known().index.volume(name)?;
         let volumes = self.volumes().await?;
-        volumes.into_iter().find(|volume| volume.name == name).ok_or_else(|| Error::not_found("volume", name))
+        let found = volumes.into_iter().find(|volume| volume.name == name);
+        let mut volume = found.ok_or_else(|| Error::not_found("volume", name))?;
+        volume.unique_bytes = self.array.unique_bytes(&volume.pool, name).await?;
+        Ok(volume)
     }
 
     /// Makes a thin volume.
