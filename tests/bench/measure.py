@@ -28,14 +28,14 @@ def settle(*pids):
         before = now
 
 
-def fio(target, pattern, block, depth, span_bytes, pids=(), seconds=None):
+def fio(target, pattern, block, depth, span_bytes, pids=(), seconds=None, options=()):
     """Runs one cell. Returns operations per second, latencies in microseconds, server CPU per operation."""
     settle(*pids)
     cpu = cpu_seconds(*pids)
     done = run("fio", "--name=cell", "--thread", "--group_reporting", "--output-format=json", "--time_based",
                f"--runtime={seconds or SECONDS}", "--norandommap", "--randrepeat=0", "--refill_buffers=1",
                "--lat_percentiles=1", "--clat_percentiles=0", f"--rw={pattern}", f"--bs={block}", f"--iodepth={depth}",
-               f"--size={span_bytes}", *target)
+               f"--size={span_bytes}", *options, *target)
     settle(*pids)
     cpu = cpu_seconds(*pids) - cpu
     job = json.loads(done.stdout[done.stdout.index("{"):])["jobs"][0]

@@ -51,6 +51,10 @@ def play(site, table):
                     for name, (target, pids) in contestants.items():
                         values = measure.fio(target, pattern, block, depth, SPAN, pids)
                         table.add("NBD", f"{block} {pattern} depth {depth}", name, values)
+        # We answer a write when it is durable, the peers when it is somewhere; with a flush after each all do the same.
+        for name, (target, pids) in contestants.items():
+            values = measure.fio(target, "randwrite", "4k", 1, SPAN, pids, options=("--fsync=1",))
+            table.add("NBD", "4k randwrite depth 1, flush after each", name, values)
     for pattern in ("randread", "randwrite"):
         cell = f"4k {pattern} depth 64"
         table.goal(f"NBD {cell}: better of nbdkit file and qemu raw", 1.0, "NBD", cell, "ashlar", ("nbdkit file", "qemu raw"))
