@@ -30,6 +30,7 @@ pub fn run(settings: &Settings) -> Result<()> {
     match &outcome {
         Ok(()) if settings.is_kept => site.keep(),
         Ok(()) => {}
+        Err(error) if error.kind == ErrorKind::Interrupted => {}
         Err(_) => site.print_logs(),
     }
     outcome

@@ -1,6 +1,7 @@
 //! Programs the demo runs: with output kept in a file, a time limit, and an ear for Ctrl-C.
 
 use crate::error::{Error, Result};
+use rustix::process::{Pid, Signal, kill_process_group};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -134,8 +135,11 @@ impl Finished {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Both fail only when the program has ended already, which is what we want.
-        let _ = self.child.kill();
+        // All fail only when the program has ended already, which is what we want. The group goes with
+        // it: initdb, for one, has a server working for it.
+        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
+            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        }
         let _ = self.child.wait();
     }
 }
