@@ -1,4 +1,4 @@
-//! Runs simulator seeds from the command line: `seeds FIRST COUNT [twice] [verbose]`.
+//! Runs simulator seeds from the command line: `seeds FIRST COUNT [MINUTES] [twice] [verbose]`.
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -7,7 +7,7 @@ fn main() {
     let options = ashlar_sim::Options {
         first_seed: number(0).unwrap_or(1),
         seeds: number(1).unwrap_or(100),
-        minutes: None,
+        minutes: number(2),
         is_verbose: has("verbose"),
         check_determinism: has("twice"),
     };

@@ -104,6 +104,8 @@ pub struct Scenario {
     pub data: DataMix,
     /// Changes.
     pub changes: ChangeMix,
+    /// Data requests go through the NBD target's session.
+    pub is_over_nbd: bool,
     /// Pause between changes, at most.
     pub change_pause_micros_max: u64,
 }
@@ -182,6 +184,7 @@ impl Scenario {
                 check: 2,
                 verify_snapshot: 5,
             },
+            is_over_nbd: chance.one_in(4),
             change_pause_micros_max: *chance.pick(&[100, 2_000, 20_000]),
         }
     }

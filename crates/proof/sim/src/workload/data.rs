@@ -38,7 +38,7 @@ pub async fn work(world: Rc<World>) {
         let Some(incarnation) = incarnation(&world, &name) else {
             continue;
         };
-        if let Some(device) = world.system.device(&name) {
+        if let Some(device) = world.door(&name, incarnation) {
             if is_chain {
                 let run = draw_page(&world, &name);
                 write(&world, &name, &*device, run).await;
@@ -86,7 +86,7 @@ async fn request(world: &World, name: &str, device: Rc<dyn BlockDevice>) {
                 Err(error) => world.judge_data(&format!("flush of {name}"), name, number, &error.into()),
             }
         }
-        5 => invalid(world, name, &*device).await,
+        5 => invalid(world, name).await,
         6 => extents(world, &key, &*device, run).await,
         other => unreachable!("there are seven kinds, not {other}"),
     }
@@ -248,7 +248,9 @@ async fn extents(world: &World, key: &ImageKey, device: &dyn BlockDevice, run: R
 }
 
 /// Requests a device must refuse as invalid, changing nothing.
-async fn invalid(world: &World, name: &str, device: &dyn BlockDevice) {
+async fn invalid(world: &World, name: &str) {
+    // Past the door, which refuses such requests itself.
+    let Some(device) = world.system.device(name) else { return };
     let geometry = device.geometry();
     if geometry.size_bytes == 0 {
         // Deleted a moment ago.

@@ -10,9 +10,11 @@ mod progress;
 mod verify;
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
+use ashlar_block::BlockDevice;
 use ashlar_runtime::{Priority, Runtime};
 
 pub use changes::{carry_out, check};
@@ -22,6 +24,7 @@ pub use verify::{verify_everything, verify_plausible};
 
 use crate::chance::Chance;
 use crate::drives::DriveArray;
+use crate::nbd_door::NbdDoor;
 use crate::oracle::Oracle;
 use crate::record::Record;
 use crate::scenario::Scenario;
@@ -66,6 +69,8 @@ pub struct World {
     changes_left: Cell<u64>,
     pressure: Cell<u64>,
     is_closing: Cell<bool>,
+    /// Connections by volume name, each with the volume's incarnation.
+    doors: RefCell<BTreeMap<String, (u32, Rc<NbdDoor>)>>,
 }
 
 impl World {
@@ -93,12 +98,34 @@ impl World {
             changes_left,
             pressure: Cell::new(0),
             is_closing: Cell::new(false),
+            doors: RefCell::default(),
         })
     }
 
     /// One draw.
     pub fn draw<T>(&self, draw: impl FnOnce(&mut Chance) -> T) -> T {
         draw(&mut self.chance.borrow_mut())
+    }
+
+    /// How a host reaches a volume: as it is, or over a connection that is made when the volume or its
+    /// size is new.
+    pub fn door(&self, name: &str, incarnation: u32) -> Option<Rc<dyn BlockDevice>> {
+        let device = self.system.device(name)?;
+        if !self.scenario.is_over_nbd {
+            return Some(device);
+        }
+        let mut doors = self.doors.borrow_mut();
+        let size_bytes = device.geometry().size_bytes;
+        if let Some((known, door)) = doors.get(name)
+            && *known == incarnation
+            && door.size_bytes() == size_bytes
+        {
+            return Some(door.clone());
+        }
+        let chance = self.draw(|chance| chance.fork(3));
+        let door = Rc::new(NbdDoor::connect(&self.runtime, self.record.clone(), name, device, chance));
+        doors.insert(name.to_string(), (incarnation, door.clone()));
+        Some(door)
     }
 
     /// A request completed.
@@ -193,5 +220,9 @@ pub async fn run_workload(world: &Rc<World>) {
     }
     for task in tasks {
         task.await;
+    }
+    let doors = std::mem::take(&mut *world.doors.borrow_mut());
+    if !doors.values().all(|(_, door)| door.is_settled()) {
+        world.record.fail("NBD: bytes are left over after the last reply");
     }
 }
