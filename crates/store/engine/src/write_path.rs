@@ -28,12 +28,24 @@ thread_local! {
 
 type Pending = OneshotReceiver<std::result::Result<Outcome, ashlar_journal::Error>>;
 
+/// What the write path needs to know of a volume.
+#[derive(Clone, Copy)]
+struct Writable {
+    id: VolumeId,
+    profile: Profile,
+    compression: Compression,
+    logical_block_shift: u8,
+}
+
 impl Inner {
-    /// The entry of a volume that takes writes.
-    fn writable(&self, id: VolumeId) -> Result<VolumeEntry> {
+    /// A volume that takes writes.
+    fn writable(&self, id: VolumeId) -> Result<Writable> {
         let tree = self.tree.borrow();
         match tree.catalogue.get(id) {
-            Some(entry) if entry.kind == VolumeKind::Volume => Ok(entry.clone()),
+            Some(entry) if entry.kind == VolumeKind::Volume => {
+                let VolumeEntry { profile, compression, logical_block_shift, .. } = *entry;
+                Ok(Writable { id, profile, compression, logical_block_shift })
+            }
             Some(entry) => Err(Error::new(
                 ErrorKind::ReadOnly,
                 format!("{}@{} is a snapshot: write to a clone of it", entry.origin_name, entry.name),
@@ -50,9 +62,9 @@ impl Inner {
         let entry = self.writable(id)?;
         self.counters.borrow_mut().host_bytes_written += data.len() as u64;
         let end = offset + data.len() as u64;
-        let _held = self.hold_range(&entry, offset, end).await;
+        let _held = self.hold_range(entry, offset, end).await;
         if offset.is_multiple_of(BLOCK_BYTES) && end.is_multiple_of(BLOCK_BYTES) {
-            return self.write_blocks(&entry, offset / BLOCK_BYTES, data).await;
+            return self.write_blocks(entry, offset / BLOCK_BYTES, data).await;
         }
         let first = offset / BLOCK_BYTES * BLOCK_BYTES;
         let mut whole = vec![0; (end.next_multiple_of(BLOCK_BYTES) - first) as usize];
@@ -64,11 +76,11 @@ impl Inner {
         }
         let start = (offset - first) as usize;
         whole[start..start + data.len()].copy_from_slice(data);
-        self.write_blocks(&entry, first / BLOCK_BYTES, &whole).await
+        self.write_blocks(entry, first / BLOCK_BYTES, &whole).await
     }
 
     /// Volumes with 512-byte logical blocks: nobody else changes these blocks until we are done.
-    async fn hold_range(&self, entry: &VolumeEntry, offset: u64, end: u64) -> Option<HeldRange> {
+    async fn hold_range(&self, entry: Writable, offset: u64, end: u64) -> Option<HeldRange> {
         if u64::from(entry.logical_block_shift) == u64::from(BLOCK_BYTES.trailing_zeros()) {
             return None;
         }
@@ -90,7 +102,7 @@ impl Inner {
         held
     }
 
-    async fn write_blocks(&self, entry: &VolumeEntry, first_block: u64, data: &[u8]) -> Result<()> {
+    async fn write_blocks(&self, entry: Writable, first_block: u64, data: &[u8]) -> Result<()> {
         let piece_blocks = (self.journal.submission_bytes_max() / BLOCK_BYTES).max(1);
         let mut pending = Vec::new();
         let mut block = first_block;
@@ -118,7 +130,7 @@ impl Inner {
         result
     }
 
-    fn submit_piece(&self, entry: &VolumeEntry, block: u64, piece: &[u8], credits: Permit) -> Pending {
+    fn submit_piece(&self, entry: Writable, block: u64, piece: &[u8], credits: Permit) -> Pending {
         let mut drafts = Vec::new();
         let blocks = piece.len() as u64 / BLOCK_BYTES;
         let is_zero: Vec<bool> = piece.chunks_exact(BLOCK_BYTES_USIZE).map(reduction::is_zero).collect();
@@ -143,7 +155,7 @@ impl Inner {
 
     /// One chunk when it compresses. Data that do not are stored block by block: a read of one block
     /// then reads that block, and nothing is lost but a header.
-    fn make_chunks(&self, entry: &VolumeEntry, block: u64, bytes: &[u8], drafts: &mut Vec<Draft>) {
+    fn make_chunks(&self, entry: Writable, block: u64, bytes: &[u8], drafts: &mut Vec<Draft>) {
         let codec = match entry.compression {
             Compression::Off => Codec::None,
             Compression::Lz4 => Codec::Lz4,
@@ -195,7 +207,7 @@ impl Inner {
             self.write(id, offset, &zeroes[..(first_whole - offset) as usize]).await?;
         }
         if first_whole < end_whole {
-            let _held = self.hold_range(&entry, first_whole, end_whole).await;
+            let _held = self.hold_range(entry, first_whole, end_whole).await;
             let (block, blocks) = (first_whole / BLOCK_BYTES, (end_whole - first_whole) / BLOCK_BYTES);
             self.change(Record::Fill { volume: id, block, blocks, is_zero }).await?;
             if !is_zero {
