@@ -42,6 +42,39 @@ pub struct ErrorBody {
 }
 
 impl ErrorKind {
+    /// Every kind, in the order of the variants.
+    pub const ALL: [ErrorKind; 10] = [
+        ErrorKind::Invalid,
+        ErrorKind::Forbidden,
+        ErrorKind::NotFound,
+        ErrorKind::Exists,
+        ErrorKind::Busy,
+        ErrorKind::ReadOnly,
+        ErrorKind::NoSpace,
+        ErrorKind::Damaged,
+        ErrorKind::Medium,
+        ErrorKind::Closed,
+    ];
+
+    /// What it means and what to do, in a line.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            ErrorKind::Invalid => "the request is wrong: mend it",
+            ErrorKind::Forbidden => "the request comes from a place that may not ask: call from this machine",
+            ErrorKind::NotFound => "the named object does not exist: the list commands show what there is",
+            ErrorKind::Exists => "the name or the drive is taken: choose another",
+            ErrorKind::Busy => "the object is in use: end that use first",
+            ErrorKind::ReadOnly => "the pool takes no writes: `ashlar pool show` says why",
+            ErrorKind::NoSpace => "no space is left: delete or unmap something",
+            ErrorKind::Damaged => "bytes on a drive are not what was written: `ashlar pool check` lists them",
+            ErrorKind::Medium => {
+                "a drive, a directory or a tool of this machine failed: the message names it"
+            }
+            ErrorKind::Closed => "the array or the pool does not serve: start or import it",
+        }
+    }
+
     /// The HTTP status that goes with this kind.
     #[must_use]
     pub fn http_status(self) -> u16 {

@@ -99,6 +99,7 @@ async fn live(service: Arc<Service>, settings: Settings, is_api_asked_for: bool)
         }
     };
     if !is_stop_asked {
+        tokio::spawn(service.clone().watch());
         service.log.info("array", "ready");
         tell_supervisor(&service, "READY=1");
         signals.next().await;

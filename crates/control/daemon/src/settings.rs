@@ -155,7 +155,7 @@ impl Settings {
 
     fn parse(text: &str) -> std::result::Result<Settings, String> {
         let settings: Settings = toml::from_str(text).map_err(|error| {
-            let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+            let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
             format!("line {line}: {}", error.message())
         })?;
         for (name, bytes) in [

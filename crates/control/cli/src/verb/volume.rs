@@ -42,6 +42,9 @@ enum Verb {
         /// How its data are compressed.
         #[arg(long, value_enum, default_value = "lz4")]
         compression: CompressionName,
+        /// Whether equal blocks are stored once.
+        #[arg(long, value_enum, default_value = "off")]
+        dedupe: DedupeName,
     },
     /// List the volumes.
     #[command(visible_alias = "ls", after_help = "Example:\n  ashlar volume list --json")]
@@ -106,11 +109,18 @@ enum CompressionName {
     Off,
 }
 
+/// The choices there are.
+#[derive(Clone, Copy, ValueEnum)]
+enum DedupeName {
+    /// Every block is stored as it comes.
+    Off,
+}
+
 impl Volume {
     pub fn run(self, context: &Context) -> Result<()> {
         let client = context.client()?;
         match self.verb {
-            Verb::Create { name, size, pool, logical_block, profile, compression } => {
+            Verb::Create { name, size, pool, logical_block, profile, compression, dedupe } => {
                 let request = VolumeCreate {
                     name,
                     size_bytes: size,
@@ -129,7 +139,9 @@ impl Volume {
                         CompressionName::Zstd => Compression::Zstd,
                         CompressionName::Off => Compression::Off,
                     },
-                    dedupe: false,
+                    dedupe: match dedupe {
+                        DedupeName::Off => false,
+                    },
                 };
                 context.output.print(&client.volume_create(&request)?, show)?;
             }

@@ -52,11 +52,11 @@ impl Service {
         let _turn = self.change().await?;
         let geometry = match request.volume.split_once('@') {
             Some((volume, snapshot)) => {
-                let _held = self.pool_of_image(volume, snapshot).await?;
+                self.pool_of_image(volume, snapshot)?;
                 self.array.geometry(&request.volume).await?
             }
             None => {
-                let _held = self.known().index.volume(&request.volume)?;
+                self.known().index.volume(&request.volume)?;
                 self.array.geometry(&request.volume).await?
             }
         };

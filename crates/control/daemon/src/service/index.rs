@@ -9,31 +9,39 @@ use crate::error::{Error, Result};
 #[derive(Default)]
 pub(super) struct Index {
     volumes: BTreeMap<String, String>,
-    snapshots: BTreeMap<String, String>,
+    snapshots: BTreeMap<String, Group>,
+}
+
+/// A snapshot's pool and volumes.
+#[derive(Clone)]
+pub(super) struct Group {
+    pub(super) pool: String,
+    pub(super) volumes: Vec<String>,
 }
 
 impl Index {
     /// Adds what a pool holds; refuses, changing nothing, when a name is held by another pool.
     pub(super) fn add_pool(&mut self, pool: &str, contents: &Contents) -> Result<()> {
-        for (what, index, names) in
-            [("volume", &self.volumes, &contents.volumes), ("snapshot", &self.snapshots, &contents.snapshots)]
-        {
-            if let Some((name, other)) = names.iter().find_map(|name| index.get_key_value(name)) {
-                return Err(Error::new(
-                    ashlar_api::ErrorKind::Exists,
-                    format!("pool `{pool}` and pool `{other}` both hold a {what} `{name}`"),
-                    "serve them by two arrays (two state directories), or delete one of the two",
-                ));
-            }
+        let volume = contents.volumes.iter().find_map(|name| self.volumes.get_key_value(name));
+        if let Some((name, other)) = volume {
+            return Err(held_twice("volume", name, pool, other));
         }
-        self.volumes.extend(contents.volumes.iter().map(|name| (name.clone(), pool.to_string())));
-        self.snapshots.extend(contents.snapshots.iter().map(|name| (name.clone(), pool.to_string())));
+        let snapshot = contents.snapshots.iter().find_map(|(name, _)| self.snapshots.get_key_value(name));
+        if let Some((name, other)) = snapshot {
+            return Err(held_twice("snapshot", name, pool, &other.pool));
+        }
+        for name in &contents.volumes {
+            self.add_volume(name, pool);
+        }
+        for (name, volumes) in &contents.snapshots {
+            self.add_snapshot(name, pool, volumes);
+        }
         Ok(())
     }
 
     pub(super) fn remove_pool(&mut self, pool: &str) {
         self.volumes.retain(|_, holder| holder != pool);
-        self.snapshots.retain(|_, holder| holder != pool);
+        self.snapshots.retain(|_, group| group.pool != pool);
     }
 
     pub(super) fn add_volume(&mut self, name: &str, pool: &str) {
@@ -44,8 +52,9 @@ impl Index {
         self.volumes.remove(name);
     }
 
-    pub(super) fn add_snapshot(&mut self, name: &str, pool: &str) {
-        self.snapshots.insert(name.to_string(), pool.to_string());
+    pub(super) fn add_snapshot(&mut self, name: &str, pool: &str, volumes: &[String]) {
+        let group = Group { pool: pool.to_string(), volumes: volumes.to_vec() };
+        self.snapshots.insert(name.to_string(), group);
     }
 
     pub(super) fn remove_snapshot(&mut self, name: &str) {
@@ -57,16 +66,15 @@ impl Index {
         self.volumes.get(name).cloned().ok_or_else(|| Error::not_found("volume", name))
     }
 
-    /// The pool of a snapshot.
-    pub(super) fn snapshot(&self, name: &str) -> Result<String> {
+    /// The pool and the volumes of a snapshot.
+    pub(super) fn snapshot(&self, name: &str) -> Result<Group> {
         self.snapshots.get(name).cloned().ok_or_else(|| Error::not_found("snapshot", name))
     }
 
     /// The volumes and snapshots of a pool.
     pub(super) fn counts(&self, pool: &str) -> (usize, usize) {
-        let count =
-            |index: &BTreeMap<String, String>| index.values().filter(|holder| *holder == pool).count();
-        (count(&self.volumes), count(&self.snapshots))
+        let volumes = self.volumes.values().filter(|holder| *holder == pool).count();
+        (volumes, self.snapshots.values().filter(|group| group.pool == pool).count())
     }
 
     /// The volumes of a pool.
@@ -81,8 +89,16 @@ impl Index {
 
     /// Refuses a name that is taken.
     pub(super) fn check_snapshot_free(&self, name: &str) -> Result<()> {
-        self.snapshots.get(name).map_or(Ok(()), |pool| Err(Error::exists("snapshot", name, pool)))
+        self.snapshots.get(name).map_or(Ok(()), |group| Err(Error::exists("snapshot", name, &group.pool)))
     }
+}
+
+fn held_twice(what: &str, name: &str, pool: &str, other: &str) -> Error {
+    Error::new(
+        ashlar_api::ErrorKind::Exists,
+        format!("pool `{pool}` and pool `{other}` both hold a {what} `{name}`"),
+        "serve them by two arrays (two state directories), or delete one of the two",
+    )
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod pools;
 mod snapshots;
 mod status;
 mod volumes;
+mod watch;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -52,6 +52,10 @@ impl Service {
     pub(crate) async fn pools(&self) -> Result<Vec<api::Pool>> {
         let mut pools = self.array.pools().await?;
         let known = self.known();
+        for pool in &mut pools {
+            let (volumes, snapshots) = known.index.counts(&pool.name);
+            (pool.volume_count, pool.snapshot_count) = (volumes as u64, snapshots as u64);
+        }
         for pool in &known.pools {
             if let Some(reason) = known.failures.get(&pool.name) {
                 pools.push(failed_view(pool, reason));

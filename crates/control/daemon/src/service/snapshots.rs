@@ -27,7 +27,7 @@ impl Service {
         let _turn = self.change().await?;
         let pool = self.pool_of_group(&request)?;
         let snapshot = self.array.snapshot_create(&pool, request).await?;
-        self.known().index.add_snapshot(&snapshot.name, &pool);
+        self.known().index.add_snapshot(&snapshot.name, &pool, &snapshot.volumes);
         self.log.info(
             format!("snapshot {}", snapshot.name),
             format!("created of {}", snapshot.volumes.join(" ")),
@@ -63,7 +63,7 @@ impl Service {
     /// Deletes a snapshot.
     pub(crate) async fn snapshot_delete(&self, name: &str) -> Result<()> {
         let _turn = self.change().await?;
-        let pool = self.known().index.snapshot(name)?;
+        let pool = self.known().index.snapshot(name)?.pool;
         self.check_snapshot_detached(name)?;
         self.array.snapshot_delete(&pool, name).await?;
         self.known().index.remove_snapshot(name);
@@ -88,13 +88,12 @@ impl Service {
     /// Sets a snapshot's volumes back to it.
     pub(crate) async fn snapshot_restore(&self, name: &str) -> Result<()> {
         let _turn = self.change().await?;
-        let pool = self.known().index.snapshot(name)?;
-        let snapshot = self.snapshot(name).await?;
+        let snapshot = self.known().index.snapshot(name)?;
         for volume in &snapshot.volumes {
             // A mounted file system would go on with what it remembers and destroy what came back.
             self.check_unused(volume).await?;
         }
-        self.array.snapshot_restore(&pool, name).await?;
+        self.array.snapshot_restore(&snapshot.pool, name).await?;
         // A volume that was deleted since is back, or is not: ask.
         for volume in self.array.volumes().await? {
             self.known().index.add_volume(&volume.name, &volume.pool);
@@ -107,7 +106,7 @@ impl Service {
     pub(crate) async fn clone_create(&self, request: api::CloneCreate) -> Result<Vec<api::Volume>> {
         names::check("clone", &request.name)?;
         let _turn = self.change().await?;
-        let pool = self.pool_of_origin(&request).await?;
+        let pool = self.pool_of_origin(&request)?;
         let from = request.from.clone();
         let clones = self.array.clone_create(&pool, request).await?;
         for clone in &clones {
@@ -118,8 +117,8 @@ impl Service {
     }
 
     /// The pool of `VOLUME@SNAPSHOT`.
-    pub(super) async fn pool_of_image(&self, volume: &str, snapshot: &str) -> Result<String> {
-        let found = self.snapshot(snapshot).await?;
+    pub(super) fn pool_of_image(&self, volume: &str, snapshot: &str) -> Result<String> {
+        let found = self.known().index.snapshot(snapshot)?;
         if found.volumes.iter().any(|name| name == volume) {
             return Ok(found.pool);
         }
@@ -131,26 +130,21 @@ impl Service {
     }
 
     /// Finds the origin's pool and refuses names that are taken in any pool.
-    async fn pool_of_origin(&self, request: &api::CloneCreate) -> Result<String> {
+    fn pool_of_origin(&self, request: &api::CloneCreate) -> Result<String> {
         if let Some((volume, snapshot)) = request.from.split_once('@') {
             self.known().index.check_volume_free(&request.name)?;
-            return self.pool_of_image(volume, snapshot).await;
+            return self.pool_of_image(volume, snapshot);
         }
-        let (as_snapshot, as_volume) = {
-            let known = self.known();
-            (known.index.snapshot(&request.from).ok(), known.index.volume(&request.from).ok())
-        };
-        if as_snapshot.is_some() {
-            let found = self.snapshot(&request.from).await?;
-            let known = self.known();
+        let known = self.known();
+        if let Ok(found) = known.index.snapshot(&request.from) {
             for name in clone_names(&request.name, &found.volumes) {
                 names::check("clone", &name)?;
                 known.index.check_volume_free(&name)?;
             }
             return Ok(found.pool);
         }
-        self.known().index.check_volume_free(&request.name)?;
-        as_volume.ok_or_else(|| {
+        known.index.check_volume_free(&request.name)?;
+        known.index.volume(&request.from).map_err(|_| {
             Error::new(
                 api::ErrorKind::NotFound,
                 format!("neither a snapshot nor a volume `{}` exists", request.from),
