@@ -9,7 +9,7 @@
 //!    └─ run_seed           one seed: create, several lives, farewell
 //!         └─ Machine::live one life: start, reconcile, check, verify, work, stop
 //!              ├─ workload   hosts and an administrator, concurrently
-//!              ├─ nbd_door   the same requests through the NBD target's session, as bytes
+//!              ├─ nbd_door, fuse_door   the same requests through a target's session, as bytes
 //!              ├─ system     the engine, behind a trait that fakes implement too
 //!              ├─ drives     what the runtime's simulated storage does
 //!              └─ oracle     what may be read; outlives every crash
@@ -22,6 +22,7 @@ mod chance;
 mod content;
 mod drives;
 mod engine_system;
+mod fuse_door;
 mod life;
 mod nbd_door;
 mod oracle;

@@ -104,10 +104,21 @@ pub struct Scenario {
     pub data: DataMix,
     /// Changes.
     pub changes: ChangeMix,
-    /// Data requests go through the NBD target's session.
-    pub is_over_nbd: bool,
+    /// How hosts reach volumes.
+    pub door: DoorKind,
     /// Pause between changes, at most.
     pub change_pause_micros_max: u64,
+}
+
+/// How hosts reach volumes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DoorKind {
+    /// The engine's device itself.
+    Direct,
+    /// Through a session of the NBD target.
+    Nbd,
+    /// Through a session of the FUSE target.
+    Fuse,
 }
 
 /// Which faults a seed has.
@@ -184,7 +195,7 @@ impl Scenario {
                 check: 2,
                 verify_snapshot: 5,
             },
-            is_over_nbd: chance.one_in(4),
+            door: *chance.pick(&[DoorKind::Direct, DoorKind::Direct, DoorKind::Nbd, DoorKind::Fuse]),
             change_pause_micros_max: *chance.pick(&[100, 2_000, 20_000]),
         }
     }

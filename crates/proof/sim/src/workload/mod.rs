@@ -24,10 +24,11 @@ pub use verify::{verify_everything, verify_plausible};
 
 use crate::chance::Chance;
 use crate::drives::DriveArray;
+use crate::fuse_door::FuseDoor;
 use crate::nbd_door::NbdDoor;
 use crate::oracle::Oracle;
 use crate::record::Record;
-use crate::scenario::Scenario;
+use crate::scenario::{DoorKind, Scenario};
 use crate::system::{SystemUnderTest, Trouble, TroubleKind};
 
 /// Requests that still go to a pool after a drive failed it.
@@ -46,6 +47,11 @@ pub struct Surroundings {
     pub scenario: Rc<Scenario>,
     /// The notebook.
     pub record: Rc<Record>,
+}
+
+enum Door {
+    Nbd(Rc<NbdDoor>),
+    Fuse(Rc<FuseDoor>),
 }
 
 /// Everything a task of the workload needs. One per life of the machine.
@@ -70,7 +76,7 @@ pub struct World {
     pressure: Cell<u64>,
     is_closing: Cell<bool>,
     /// Connections by volume name, each with the volume's incarnation.
-    doors: RefCell<BTreeMap<String, (u32, Rc<NbdDoor>)>>,
+    doors: RefCell<BTreeMap<String, (u32, Door)>>,
 }
 
 impl World {
@@ -111,21 +117,31 @@ impl World {
     /// size is new.
     pub fn door(&self, name: &str, incarnation: u32) -> Option<Rc<dyn BlockDevice>> {
         let device = self.system.device(name)?;
-        if !self.scenario.is_over_nbd {
-            return Some(device);
-        }
         let mut doors = self.doors.borrow_mut();
-        let size_bytes = device.geometry().size_bytes;
-        if let Some((known, door)) = doors.get(name)
-            && *known == incarnation
-            && door.size_bytes() == size_bytes
-        {
-            return Some(door.clone());
+        match doors.get(name) {
+            Some((known, Door::Nbd(door)))
+                if *known == incarnation && door.size_bytes() == device.geometry().size_bytes =>
+            {
+                return Some(door.clone());
+            }
+            Some((known, Door::Fuse(door))) if *known == incarnation => return Some(door.clone()),
+            Some(_) | None => {}
         }
         let chance = self.draw(|chance| chance.fork(3));
-        let door = Rc::new(NbdDoor::connect(&self.runtime, self.record.clone(), name, device, chance));
-        doors.insert(name.to_string(), (incarnation, door.clone()));
-        Some(door)
+        let (runtime, record) = (&self.runtime, self.record.clone());
+        match self.scenario.door {
+            DoorKind::Direct => Some(device),
+            DoorKind::Nbd => {
+                let door = Rc::new(NbdDoor::connect(runtime, record, name, device, chance));
+                doors.insert(name.to_string(), (incarnation, Door::Nbd(door.clone())));
+                Some(door)
+            }
+            DoorKind::Fuse => {
+                let door = Rc::new(FuseDoor::open(runtime, record, name, device, chance));
+                doors.insert(name.to_string(), (incarnation, Door::Fuse(door.clone())));
+                Some(door)
+            }
+        }
     }
 
     /// A request completed.
@@ -222,7 +238,11 @@ pub async fn run_workload(world: &Rc<World>) {
         task.await;
     }
     let doors = std::mem::take(&mut *world.doors.borrow_mut());
-    if !doors.values().all(|(_, door)| door.is_settled()) {
+    let is_settled = |door: &Door| match door {
+        Door::Nbd(door) => door.is_settled(),
+        Door::Fuse(_) => true,
+    };
+    if !doors.values().all(|(_, door)| is_settled(door)) {
         world.record.fail("NBD: bytes are left over after the last reply");
     }
 }

@@ -1,0 +1,283 @@
+//! A volume behind the FUSE target: every request of the workload as kernel messages through a real
+//! session.
+//!
+//! This is the kernel's side: it looks the volume up, opens it, cuts large requests into pieces that
+//! run at the same time, and takes an operation for done when all its pieces are. Only `/dev/fuse` is
+//! missing; messages, session and the work on the volume are the shipped ones.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+use ashlar_block::{BlockDevice, Catalogue, Error, ErrorKind, Extent, Geometry, LocalFuture, Result};
+use ashlar_fuse::wire::{self, InHeader, ROOT_NODE, opcode};
+use ashlar_fuse::{Answer, Errno, Session, Settings};
+use ashlar_runtime::{Priority, Runtime};
+use ashlar_telemetry::Registry;
+
+use crate::chance::Chance;
+use crate::record::Record;
+
+/// `FALLOC_FL_KEEP_SIZE`, `FALLOC_FL_PUNCH_HOLE`, `FALLOC_FL_ZERO_RANGE` of `linux/falloc.h`.
+const KEEP_SIZE: u32 = 0x01;
+const PUNCH_HOLE: u32 = 0x02;
+const ZERO_RANGE: u32 = 0x10;
+/// `O_RDWR` and `O_DSYNC` of `asm-generic/fcntl.h`.
+const OPEN_READ_WRITE: u32 = 0o2;
+const OPEN_DSYNC: u32 = 0o10000;
+
+/// Error numbers the door knows to translate back.
+const ENODEV: i32 = 19;
+const EINVAL: i32 = 22;
+const ENOSPC: i32 = 28;
+const EROFS: i32 = 30;
+
+/// An open file of a mount of its own.
+pub struct FuseDoor {
+    mount: Rc<Mount>,
+}
+
+struct Mount {
+    runtime: Runtime,
+    record: Rc<Record>,
+    device: Rc<dyn BlockDevice>,
+    session: RefCell<Session>,
+    payload_bytes: u64,
+    node: Cell<u64>,
+    handle: Cell<u64>,
+    unique: Cell<u64>,
+}
+
+struct OneVolume {
+    name: String,
+    device: Rc<dyn BlockDevice>,
+}
+
+impl Catalogue for OneVolume {
+    fn device(&self, name: &str) -> Option<Rc<dyn BlockDevice>> {
+        (name == self.name).then(|| self.device.clone())
+    }
+
+    fn names(&self) -> Vec<String> {
+        vec![self.name.clone()]
+    }
+}
+
+impl FuseDoor {
+    /// Mounts a directory with this volume and opens it.
+    #[must_use]
+    pub fn open(
+        runtime: &Runtime,
+        record: Rc<Record>,
+        name: &str,
+        device: Rc<dyn BlockDevice>,
+        mut chance: Chance,
+    ) -> FuseDoor {
+        let payload_bytes = *chance.pick(&[8 << 10, 64 << 10, 256 << 10, 1 << 20]);
+        let settings = Settings { payload_bytes, ..Settings::default() };
+        let catalogue = Rc::new(OneVolume { name: name.to_string(), device: device.clone() });
+        let session = Session::new(catalogue, Rc::new(Registry::new()), settings, 0);
+        let mount = Rc::new(Mount {
+            runtime: runtime.clone(),
+            record,
+            device,
+            session: RefCell::new(session),
+            payload_bytes: u64::from(payload_bytes),
+            node: Cell::new(ROOT_NODE),
+            handle: Cell::new(0),
+            unique: Cell::new(0),
+        });
+        let mut path = name.as_bytes().to_vec();
+        path.push(0);
+        mount.node.set(mount.small(opcode::LOOKUP, &path));
+        let mut flags = OPEN_READ_WRITE.to_ne_bytes().to_vec();
+        flags.extend_from_slice(&[0; 4]);
+        mount.handle.set(mount.small(opcode::OPEN, &flags));
+        FuseDoor { mount }
+    }
+
+    /// Runs one operation in pieces of at most `piece_max` bytes, all at the same time.
+    async fn in_pieces(
+        &self,
+        offset: u64,
+        length: u64,
+        piece_max: u64,
+        message: impl Fn(&Mount, u64, u64) -> (u32, Vec<u8>),
+    ) -> Result<Vec<Vec<u8>>> {
+        let mut pieces = Vec::new();
+        let mut at = offset;
+        while at < offset + length {
+            let piece = piece_max.min(offset + length - at);
+            let (code, body) = message(&self.mount, at, piece);
+            let mount = self.mount.clone();
+            pieces
+                .push(self.mount.runtime.spawn(Priority::Host, async move { mount.send(code, &body).await }));
+            at += piece;
+        }
+        let mut replies = Vec::new();
+        let mut result = Ok(());
+        for piece in pieces {
+            match piece.await {
+                Ok(reply) => replies.push(reply),
+                Err(error) => result = Err(error),
+            }
+        }
+        result.map(|()| replies)
+    }
+
+    async fn fallocate(&self, offset: u64, length: u64, mode: u32) -> Result<()> {
+        let body = |mount: &Mount, offset: u64, length: u64| {
+            let mut body = Vec::new();
+            for word in [mount.handle.get(), offset, length, u64::from(mode)] {
+                body.extend_from_slice(&word.to_ne_bytes());
+            }
+            (opcode::FALLOCATE, body)
+        };
+        self.in_pieces(offset, length, u64::MAX, body).await.map(drop)
+    }
+}
+
+impl Mount {
+    fn message(&self, code: u32, body: &[u8]) -> Vec<u8> {
+        self.unique.set(self.unique.get() + 2);
+        let mut message = Vec::with_capacity(wire::IN_HEADER_BYTES + body.len());
+        message.extend_from_slice(&((wire::IN_HEADER_BYTES + body.len()) as u32).to_ne_bytes());
+        message.extend_from_slice(&code.to_ne_bytes());
+        message.extend_from_slice(&self.unique.get().to_ne_bytes());
+        message.extend_from_slice(&self.node.get().to_ne_bytes());
+        message.resize(wire::IN_HEADER_BYTES, 0);
+        message.extend_from_slice(body);
+        message
+    }
+
+    /// A request that is answered at once; the first number of the reply.
+    fn small(&self, code: u32, body: &[u8]) -> u64 {
+        let message = self.message(code, body);
+        match self.apply(&message) {
+            Ok((Answer::Small(reply), _)) => {
+                let first = reply.as_bytes().first_chunk::<8>();
+                first.map_or(0, |bytes| u64::from_ne_bytes(*bytes))
+            }
+            // A volume that is deleted at this moment; its requests will say so.
+            Ok((Answer::Failed(_), _)) | Err(_) => 0,
+            Ok(_) => {
+                self.record.fail(format!("FUSE: opcode {code} was not answered at once"));
+                0
+            }
+        }
+    }
+
+    fn apply<'a>(&self, message: &'a [u8]) -> std::result::Result<(Answer, &'a [u8]), Errno> {
+        let header = InHeader::decode(message).ok_or(Errno(EINVAL))?;
+        let (fixed, data) = wire::split_classic(header.opcode, &message[wire::IN_HEADER_BYTES..])?;
+        let request = wire::decode(header.opcode, fixed, data)?;
+        Ok((self.session.borrow_mut().apply(header.node, request), data))
+    }
+
+    /// A request on the volume; the payload of its reply.
+    async fn send(&self, code: u32, body: &[u8]) -> Result<Vec<u8>> {
+        self.record.add_probes(&[("requests over FUSE", 1)]);
+        let message = self.message(code, body);
+        let (answer, data) = self.apply(&message).map_err(|errno| error_of(errno, code))?;
+        match answer {
+            Answer::Volume(work) => {
+                let mut payload = vec![0x5d; self.payload_bytes as usize];
+                payload[..data.len()].copy_from_slice(data);
+                let length = work.perform(&mut payload).await.map_err(|errno| error_of(errno, code))?;
+                payload.truncate(length);
+                Ok(payload)
+            }
+            Answer::Failed(errno) => Err(error_of(errno, code)),
+            Answer::Silent | Answer::Small(_) | Answer::Directory { .. } => {
+                self.record.fail(format!("FUSE: opcode {code} was answered without the volume"));
+                Err(Error::new(ErrorKind::Invalid, "answered without the volume"))
+            }
+        }
+    }
+
+    /// The fixed part of READ and WRITE.
+    fn transfer(&self, offset: u64, length: u64, flags: u32) -> Vec<u8> {
+        let mut body = Vec::with_capacity(wire::WRITE_IN_BYTES + length as usize);
+        body.extend_from_slice(&self.handle.get().to_ne_bytes());
+        body.extend_from_slice(&offset.to_ne_bytes());
+        body.extend_from_slice(&(length as u32).to_ne_bytes());
+        body.extend_from_slice(&[0; 12]);
+        body.extend_from_slice(&flags.to_ne_bytes());
+        body.extend_from_slice(&[0; 4]);
+        body
+    }
+}
+
+fn error_of(errno: Errno, code: u32) -> Error {
+    let kind = match errno.0 {
+        ENODEV => ErrorKind::Gone,
+        EINVAL => ErrorKind::Invalid,
+        ENOSPC => ErrorKind::NoSpace,
+        EROFS => ErrorKind::ReadOnly,
+        _ => ErrorKind::Medium,
+    };
+    Error::new(kind, format!("over FUSE, opcode {code}, errno {}", errno.0))
+}
+
+impl BlockDevice for FuseDoor {
+    fn geometry(&self) -> Geometry {
+        self.mount.device.geometry()
+    }
+
+    fn read<'a>(&'a self, offset: u64, into: &'a mut [u8]) -> LocalFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let body = |mount: &Mount, at: u64, length: u64| (opcode::READ, mount.transfer(at, length, 0));
+            let pieces = self.in_pieces(offset, into.len() as u64, self.mount.payload_bytes, body).await?;
+            let bytes = pieces.concat();
+            if bytes.len() == into.len() {
+                into.copy_from_slice(&bytes);
+            } else {
+                self.mount.record.fail(format!("FUSE: a read of {} bytes got {}", into.len(), bytes.len()));
+            }
+            Ok(())
+        })
+    }
+
+    fn write<'a>(&'a self, offset: u64, data: &'a [u8], is_fua: bool) -> LocalFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let flags = OPEN_READ_WRITE | if is_fua { OPEN_DSYNC } else { 0 };
+            let body = |mount: &Mount, at: u64, length: u64| {
+                let mut body = mount.transfer(at, length, flags);
+                let start = (at - offset) as usize;
+                body.extend_from_slice(&data[start..start + length as usize]);
+                (opcode::WRITE, body)
+            };
+            let piece_max = self.mount.payload_bytes;
+            let replies = self.in_pieces(offset, data.len() as u64, piece_max, body).await?;
+            let written: u64 = replies
+                .iter()
+                .filter_map(|reply| reply.first_chunk::<4>())
+                .map(|size| u64::from(u32::from_ne_bytes(*size)))
+                .sum();
+            if written != data.len() as u64 {
+                self.mount.record.fail(format!("FUSE: a write of {} bytes took {written}", data.len()));
+            }
+            Ok(())
+        })
+    }
+
+    fn flush(&self) -> LocalFuture<'_, Result<()>> {
+        Box::pin(async {
+            let mut body = self.mount.handle.get().to_ne_bytes().to_vec();
+            body.extend_from_slice(&[0; 8]);
+            self.mount.send(opcode::FSYNC, &body).await.map(drop)
+        })
+    }
+
+    fn unmap(&self, offset: u64, length: u64) -> LocalFuture<'_, Result<()>> {
+        Box::pin(self.fallocate(offset, length, KEEP_SIZE | PUNCH_HOLE))
+    }
+
+    fn write_zeroes(&self, offset: u64, length: u64, _may_unmap: bool) -> LocalFuture<'_, Result<()>> {
+        Box::pin(self.fallocate(offset, length, KEEP_SIZE | ZERO_RANGE))
+    }
+
+    fn extents(&self, offset: u64, length: u64, max: usize) -> LocalFuture<'_, Result<Vec<Extent>>> {
+        // Files have SEEK_HOLE only, which says less.
+        self.mount.device.extents(offset, length, max)
+    }
+}
