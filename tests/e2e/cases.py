@@ -35,7 +35,7 @@ def must_refuse(done, *words, status=1):
         must(word.lower() in text.lower(), f"the message does not mention {word!r}: {text}")
 
 
-def serving(site, drives=2, drive_mib=2048, settings=None, name="array"):
+def serving(site, drives=2, drive_mib=1024, settings=None, name="array"):
     """An array with one pool `p`."""
     array = Array(site, name, settings)
     array.start()

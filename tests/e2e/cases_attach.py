@@ -40,7 +40,7 @@ def direct_writes_through_the_device_compare_equal(site):
 def file_system_case(site, kind, repair):
     """A tree of files is churned by several threads, checked, and checked again after a remount, a crash
     of the array, and on a clone."""
-    array = serving(site, drive_mib=3072)
+    array = serving(site, drive_mib=1536)
     array.volume("v", "8GiB")
     point = site.directory("mnt")
     device = array.attach("v", "--format", kind, "--mount", point)

@@ -151,7 +151,7 @@ def a_snapshot_stays_while_its_volume_changes(site):
 @case
 def many_clients_at_once_see_their_own_writes(site):
     """Four fio processes with verify on four volumes, while snapshots and clones come and go."""
-    array = serving(site, drive_mib=3072)
+    array = serving(site, drive_mib=1536)
     failures = []
 
     def client(name):
@@ -190,8 +190,9 @@ def idle_costs_nothing(site):
     array.pool("p", 2, 2048)
     for index in range(5):
         array.volume(f"v{index}", "1TiB")
-    run("fio", "--name=warm", "--ioengine=nbd", f"--uri={array.uri('v0')}", "--rw=randwrite", "--bs=8k", "--size=64m",
-        "--iodepth=16", *FIO)
+    # Idle is also what follows work: caches are full then.
+    run("fio", "--name=warm", "--ioengine=nbd", f"--uri={array.uri('v0')}", "--rw=randrw", "--bs=8k", "--size=1g",
+        "--iodepth=32", "--norandommap", "--time_based", "--runtime=6", "--buffer_compress_percentage=60", *FIO)
     time.sleep(3)  # What the load left to do may still run.
     before = array.cpu_seconds()
     time.sleep(8)

@@ -24,12 +24,12 @@ def load(array, volume, seconds, *options):
 
 
 def memory():
-    """Caps of 32 MiB each on cache and map hold while 20 GiB of volume are written and read at random."""
+    """Caps of 32 MiB each on cache and map hold while 10 GiB of volume are written and read at random."""
     with Site("ashlar-limits-") as site:
         caps = {"cache_bytes": "32MiB", "map_cache_bytes": "32MiB", "buffer_bytes": "32MiB"}
         array = Array(site, settings=caps)
         array.start()
-        array.pool("p", 2, 8192)
+        array.pool("p", 2, 4096)
         array.volume("v", "1TiB")
         highest, is_over = [0], threading.Event()
 
@@ -39,8 +39,8 @@ def memory():
 
         watcher = threading.Thread(target=watch)
         watcher.start()
-        # Random over 20 GiB touches every page of the map: far more than the cap holds.
-        load(array, "v", 45, "--size=20g", "--buffer_compress_percentage=60")
+        # Random over 10 GiB touches every page of the map: far more than the cap holds.
+        load(array, "v", 45, "--size=10g", "--buffer_compress_percentage=60")
         is_over.set()
         watcher.join()
         limit = 96 * MIB + REST_BYTES
@@ -54,11 +54,12 @@ def snapshots():
     with Site("ashlar-limits-") as site:
         array = Array(site)
         array.start()
-        array.pool("p", 2, 4096)
+        array.pool("p", 2, 2048)
         array.volume("v", "1TiB")
         load(array, "v", 5, "--size=1g")
         array.stop()
         bare = min(restart(array) for _ in range(3))
+        array.start()
         began = time.monotonic()
         for index in range(SNAPSHOTS):
             create(array, f"s{index}")
@@ -67,6 +68,7 @@ def snapshots():
         took = time.monotonic() - began
         array.stop()
         full = min(restart(array) for _ in range(3))
+        array.start()
         array.kill()
         crashed = array.start()
         deletes = []

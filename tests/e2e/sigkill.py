@@ -465,7 +465,7 @@ def main():
     parser.add_argument("--seed", type=int, default=random.SystemRandom().randrange(1 << 32))
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--span-mib", type=int, default=96, help="MiB written of each volume")
-    parser.add_argument("--drive-gib", type=int, default=4, help="size of each of the three drives")
+    parser.add_argument("--drive-gib", type=int, default=3, help="size of each of the three drives")
     parser.add_argument("--report", help="append the closing line to this file")
     options = parser.parse_args()
     print(f"sigkill: {options.minutes} minutes, seed {options.seed}", flush=True)

@@ -16,7 +16,7 @@ const DRIVE_COUNT: u64 = 3;
 /// Rows of one unit of pgbench's scale with their index, measured: 15 MiB.
 const SCALE_UNIT_BYTES: u64 = 15 << 20;
 /// Room for the database's log, the history and what the load overwrites.
-const ROOM_BYTES: u64 = 8 << 30;
+const ROOM_BYTES: u64 = 5 << 30;
 /// The load runs alone for a while before the snapshot, so that caches and log are in their stride.
 const BEFORE_SNAPSHOT: Duration = Duration::from_secs(8);
 /// How long the second load runs before the array is killed. Any moment will do.
@@ -95,7 +95,7 @@ pub(crate) fn play(settings: &Settings, site: &Site) -> Result<()> {
 /// The array, its pool and its volumes.
 fn build(array: &mut Array, site: &Site, settings: &Settings, progress: &Progress) -> Result<()> {
     let data_bytes = u64::from(settings.scale) * SCALE_UNIT_BYTES;
-    let pool_bytes = 3 * data_bytes + ROOM_BYTES;
+    let pool_bytes = 2 * data_bytes + ROOM_BYTES;
     let free_bytes = site.free_bytes()?;
     if free_bytes < pool_bytes {
         return Err(Error::environment(format!(
