@@ -5,7 +5,8 @@ import measure
 from array_of_run import GIB, MIB, Array
 from site_of_run import quietly, run, wait_for
 
-SMALL = 32 * MIB  # inside the default read cache
+CACHE = "64MiB"  # read cache of the array, so that the large span is uncached indeed
+SMALL = 32 * MIB  # inside it
 LARGE = (1 if measure.QUICK else 2) * GIB  # far larger than it
 SWITCH = "/sys/module/fuse/parameters/enable_uring"
 CELLS = (("randread", 32), ("randwrite", 32), ("randread", 1), ("randwrite", 1))
@@ -44,7 +45,7 @@ def ceiling(site, span):
 def play(site, table):
     switch_on(site)
     memory_device, memory = ceiling(site, LARGE)
-    array = Array(site)
+    array = Array(site, settings={"cache_bytes": CACHE})
     array.start()
     doors = {door["name"]: door["transport"] for door in array.json("status")["doors"]}
     array.pool("p", 2, 12 * 1024 * LARGE // (2 * GIB))

@@ -190,9 +190,9 @@ def idle_costs_nothing(site):
     array.pool("p", 2, 2048)
     for index in range(5):
         array.volume(f"v{index}", "1TiB")
-    # Idle is also what follows work: caches are full then.
-    run("fio", "--name=warm", "--ioengine=nbd", f"--uri={array.uri('v0')}", "--rw=randrw", "--bs=8k", "--size=1g",
-        "--iodepth=32", "--norandommap", "--time_based", "--runtime=6", "--buffer_compress_percentage=60", *FIO)
+    warm = ["fio", "--name=warm", "--ioengine=nbd", f"--uri={array.uri('v0')}", "--rw=randrw", "--bs=8k",
+            "--iodepth=32", "--norandommap", "--buffer_compress_percentage=60", *FIO]
+    run(*warm, "--size=64m", "--rw=randwrite")
     time.sleep(3)  # What the load left to do may still run.
     before = array.cpu_seconds()
     time.sleep(8)
@@ -201,3 +201,15 @@ def idle_costs_nothing(site):
     print(f"    idle: {resident / MIB:.0f} MiB resident, {used * 100:.2f} % of a core")
     must(used < 0.01, f"idle uses {used * 100:.2f} % of a core")
     must(resident < 200 * MIB, f"idle takes {resident / MIB:.0f} MiB")
+    # After work the caches are full, up to their caps: nothing else may have grown, and idle is idle again.
+    run(*warm, "--size=1g", "--time_based", "--runtime=5")
+    time.sleep(3)
+    before = array.cpu_seconds()
+    time.sleep(4)
+    used = (array.cpu_seconds() - before) / 4
+    counters = array.json("pool", "show", "p")["counters"]
+    cached = counters["cache_bytes_used"] + counters["map_bytes_used"]
+    resident = array.resident_bytes()
+    print(f"    after work: {resident / MIB:.0f} MiB resident, {cached / MIB:.0f} MiB of it cached data and map")
+    must(used < 0.01, f"idle after work uses {used * 100:.2f} % of a core")
+    must(resident - cached < 200 * MIB, f"{(resident - cached) / MIB:.0f} MiB beside the caches")
