@@ -128,7 +128,23 @@ impl SystemUnderTest for EngineSystem {
 
     fn check(&self) -> LocalFuture<'static, Result<Vec<String>, Trouble>> {
         let engine = self.engine.clone();
-        Box::pin(async move { Ok(engine.check().await?.errors) })
+        Box::pin(async move {
+            let mut errors = engine.check().await?.errors;
+            let space = engine.status().space;
+            let parts = [
+                space.free_bytes,
+                space.data_bytes,
+                space.metadata_bytes,
+                space.journal_bytes,
+                space.reserve_bytes,
+                space.superblock_bytes,
+                space.freed_bytes,
+            ];
+            if parts.iter().sum::<u64>() != space.physical_bytes {
+                errors.push(format!("the parts of the space do not sum up: {space:?}"));
+            }
+            Ok(errors)
+        })
     }
 
     fn probes(&self) -> Vec<(&'static str, u64)> {

@@ -370,6 +370,9 @@ impl FakeDevice {
     }
 
     async fn door(&self, offset: u64, length: u64, is_write: bool) -> Result<u64> {
+        if is_write && self.name.contains('@') {
+            return Err(Error::new(ErrorKind::ReadOnly, "a snapshot"));
+        }
         if self.fake.defect != Defect::AcceptsInvalid || offset.checked_add(length).is_none() {
             check_range(&self.geometry(), offset, length)?;
         }

@@ -262,6 +262,9 @@ impl Life {
         if self.maker.open(&self.runtime, &layout).await.is_ok() {
             self.record.fail("the pool starts without one of its drives");
         }
+        if self.maker.create(&self.runtime, &layout).await.is_ok() {
+            self.record.fail("a pool is made on the drives of another");
+        }
     }
 
     /// A pool in use must not be started or made again by somebody else.

@@ -247,8 +247,29 @@ async fn extents(world: &World, key: &ImageKey, device: &dyn BlockDevice, run: R
     }
 }
 
+/// A snapshot takes no writes.
+async fn write_to_snapshot(world: &World) {
+    let Some((key, unit)) = ({
+        let oracle = world.oracle.borrow();
+        let mut keys = oracle.image_keys();
+        keys.retain(|key| matches!(key, ImageKey::Frozen { .. }));
+        let key = (!keys.is_empty()).then(|| world.draw(|chance| chance.pick(&keys).clone()));
+        key.and_then(|key| Some((key.clone(), oracle.image(&key)?.unit_bytes)))
+    }) else {
+        return;
+    };
+    let Some(device) = world.system.device(&key.device_name()) else { return };
+    match device.write(0, &vec![0x5a; unit as usize], false).await {
+        Err(error) if matches!(error.kind, ErrorKind::ReadOnly | ErrorKind::Gone) => {}
+        other => world.record.fail(format!("a write to {} was answered with {other:?}", key.device_name())),
+    }
+}
+
 /// Requests a device must refuse as invalid, changing nothing.
 async fn invalid(world: &World, name: &str) {
+    if world.draw(|chance| chance.one_in(3)) {
+        return write_to_snapshot(world).await;
+    }
     // Past the door, which refuses such requests itself.
     let Some(device) = world.system.device(name) else { return };
     let geometry = device.geometry();
