@@ -77,6 +77,7 @@ impl Engine {
         for root in others {
             walk.visit_root(root, &mut chunks).await?;
         }
+        #[allow(clippy::disallowed_methods, reason = "a sum: the order does not matter")]
         let unique = chunks.is_shared.iter().filter(|(_, is_shared)| !**is_shared);
         Ok(Some(unique.map(|(chunk, _)| chunk.length_bytes_max()).sum()))
     }
