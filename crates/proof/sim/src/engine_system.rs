@@ -147,6 +147,13 @@ impl SystemUnderTest for EngineSystem {
         })
     }
 
+    fn segments_in_use(&self) -> Option<u64> {
+        let status = self.engine.status();
+        let space = status.space;
+        let bytes = space.data_bytes + space.metadata_bytes + space.journal_bytes + space.freed_bytes;
+        Some(bytes / status.segment_bytes)
+    }
+
     fn probes(&self) -> Vec<(&'static str, u64)> {
         let status = self.engine.status();
         let counters = status.counters;

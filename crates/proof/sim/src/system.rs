@@ -88,6 +88,10 @@ pub trait SystemUnderTest {
     fn probes(&self) -> Vec<(&'static str, u64)> {
         Vec::new()
     }
+    /// Segments that hold or held something; `None` when the system has none.
+    fn segments_in_use(&self) -> Option<u64> {
+        None
+    }
     /// Clean stop.
     fn close(&self) -> LocalFuture<'static, Result<(), Trouble>>;
 }
