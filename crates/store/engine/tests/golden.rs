@@ -3,7 +3,8 @@
 //! `golden/format-1.pool.zst` is a drive of a pool that was left without a clean close: a checkpoint,
 //! a journal behind it, a snapshot, a clone, a hole, 512-byte writes. A new format version adds a file
 //! made by `ASHLAR_WRITE_GOLDEN=1 cargo test -p ashlar-engine --test golden`; none is ever replaced.
-#![allow(clippy::unwrap_used)]
+// The drive is a real file.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 use std::path::{Path, PathBuf};
 
