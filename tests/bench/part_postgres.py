@@ -70,8 +70,7 @@ class Postgres:
 
     def measure(self, data, pids):
         """One round: warm up, checkpoint, load. CPU of the storage servers is charged per transaction."""
-        with open("/proc/sys/vm/drop_caches", "w", encoding="utf-8") as f:
-            f.write("3")
+        measure.drop_caches()
         self.start(data)
         try:
             self.bench("-c", str(CLIENTS), "-j", "2", "-T", "5", "-S")
