@@ -89,6 +89,9 @@ fn impossible_drives_are_refused() {
     array.refused(&["pool", "create", "p", "--drive", &path("")], &["ashlar-test"]);
     let nowhere = format!("{},size=1GiB", path("no/such/directory.img"));
     array.refused(&["pool", "create", "p", "--drive", &nowhere], &["no/such"]);
+    let giant = format!("{},size=4000TiB", path("giant.img"));
+    array.refused(&["pool", "create", "p", "--drive", &giant], &["giant.img", "does not fit", "free"]);
+    assert!(!array.path("giant.img").exists());
     array.refused(&["pool", "create", "main", "--drive", &twice], &["`main`", "exists"]);
     array.refused(&["pool", "import", "main"], &["open already"]);
     array.refused(&["pool", "import", "gone"], &["--drive"]);

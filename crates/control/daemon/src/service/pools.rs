@@ -1,9 +1,10 @@
 //! Pools: create, open at the start, check, export, import, delete.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use ashlar_api as api;
+use ashlar_units::ByteCount;
 
 use super::Service;
 use crate::error::{Error, Result};
@@ -356,5 +357,36 @@ fn files_to_make(drives: &[api::DriveSpec]) -> Result<Vec<PathBuf>> {
             (true, None) => {}
         }
     }
+    check_space(drives)?;
     Ok(made)
+}
+
+/// Refuses files that their file systems cannot hold. A drive's file takes all its space when it is
+/// made: a pool must not find its drives full later.
+fn check_space(drives: &[api::DriveSpec]) -> Result<()> {
+    let mut wanted: BTreeMap<u64, u64> = BTreeMap::new();
+    for drive in drives {
+        let Some(size_bytes) = drive.size_bytes else { continue };
+        let directory = Path::new(&drive.path).parent().unwrap_or(Path::new("/"));
+        // What cannot be looked at is refused with its own reason when the file is made.
+        let (Ok(space), Ok(found)) = (rustix::fs::statvfs(directory), rustix::fs::stat(directory)) else {
+            continue;
+        };
+        let sum = wanted.entry(found.st_dev).or_default();
+        *sum = sum.saturating_add(size_bytes);
+        let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
+        if *sum > free_bytes {
+            return Err(Error::new(
+                api::ErrorKind::NoSpace,
+                format!(
+                    "drive {} does not fit: {} free in {}",
+                    drive.path,
+                    ByteCount(free_bytes),
+                    directory.display()
+                ),
+                "choose a smaller size or another file system",
+            ));
+        }
+    }
+    Ok(())
 }
