@@ -272,9 +272,8 @@ impl Inner {
                 inner.checkpoints.wanted.notify_one();
             }
         });
-        if self.recovery.records_replayed > 0 {
-            self.cleaner.want_mark();
-        }
+        // What the last session deleted may have been forgotten with its end: look once.
+        self.cleaner.want_mark();
         self.recount_if_unknown();
     }
 
