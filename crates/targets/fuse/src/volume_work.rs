@@ -92,6 +92,11 @@ impl VolumeWork {
     /// Gives the bytes of payload that form the reply.
     pub async fn perform(&self, payload: &mut [u8]) -> Result<usize, Errno> {
         let device = self.file.device.as_ref();
+        if device.geometry().size_bytes == 0 {
+            // Deleted. An end of file would be wrong: the loop driver fills a short read with zeroes
+            // and calls it a success.
+            return Err(Errno::GONE);
+        }
         match self.operation {
             Operation::Read { offset, size } => read(device, offset, size as usize, payload).await,
             Operation::Write { offset, size, is_durable } => {
