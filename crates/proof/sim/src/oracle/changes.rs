@@ -163,6 +163,12 @@ impl Oracle {
                 Effect::AddVolumes(self.clones(name, source))
             }
         };
+        if let Effect::AddVolumes(volumes) = &effect {
+            for (name, volume) in volumes {
+                let known = self.lineages.entry(name.clone()).or_default();
+                known.extend(volume.image.lineage.iter().copied());
+            }
+        }
         let flying = self.flying.keys().copied();
         let writes = flying.filter(|id| watched.contains(&self.operations[id.0 as usize].volume)).collect();
         let id = self.number();

@@ -20,7 +20,7 @@ mod plausible;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 pub use changes::{CHANGE_KINDS, Change, CloneSource, Listing, clone_names};
 pub use image::{Image, OperationId, Run};
@@ -149,6 +149,9 @@ pub struct Oracle {
     doubts: Vec<Doubt>,
     fork_outcomes: BTreeMap<u32, bool>,
     groups: Vec<Group>,
+    /// Whose bytes any volume of this name ever held: a pool that lost its latest changes to a lying
+    /// drive may be back at an earlier volume of the name.
+    lineages: BTreeMap<String, BTreeSet<u32>>,
     numbers: u32,
 }
 
@@ -182,6 +185,7 @@ impl Oracle {
             doubts: Vec::new(),
             fork_outcomes: BTreeMap::new(),
             groups: Vec::new(),
+            lineages: BTreeMap::new(),
             numbers: 0,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Without redundancy a drive that loses or misplaces a write can take acknowledged data with it.
 //! Errors are permitted then, and after a restart also older contents: but never another block's
-//! bytes, another volume's, or a mixture.
+//! bytes, those of a volume that has nothing to do with this name, or a mixture.
 
 use super::{ImageKey, Oracle, Run};
 use crate::content::{Value, describe, recognise};
@@ -11,6 +11,8 @@ impl Oracle {
     /// Judges bytes read from the image at `run` by the weaker demand.
     pub fn check_plausible(&self, key: &ImageKey, run: Run, bytes: &[u8]) -> Result<(), String> {
         let Some(image) = self.image(key) else { return Ok(()) };
+        let (ImageKey::Live(volume) | ImageKey::Frozen { volume, .. }) = key;
+        let Some(lineage) = self.lineages.get(volume) else { return Ok(()) };
         for (unit, bytes) in (run.first..).zip(bytes.chunks_exact(image.unit_bytes as usize)) {
             let sector = unit * image.unit_sectors();
             let is_plausible = match recognise(sector, bytes) {
@@ -21,7 +23,7 @@ impl Oracle {
                     operation.is_some_and(|operation| {
                         operation.value == value
                             && operation.run.contains(unit)
-                            && image.lineage.contains(&operation.volume)
+                            && lineage.contains(&operation.volume)
                     })
                 }),
                 None => false,
