@@ -5,7 +5,7 @@ import time
 
 from cases import MIB, Array, case, must, random_file, run, serving
 
-FIO = ("--output-format=json", "--thread", "--randrepeat=0", "--group_reporting")
+FIO = ("--verify_state_save=0", "--output-format=json", "--thread", "--randrepeat=0", "--group_reporting")
 
 
 def fio_errors(text):

@@ -388,6 +388,9 @@ class Torture:
     def come_back(self):
         when = f"after {self.counts['kills']} kills"
         self.start_seconds.append(self.array.start())
+        pool = self.array.json("pool", "show", "p")
+        if pool["state"] != "online":
+            raise Wrong(f"{when}: the pool is {pool['state']}: {pool.get('reason')}")
         self.drop_strangers()
         self.ask("audit", when)
         if self.images and self.random.random() < 0.5:
