@@ -132,7 +132,8 @@ impl Array {
 
 impl Drop for Array {
     fn drop(&mut self) {
-        self.launcher.begin_cleaning();
+        let launcher = self.launcher.clone();
+        let _cleaning = launcher.clean();
         if self.serve.is_some() {
             for volume in std::mem::take(&mut self.attached).iter().rev() {
                 if let Err(error) = self.detach(volume) {

@@ -28,6 +28,7 @@ const SETTINGS: &str = "
 listen_addresses = ''
 unix_socket_permissions = 0777
 shared_buffers = 256MB
+dynamic_shared_memory_type = mmap
 max_connections = 60
 max_wal_size = 2GB
 checkpoint_timeout = 5min
@@ -328,7 +329,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.installation.launcher.begin_cleaning();
+        let launcher = self.installation.launcher.clone();
+        let _cleaning = launcher.clean();
         self.abandon();
     }
 }

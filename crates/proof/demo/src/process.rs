@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 /// Everything the demo starts gets its own process group, so that Ctrl-C reaches only the demo and
@@ -17,7 +17,7 @@ pub(crate) struct Launcher {
     logs: PathBuf,
     next: AtomicU64,
     is_interrupted: Arc<AtomicBool>,
-    is_cleaning: AtomicBool,
+    cleaning_count: AtomicUsize,
 }
 
 /// What a finished program said, and how long it took.
@@ -40,17 +40,18 @@ pub(crate) struct Running {
 impl Launcher {
     /// Programs work in `directory`, which is how the site finds them again; their words go to `logs`.
     pub(crate) fn new(directory: PathBuf, logs: PathBuf, is_interrupted: Arc<AtomicBool>) -> Self {
-        let is_cleaning = AtomicBool::new(false);
-        Self { directory, logs, next: AtomicU64::new(1), is_interrupted, is_cleaning }
+        let cleaning_count = AtomicUsize::new(0);
+        Self { directory, logs, next: AtomicU64::new(1), is_interrupted, cleaning_count }
     }
 
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.is_interrupted.load(Ordering::Relaxed) && !self.is_cleaning.load(Ordering::Relaxed)
+        self.is_interrupted.load(Ordering::Relaxed) && self.cleaning_count.load(Ordering::Relaxed) == 0
     }
 
-    /// From here on programs run to their end although the user pressed Ctrl-C.
-    pub(crate) fn begin_cleaning(&self) {
-        self.is_cleaning.store(true, Ordering::Relaxed);
+    /// While the guard lives, programs run to their end although the user pressed Ctrl-C.
+    pub(crate) fn clean(&self) -> Cleaning<'_> {
+        self.cleaning_count.fetch_add(1, Ordering::Relaxed);
+        Cleaning { launcher: self }
     }
 
     /// Sleeps, but not through a Ctrl-C.
@@ -133,16 +134,38 @@ impl Finished {
     }
 }
 
+/// A time in which Ctrl-C is not listened to, because what runs is what it asks for.
+pub(crate) struct Cleaning<'a> {
+    launcher: &'a Launcher,
+}
+
+impl Drop for Cleaning<'_> {
+    fn drop(&mut self) {
+        self.launcher.cleaning_count.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
-        // All fail only when the program has ended already, which is what we want. The group goes with
-        // it: initdb, for one, has a server working for it.
-        if self.child.try_wait().is_ok_and(|status| status.is_none()) {
-            let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
+        // The group goes with the program: initdb, for one, has a server working for it, which gives its
+        // shared memory back when it is asked to end. A signal fails only when nobody is left to get it.
+        for signal in [Signal::TERM, Signal::KILL] {
+            let start = Instant::now();
+            while self.child.try_wait().is_ok_and(|status| status.is_none()) && start.elapsed() < PATIENCE {
+                if start.elapsed() < SIGNAL_STEP {
+                    let _ = kill_process_group(Pid::from_child(&self.child), signal);
+                }
+                std::thread::sleep(SIGNAL_STEP);
+            }
         }
         let _ = self.child.wait();
     }
 }
+
+/// How long a program may take to end after each signal.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// How often to look whether it has.
+const SIGNAL_STEP: Duration = Duration::from_millis(10);
 
 /// A command as a user would type it.
 pub(crate) fn show(command: &Command) -> String {

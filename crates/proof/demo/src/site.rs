@@ -121,7 +121,6 @@ impl Site {
 impl Drop for Site {
     fn drop(&mut self) {
         if !self.is_kept.load(Ordering::Relaxed) {
-            self.launcher.begin_cleaning();
             sweep(&self.base);
         }
     }
