@@ -17,7 +17,7 @@
 use ashlar_units::{Lsn, SegmentId, VolumeId};
 
 use crate::bytes::{Reader, Writer};
-use crate::catalogue::{VOLUME_ENTRY_BYTES, VolumeEntry};
+use crate::catalogue::{NAME_BYTES_MAX, VOLUME_ENTRY_BYTES, VolumeEntry};
 use crate::{Damage, DamageKind, FORMAT_VERSION, Pointer, checksum};
 
 /// Groups start on and fill multiples of this many bytes.
@@ -163,6 +163,9 @@ impl Record {
             }
             6 => {
                 let name = reader.name()?;
+                if name.len() > NAME_BYTES_MAX {
+                    return Err(Damage::new(DamageKind::Impossible, "snapshot name is too long"));
+                }
                 let created_unix_seconds = reader.u64()?;
                 Record::Snapshot { name, created_unix_seconds, members: decode_pairs(reader)? }
             }
@@ -368,6 +371,20 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[index] ^= 0x80;
             assert!(GroupHeader::open(&damaged).is_err(), "byte {index}");
+        }
+    }
+
+    #[test]
+    fn a_snapshot_name_that_fits_no_entry_is_impossible() {
+        for (length, is_good) in [(NAME_BYTES_MAX, true), (NAME_BYTES_MAX + 1, false)] {
+            let record = Record::Snapshot {
+                name: "n".repeat(length),
+                created_unix_seconds: 5,
+                members: vec![(VolumeId(1), VolumeId(7))],
+            };
+            let mut writer = Writer::new();
+            record.encode(&mut writer);
+            assert_eq!(Record::decode(&mut Reader::new(writer.as_bytes())).is_ok(), is_good, "{length}");
         }
     }
 

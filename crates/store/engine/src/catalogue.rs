@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ashlar_format::bytes::Writer;
 use ashlar_format::catalogue::{VOLUME_ENTRY_BYTES, VolumeEntry, VolumeKind};
 use ashlar_format::page::PAGE_BYTES;
-use ashlar_format::{Damage, Pointer};
+use ashlar_format::{Damage, DamageKind, Pointer};
 use ashlar_units::VolumeId;
 
 const ENTRIES_PER_PAGE: usize = PAGE_BYTES / VOLUME_ENTRY_BYTES;
@@ -154,6 +154,13 @@ impl Catalogue {
     pub(crate) fn load_page(&mut self, page: usize, bytes: &[u8]) -> Result<(), Damage> {
         for (index, slot) in bytes.chunks_exact(VOLUME_ENTRY_BYTES).enumerate() {
             if let Some(entry) = VolumeEntry::decode(slot)? {
+                // A pointer into memory would lead to whatever page has that number now.
+                if entry.root.is_data() || entry.root.as_in_memory().is_some() {
+                    return Err(Damage::new(
+                        DamageKind::Impossible,
+                        "root of a volume is no page on a drive",
+                    ));
+                }
                 let id = entry.id;
                 self.insert_at(page * ENTRIES_PER_PAGE + index, entry);
                 self.dirty_roots.remove(&id);
