@@ -1,6 +1,6 @@
 //! PostgreSQL: found or installed, started on a directory, asked, loaded, checked.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::process::{Finished, Launcher, Running};
 use crate::wire::{Connection, Rows};
 use std::fs;
@@ -211,6 +211,7 @@ impl Server {
         let arguments = ["-w", "-s", "-t", &limit, "-l", &log.to_string_lossy(), "-o", &options, "start"];
         match self.control(&arguments, START_LIMIT + Duration::from_secs(10)) {
             Ok(finished) => Ok(finished.took),
+            Err(error) if error.kind == ErrorKind::Interrupted => Err(error),
             Err(error) => {
                 let text = fs::read_to_string(&log).unwrap_or_default();
                 let lines: Vec<&str> = text.lines().collect();
