@@ -10,6 +10,9 @@ use crate::{fuzz, tidy};
 /// Seeds of the simulator in CI. The nightly run and `ashlar sim --seeds N` take more.
 const SIMULATOR_SEEDS: &str = "200";
 
+/// Seeds run twice and compared: everything rests on a seed doing the same thing again.
+const SIMULATOR_TWICE_SEEDS: &str = "20";
+
 /// Seconds each fuzz target runs in CI: enough to replay its seeds and find a fresh regression;
 /// deeper searches are `cargo xtask fuzz --seconds N`.
 const FUZZ_SECONDS: &str = "5";
@@ -47,12 +50,7 @@ const STEPS: [(&str, StepFunction); 7] = [
         command.args(["test", "--workspace", "--no-fail-fast"]);
         stream("cargo test", command, tally)
     }),
-    ("simulator", |root, _| {
-        run_cargo(
-            root,
-            &["run", "--quiet", "--package", "ashlar-cli", "--", "sim", "--seeds", SIMULATOR_SEEDS],
-        )
-    }),
+    ("simulator", |root, _| simulator(root)),
     ("fuzz", |root, _| fuzz::run(root, &["--seconds", FUZZ_SECONDS]).map(|()| Verdict::Passed)),
     ("end-to-end", end_to_end),
 ];
@@ -114,6 +112,13 @@ fn run_cargo(root: &Path, arguments: &[&str]) -> Outcome {
     let status =
         cargo(root).args(arguments).status().map_err(|error| format!("{what} did not start: {error}"))?;
     if status.success() { Ok(Verdict::Passed) } else { Err(format!("{what} ended with {status}")) }
+}
+
+/// In the dev profile: with its light optimisation the seeds take a minute, and nothing is built twice.
+fn simulator(root: &Path) -> Outcome {
+    let sim = ["run", "--quiet", "--package", "ashlar-cli", "--", "sim"];
+    run_cargo(root, &[&sim[..], &["--seeds", SIMULATOR_TWICE_SEEDS, "--twice"]].concat())?;
+    run_cargo(root, &[&sim[..], &["--seeds", SIMULATOR_SEEDS]].concat())
 }
 
 /// Real clients and file systems against the program the steps before built.
