@@ -553,7 +553,9 @@ fn from_engine(error: ashlar_engine::Error) -> Error {
         ErrorKind::NoSpace => {
             (api::ErrorKind::NoSpace, "delete snapshots or volumes, or unmap what is no longer needed")
         }
-        ErrorKind::Damaged => (api::ErrorKind::Damaged, "`ashlar pool check` lists what is damaged"),
+        ErrorKind::Damaged => {
+            (api::ErrorKind::Damaged, "copy what can still be read; restore the rest from a backup")
+        }
         ErrorKind::Medium => (api::ErrorKind::Medium, "look at the drive and the kernel's log"),
         ErrorKind::ReadOnly => {
             (api::ErrorKind::ReadOnly, "`ashlar pool show` says why the pool takes no writes")

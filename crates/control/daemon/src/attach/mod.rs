@@ -16,7 +16,9 @@ pub use error::{Error, ErrorKind, Result};
 pub use loop_device::{
     AttachOptions, Attached, attach, detach, find_attached, find_device, is_direct, resize,
 };
-pub use mount::{FileSystem, make_file_system, mount, mounts_of_device, probe, unmount, unmount_lazily};
+pub use mount::{
+    FileSystem, is_mount_point, make_file_system, mount, mounts_of_device, probe, unmount, unmount_lazily,
+};
 pub use stale::{CleanReport, clean_stale};
 
 /// Tells the kernel that this process serves block devices: its memory allocations must not wait for

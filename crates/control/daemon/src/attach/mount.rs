@@ -177,6 +177,12 @@ pub(super) struct MountEntry {
     pub file_system: String,
 }
 
+/// Whether something is mounted on this very directory.
+pub fn is_mount_point(directory: &Path) -> Result<bool> {
+    let place = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());
+    Ok(mounts()?.iter().any(|entry| entry.directory == place))
+}
+
 /// Everything mounted in our view, in mount order.
 pub(super) fn mounts() -> Result<Vec<MountEntry>> {
     let text = fs::read("/proc/self/mountinfo").map_err(|e| Error::system("read mountinfo", e))?;

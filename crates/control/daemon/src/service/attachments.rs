@@ -151,7 +151,14 @@ impl Service {
     async fn detach_steps(&self, attachment: &api::Attachment, is_forced: bool) -> Result<()> {
         let device = PathBuf::from(&attachment.device);
         let name = attachment.volume.clone();
+        let file = self.state().path(VOLUMES).join(&name);
         blocking(move || {
+            // Somebody may have detached it behind our back, and loop numbers are given out again at
+            // once: a device that does not stand on the volume any more is none of ours.
+            let ours = attach::find_device(&file).map_err(|error| from_attach(&name, &error))?;
+            if ours.as_ref() != Some(&device) {
+                return Ok(());
+            }
             // The kernel's table, not our memory: a person may have mounted or unmounted since.
             let mounts = attach::mounts_of_device(&device).map_err(|error| from_attach(&name, &error))?;
             for directory in mounts {
@@ -215,7 +222,15 @@ fn mount_directory(request: &api::AttachRequest) -> Result<Option<PathBuf>> {
             "name it from the root, as in /mnt/db",
         ));
     }
-    Ok(Some(PathBuf::from(mount)))
+    let directory = PathBuf::from(mount);
+    if attach::is_mount_point(&directory).map_err(|error| from_attach(&request.volume, &error))? {
+        return Err(Error::new(
+            api::ErrorKind::Busy,
+            format!("something is mounted on {mount} already"),
+            "unmount it, or name another directory",
+        ));
+    }
+    Ok(Some(directory))
 }
 
 fn format_and_mount(

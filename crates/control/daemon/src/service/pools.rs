@@ -7,6 +7,7 @@ use ashlar_api as api;
 use ashlar_units::ByteCount;
 
 use super::Service;
+use crate::attach;
 use crate::error::{Error, Result};
 use crate::names;
 use crate::state::KnownPool;
@@ -81,6 +82,9 @@ impl Service {
         self.check_pool_free(&request.name)?;
         for drive in &request.drives {
             self.check_drive_free(&drive.path)?;
+        }
+        for drive in &request.drives {
+            check_nothing_on(&drive.path).await?;
         }
         let made = files_to_make(&request.drives)?;
         let created = self.array.pool_create(&request.name, &request.drives).await;
@@ -389,4 +393,24 @@ fn check_space(drives: &[api::DriveSpec]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses a drive that carries a file system, a partition table or the like.
+async fn check_nothing_on(path: &str) -> Result<()> {
+    let drive = PathBuf::from(path);
+    if !drive.exists() {
+        return Ok(());
+    }
+    let probed = tokio::task::spawn_blocking(move || attach::probe(&drive)).await;
+    match probed.map_err(|_| Error::stopping())? {
+        Ok(None) => Ok(()),
+        Ok(Some(found)) => Err(Error::new(
+            api::ErrorKind::Busy,
+            format!("drive {path} carries {found}"),
+            format!("choose another drive, or wipe this one with `wipefs --all {path}`"),
+        )),
+        Err(error) => {
+            Err(Error::invalid(format!("drive {path}: {error}"), "install util-linux, or mend the path"))
+        }
+    }
 }

@@ -98,6 +98,10 @@ impl Service {
                 "shrink its file system first, then allow it with --shrink (`may_shrink` in the API)",
             ));
         }
+        if request.size_bytes < before {
+            // A mounted file system would lose its end under its feet.
+            self.check_unused(name).await?;
+        }
         self.array.volume_resize(&pool, name, request.size_bytes).await?;
         self.resize_device(name).await?;
         self.log.info(
