@@ -50,6 +50,7 @@ pub(super) fn check(root: &Path, files: &[SourceFile], findings: &mut Findings) 
     }
     check_bans(files, findings);
     check_record_numbers(files, findings);
+    check_lock(&git(root, &["status", "--porcelain", "--untracked-files=no"])?, findings);
     // Advice only: a title cannot be mended without rewriting what others may have fetched.
     let title = git(root, &["log", "-1", "--format=%s"]).unwrap_or_default();
     if let Some(advice) = title_advice(title.trim(), &crates) {
@@ -123,6 +124,15 @@ fn check_record_numbers(files: &[SourceFile], findings: &mut Findings) {
     }
 }
 
+/// Cargo mends a stale lock file without a word, so a build leaves it changed. With a change to a
+/// manifest that is as it should be; without one, the last commit left it out.
+fn check_lock(status: &str, findings: &mut Findings) {
+    let changed: Vec<&str> = status.lines().filter_map(|line| line.get(3..)).collect();
+    if changed.contains(&"Cargo.lock") && !changed.iter().any(|path| path.ends_with("Cargo.toml")) {
+        findings.add("Cargo.lock", "the committed one is stale: commit what the build made of it");
+    }
+}
+
 /// The floor plan in ARCHITECTURE.md, between the lines ```floors and ```, names every crate once.
 fn check_floor_plan(file: &SourceFile, crates: &BTreeSet<&str>, findings: &mut Findings) {
     let after = file.text.lines().skip_while(|line| *line != "```floors").skip(1);
@@ -187,6 +197,19 @@ mod tests {
         let mut findings = Findings::default();
         check_record_numbers(&files, &mut findings);
         assert_eq!(findings.lines.len(), 1);
+    }
+
+    #[test]
+    fn a_stale_lock_file_is_found_but_not_one_that_follows_a_manifest() {
+        for (status, count) in [
+            (" M Cargo.lock\n M README.md\n", 1),
+            (" M Cargo.lock\n M crates/base/units/Cargo.toml\n", 0),
+            (" M README.md\n", 0),
+        ] {
+            let mut findings = Findings::default();
+            check_lock(status, &mut findings);
+            assert_eq!(findings.lines.len(), count, "{status}");
+        }
     }
 
     #[test]
