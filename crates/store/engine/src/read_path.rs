@@ -105,8 +105,9 @@ impl Inner {
                         last = cache.get(chunk).map(|bytes| (chunk, bytes));
                     }
                     match &last {
-                        Some((_, bytes)) => copy_block(bytes, *pointer, target),
-                        None => missing.push(chunk),
+                        // A block that the chunk does not have is damage: `fetch` says so.
+                        Some((_, bytes)) if copy_block(bytes, *pointer, target) => {}
+                        Some(_) | None => missing.push(chunk),
                     }
                 }
             }
@@ -145,7 +146,10 @@ impl Inner {
             if pointer.is_data()
                 && let Ok(at) = decoded.binary_search_by_key(&pointer.chunk(), |(chunk, _)| *chunk)
             {
-                copy_block(&decoded[at].1, *pointer, target);
+                if !copy_block(&decoded[at].1, *pointer, target) {
+                    let what = format!("{pointer:?} names a block that its chunk does not have");
+                    return Err(Error::new(ErrorKind::Damaged, what));
+                }
             }
         }
         let mut cache = self.cache.borrow_mut();
@@ -156,9 +160,12 @@ impl Inner {
     }
 }
 
-fn copy_block(chunk: &[u8], pointer: Pointer, target: &mut [u8]) {
+/// False when the chunk has no such block.
+fn copy_block(chunk: &[u8], pointer: Pointer, target: &mut [u8]) -> bool {
     let at = pointer.block_index() * BLOCK_BYTES_USIZE;
-    target.copy_from_slice(&chunk[at..at + BLOCK_BYTES_USIZE]);
+    let Some(block) = chunk.get(at..at + BLOCK_BYTES_USIZE) else { return false };
+    target.copy_from_slice(block);
+    true
 }
 
 /// Joins sorted chunks that lie together.
