@@ -145,11 +145,10 @@ impl Inner {
         for (pointer, target) in pointers.iter().zip(into.chunks_exact_mut(BLOCK_BYTES_USIZE)) {
             if pointer.is_data()
                 && let Ok(at) = decoded.binary_search_by_key(&pointer.chunk(), |(chunk, _)| *chunk)
+                && !copy_block(&decoded[at].1, *pointer, target)
             {
-                if !copy_block(&decoded[at].1, *pointer, target) {
-                    let what = format!("{pointer:?} names a block that its chunk does not have");
-                    return Err(Error::new(ErrorKind::Damaged, what));
-                }
+                let what = format!("{pointer:?} names a block that its chunk does not have");
+                return Err(Error::new(ErrorKind::Damaged, what));
             }
         }
         let mut cache = self.cache.borrow_mut();
