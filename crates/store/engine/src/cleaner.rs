@@ -7,15 +7,14 @@
 //! 2. Since trees are copy-on-write and nothing finds old chunks by content, what no image of the
 //!    cut refers to, no later image can refer to.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 
 use ashlar_format::Pointer;
 use ashlar_format::segment::{SegmentKind, SegmentState};
 use ashlar_runtime::sync::Notify;
-use ashlar_units::{SegmentId, VolumeId};
+use ashlar_units::SegmentId;
 use rustc_hash::FxHashMap;
 
-use crate::catalogue::Catalogue;
 use crate::engine::{Inner, Life};
 use crate::walk::{Visitor, Walk};
 use crate::{Error, ErrorKind, Result};
@@ -33,8 +32,6 @@ pub(crate) struct CleanerState {
     marked_lsn: Cell<Option<u64>>,
     /// Journal segments opened by the time of the last mark.
     marked_segments: Cell<u64>,
-    /// Images at the last cut.
-    images: RefCell<Vec<VolumeId>>,
 }
 
 impl CleanerState {
@@ -45,10 +42,6 @@ impl CleanerState {
 
     pub(crate) fn is_mark_wanted(&self) -> bool {
         self.is_wanted.get()
-    }
-
-    pub(crate) fn note_cut(&self, catalogue: &Catalogue) {
-        *self.images.borrow_mut() = catalogue.entries().map(|entry| entry.id).collect();
     }
 }
 
@@ -71,9 +64,8 @@ impl Inner {
     /// freed; their places are reusable after the next checkpoint.
     pub(crate) async fn mark_and_free(&self) -> Result<u64> {
         let mut checkpointer = self.checkpointer.lock().await;
-        // The roots of a new cut that is not written: what is dirty in memory refers only to pages of
-        // the last checkpoint or to segments too young to be freed, so starting from the published
-        // roots is enough; they are read from the published volume table's own entries.
+        // What is dirty in memory refers only to pages of the last checkpoint or to segments too young
+        // to be freed, so starting from the roots in the published volume table is enough.
         self.cleaner.is_wanted.set(false);
         let roots = self.published_roots(&mut checkpointer).await?;
         let superblock = self.pool.superblock();

@@ -365,7 +365,6 @@ impl Inner {
             let _turn = self.apply_turn.lock().await;
             let mut tree = self.tree.borrow_mut();
             self.checkpoints.cuts.set(self.checkpoints.cuts.get() + 1);
-            self.cleaner.note_cut(&tree.catalogue);
             Cut::take(&mut tree, self.applied.get(), is_clean)
         };
         let lsn = cut.applied.next_lsn;
