@@ -5,7 +5,7 @@ use ashlar_format::pointer::PLACE_UNIT_BYTES;
 
 use crate::engine::Engine;
 use crate::info::CheckReport;
-use crate::read_path::decode_chunk;
+use crate::read_path::open_chunk;
 use crate::walk::{Visitor, Walk};
 use crate::{ErrorKind, Result};
 
@@ -90,6 +90,7 @@ impl Engine {
                 _ => last_blocks.push(pointer),
             }
         }
+        let mut scratch = Vec::new();
         for pointer in last_blocks {
             self.check_place(pointer, report);
             let read = self
@@ -97,10 +98,11 @@ impl Engine {
                 .pool
                 .read(pointer.segment(), pointer.offset_bytes(), pointer.length_bytes_max())
                 .await;
-            let verified =
-                read.map_err(Into::into).and_then(|(bytes, skip)| decode_chunk(pointer, &bytes[skip..]));
+            let verified = read
+                .map_err(Into::into)
+                .and_then(|(bytes, skip)| open_chunk(pointer, &bytes[skip..], &mut scratch).map(|_| ()));
             match verified {
-                Ok(_) => {
+                Ok(()) => {
                     report.chunks += 1;
                     report.live_bytes += pointer.length_bytes_max();
                 }

@@ -43,6 +43,8 @@ pub(crate) struct Inner {
     pub(crate) settings: Settings,
     pub(crate) tree: RefCell<Tree>,
     pub(crate) cache: RefCell<BlockCache>,
+    /// Where chunks are decompressed; held for no longer than one.
+    pub(crate) decompressed: RefCell<Vec<u8>>,
     pub(crate) journal: Journal<Outcome>,
     /// Held while a group is applied and while a cut is taken: a cut never sees half a group.
     pub(crate) apply_turn: Mutex<()>,
@@ -109,6 +111,7 @@ impl Engine {
         let credits = settings.write_bytes_in_flight.min(pool.segment_bytes() * 2) as usize;
         let inner = Rc::new(Inner {
             cache: RefCell::new(BlockCache::new(settings.cache_bytes as usize)),
+            decompressed: RefCell::default(),
             tree,
             journal,
             apply_turn: Mutex::new(()),

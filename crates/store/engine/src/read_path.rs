@@ -1,12 +1,13 @@
 //! The read path: map, cache, drives; every chunk verified before a byte of it is returned.
 
+use std::ops::Range;
 use std::rc::Rc;
 
-use ashlar_format::chunk::ChunkHeader;
+use ashlar_format::chunk::{ChunkHeader, Codec};
 use ashlar_format::{Pointer, PointerKind};
 use ashlar_reduction as reduction;
-use ashlar_runtime::Priority;
-use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, VolumeId};
+use ashlar_runtime::{Buf, Priority};
+use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId, VolumeId};
 
 use crate::engine::Inner;
 use crate::{Error, ErrorKind, Result};
@@ -18,11 +19,21 @@ const READ_BYTES_MAX: u64 = 512 << 10;
 /// A read that meets a segment freed under it looks the map up again, this often at most.
 const ATTEMPTS: usize = 8;
 
+/// A block that the cache does not have. Sorted, blocks of a chunk and chunks of a segment lie together.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Missing {
+    pointer: Pointer,
+    /// Which block of the request it is.
+    index: usize,
+}
+
 /// Chunks that lie together on a drive.
 struct Extent {
+    segment: SegmentId,
     start: u64,
     end: u64,
-    chunks: Vec<Pointer>,
+    /// Their blocks, in the sorted list of missing ones.
+    blocks: Range<usize>,
 }
 
 impl Inner {
@@ -53,7 +64,7 @@ impl Inner {
             if missing.is_empty() {
                 return Ok(());
             }
-            match self.fetch(missing, &pointers, into).await {
+            match self.fetch(missing, into).await {
                 Ok(()) => return Ok(()),
                 Err(error) => {
                     let mut again = Vec::with_capacity(count as usize);
@@ -87,122 +98,116 @@ impl Inner {
         }
     }
 
-    /// Copies what the cache has and zeroes; returns the chunks that must be fetched, each once.
-    fn copy_cached(&self, pointers: &[Pointer], into: &mut [u8]) -> Vec<Pointer> {
-        let mut missing: Vec<Pointer> = Vec::new();
+    /// Copies what the cache has and zeroes; returns the blocks that must be fetched.
+    fn copy_cached(&self, pointers: &[Pointer], into: &mut [u8]) -> Vec<Missing> {
+        let mut missing = Vec::new();
         let mut cache = self.cache.borrow_mut();
-        let mut last: Option<(Pointer, Rc<[u8]>)> = None;
-        for (pointer, target) in pointers.iter().zip(into.chunks_exact_mut(BLOCK_BYTES_USIZE)) {
+        for (index, (pointer, target)) in
+            pointers.iter().zip(into.chunks_exact_mut(BLOCK_BYTES_USIZE)).enumerate()
+        {
             match pointer.kind() {
                 PointerKind::Hole | PointerKind::Zero => target.fill(0),
                 PointerKind::Page => unreachable!("a leaf holds no page pointers: the map checks it"),
-                PointerKind::Data => {
-                    let chunk = pointer.chunk();
-                    if last.as_ref().is_none_or(|(of, _)| *of != chunk) {
-                        if missing.last() == Some(&chunk) {
-                            continue;
-                        }
-                        last = cache.get(chunk).map(|bytes| (chunk, bytes));
-                    }
-                    match &last {
-                        // A block that the chunk does not have is damage: `fetch` says so.
-                        Some((_, bytes)) if copy_block(bytes, *pointer, target) => {}
-                        Some(_) | None => missing.push(chunk),
-                    }
-                }
+                PointerKind::Data if cache.copy(*pointer, target) => {}
+                PointerKind::Data => missing.push(Missing { pointer: *pointer, index }),
             }
         }
         missing
     }
 
-    /// Reads chunks, caches them, and copies their blocks.
-    async fn fetch(&self, mut chunks: Vec<Pointer>, pointers: &[Pointer], into: &mut [u8]) -> Result<()> {
-        chunks.sort_unstable();
-        chunks.dedup();
-        let mut extents = gather(&chunks);
-        let mut decoded: Vec<(Pointer, Rc<[u8]>)> = Vec::with_capacity(chunks.len());
-        let alone = if extents.len() == 1 { extents.pop() } else { None };
-        if let Some(extent) = alone {
-            decoded.extend(read_extent(&self.pool, extent).await?);
-        } else {
-            let reads: Vec<_> = extents
-                .into_iter()
-                .map(|extent| {
-                    let pool = self.pool.clone();
-                    self.runtime.spawn(Priority::Host, async move { read_extent(&pool, extent).await })
+    /// Reads the chunks of missing blocks, copies the blocks and caches the chunks.
+    async fn fetch(&self, mut missing: Vec<Missing>, into: &mut [u8]) -> Result<()> {
+        missing.sort_unstable();
+        let mut extents = gather(&missing);
+        if extents.len() == 1
+            && let Some(extent) = extents.pop()
+        {
+            let read = self.pool.read(extent.segment, extent.start, extent.end - extent.start).await?;
+            return self.take_extent(&extent, read, &missing, into);
+        }
+        let reads: Vec<_> = extents
+            .into_iter()
+            .map(|extent| {
+                let pool = self.pool.clone();
+                self.runtime.spawn(Priority::Host, async move {
+                    let read = pool.read(extent.segment, extent.start, extent.end - extent.start).await;
+                    (extent, read)
                 })
-                .collect();
-            let mut result = Ok(());
-            for read in reads {
-                match read.await {
-                    Ok(chunks) => decoded.extend(chunks),
-                    Err(error) => result = Err(error),
-                }
-            }
-            result?;
+            })
+            .collect();
+        let mut result = Ok(());
+        for read in reads {
+            let (extent, read) = read.await;
+            let taken =
+                read.map_err(Into::into).and_then(|read| self.take_extent(&extent, read, &missing, into));
+            result = result.and(taken);
         }
-        decoded.sort_unstable_by_key(|(chunk, _)| *chunk);
-        for (pointer, target) in pointers.iter().zip(into.chunks_exact_mut(BLOCK_BYTES_USIZE)) {
-            if pointer.is_data()
-                && let Ok(at) = decoded.binary_search_by_key(&pointer.chunk(), |(chunk, _)| *chunk)
-                && !copy_block(&decoded[at].1, *pointer, target)
-            {
-                let what = format!("{pointer:?} names a block that its chunk does not have");
-                return Err(Error::new(ErrorKind::Damaged, what));
-            }
-        }
+        result
+    }
+
+    /// Copies the blocks of one extent to where they belong, and all its chunks to the cache.
+    fn take_extent(
+        &self,
+        extent: &Extent,
+        (bytes, skip): (Buf, usize),
+        missing: &[Missing],
+        into: &mut [u8],
+    ) -> Result<()> {
         let mut cache = self.cache.borrow_mut();
-        for (chunk, bytes) in decoded {
-            cache.insert(chunk, bytes);
+        let mut scratch = self.decompressed.borrow_mut();
+        let blocks = &missing[extent.blocks.clone()];
+        for of_chunk in blocks.chunk_by(|a, b| a.pointer.chunk() == b.pointer.chunk()) {
+            let last = of_chunk.last().expect("no part is empty").pointer;
+            let at = skip + (last.offset_bytes() - extent.start) as usize;
+            // If the chunk has the last block asked for, it has the others.
+            let chunk = open_chunk(last, bytes.get(at..).unwrap_or_default(), &mut scratch)?;
+            for Missing { pointer, index } in of_chunk {
+                into[index * BLOCK_BYTES_USIZE..][..BLOCK_BYTES_USIZE].copy_from_slice(
+                    &chunk[pointer.block_index() * BLOCK_BYTES_USIZE..][..BLOCK_BYTES_USIZE],
+                );
+            }
+            for (index, block) in chunk.chunks_exact(BLOCK_BYTES_USIZE).enumerate() {
+                cache.insert(last.with_block_index(index), block);
+            }
         }
         Ok(())
     }
 }
 
-/// False when the chunk has no such block.
-fn copy_block(chunk: &[u8], pointer: Pointer, target: &mut [u8]) -> bool {
-    let at = pointer.block_index() * BLOCK_BYTES_USIZE;
-    let Some(block) = chunk.get(at..at + BLOCK_BYTES_USIZE) else { return false };
-    target.copy_from_slice(block);
-    true
-}
-
 /// Joins sorted chunks that lie together.
-fn gather(chunks: &[Pointer]) -> Vec<Extent> {
+fn gather(missing: &[Missing]) -> Vec<Extent> {
     let mut extents: Vec<Extent> = Vec::new();
-    for chunk in chunks {
-        let (start, end) = (chunk.offset_bytes(), chunk.offset_bytes() + chunk.length_bytes_max());
+    for (at, Missing { pointer, .. }) in missing.iter().enumerate() {
+        let segment = pointer.segment();
+        let (start, end) = (pointer.offset_bytes(), pointer.offset_bytes() + pointer.length_bytes_max());
         if let Some(last) = extents.last_mut()
-            && last.chunks[0].segment() == chunk.segment()
+            && last.segment == segment
             && start <= last.end + GAP_BYTES
             && end.saturating_sub(last.start) <= READ_BYTES_MAX
         {
             last.end = last.end.max(end);
-            last.chunks.push(*chunk);
+            last.blocks.end = at + 1;
             continue;
         }
-        extents.push(Extent { start, end, chunks: vec![*chunk] });
+        extents.push(Extent { segment, start, end, blocks: at..at + 1 });
     }
     extents
 }
 
-async fn read_extent(pool: &ashlar_pool::Pool, extent: Extent) -> Result<Vec<(Pointer, Rc<[u8]>)>> {
-    let segment = extent.chunks[0].segment();
-    let (bytes, skip) = pool.read(segment, extent.start, extent.end - extent.start).await?;
-    let mut decoded = Vec::with_capacity(extent.chunks.len());
-    for chunk in extent.chunks {
-        let at = skip + (chunk.offset_bytes() - extent.start) as usize;
-        let stored = bytes.get(at..).unwrap_or_default();
-        decoded.push((chunk, decode_chunk(chunk, stored)?));
+/// Verifies the chunk at the front of `stored`, which must have the block that `pointer` names, and
+/// returns its blocks: in place when it is stored as it is, in `scratch` when it was compressed.
+pub(crate) fn open_chunk<'a>(
+    pointer: Pointer,
+    stored: &'a [u8],
+    scratch: &'a mut Vec<u8>,
+) -> Result<&'a [u8]> {
+    let damaged = |what: String| Error::new(ErrorKind::Damaged, format!("chunk {pointer:?}: {what}"));
+    let (header, payload) =
+        ChunkHeader::open(pointer, stored).map_err(|damage| damaged(damage.to_string()))?;
+    if header.codec == Codec::None && payload.len() == header.decoded_bytes() {
+        return Ok(payload);
     }
-    Ok(decoded)
-}
-
-/// Verifies and decompresses the chunk at the front of `stored`.
-pub(crate) fn decode_chunk(chunk: Pointer, stored: &[u8]) -> Result<Rc<[u8]>> {
-    let damaged = |what: String| Error::new(ErrorKind::Damaged, format!("chunk {chunk:?}: {what}"));
-    let (header, payload) = ChunkHeader::open(chunk, stored).map_err(|damage| damaged(damage.to_string()))?;
-    let mut bytes = vec![0; header.decoded_bytes()];
-    reduction::decompress(header.codec, payload, &mut bytes).map_err(|error| damaged(error.to_string()))?;
-    Ok(bytes.into())
+    scratch.resize(header.decoded_bytes(), 0);
+    reduction::decompress(header.codec, payload, scratch).map_err(|error| damaged(error.to_string()))?;
+    Ok(scratch)
 }

@@ -1,18 +1,21 @@
-//! The read cache: decompressed chunks by their address.
+//! The read cache: decompressed blocks by their address.
 //!
-//! One per shard, used by the engine's read path only, single-threaded. The key is a chunk's address: a
-//! data pointer without its block index. Segment numbers are never reused, so a chunk at an address
-//! never changes and nothing ever has to be invalidated: entries of freed segments are not asked for
-//! again and age out.
+//! One per shard, used by the engine's read path only, single-threaded. The key is a data pointer: a
+//! chunk's address and the block's place in it. Segment numbers are never reused, so what is at an
+//! address never changes and nothing ever has to be invalidated: blocks of freed segments are not asked
+//! for again and age out.
 //!
-//! S3-FIFO (Yang et al., SOSP 2023): new chunks enter a small queue, and only those used again there, or
+//! S3-FIFO (Yang et al., SOSP 2023): new blocks enter a small queue, and only those used again there, or
 //! asked for again soon after leaving it, enter the main queue. A scan passes through the small queue
 //! and leaves the main one alone. A hit is one hash probe and a counter, with no list to relink.
+//!
+//! Blocks live in slots of large slabs, taken when first needed: dropping one touches neither its bytes
+//! nor an allocator, which cost a quarter of an uncached read when every chunk was an allocation.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::rc::Rc;
+use std::collections::{HashMap, VecDeque};
 
 use ashlar_format::Pointer;
+use ashlar_units::BLOCK_BYTES_USIZE;
 use rustc_hash::FxBuildHasher;
 
 /// The small queue's part of the capacity: a tenth, as in the paper.
@@ -21,40 +24,43 @@ const SMALL_FRACTION: usize = 10;
 /// Uses are counted up to here (paper: two bits).
 const USES_MAX: u8 = 3;
 
-/// Uses in the small queue that show a chunk is not just passing through (paper: more than one).
+/// Uses in the small queue that show a block is not just passing through (paper: more than one).
 const USES_TO_STAY: u8 = 2;
 
-/// What an entry costs besides its bytes: table, queue, reference counts (estimated).
-const ENTRY_OVERHEAD_BYTES: usize = 96;
+/// What a block costs besides its bytes: index, slot, queue, ghost (estimated).
+const SLOT_OVERHEAD_BYTES: usize = 64;
 
-struct Entry {
-    bytes: Rc<[u8]>,
+/// Slots of one slab: 1 MiB of blocks.
+const SLAB_SLOTS: usize = 256;
+
+/// What is in a slot.
+struct Slot {
+    key: u64,
     uses: u8,
-    is_in_main: bool,
 }
 
-/// A byte-bounded cache of decompressed chunks.
+/// A byte-bounded cache of decompressed blocks.
 pub struct BlockCache {
-    entries: HashMap<u64, Entry, FxBuildHasher>,
-    small: VecDeque<u64>,
-    main: VecDeque<u64>,
-    /// Addresses that left the small queue unused, without their bytes; the set is for asking.
-    ghosts: VecDeque<u64>,
-    ghost_set: HashSet<u64, FxBuildHasher>,
-    small_bytes: usize,
-    main_bytes: usize,
-    capacity_bytes: usize,
+    /// The slot of each cached block.
+    index: HashMap<u64, u32, FxBuildHasher>,
+    slots: Vec<Slot>,
+    slabs: Vec<Box<[u8]>>,
+    free: Vec<u32>,
+    small: VecDeque<u32>,
+    main: VecDeque<u32>,
+    ghosts: Ghosts,
+    capacity_blocks: usize,
     counters: CacheCounters,
 }
 
 /// What the cache has done since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CacheCounters {
-    /// Chunks found.
+    /// Blocks found.
     pub hits: u64,
-    /// Chunks not found.
+    /// Blocks not found.
     pub misses: u64,
-    /// Chunks dropped to make room.
+    /// Blocks dropped to make room.
     pub evictions: u64,
 }
 
@@ -62,66 +68,55 @@ impl BlockCache {
     /// A cache of at most `capacity_bytes`, with all overhead. 0 caches nothing.
     #[must_use]
     pub fn new(capacity_bytes: usize) -> BlockCache {
+        let capacity_blocks = capacity_bytes / (BLOCK_BYTES_USIZE + SLOT_OVERHEAD_BYTES);
         BlockCache {
-            entries: HashMap::default(),
+            index: HashMap::default(),
+            slots: Vec::new(),
+            slabs: Vec::new(),
+            free: Vec::new(),
             small: VecDeque::new(),
             main: VecDeque::new(),
-            ghosts: VecDeque::new(),
-            ghost_set: HashSet::default(),
-            small_bytes: 0,
-            main_bytes: 0,
-            capacity_bytes,
+            ghosts: Ghosts::new(capacity_blocks),
+            capacity_blocks,
             counters: CacheCounters::default(),
         }
     }
 
-    /// The chunk that `pointer` points into, whichever of its blocks.
+    /// Copies the block that `pointer` names into `target`. False when it is not here.
     #[inline]
     #[must_use]
-    pub fn get(&mut self, pointer: Pointer) -> Option<Rc<[u8]>> {
-        let Some(entry) = self.entries.get_mut(&pointer.chunk().0) else {
+    pub fn copy(&mut self, pointer: Pointer, target: &mut [u8]) -> bool {
+        let Some(&slot) = self.index.get(&pointer.0) else {
             self.counters.misses += 1;
-            return None;
+            return false;
         };
         self.counters.hits += 1;
-        entry.uses = (entry.uses + 1).min(USES_MAX);
-        Some(Rc::clone(&entry.bytes))
+        let uses = &mut self.slots[slot as usize].uses;
+        *uses = (*uses + 1).min(USES_MAX);
+        target.copy_from_slice(self.bytes(slot));
+        true
     }
 
-    /// Keeps a chunk. Nothing happens when it is here already or larger than the whole cache.
-    pub fn insert(&mut self, pointer: Pointer, bytes: Rc<[u8]>) {
+    /// Keeps a block. Nothing happens when it is here already or the cache holds nothing at all.
+    pub fn insert(&mut self, pointer: Pointer, block: &[u8]) {
         assert!(pointer.is_data(), "{pointer:?} is not in a chunk");
-        let key = pointer.chunk().0;
-        let cost = cost_bytes(&bytes);
-        if cost > self.capacity_bytes || self.entries.contains_key(&key) {
+        if self.capacity_blocks == 0 || self.index.contains_key(&pointer.0) {
             return;
         }
-        while self.bytes_used() + cost > self.capacity_bytes {
+        while self.blocks_used() >= self.capacity_blocks {
             self.evict_one();
         }
-        let is_in_main = self.ghost_set.remove(&key);
-        if is_in_main {
-            self.main.push_back(key);
-            self.main_bytes += cost;
-        } else {
-            self.small.push_back(key);
-            self.small_bytes += cost;
-        }
-        self.entries.insert(key, Entry { bytes, uses: 0, is_in_main });
-    }
-
-    /// Changes the capacity and drops what exceeds it.
-    pub fn set_capacity_bytes(&mut self, capacity_bytes: usize) {
-        self.capacity_bytes = capacity_bytes;
-        while self.bytes_used() > self.capacity_bytes {
-            self.evict_one();
-        }
+        let slot = self.take_slot(pointer.0);
+        self.bytes_mut(slot).copy_from_slice(block);
+        self.index.insert(pointer.0, slot);
+        let queue = if self.ghosts.take(pointer.0) { &mut self.main } else { &mut self.small };
+        queue.push_back(slot);
     }
 
     /// Bytes held, with overhead.
     #[must_use]
     pub fn bytes_used(&self) -> usize {
-        self.small_bytes + self.main_bytes
+        self.blocks_used() * (BLOCK_BYTES_USIZE + SLOT_OVERHEAD_BYTES)
     }
 
     /// What the cache has done since the start.
@@ -130,13 +125,41 @@ impl BlockCache {
         self.counters
     }
 
-    /// Drops one chunk. Terminates because each round drops one, moves one from small to main, or takes
-    /// one use from a chunk in main.
+    fn blocks_used(&self) -> usize {
+        self.small.len() + self.main.len()
+    }
+
+    fn bytes(&self, slot: u32) -> &[u8] {
+        let at = slot as usize % SLAB_SLOTS * BLOCK_BYTES_USIZE;
+        &self.slabs[slot as usize / SLAB_SLOTS][at..at + BLOCK_BYTES_USIZE]
+    }
+
+    fn bytes_mut(&mut self, slot: u32) -> &mut [u8] {
+        let at = slot as usize % SLAB_SLOTS * BLOCK_BYTES_USIZE;
+        &mut self.slabs[slot as usize / SLAB_SLOTS][at..at + BLOCK_BYTES_USIZE]
+    }
+
+    fn take_slot(&mut self, key: u64) -> u32 {
+        let filled = Slot { key, uses: 0 };
+        if let Some(slot) = self.free.pop() {
+            self.slots[slot as usize] = filled;
+            return slot;
+        }
+        let slot = self.slots.len() as u32;
+        self.slots.push(filled);
+        if self.slots.len() > self.slabs.len() * SLAB_SLOTS {
+            self.slabs.push(vec![0; SLAB_SLOTS * BLOCK_BYTES_USIZE].into());
+        }
+        slot
+    }
+
+    /// Drops one block. Terminates because each round drops one, moves one from small to main, or takes
+    /// one use from a block in main.
     fn evict_one(&mut self) {
-        let length_before = self.entries.len();
-        while self.entries.len() == length_before {
-            let small_target = self.capacity_bytes / SMALL_FRACTION;
-            if self.main.is_empty() || self.small_bytes > small_target {
+        let before = self.blocks_used();
+        while self.blocks_used() == before {
+            let small_target = self.capacity_blocks / SMALL_FRACTION;
+            if self.main.is_empty() || self.small.len() > small_target {
                 self.advance_small();
             } else {
                 self.advance_main();
@@ -146,76 +169,87 @@ impl BlockCache {
     }
 
     fn advance_small(&mut self) {
-        let key =
-            self.small.pop_front().expect("an over-full cache with an empty main queue has a small one");
-        let entry = self.entries.get_mut(&key).expect("queued chunks have entries");
-        let cost = cost_bytes(&entry.bytes);
-        self.small_bytes -= cost;
-        if entry.uses >= USES_TO_STAY {
-            entry.uses = 0;
-            entry.is_in_main = true;
-            self.main.push_back(key);
-            self.main_bytes += cost;
-        } else {
-            self.entries.remove(&key);
-            self.remember(key);
+        let slot = self.small.pop_front().expect("a full cache with an empty main queue has a small one");
+        let Slot { key, uses } = &mut self.slots[slot as usize];
+        if *uses >= USES_TO_STAY {
+            *uses = 0;
+            self.main.push_back(slot);
+            return;
         }
+        self.ghosts.remember(*key);
+        self.index.remove(key);
+        self.free.push(slot);
     }
 
     fn advance_main(&mut self) {
-        let key = self.main.pop_front().expect("the main queue is not empty here");
-        let entry = self.entries.get_mut(&key).expect("queued chunks have entries");
-        if entry.uses > 0 {
-            entry.uses -= 1;
-            self.main.push_back(key);
-        } else {
-            self.main_bytes -= cost_bytes(&entry.bytes);
-            self.entries.remove(&key);
+        let slot = self.main.pop_front().expect("the main queue is not empty here");
+        let Slot { key, uses } = &mut self.slots[slot as usize];
+        if *uses > 0 {
+            *uses -= 1;
+            self.main.push_back(slot);
+            return;
         }
+        self.index.remove(key);
+        self.free.push(slot);
     }
 
-    /// As many ghosts as there are chunks in the cache (paper: as many as in the main queue).
-    fn remember(&mut self, key: u64) {
-        if self.ghost_set.insert(key) {
-            self.ghosts.push_back(key);
-        }
-        while self.ghosts.len() > self.entries.len().max(1) {
-            let oldest = self.ghosts.pop_front().expect("the queue is longer than 1");
-            self.ghost_set.remove(&oldest);
-        }
-    }
-
-    /// The bytes and queues agree with the entries. Expensive, for tests.
+    /// Index, slots and queues agree. Expensive, for tests.
     pub fn verify(&self) -> Result<(), String> {
-        let mut sums = [0, 0];
-        for (queue, is_in_main) in [(&self.small, false), (&self.main, true)] {
-            for key in queue {
-                let entry = self.entries.get(key).ok_or(format!("chunk {key:x} is queued without entry"))?;
-                if entry.is_in_main != is_in_main {
-                    return Err(format!("chunk {key:x} is in the wrong queue"));
-                }
-                sums[usize::from(is_in_main)] += cost_bytes(&entry.bytes);
+        for slot in self.small.iter().chain(&self.main) {
+            let key = self.slots[*slot as usize].key;
+            if self.index.get(&key) != Some(slot) {
+                return Err(format!(
+                    "block {key:x} is queued in slot {slot}, indexed in {:?}",
+                    self.index.get(&key)
+                ));
             }
         }
-        let lengths_agree = self.small.len() + self.main.len() == self.entries.len();
-        let bytes_agree = sums == [self.small_bytes, self.main_bytes];
-        let is_within_capacity = self.bytes_used() <= self.capacity_bytes;
-        let are_ghosts_queued = self.ghost_set.len() <= self.ghosts.len();
-        if lengths_agree && bytes_agree && is_within_capacity && are_ghosts_queued {
+        let used = self.blocks_used();
+        if used == self.index.len()
+            && used + self.free.len() == self.slots.len()
+            && used <= self.capacity_blocks
+        {
             return Ok(());
         }
         Err(format!(
-            "{} entries, queues {} + {}, bytes {} + {}, counted {sums:?}, capacity {}",
-            self.entries.len(),
-            self.small.len(),
-            self.main.len(),
-            self.small_bytes,
-            self.main_bytes,
-            self.capacity_bytes
+            "{used} blocks queued, {} indexed, {} slots of which {} free, capacity {}",
+            self.index.len(),
+            self.slots.len(),
+            self.free.len(),
+            self.capacity_blocks
         ))
     }
 }
 
-fn cost_bytes(bytes: &Rc<[u8]>) -> usize {
-    bytes.len() + ENTRY_OVERHEAD_BYTES
+/// Blocks that left the small queue unused, without their bytes: a table of fingerprints as large as the
+/// cache, in which a newer one takes an older one's place.
+struct Ghosts {
+    table: Vec<u32>,
+}
+
+impl Ghosts {
+    fn new(capacity_blocks: usize) -> Ghosts {
+        Ghosts { table: vec![0; capacity_blocks.next_power_of_two()] }
+    }
+
+    fn place(&self, key: u64) -> (usize, u32) {
+        let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        // 0 means empty.
+        ((mixed >> 32) as usize & (self.table.len() - 1), mixed as u32 | 1)
+    }
+
+    fn remember(&mut self, key: u64) {
+        let (at, fingerprint) = self.place(key);
+        self.table[at] = fingerprint;
+    }
+
+    /// True when the block was here; it no longer is.
+    fn take(&mut self, key: u64) -> bool {
+        let (at, fingerprint) = self.place(key);
+        let is_here = self.table[at] == fingerprint;
+        if is_here {
+            self.table[at] = 0;
+        }
+        is_here
+    }
 }

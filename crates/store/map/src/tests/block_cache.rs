@@ -1,22 +1,29 @@
 //! The read cache: hits, bounds, resistance to scans.
 
-use std::rc::Rc;
-
 use super::{Random, data};
 use crate::BlockCache;
 
-fn chunk(number: u64) -> Rc<[u8]> {
-    let length = 4096 * (1 + number % 4) as usize;
-    Rc::from(vec![number as u8; length])
+const BLOCK: usize = 4096;
+
+fn block(number: u64) -> Vec<u8> {
+    number.to_le_bytes().repeat(BLOCK / 8)
+}
+
+fn copy(cache: &mut BlockCache, number: u64) -> Option<Vec<u8>> {
+    let mut bytes = vec![0xee; BLOCK];
+    cache.copy(data(number), &mut bytes).then_some(bytes)
 }
 
 #[test]
-fn any_block_of_a_chunk_finds_it() {
+fn a_block_is_found_by_its_chunk_and_its_place_in_it() {
     let mut cache = BlockCache::new(1 << 20);
-    assert!(cache.get(data(1)).is_none());
-    cache.insert(data(1).with_block_index(3), chunk(1));
-    assert_eq!(cache.get(data(1).with_block_index(2)).unwrap()[0], 1);
-    assert_eq!((cache.counters().hits, cache.counters().misses), (1, 1));
+    let mut bytes = block(0);
+    assert!(!cache.copy(data(1), &mut bytes));
+    cache.insert(data(1).with_block_index(3), &block(7));
+    assert!(!cache.copy(data(1).with_block_index(2), &mut bytes));
+    assert!(cache.copy(data(1).with_block_index(3), &mut bytes));
+    assert_eq!(bytes, block(7));
+    assert_eq!((cache.counters().hits, cache.counters().misses), (1, 2));
     cache.verify().unwrap();
 }
 
@@ -26,37 +33,38 @@ fn a_scan_leaves_the_working_set_alone() {
     let mut number = 1_000_000;
     for _ in 0..20 {
         for hot in 0..200 {
-            if cache.get(data(hot)).is_none() {
-                cache.insert(data(hot), Rc::from([0; 4096]));
+            if copy(&mut cache, hot).is_none() {
+                cache.insert(data(hot), &block(hot));
             }
         }
         for _ in 0..500 {
             number += 1;
-            cache.insert(data(number), Rc::from([0; 4096]));
+            cache.insert(data(number), &block(number));
         }
     }
     for _ in 0..5000 {
         number += 1;
-        cache.insert(data(number), Rc::from([0; 4096]));
+        cache.insert(data(number), &block(number));
     }
-    let kept = (0..200).filter(|hot| cache.get(data(*hot)).is_some()).count();
+    let kept = (0..200).filter(|hot| copy(&mut cache, *hot).is_some()).count();
     assert!(kept >= 195, "{kept} of 200 survived the scan");
 }
 
 #[test]
-fn the_wrong_chunk_never_comes_and_the_bound_holds() {
+fn the_wrong_block_never_comes_and_the_bound_holds() {
     for seed in 0..20 {
         let mut random = Random(seed);
-        let mut cache = BlockCache::new(200_000);
+        let capacity = 20_000 + random.below(300_000) as usize;
+        let mut cache = BlockCache::new(capacity);
         for step in 0..5000 {
             let number = random.below(20).min(random.below(200)) + random.below(2) * 37;
-            match cache.get(data(number)) {
-                Some(found) => assert!(found == chunk(number)),
-                None => cache.insert(data(number), chunk(number)),
+            match copy(&mut cache, number) {
+                Some(found) => assert!(found == block(number)),
+                None => cache.insert(data(number), &block(number)),
             }
             if step % 97 == 0 {
-                cache.set_capacity_bytes(random.below(300_000) as usize);
                 cache.verify().unwrap();
+                assert!(cache.bytes_used() <= capacity);
             }
         }
         assert!(cache.counters().hits > 500);
@@ -66,6 +74,6 @@ fn the_wrong_chunk_never_comes_and_the_bound_holds() {
 #[test]
 fn without_capacity_nothing_is_kept() {
     let mut cache = BlockCache::new(0);
-    cache.insert(data(1), chunk(1));
-    assert_eq!((cache.bytes_used(), cache.get(data(1)).is_some()), (0, false));
+    cache.insert(data(1), &block(1));
+    assert_eq!((cache.bytes_used(), copy(&mut cache, 1)), (0, None));
 }
