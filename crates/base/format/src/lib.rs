@@ -7,7 +7,8 @@
 //! ```text
 //! drive:    superblock ring (8 x 4 KiB) · pad to 1 MiB · cell 0 · cell 1 · ...
 //! cell:     one drive's part of a segment; with protection `none` a cell holds a whole segment
-//! segment:  header (4 KiB) · journal groups or page records · footer (at the end, when sealed)
+//! segment:  header (4 KiB) · journal groups, page records or moved chunks and records
+//!           · footer (at the end, when sealed; moved segments have none)
 //! group:    header and descriptors · chunks                 (4 KiB aligned, hash-chained)
 //! chunk:    header (32 B) · compressed blocks               (64 B aligned)
 //! record:   header (64 B) · page                            (64 B aligned)
@@ -20,6 +21,7 @@ pub mod damage;
 pub mod group;
 pub mod page;
 pub mod pointer;
+pub mod relocation;
 pub mod segment;
 pub mod superblock;
 

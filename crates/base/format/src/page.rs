@@ -42,6 +42,8 @@ pub enum PageContent {
     SegmentTable,
     /// Pointers to the pages of a table.
     Directory,
+    /// Where the survivors of emptied segments are.
+    Relocations,
 }
 
 impl PageContent {
@@ -51,6 +53,7 @@ impl PageContent {
             PageContent::VolumeTable => 2,
             PageContent::SegmentTable => 3,
             PageContent::Directory => 4,
+            PageContent::Relocations => 5,
         }
     }
 
@@ -60,6 +63,7 @@ impl PageContent {
             2 => Ok(PageContent::VolumeTable),
             3 => Ok(PageContent::SegmentTable),
             4 => Ok(PageContent::Directory),
+            5 => Ok(PageContent::Relocations),
             _ => Err(Damage::new(DamageKind::Version, "page content is unknown")),
         }
     }

@@ -27,6 +27,8 @@ pub enum SegmentKind {
     Journal,
     /// Page records: maps and tables.
     Metadata,
+    /// Chunks and page records that the cleaner moved here; their headers name their old address.
+    Moved,
 }
 
 impl SegmentKind {
@@ -34,6 +36,7 @@ impl SegmentKind {
         match self {
             SegmentKind::Journal => 1,
             SegmentKind::Metadata => 2,
+            SegmentKind::Moved => 3,
         }
     }
 
@@ -41,6 +44,7 @@ impl SegmentKind {
         match byte {
             1 => Ok(SegmentKind::Journal),
             2 => Ok(SegmentKind::Metadata),
+            3 => Ok(SegmentKind::Moved),
             _ => Err(Damage::new(DamageKind::Version, "segment kind is unknown")),
         }
     }

@@ -29,7 +29,13 @@ const CHECKSUM_SEED: u64 = 0x7375_7065;
 const NAME_END: usize = 128;
 
 const KNOWN_READ_ONLY: u64 = 0;
-const KNOWN_INCOMPATIBLE: u64 = 0;
+/// The pool has a relocation table: who does not know it would take moved data for lost.
+pub const INCOMPATIBLE_RELOCATIONS: u64 = 1;
+
+const KNOWN_INCOMPATIBLE: u64 = INCOMPATIBLE_RELOCATIONS;
+
+/// Where the root of the relocation table stands: before the checksum. Zero in pools without one.
+const RELOCATION_TABLE_AT: usize = SUPERBLOCK_BYTES - 16;
 
 /// One drive of the pool, as the pool knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,6 +109,8 @@ pub struct Superblock {
     pub segment_table: Pointer,
     /// Where that directory's segment lives: without the table nothing else could tell.
     pub segment_table_place: Place,
+    /// Root of the relocation table; a hole until the cleaner has moved something.
+    pub relocation_table: Pointer,
     /// The next segment number to give out.
     pub segment_next: u32,
     /// The next volume identity to give out.
@@ -141,7 +149,7 @@ impl Superblock {
         for entry in &self.frontier {
             writer.u32(entry.segment.0).u16(entry.place.drive.0).u16(0).u32(entry.place.cell);
         }
-        writer.pad_to(SUPERBLOCK_BYTES - 8);
+        writer.pad_to(RELOCATION_TABLE_AT).u64(self.relocation_table.0);
         let sum = checksum(CHECKSUM_SEED, writer.as_bytes());
         writer.u64(sum);
         (writer.into_bytes(), self.content_hash())
@@ -209,6 +217,7 @@ impl Superblock {
         let previous_hash = reader.u64()?;
         let drive = DriveIndex(reader.u16()?);
         let (drives, frontier) = decode_tables(&mut reader)?;
+        let relocation_table = Pointer(Reader::new(&bytes[RELOCATION_TABLE_AT..]).u64()?);
         Ok(Superblock {
             compatible,
             read_only,
@@ -228,6 +237,7 @@ impl Superblock {
             volume_table,
             segment_table,
             segment_table_place,
+            relocation_table,
             segment_next,
             volume_next,
             previous_hash,
@@ -270,7 +280,7 @@ mod tests {
         Superblock {
             compatible: 1,
             read_only: 0,
-            incompatible: 0,
+            incompatible: INCOMPATIBLE_RELOCATIONS,
             pool: PoolId(0xdead_beef << 64),
             name: "p".repeat(63),
             generation: 12,
@@ -291,6 +301,7 @@ mod tests {
             volume_table: Pointer::page(SegmentId(2), 4096, 300),
             segment_table: Pointer::page(SegmentId(2), 8192, 300),
             segment_table_place: Place { drive: DriveIndex(1), cell: 3 },
+            relocation_table: Pointer::page(SegmentId(2), 12288, 300),
             segment_next: 90,
             volume_next: 91,
             previous_hash: 92,

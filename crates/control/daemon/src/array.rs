@@ -458,6 +458,8 @@ fn counter_views(counters: &Counters, cache_bytes_used: u64, map_bytes_used: u64
         cache_hits,
         cache_misses,
         segments_freed,
+        segments_emptied,
+        moved_bytes,
         marks,
         damage,
     } = *counters;
@@ -474,6 +476,8 @@ fn counter_views(counters: &Counters, cache_bytes_used: u64, map_bytes_used: u64
         ("cache_hits", cache_hits),
         ("cache_misses", cache_misses),
         ("segments_freed", segments_freed),
+        ("segments_emptied", segments_emptied),
+        ("moved_bytes", moved_bytes),
         ("marks", marks),
         ("damage", damage),
         ("cache_bytes_used", cache_bytes_used),

@@ -119,6 +119,7 @@ fn first_superblock(
         compatible: 0,
         read_only: 0,
         incompatible: 0,
+        relocation_table: Pointer::HOLE,
         pool: PoolId(u128::from(runtime.random()) << 64 | u128::from(runtime.random())),
         name: spec.name.clone(),
         generation: SUPERBLOCK_SLOTS,

@@ -4,7 +4,8 @@ use ashlar_format::segment::{SegmentKind, SegmentState};
 
 use crate::Pool;
 
-/// Cells by use. `journal + metadata + free + set_aside + freed` is `total`.
+/// Cells by use. `journal + metadata + moved + free + set_aside + freed` is
+/// `total`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CellCount {
     /// All cells.
@@ -13,6 +14,8 @@ pub struct CellCount {
     pub journal: u64,
     /// Metadata segments.
     pub metadata: u64,
+    /// Segments of what the cleaner moved.
+    pub moved: u64,
     /// Free.
     pub free: u64,
     /// Free, listed in the frontier.
@@ -31,7 +34,7 @@ impl CellCount {
     /// Cells that are neither in use nor available: freed, or being trimmed.
     #[must_use]
     pub fn freed_only(&self) -> u64 {
-        self.total - self.journal - self.metadata - self.available()
+        self.total - self.journal - self.metadata - self.moved - self.available()
     }
 }
 
@@ -52,6 +55,7 @@ impl Pool {
                 (SegmentState::Free, _) => {}
                 (_, SegmentKind::Journal) => count.journal += 1,
                 (_, SegmentKind::Metadata) => count.metadata += 1,
+                (_, SegmentKind::Moved) => count.moved += 1,
             }
         }
         count

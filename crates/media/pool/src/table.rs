@@ -204,6 +204,11 @@ impl SegmentTable {
         assert!(before.is_none(), "segment number {segment} given out twice");
     }
 
+    /// Has a table page written anew.
+    pub fn touch_page(&mut self, page: usize) {
+        self.is_page_dirty[page] = true;
+    }
+
     /// How far a segment is written.
     pub fn set_used(&mut self, segment: SegmentId, used_bytes: u64) {
         if let Some(index) = self.by_segment.get(&segment).copied() {

@@ -55,6 +55,7 @@ impl SystemMaker for EngineMaker {
             cache_bytes: layout.cache_bytes,
             map_cache_bytes: layout.map_cache_bytes,
             checkpoint_interval: Duration::from_millis(layout.checkpoint_interval_millis),
+            free_percent_wanted: layout.free_percent_wanted,
             ..Settings::default()
         };
         Box::pin(async move {
@@ -166,6 +167,8 @@ impl SystemUnderTest for EngineSystem {
             ("cache hits", counters.cache_hits),
             ("cache misses", counters.cache_misses),
             ("segments freed", counters.segments_freed),
+            ("segments emptied", counters.segments_emptied),
+            ("moved MiB", counters.moved_bytes >> 20),
             ("marks", counters.marks),
             ("damage met", counters.damage),
             ("pools stopped", u64::from(status.state.starts_with("read-only"))),

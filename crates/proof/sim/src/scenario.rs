@@ -159,6 +159,8 @@ impl Scenario {
                 cache_bytes: *chance.pick(&[64 << 10, 256 << 10, 4 << 20]),
                 map_cache_bytes: *chance.pick(&[32 << 10, 128 << 10, 4 << 20]),
                 checkpoint_interval_millis: *chance.pick(&[5, 50, 1_000, 30_000]),
+                // Most of the pool: everything is moved again and again.
+                free_percent_wanted: *chance.pick(&[12, 50, 95]),
             },
             sector_bytes: *chance.pick(&[512, 4096]),
             pace: Pace {

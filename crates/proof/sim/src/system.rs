@@ -72,6 +72,8 @@ pub struct PoolLayout {
     pub map_cache_bytes: u64,
     /// Longest time between checkpoints of a pool that changes.
     pub checkpoint_interval_millis: u64,
+    /// The cleaner empties segments while less than this share of the pool is free.
+    pub free_percent_wanted: u8,
 }
 
 /// A running pool.

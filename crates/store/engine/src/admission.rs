@@ -13,7 +13,7 @@ use crate::{Error, ErrorKind, Result};
 const RESERVE_SEGMENTS_MIN: u64 = 6;
 const RESERVE_FRACTION: u64 = 50;
 
-/// Cleaning rounds a write waits for before it is told that the pool is full.
+/// Cleaning rounds without gain that a write waits for before it is told that the pool is full.
 const CLEANING_ROUNDS: usize = 2;
 
 impl Inner {
@@ -28,19 +28,21 @@ impl Inner {
     pub(crate) async fn admit(&self, bytes: usize) -> Result<Permit> {
         self.check_online()?;
         let permit = self.write_credits.acquire(bytes.min(self.write_credits_total)).await;
-        let mut rounds = 0;
+        let mut rounds_in_vain = 0;
         while !self.has_room() {
-            if rounds == CLEANING_ROUNDS || !self.can_clean() {
+            if rounds_in_vain == CLEANING_ROUNDS || !self.can_clean() {
                 return Err(Error::new(
                     ErrorKind::NoSpace,
                     "the pool is full: delete or unmap something, or add a drive",
                 ));
             }
-            rounds += 1;
             let finished = self.cleaner.finished.notified();
-            self.cleaner.want_mark();
+            self.cleaner.want_room();
             self.checkpoints.wanted.notify_one();
             finished.await;
+            if self.cleaner.gained() == 0 {
+                rounds_in_vain += 1;
+            }
             self.check_online()?;
         }
         Ok(permit)

@@ -8,7 +8,7 @@ use ashlar_units::Lsn;
 use crate::apply::Outcome;
 use crate::checkpoint::Applied;
 use crate::engine::Inner;
-use crate::metadata::read_page;
+use crate::media::Media;
 use crate::{Error, ErrorKind, Result};
 
 /// Segments opened since the last checkpoint after which the next one starts: a quarter of what the
@@ -56,7 +56,7 @@ impl Inner {
 
     /// Reads a map page into the arena.
     pub(crate) async fn load_page(&self, missing: Missing) -> Result<()> {
-        let loaded = load_map_page(&self.pool, missing).await;
+        let loaded = load_map_page(&self.media, missing).await;
         let inserted = loaded.and_then(|page| {
             let mut tree = self.tree.borrow_mut();
             let inserted = tree.arena.insert_clean(missing.pointer, missing.level, page);
@@ -89,13 +89,10 @@ impl Inner {
 }
 
 /// Reads and verifies a map page.
-pub(crate) async fn load_map_page(
-    pool: &ashlar_pool::Pool,
-    missing: Missing,
-) -> Result<Box<ashlar_map::Page>> {
+pub(crate) async fn load_map_page(media: &Media, missing: Missing) -> Result<Box<ashlar_map::Page>> {
     let Missing { pointer, level, index } = missing;
     let identity = PageIdentity { content: PageContent::Map, level, tree: 0, index };
-    let bytes = read_page(pool, pointer, identity).await?;
+    let bytes = media.read_page(pointer, identity).await?;
     pointers_from_bytes(&bytes)
         .map_err(|damage| Error::new(ErrorKind::Damaged, format!("{pointer:?}: {damage}")))
 }

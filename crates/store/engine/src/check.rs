@@ -38,8 +38,9 @@ impl Engine {
         let mut report = CheckReport::default();
         let mut walk = Walk::new(inner, false);
         for pointer in checkpointer.tables.all() {
-            self.check_place(pointer, &mut report);
+            self.check_place(pointer, &mut report).await;
         }
+        self.check_relocations(&mut report).await;
         let images: Vec<(String, Pointer, u64)> = {
             let mut tree = inner.tree.borrow_mut();
             let tree = &mut *tree;
@@ -81,6 +82,7 @@ impl Engine {
         mut blocks: Vec<Pointer>,
         report: &mut CheckReport,
     ) -> Result<()> {
+        let inner = &self.inner;
         blocks.sort_unstable();
         // The last block of each chunk: if the chunk has it, it has the others.
         let mut last_blocks: Vec<Pointer> = Vec::new();
@@ -92,15 +94,10 @@ impl Engine {
         }
         let mut scratch = Vec::new();
         for pointer in last_blocks {
-            self.check_place(pointer, report);
-            let read = self
-                .inner
-                .pool
-                .read(pointer.segment(), pointer.offset_bytes(), pointer.length_bytes_max())
-                .await;
-            let verified = read
-                .map_err(Into::into)
-                .and_then(|(bytes, skip)| open_chunk(pointer, &bytes[skip..], &mut scratch).map(|_| ()));
+            self.check_place(pointer, report).await;
+            let read = inner.media.read(pointer).await;
+            let verified =
+                read.and_then(|(bytes, skip)| open_chunk(pointer, &bytes[skip..], &mut scratch).map(|_| ()));
             match verified {
                 Ok(()) => {
                     report.chunks += 1;
@@ -113,14 +110,31 @@ impl Engine {
         Ok(())
     }
 
+    /// Every page of the relocation table reads, and speaks of segments that are gone.
+    async fn check_relocations(&self, report: &mut CheckReport) {
+        let media = &self.inner.media;
+        let pages = media.relocations.borrow().pages();
+        for (slot, segment) in pages {
+            if media.pool.has_segment(segment) {
+                note(report, format!("segment {segment} is in the table and relocated"));
+            }
+            if let Err(error) = media.relocated_from(slot).await {
+                note(report, format!("relocations of segment {segment}: {error}"));
+            }
+            report.pages += 1;
+        }
+    }
+
     /// The segment is in the table and was written that far.
-    fn check_place(&self, pointer: Pointer, report: &mut CheckReport) {
+    async fn check_place(&self, pointer: Pointer, report: &mut CheckReport) {
+        // What cannot be located cannot be read either: the reading tells.
+        let Ok(location) = self.inner.media.locate(pointer).await else { return };
         let used = self.inner.pool.with_table(|table| {
-            table.find(pointer.segment()).map(|entry| u64::from(entry.used_units) * PLACE_UNIT_BYTES)
+            table.find(location.segment).map(|entry| u64::from(entry.used_units) * PLACE_UNIT_BYTES)
         });
         match used {
-            None => note(report, format!("{pointer:?} names a segment that is not in the table")),
-            Some(used) if pointer.offset_bytes() >= used => {
+            None => note(report, format!("{pointer:?} is in a segment that is not in the table")),
+            Some(used) if location.offset_bytes >= used => {
                 note(report, format!("{pointer:?} lies beyond the {used} bytes written of its segment"));
             }
             Some(_) => {}

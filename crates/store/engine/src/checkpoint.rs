@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cut (no await): share every dirty root, copy the changed pages of the volume table
-//! write: map pages children first · volume table · directories · segment table · flush the drives
+//! write: map pages children first · volume table · relocation table · segment table · flush the drives
 //! publish: superblock on a majority
 //! settle: live roots that did not change since take their media pointers
 //! ```
@@ -14,14 +14,16 @@ use std::collections::BTreeMap;
 
 use ashlar_format::Pointer;
 use ashlar_format::page::{PageContent, PageIdentity, pointers_to_bytes};
-use ashlar_format::superblock::JournalPosition;
+use ashlar_format::superblock::{INCOMPATIBLE_RELOCATIONS, JournalPosition};
 use ashlar_map::{PageNumber, WriteOrder};
 use ashlar_pool::Pool;
 use ashlar_units::{Lsn, VolumeId};
 
 use crate::apply::Tree;
 use crate::catalogue::FrozenTablePage;
+use crate::media::Media;
 use crate::metadata::MetadataStream;
+use crate::relocations::identity;
 use crate::tables::{Located, TableDirectory, Tables};
 use crate::{ErrorKind, Result};
 
@@ -62,13 +64,15 @@ impl Cut {
 /// Writes checkpoints of one pool, one at a time.
 pub(crate) struct Checkpointer {
     pool: Pool,
+    media: Media,
     pub(crate) stream: MetadataStream,
     pub(crate) tables: Tables,
 }
 
 impl Checkpointer {
-    pub(crate) fn new(pool: &Pool, tables: Tables) -> Checkpointer {
-        Checkpointer { pool: pool.clone(), stream: MetadataStream::new(pool), tables }
+    pub(crate) fn new(media: &Media, tables: Tables) -> Checkpointer {
+        let stream = MetadataStream::new(&media.pool);
+        Checkpointer { pool: media.pool.clone(), media: media.clone(), stream, tables }
     }
 
     /// Writes and publishes a cut. When the pool has no segment left the cut is given up and the
@@ -89,6 +93,7 @@ impl Checkpointer {
         let mut tree = tree.borrow_mut();
         let tree = &mut *tree;
         pinned.into_iter().for_each(|page| tree.arena.unpin(page));
+        self.media.relocations.borrow_mut().settle();
         match &result {
             Ok(()) => settle(tree, &cut),
             Err(error) => {
@@ -143,6 +148,31 @@ impl Checkpointer {
         if let Some(root) = root {
             self.tables.volume_root = root.pointer;
         }
+        self.write_relocations(lsn).await
+    }
+
+    /// Nobody changes the relocation table meanwhile: only the cleaner does, and it holds us then.
+    async fn write_relocations(&mut self, lsn: Lsn) -> Result<()> {
+        let dirty = self.media.relocations.borrow().dirty_pages();
+        for slot in dirty {
+            self.stream.reserve(1, lsn).await?;
+            let mut relocations = self.media.relocations.borrow_mut();
+            let located = self.stream.append(identity(0, slot), lsn, &relocations.encode_page(slot));
+            relocations.set_page(slot, located.pointer);
+        }
+        let changed = self.media.relocations.borrow().changed_directories();
+        for index in changed {
+            self.stream.reserve(1, lsn).await?;
+            let mut relocations = self.media.relocations.borrow_mut();
+            let located = self.stream.append(identity(1, index), lsn, &relocations.encode_directory(index));
+            relocations.set_directory(index, located.pointer);
+        }
+        if self.media.relocations.borrow().is_root_stale() {
+            self.stream.reserve(1, lsn).await?;
+            let mut relocations = self.media.relocations.borrow_mut();
+            let located = self.stream.append(identity(2, 0), lsn, &relocations.encode_root());
+            relocations.set_root(located.pointer);
+        }
         Ok(())
     }
 
@@ -182,6 +212,7 @@ impl Checkpointer {
         self.stream.flush().await?;
         self.pool.sync().await?;
         let volume_root = self.tables.volume_root;
+        let relocation_root = self.media.relocations.borrow().root();
         let (applied, is_clean, volume_next) = (cut.applied, cut.is_clean, cut.volume_next);
         self.pool
             .commit(&recorded, move |superblock| {
@@ -192,6 +223,10 @@ impl Checkpointer {
                 superblock.segment_table = root.pointer;
                 superblock.segment_table_place = root.place;
                 superblock.volume_next = volume_next;
+                superblock.relocation_table = relocation_root;
+                if relocation_root.is_page() {
+                    superblock.incompatible |= INCOMPATIBLE_RELOCATIONS;
+                }
             })
             .await?;
         Ok(())

@@ -17,6 +17,8 @@ use crate::apply::{Outcome, Tree};
 use crate::checkpoint::{Applied, Checkpointer, Cut};
 use crate::cleaner::CleanerState;
 use crate::device::VolumeDevice;
+use crate::media::Media;
+use crate::mover::Mover;
 use crate::info::{Counters, DriveStatus, PoolStatus, RecoveryReport, SnapshotInfo, Space, VolumeInfo};
 use crate::range_lock::RangeLock;
 use crate::{Error, ErrorKind, Result, Settings};
@@ -40,6 +42,7 @@ pub(crate) enum Life {
 pub(crate) struct Inner {
     pub(crate) runtime: Runtime,
     pub(crate) pool: Pool,
+    pub(crate) media: Media,
     pub(crate) settings: Settings,
     pub(crate) tree: RefCell<Tree>,
     pub(crate) cache: RefCell<BlockCache>,
@@ -52,6 +55,7 @@ pub(crate) struct Inner {
     pub(crate) checkpointer: Mutex<Checkpointer>,
     pub(crate) checkpoints: CheckpointRequests,
     pub(crate) cleaner: CleanerState,
+    pub(crate) mover: Mutex<Mover>,
     /// Credits of host writes taken in, in bytes.
     pub(crate) write_credits: Semaphore,
     pub(crate) write_credits_total: usize,
@@ -81,7 +85,7 @@ pub(crate) struct CheckpointRequests {
 /// What recovery hands over.
 pub(crate) struct Parts {
     pub(crate) runtime: Runtime,
-    pub(crate) pool: Pool,
+    pub(crate) media: Media,
     pub(crate) settings: Settings,
     pub(crate) tree: RefCell<Tree>,
     pub(crate) applied: Applied,
@@ -104,7 +108,8 @@ impl Engine {
     }
 
     fn start(parts: Parts) -> Engine {
-        let Parts { runtime, pool, settings, tree, applied, resume_offset, checkpointer, recovery } = parts;
+        let Parts { runtime, media, settings, tree, applied, resume_offset, checkpointer, recovery } = parts;
+        let pool = media.pool.clone();
         let wanted = Notify::new();
         let journal = Journal::start(&pool, applied.end, resume_offset, applied.next_lsn, wanted.clone());
         // Credits bound what a full pool may still have to take in after admission: two segments.
@@ -124,6 +129,7 @@ impl Engine {
                 published_lsn: Cell::new(applied.next_lsn.0),
             },
             cleaner: CleanerState::default(),
+            mover: Mutex::new(Mover::new(&pool)),
             write_credits: Semaphore::new(credits),
             write_credits_total: credits,
             control_turn: Mutex::new(()),
@@ -136,6 +142,7 @@ impl Engine {
             task_ended: Notify::new(),
             recovery,
             pool,
+            media,
             settings,
             runtime,
         });
@@ -161,6 +168,7 @@ impl Engine {
         };
         *inner.life.borrow_mut() = Life::Closed;
         inner.checkpoints.wanted.notify_one();
+        inner.cleaner.wake.notify_one();
         while inner.tasks.get() > 0 {
             inner.task_ended.notified().await;
         }
@@ -265,6 +273,8 @@ impl Inner {
         });
         let checkpoints = self.clone();
         self.spawn(Priority::Destage, async move { checkpoints.run_checkpoints().await });
+        let cleaner = self.clone();
+        self.spawn(Priority::Background, async move { cleaner.run_cleaner().await });
         // Weak: a closed pool must not stay open until the next tick.
         let weak = Rc::downgrade(self);
         let (runtime, interval) = (self.runtime.clone(), self.settings.checkpoint_interval);
@@ -294,6 +304,11 @@ impl Inner {
     /// True once the pool is on its way out: long background work ends early.
     pub(crate) fn is_closing(&self) -> bool {
         matches!(&*self.life.borrow(), Life::Closing | Life::Closed)
+    }
+
+    /// Ends long background work of a pool on its way out.
+    pub(crate) fn check_not_closing(&self) -> Result<()> {
+        if self.is_closing() { Err(Error::new(ErrorKind::Closed, "the pool is closing")) } else { Ok(()) }
     }
 
     /// Fails when the pool takes no changes.
@@ -329,7 +344,7 @@ impl Inner {
                 Life::Stopped(_) => continue,
                 Life::Closing | Life::Closed => return,
             }
-            if let Err(error) = self.checkpoint_and_clean().await {
+            if let Err(error) = self.checkpoint_if_news().await {
                 if error.kind == ErrorKind::NoSpace {
                     // Nothing is lost: the journal holds it all. Deletes and unmap go on and the
                     // next round tries again. Writes that wait for room are told that there is none.
@@ -337,7 +352,7 @@ impl Inner {
                     continue;
                 }
                 if error.kind == ErrorKind::Closed && self.is_closing() {
-                    // The mark was cut short. That is no failure: close writes the last checkpoint.
+                    // Close writes the last checkpoint.
                     return;
                 }
                 self.stop(&error);
@@ -345,17 +360,13 @@ impl Inner {
         }
     }
 
-    async fn checkpoint_and_clean(self: &Rc<Self>) -> Result<()> {
+    async fn checkpoint_if_news(self: &Rc<Self>) -> Result<()> {
         let has_news = self.applied.get().next_lsn.0 != self.checkpoints.published_lsn.get();
         if has_news {
             self.checkpoint_now(false).await?;
         }
         if self.should_mark() {
-            let freed = self.mark_and_free().await?;
-            if freed > 0 {
-                self.checkpoint_now(false).await?;
-            }
-            self.cleaner.finished.notify_waiters();
+            self.cleaner.wake.notify_one();
         }
         self.recount_if_unknown();
         Ok(())
@@ -364,6 +375,10 @@ impl Inner {
     /// Takes a cut and makes it durable.
     pub(crate) async fn checkpoint_now(&self, is_clean: bool) -> Result<()> {
         let mut checkpointer = self.checkpointer.lock().await;
+        if !is_clean {
+            // Nothing may follow the last, clean one.
+            self.check_not_closing()?;
+        }
         let cut = {
             let _turn = self.apply_turn.lock().await;
             let mut tree = self.tree.borrow_mut();
@@ -405,7 +420,7 @@ impl Inner {
         Space {
             physical_bytes,
             free_bytes: (cells.available() - reserve) * size,
-            data_bytes: (cells.journal - journal) * size,
+            data_bytes: (cells.journal - journal + cells.moved) * size,
             metadata_bytes: cells.metadata * size,
             journal_bytes: journal * size,
             reserve_bytes: reserve * size,

@@ -123,12 +123,16 @@ pub struct Counters {
     pub stored_bytes: u64,
     /// Zero blocks not stored.
     pub zero_blocks: u64,
-    /// Reads answered from the cache, in chunks.
+    /// Blocks read from the cache.
     pub cache_hits: u64,
-    /// Reads that went to a drive, in chunks.
+    /// Blocks read that the cache did not have.
     pub cache_misses: u64,
-    /// Segments freed by the cleaner.
+    /// Segments freed by the cleaner, emptied ones included.
     pub segments_freed: u64,
+    /// Of these, segments that had to be emptied first.
+    pub segments_emptied: u64,
+    /// Bytes of chunks and page records the cleaner moved.
+    pub moved_bytes: u64,
     /// Marks completed.
     pub marks: u64,
     /// Damage met: checksums, misplaced or missing structures.

@@ -20,7 +20,9 @@
 //! 4. A segment is freed only if no image at a checkpoint refers to it, and reused only after the
 //!    superblock that says so is durable.
 //! 5. Host writes never take the last `reserve` segments: deletes, unmap and checkpoints need them.
-//! 6. A read returns bytes whose chunk header names the place it was read from, or an error.
+//! 6. A read returns bytes whose chunk header names the address that the map names, or an error.
+//! 7. Pointers never change. What the cleaner moves keeps its address; the relocation table says where
+//!    it is.
 
 mod admission;
 mod applier;
@@ -34,11 +36,14 @@ mod device;
 mod engine;
 mod error;
 mod info;
+mod media;
 mod metadata;
+mod mover;
 mod range_lock;
 mod read_path;
 mod recount;
 mod recovery;
+mod relocations;
 mod settings;
 mod tables;
 mod unique;

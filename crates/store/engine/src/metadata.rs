@@ -184,14 +184,7 @@ impl MetadataStream {
     }
 }
 
-/// Reads and verifies a page record; the page as it was before compression.
-pub(crate) async fn read_page(pool: &Pool, pointer: Pointer, expected: PageIdentity) -> Result<Vec<u8>> {
-    let (bytes, skip) =
-        pool.read(pointer.segment(), pointer.offset_bytes(), pointer.length_bytes_max()).await?;
-    decode_page(pointer, expected, &bytes[skip..])
-}
-
-/// The same for a page whose segment is not in the table yet.
+/// Reads and verifies a page record whose segment is not in the table yet.
 pub(crate) async fn read_located(pool: &Pool, located: Located, expected: PageIdentity) -> Result<Vec<u8>> {
     let Located { pointer, place } = located;
     let length = pointer.length_bytes_max().min(pool.segment_bytes().saturating_sub(pointer.offset_bytes()));
@@ -199,7 +192,8 @@ pub(crate) async fn read_located(pool: &Pool, located: Located, expected: PageId
     decode_page(pointer, expected, &bytes[skip..])
 }
 
-fn decode_page(pointer: Pointer, expected: PageIdentity, bytes: &[u8]) -> Result<Vec<u8>> {
+/// Verifies a page record and decompresses it.
+pub(crate) fn decode_page(pointer: Pointer, expected: PageIdentity, bytes: &[u8]) -> Result<Vec<u8>> {
     let damaged = |what: String| Error::new(ErrorKind::Damaged, format!("page record {pointer:?}: {what}"));
     let (header, payload) = PageHeader::open(pointer, bytes).map_err(|damage| damaged(damage.to_string()))?;
     let found = header.identity;

@@ -10,6 +10,7 @@ use ashlar_runtime::{Buf, Priority};
 use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId, VolumeId};
 
 use crate::engine::Inner;
+use crate::media::Location;
 use crate::{Error, ErrorKind, Result};
 
 /// Chunks that lie this close together are read in one piece: the gap costs less than a request.
@@ -19,9 +20,11 @@ const READ_BYTES_MAX: u64 = 512 << 10;
 /// A read that meets a segment freed under it looks the map up again, this often at most.
 const ATTEMPTS: usize = 8;
 
-/// A block that the cache does not have. Sorted, blocks of a chunk and chunks of a segment lie together.
+/// A block that must be read. Sorted, blocks of a chunk and chunks of a segment lie together.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Missing {
+    /// Where its chunk is.
+    location: Location,
     pointer: Pointer,
     /// Which block of the request it is.
     index: usize,
@@ -64,12 +67,13 @@ impl Inner {
             if missing.is_empty() {
                 return Ok(());
             }
-            match self.fetch(missing, into).await {
+            let epoch = self.media.epoch();
+            match self.fetch(&missing, into).await {
                 Ok(()) => return Ok(()),
                 Err(error) => {
                     let mut again = Vec::with_capacity(count as usize);
                     self.look_up(id, first_block, count, &mut again).await?;
-                    if again == pointers {
+                    if again == pointers && self.media.epoch() == epoch {
                         // The map still says so: it is damage, not a segment freed under us.
                         self.counters.borrow_mut().damage += u64::from(error.kind == ErrorKind::Damaged);
                         return Err(error);
@@ -98,8 +102,9 @@ impl Inner {
         }
     }
 
-    /// Copies what the cache has and zeroes; returns the blocks that must be fetched.
-    fn copy_cached(&self, pointers: &[Pointer], into: &mut [u8]) -> Vec<Missing> {
+    /// Copies what the cache has and zeroes; returns the blocks that must be fetched, each with its
+    /// place in the request.
+    fn copy_cached(&self, pointers: &[Pointer], into: &mut [u8]) -> Vec<(Pointer, usize)> {
         let mut missing = Vec::new();
         let mut cache = self.cache.borrow_mut();
         for (index, (pointer, target)) in
@@ -109,15 +114,15 @@ impl Inner {
                 PointerKind::Hole | PointerKind::Zero => target.fill(0),
                 PointerKind::Page => unreachable!("a leaf holds no page pointers: the map checks it"),
                 PointerKind::Data if cache.copy(*pointer, target) => {}
-                PointerKind::Data => missing.push(Missing { pointer: *pointer, index }),
+                PointerKind::Data => missing.push((*pointer, index)),
             }
         }
         missing
     }
 
     /// Reads the chunks of missing blocks, copies the blocks and caches the chunks.
-    async fn fetch(&self, mut missing: Vec<Missing>, into: &mut [u8]) -> Result<()> {
-        missing.sort_unstable();
+    async fn fetch(&self, blocks: &[(Pointer, usize)], into: &mut [u8]) -> Result<()> {
+        let missing = self.locate_sorted(blocks).await?;
         let mut extents = gather(&missing);
         if extents.len() == 1
             && let Some(extent) = extents.pop()
@@ -145,6 +150,19 @@ impl Inner {
         result
     }
 
+    async fn locate_sorted(&self, blocks: &[(Pointer, usize)]) -> Result<Vec<Missing>> {
+        let mut missing: Vec<Missing> = Vec::with_capacity(blocks.len());
+        for (pointer, index) in blocks {
+            let location = match missing.last() {
+                Some(last) if last.pointer.chunk() == pointer.chunk() => last.location,
+                _ => self.media.locate(*pointer).await?,
+            };
+            missing.push(Missing { location, pointer: *pointer, index: *index });
+        }
+        missing.sort_unstable();
+        Ok(missing)
+    }
+
     /// Copies the blocks of one extent to where they belong, and all its chunks to the cache.
     fn take_extent(
         &self,
@@ -157,11 +175,11 @@ impl Inner {
         let mut scratch = self.decompressed.borrow_mut();
         let blocks = &missing[extent.blocks.clone()];
         for of_chunk in blocks.chunk_by(|a, b| a.pointer.chunk() == b.pointer.chunk()) {
-            let last = of_chunk.last().expect("no part is empty").pointer;
-            let at = skip + (last.offset_bytes() - extent.start) as usize;
+            let Missing { location, pointer: last, .. } = *of_chunk.last().expect("no part is empty");
+            let at = skip + (location.offset_bytes - extent.start) as usize;
             // If the chunk has the last block asked for, it has the others.
             let chunk = open_chunk(last, bytes.get(at..).unwrap_or_default(), &mut scratch)?;
-            for Missing { pointer, index } in of_chunk {
+            for Missing { pointer, index, .. } in of_chunk {
                 into[index * BLOCK_BYTES_USIZE..][..BLOCK_BYTES_USIZE].copy_from_slice(
                     &chunk[pointer.block_index() * BLOCK_BYTES_USIZE..][..BLOCK_BYTES_USIZE],
                 );
@@ -177,9 +195,9 @@ impl Inner {
 /// Joins sorted chunks that lie together.
 fn gather(missing: &[Missing]) -> Vec<Extent> {
     let mut extents: Vec<Extent> = Vec::new();
-    for (at, Missing { pointer, .. }) in missing.iter().enumerate() {
-        let segment = pointer.segment();
-        let (start, end) = (pointer.offset_bytes(), pointer.offset_bytes() + pointer.length_bytes_max());
+    for (at, Missing { location, .. }) in missing.iter().enumerate() {
+        let Location { segment, offset_bytes: start, length_bytes_max } = *location;
+        let end = start + length_bytes_max;
         if let Some(last) = extents.last_mut()
             && last.segment == segment
             && start <= last.end + GAP_BYTES

@@ -23,7 +23,9 @@ use crate::catalogue::Catalogue;
 use crate::checkpoint::{Applied, Checkpointer, Cut};
 use crate::engine::Parts;
 use crate::info::RecoveryReport;
-use crate::metadata::{MetadataStream, read_located, read_page};
+use crate::media::Media;
+use crate::metadata::{MetadataStream, read_located};
+use crate::relocations::Relocations;
 use crate::tables::{Located, TableDirectory, Tables};
 use crate::{Error, ErrorKind, Result, Settings};
 
@@ -56,18 +58,20 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
     steps.run("probe frontier", async { Ok(pool.adopt_frontier().await?) }).await?;
     let arena = PageArena::new(settings.map_cache_bytes as usize);
     let tree = RefCell::new(Tree { arena, catalogue: Catalogue::default() });
-    steps.run("load volume table", load_volume_table(&pool, &mut tables, &tree)).await?;
+    let media = Media::new(&pool, Relocations::new(settings.map_cache_bytes / 8));
+    steps.run("load relocation table", media.load_relocations(pool.superblock().relocation_table)).await?;
+    steps.run("load volume table", load_volume_table(&media, &mut tables, &tree)).await?;
     let superblock = pool.superblock();
     let (groups, end) = steps
         .run("find journal groups", async {
             Ok(replay(&pool, superblock.journal, superblock.checkpoint).await?)
         })
         .await?;
-    steps.run("replay journal", apply_groups(&pool, &tree, groups)).await?;
+    steps.run("replay journal", apply_groups(&media, &tree, groups)).await?;
     steps.report.groups_replayed = end.groups;
     steps.report.records_replayed = end.records;
     pool.begin_session();
-    let mut checkpointer = Checkpointer::new(&pool, tables);
+    let mut checkpointer = Checkpointer::new(&media, tables);
     let resume = resume_offset(&pool, &end, superblock.is_clean);
     steps
         .run("settle segments", settle_segments(&pool, resume, &mut checkpointer, superblock.is_clean))
@@ -85,7 +89,7 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
     steps.report.millis = runtime.now().duration_since(start).as_millis() as u64;
     Ok(Parts {
         runtime: runtime.clone(),
-        pool,
+        media,
         settings,
         tree,
         applied,
@@ -124,19 +128,19 @@ async fn load_segment_table(pool: &Pool, tables: &mut Tables) -> Result<()> {
     Ok(())
 }
 
-async fn load_volume_table(pool: &Pool, tables: &mut Tables, tree: &RefCell<Tree>) -> Result<()> {
-    let superblock = pool.superblock();
+async fn load_volume_table(media: &Media, tables: &mut Tables, tree: &RefCell<Tree>) -> Result<()> {
+    let superblock = media.pool.superblock();
     if superblock.volume_table.is_page() {
         let directory = &mut tables.volumes;
-        let bytes = read_page(pool, superblock.volume_table, directory.directory_identity(2, 0)).await?;
+        let bytes = media.read_page_here(superblock.volume_table, directory.directory_identity(2, 0)).await?;
         let directories = decode(directory, &bytes)?;
         let mut pages = Vec::new();
         for (index, located) in directories.iter().enumerate() {
-            let bytes = read_page(pool, located.pointer, directory.directory_identity(1, index)).await?;
+            let bytes = media.read_page_here(located.pointer, directory.directory_identity(1, index)).await?;
             pages.extend(decode(directory, &bytes)?);
         }
         for (page, located) in pages.iter().enumerate() {
-            let bytes = read_page(pool, located.pointer, directory.page_identity(page)).await?;
+            let bytes = media.read_page_here(located.pointer, directory.page_identity(page)).await?;
             let loaded = tree.borrow_mut().catalogue.load_page(page, &bytes);
             loaded.map_err(|damage| {
                 Error::new(ErrorKind::Damaged, format!("volume table page {page}: {damage}"))
@@ -156,20 +160,20 @@ fn decode(directory: &TableDirectory, bytes: &[u8]) -> Result<Vec<Located>> {
         .map_err(|damage| Error::new(ErrorKind::Damaged, format!("table directory: {damage}")))
 }
 
-async fn apply_groups(pool: &Pool, tree: &RefCell<Tree>, groups: Vec<Replayed>) -> Result<()> {
+async fn apply_groups(media: &Media, tree: &RefCell<Tree>, groups: Vec<Replayed>) -> Result<()> {
     for group in groups {
         for (index, record) in group.records.iter().enumerate() {
-            apply_one(pool, tree, Lsn(group.first_lsn.0 + index as u64), record).await?;
+            apply_one(media, tree, Lsn(group.first_lsn.0 + index as u64), record).await?;
         }
     }
     Ok(())
 }
 
-async fn apply_one(pool: &Pool, tree: &RefCell<Tree>, lsn: Lsn, record: &Record) -> Result<()> {
+async fn apply_one(media: &Media, tree: &RefCell<Tree>, lsn: Lsn, record: &Record) -> Result<()> {
     loop {
         let attempt = tree.borrow_mut().apply(lsn, record);
         let Err(missing) = attempt else { return Ok(()) };
-        let page = load_map_page(pool, missing).await?;
+        let page = load_map_page(media, missing).await?;
         let inserted = tree.borrow_mut().arena.insert_clean(missing.pointer, missing.level, page);
         inserted.map_err(|invalid| Error::new(ErrorKind::Damaged, invalid.to_string()))?;
     }
@@ -220,7 +224,7 @@ async fn settle_segments(
                     continue;
                 }
             }
-            SegmentKind::Metadata => {}
+            SegmentKind::Metadata | SegmentKind::Moved => {}
         }
         // How far it was written is not known: all of it may have been.
         pool.with_table_mut(|table| {

@@ -9,7 +9,7 @@ use ashlar_format::bytes::{Reader, Writer};
 use ashlar_format::page::{PAGE_BYTES, PageContent, PageIdentity};
 use ashlar_format::segment::Place;
 use ashlar_format::{Damage, Pointer};
-use ashlar_units::DriveIndex;
+use ashlar_units::{DriveIndex, SegmentId};
 
 /// Tree numbers of table pages, below any volume's.
 const VOLUME_TABLE_TREE: u64 = 0;
@@ -44,7 +44,7 @@ impl TableDirectory {
     fn fan_out(&self) -> usize {
         match self.content {
             PageContent::SegmentTable => PAGE_BYTES / 16,
-            PageContent::VolumeTable | PageContent::Map | PageContent::Directory => PAGE_BYTES / 8,
+            _ => PAGE_BYTES / 8,
         }
     }
 
@@ -78,6 +78,21 @@ impl TableDirectory {
         }
         self.pages[page] = located;
         self.changed.insert(page / self.fan_out());
+    }
+
+    /// Has what lies in `segment` written anew, so that it empties: directories by the next checkpoint,
+    /// the pages returned by whoever owns their content.
+    pub(crate) fn rewrite_records_in(&mut self, segment: SegmentId, root: Pointer) -> Vec<usize> {
+        let is_there = |pointer: Pointer| pointer.is_page() && pointer.segment() == segment;
+        let stale = self.directories.iter().enumerate().filter(|(_, located)| is_there(located.pointer));
+        let stale: Vec<usize> = stale.map(|(index, _)| index).collect();
+        self.changed.extend(stale);
+        if is_there(root) && !self.directories.is_empty() {
+            // The root is written whenever a directory is.
+            self.changed.insert(0);
+        }
+        let pages = self.pages.iter().enumerate().filter(|(_, located)| is_there(located.pointer));
+        pages.map(|(page, _)| page).collect()
     }
 
     /// Directories that changed since they were written.

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 use crate::applier::load_map_page;
 use crate::engine::Inner;
-use crate::{Error, ErrorKind, Result};
+use crate::Result;
 
 /// What a walk tells.
 pub(crate) trait Visitor {
@@ -50,9 +50,7 @@ impl<'a> Walk<'a> {
             if let Some(blocks) = self.blocks.get(&at.pointer) {
                 return Ok(*blocks);
             }
-            if self.inner.is_closing() {
-                return Err(Error::new(ErrorKind::Closed, "the pool is closing"));
-            }
+            self.inner.check_not_closing()?;
             let page = self.load(at).await?;
             self.pages += 1;
             if self.pages.is_multiple_of(PAGES_PER_TURN) {
@@ -82,6 +80,6 @@ impl<'a> Walk<'a> {
                 return Ok(Box::new(*page));
             }
         }
-        load_map_page(&self.inner.pool, at).await
+        load_map_page(&self.inner.media, at).await
     }
 }

@@ -95,6 +95,12 @@ impl Pending {
         images.iter().find(|(name, _)| name == volume).map(|(_, image)| image.excerpt(run))
     }
 
+    /// True for a restore to an image of this volume that ends before `end` (in units).
+    pub(super) fn cuts_below(&self, volume: &str, end: u64) -> bool {
+        let Effect::Replace(images) = &self.effect else { return false };
+        images.iter().any(|(name, image)| name == volume && image.units() < end)
+    }
+
     /// A write is issued while the change is in flight.
     pub(super) fn watch(&mut self, volume: u32, write: OperationId) {
         if self.watched.contains(&volume) {

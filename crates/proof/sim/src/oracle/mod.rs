@@ -304,6 +304,15 @@ impl Oracle {
         self.pending.values().any(|pending| pending.deletes(volume))
     }
 
+    /// True while a run of this volume may rightly be called out of range: a restore made the volume
+    /// smaller while the request was on its way, or may have.
+    #[must_use]
+    pub fn may_be_out_of_range(&self, volume: &str, run: Run) -> bool {
+        let end = run.first + run.count;
+        let is_smaller = self.volumes.get(volume).is_none_or(|known| known.image.units() < end);
+        is_smaller || self.pending.values().any(|pending| pending.cuts_below(volume, end))
+    }
+
     fn settle(&mut self, id: OperationId, volume: &str, now: u64) {
         let rivals: Vec<Run> = self
             .flying

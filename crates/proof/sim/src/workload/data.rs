@@ -156,23 +156,30 @@ async fn write(world: &World, name: &str, device: &dyn BlockDevice, run: Run) {
     let id = world.oracle.borrow_mut().write_begin(name, run, value);
     world.record.note(|| format!("{name}: {value} at {offset}+{length} issued as {}", id.0));
     let result = device.write(offset, &data, is_fua).await;
-    end_write(world, (name, incarnation), id, result, "write");
+    end_write(world, (name, incarnation), (id, run), result, "write");
 }
 
 fn end_write(
     world: &World,
     (name, incarnation): (&str, u32),
-    id: crate::oracle::OperationId,
+    (id, run): (crate::oracle::OperationId, Run),
     result: ashlar_block::Result<()>,
     what: &str,
 ) {
     let result = result.map_err(Trouble::from);
-    let outcome = result.as_ref().err().map_or(Outcome::Done, Trouble::outcome);
+    let outcome = match &result {
+        Ok(()) => Outcome::Done,
+        // A large request is carried out in parts: some may have been in range still.
+        Err(_) if world.oracle.borrow().may_be_out_of_range(name, run) => Outcome::Doubtful,
+        Err(trouble) => trouble.outcome(),
+    };
     world.oracle.borrow_mut().write_end(id, outcome);
     world.record.digest_fact(u64::from(id.0) << 8 | u64::from(outcome == Outcome::Done));
     match result {
         Ok(()) => world.record.note(|| format!("{name}: {} acknowledged", id.0)),
-        Err(trouble) => world.judge_data(&format!("{what} {} of {name}", id.0), name, incarnation, &trouble),
+        Err(trouble) => {
+            world.judge_run(&format!("{what} {} of {name}", id.0), (name, incarnation), run, &trouble);
+        }
     }
 }
 
@@ -197,7 +204,7 @@ async fn clear(world: &World, name: &str, device: &dyn BlockDevice, run: Run, is
         let may_unmap = world.draw(|chance| chance.one_in(2));
         device.write_zeroes(offset, length, may_unmap).await
     };
-    end_write(world, (name, incarnation), id, result, if is_unmap { "unmap" } else { "write-zeroes" });
+    end_write(world, (name, incarnation), (id, run), result, if is_unmap { "unmap" } else { "write-zeroes" });
 }
 
 /// Reads a run of an image and has it judged.
@@ -220,7 +227,7 @@ pub async fn read(world: &World, key: &ImageKey, device: &dyn BlockDevice, run: 
         Err(error) => {
             world.oracle.borrow_mut().read_abandon(id);
             let what = format!("read of {} at block {}", key.device_name(), run.first);
-            world.judge_data(&what, &key.device_name(), number, &error.into());
+            world.judge_run(&what, (&key.device_name(), number), run, &error.into());
         }
     }
 }
@@ -242,7 +249,7 @@ async fn extents(world: &World, key: &ImageKey, device: &dyn BlockDevice, run: R
         Err(error) => {
             world.oracle.borrow_mut().read_abandon(id);
             let what = format!("extents of {}", key.device_name());
-            world.judge_data(&what, &key.device_name(), number, &error.into());
+            world.judge_run(&what, (&key.device_name(), number), run, &error.into());
         }
     }
 }

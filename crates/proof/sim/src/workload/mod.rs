@@ -26,7 +26,7 @@ use crate::chance::Chance;
 use crate::drives::DriveArray;
 use crate::fuse_door::FuseDoor;
 use crate::nbd_door::NbdDoor;
-use crate::oracle::Oracle;
+use crate::oracle::{Oracle, Run};
 use crate::record::Record;
 use crate::scenario::{DoorKind, Scenario};
 use crate::system::{SystemUnderTest, Trouble, TroubleKind};
@@ -172,6 +172,13 @@ impl World {
             TroubleKind::Gone | TroubleKind::Invalid => {
                 self.record.fail(format!("{what}: refused: {}", trouble.text));
             }
+        }
+    }
+
+    /// Judges a failure of a request for a run: a volume that a restore makes smaller meanwhile may say so.
+    pub fn judge_run(&self, what: &str, (volume, incarnation): (&str, u32), run: Run, trouble: &Trouble) {
+        if trouble.kind != TroubleKind::Invalid || !self.oracle.borrow().may_be_out_of_range(volume, run) {
+            self.judge_data(what, volume, incarnation, trouble);
         }
     }
 

@@ -1,0 +1,242 @@
+//! Emptying segments: which, and how what is alive in them moves.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ashlar_format::pointer::{LENGTH_UNIT_BYTES, PLACE_UNIT_BYTES, POINTED_BYTES_MAX};
+use ashlar_format::relocation::Relocation;
+use ashlar_format::segment::{SegmentEntry, SegmentKind};
+use ashlar_units::{BLOCK_BYTES, SegmentId};
+
+use super::marks::{LINE_BYTES, Marks, SegmentMarks};
+use crate::engine::Inner;
+use crate::mover::{FoundRecord, Mover, record_at};
+use crate::relocations::PageSlot;
+use crate::{Error, ErrorKind, Result};
+
+/// Live bytes moved in one cycle, in segments: what bounds its memory and how long it is until the
+/// emptied places can be used.
+const MOVED_SEGMENTS_MAX: u64 = 12;
+
+/// A segment fuller than this, in per cent, gives too little back for what moving it costs...
+const LIVE_PERCENT_MAX: u64 = 90;
+/// ... unless writes wait for room.
+const LIVE_PERCENT_MAX_URGENT: u64 = 97;
+
+/// A segment is read in pieces of this size.
+const READ_BYTES: u64 = 1 << 20;
+
+/// What a cycle wants to change, all at once.
+#[derive(Default)]
+pub(super) struct Plan {
+    /// Segments to be freed.
+    pub(super) freed: Vec<SegmentId>,
+    /// Survivors of segments freed, sorted by old offset.
+    pub(super) emptied: Vec<(SegmentId, Vec<Relocation>)>,
+    /// New content of pages of the relocation table.
+    pub(super) pages: BTreeMap<PageSlot, Vec<Relocation>>,
+    /// Segments whose table records are to be written anew.
+    pub(super) rewritten: Vec<SegmentId>,
+    /// Bytes of chunks and records moved.
+    pub(super) moved_bytes: u64,
+}
+
+/// What there is to choose from.
+pub(super) struct Choice<'a> {
+    pub(super) candidates: &'a [SegmentEntry],
+    /// Segments that hold records of tables.
+    pub(super) with_tables: &'a BTreeSet<SegmentId>,
+    pub(super) marks: &'a Marks,
+    /// Segments to win.
+    pub(super) wanted: u64,
+    pub(super) is_urgent: bool,
+}
+
+impl Choice<'_> {
+    /// Segments worth emptying, best first: cost and benefit as in LFS (Rosenblum and Ousterhout 1991),
+    /// free share times age over the cost of reading and writing what is alive.
+    fn victims(&self, segment_bytes: u64) -> Vec<SegmentEntry> {
+        let percent_max = if self.is_urgent { LIVE_PERCENT_MAX_URGENT } else { LIVE_PERCENT_MAX };
+        let newest = self.candidates.iter().map(|entry| entry.segment.0).max().unwrap_or(0);
+        let mut scored: Vec<(u64, u64, SegmentEntry)> = Vec::new();
+        for entry in self.candidates {
+            let Some(marks) = self.marks.of(entry.segment) else { continue };
+            let live = marks.live_bytes().min(segment_bytes);
+            if live * 100 > segment_bytes * percent_max {
+                continue;
+            }
+            let age = u64::from(newest - entry.segment.0) + 1;
+            let score = (segment_bytes - live) * 1000 / (segment_bytes + live) * age;
+            scored.push((score, live, *entry));
+        }
+        scored.sort_by_key(|(score, _, entry)| (std::cmp::Reverse(*score), entry.segment));
+        let (mut won, mut moved) = (0, 0);
+        let mut victims = Vec::new();
+        for (_, live, entry) in scored {
+            if won >= self.wanted * segment_bytes || moved + live > MOVED_SEGMENTS_MAX * segment_bytes {
+                break;
+            }
+            won += segment_bytes - live;
+            moved += live;
+            victims.push(entry);
+        }
+        victims
+    }
+}
+
+impl Inner {
+    /// Moves what is alive out of the best victims. Ends early when the pool has no segment left.
+    pub(super) async fn evacuate(&self, choice: &Choice<'_>, plan: &mut Plan) -> Result<()> {
+        let mut mover = self.mover.lock().await;
+        mover.segments_left_min = self.reserve_segments() / 2;
+        let mut segment = Vec::new();
+        for victim in choice.victims(self.pool.segment_bytes()) {
+            if choice.with_tables.contains(&victim.segment) {
+                // Table records are written anew by the next checkpoint; the next cycle has the rest.
+                plan.rewritten.push(victim.segment);
+                continue;
+            }
+            let Some(marks) = choice.marks.of(victim.segment) else { continue };
+            match self.evacuate_one(&victim, marks, &mut mover, &mut segment, plan).await {
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::NoSpace => break,
+                Err(error) if error.kind == ErrorKind::Damaged => {
+                    // It stays as it is: what cannot be read now may be mended one day.
+                    self.counters.borrow_mut().damage += 1;
+                    self.cleaner.note_damaged(victim.segment);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        mover.flush().await
+    }
+
+    async fn evacuate_one(
+        &self,
+        victim: &SegmentEntry,
+        marks: &SegmentMarks,
+        mover: &mut Mover,
+        bytes: &mut Vec<u8>,
+        plan: &mut Plan,
+    ) -> Result<()> {
+        self.read_marked(victim.segment, marks, bytes).await?;
+        let mut survivors = Vec::new();
+        let mut end_of_last = 0;
+        for line in marks.lines() {
+            let mut found_in_line = false;
+            let mut at = end_of_last.max(line);
+            while at < line + LINE_BYTES {
+                let found = record_at(&bytes[at as usize..]);
+                let Some(record) = found else {
+                    at += PLACE_UNIT_BYTES;
+                    continue;
+                };
+                if !self.belongs(&record, victim, at, plan).await? {
+                    at += PLACE_UNIT_BYTES;
+                    continue;
+                }
+                let (container, offset_bytes) = mover.append(record.bytes).await?;
+                let length_bytes_max = (record.bytes.len() as u64).next_multiple_of(LENGTH_UNIT_BYTES);
+                let old_units = (record.offset_bytes / PLACE_UNIT_BYTES) as u32;
+                let moved = Relocation { old_units, container, offset_bytes, length_bytes_max };
+                survivors.push((record.segment, moved));
+                found_in_line = true;
+                at = (at + record.bytes.len() as u64).next_multiple_of(PLACE_UNIT_BYTES);
+                end_of_last = at;
+            }
+            if !found_in_line {
+                let what = format!("nothing intact in segment {} at {line}", victim.segment);
+                return Err(Error::new(ErrorKind::Damaged, what));
+            }
+        }
+        self.plan_move(victim, survivors, plan).await
+    }
+
+    /// Reads the pieces of a segment in which something alive begins or goes on.
+    async fn read_marked(
+        &self,
+        segment: SegmentId,
+        marks: &SegmentMarks,
+        bytes: &mut Vec<u8>,
+    ) -> Result<()> {
+        let size = self.pool.segment_bytes();
+        bytes.clear();
+        bytes.resize(size as usize, 0);
+        let mut read_to = 0;
+        for line in marks.lines() {
+            self.check_not_closing()?;
+            let end = (line + LINE_BYTES + POINTED_BYTES_MAX + BLOCK_BYTES).min(size);
+            while read_to < end {
+                let start = read_to.max(line / BLOCK_BYTES * BLOCK_BYTES);
+                let length = READ_BYTES.min(size - start);
+                let (piece, skip) = self.pool.read(segment, start, length).await?;
+                bytes[start as usize..(start + length) as usize].copy_from_slice(&piece[skip..]);
+                read_to = start + length;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a record found at an offset of the victim is what pointers lead to there, and not the
+    /// content of a user's block or what the place's last tenant left.
+    async fn belongs(
+        &self,
+        record: &FoundRecord<'_>,
+        victim: &SegmentEntry,
+        at: u64,
+        plan: &Plan,
+    ) -> Result<bool> {
+        if victim.kind != SegmentKind::Moved {
+            return Ok(record.segment == victim.segment && record.offset_bytes == at);
+        }
+        let units = (record.offset_bytes / PLACE_UNIT_BYTES) as u32;
+        let slot = self.media.relocations.borrow().slot_of(record.segment, units);
+        let Some(slot) = slot else { return Ok(false) };
+        let is_here = |entries: &[Relocation]| {
+            let found = entries.binary_search_by_key(&units, |entry| entry.old_units);
+            found.is_ok_and(|index| {
+                entries[index].container == victim.segment && entries[index].offset_bytes == at
+            })
+        };
+        if let Some(entries) = plan.pages.get(&slot) {
+            return Ok(is_here(entries));
+        }
+        Ok(is_here(&self.media.relocated_from(slot).await?))
+    }
+
+    async fn plan_move(
+        &self,
+        victim: &SegmentEntry,
+        survivors: Vec<(SegmentId, Relocation)>,
+        plan: &mut Plan,
+    ) -> Result<()> {
+        let moved: u64 = survivors.iter().map(|(_, moved)| moved.length_bytes_max).sum();
+        if victim.kind == SegmentKind::Moved {
+            // Loaded first, changed then: an error must not leave half of it in the plan.
+            for (segment, survivor) in &survivors {
+                let slot = self.media.relocations.borrow().slot_of(*segment, survivor.old_units);
+                let Some(slot) = slot else { continue };
+                if !plan.pages.contains_key(&slot) {
+                    plan.pages.insert(slot, self.media.relocated_from(slot).await?.to_vec());
+                }
+            }
+            let relocations = self.media.relocations.borrow();
+            for (segment, survivor) in survivors {
+                let slot = relocations.slot_of(segment, survivor.old_units);
+                let Some(entries) = slot.and_then(|slot| plan.pages.get_mut(&slot)) else { continue };
+                if let Ok(at) = entries.binary_search_by_key(&survivor.old_units, |entry| entry.old_units) {
+                    entries[at] = survivor;
+                }
+            }
+        } else {
+            let entries: Vec<Relocation> = survivors.into_iter().map(|(_, moved)| moved).collect();
+            let planned: usize = plan.emptied.iter().map(|(_, entries)| entries.len()).sum();
+            if !self.media.relocations.borrow().has_room(planned + entries.len(), plan.emptied.len() + 1) {
+                return Err(Error::new(ErrorKind::NoSpace, "the relocation table is full"));
+            }
+            plan.emptied.push((victim.segment, entries));
+        }
+        plan.freed.push(victim.segment);
+        plan.moved_bytes += moved;
+        Ok(())
+    }
+}

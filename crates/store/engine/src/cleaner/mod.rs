@@ -1,0 +1,315 @@
+//! The cleaner: finds what is dead, frees segments without anything alive, empties those with little.
+//!
+//! One cycle at a time, in the background, beside everything else:
+//!
+//! ```text
+//! start    the roots of the published checkpoint and the segments finished by then     (checkpointer held)
+//! mark     every page below the roots once: the lines of each segment in which something alive begins
+//! sweep    relocation entries of what is dead go; what they still name is alive in its container
+//! choose   segments without marks are free; of the others the best by cost and benefit are emptied
+//! evacuate what is alive in them is copied to containers, verified on the way
+//! apply    relocation entries in, emptied segments out, at once                        (checkpointer held)
+//! publish  a checkpoint makes it durable; only then are the places used again
+//! ```
+//!
+//! What may be freed or emptied:
+//! 1. Only segments finished before the cut the mark starts from: journal segments older than the
+//!    one that holds the cut's position, metadata segments and containers sealed by then.
+//! 2. Since trees are copy-on-write and nothing finds old chunks by content, what no image of the
+//!    cut refers to, no later image can refer to.
+//! 3. Pointers never change: they name the address a chunk was born at, in maps and in its header. The
+//!    relocation table leads from there to where it is. So emptying a segment rewrites no map page,
+//!    however many snapshots share it, and readers need no lock: one that met the old place fails the
+//!    check of its header and looks again.
+
+mod evacuate;
+mod marks;
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use ashlar_format::Pointer;
+use ashlar_format::pointer::PLACE_UNIT_BYTES;
+use ashlar_format::relocation::Relocation;
+use ashlar_format::segment::{SegmentEntry, SegmentKind, SegmentState};
+use ashlar_runtime::sync::Notify;
+use ashlar_units::SegmentId;
+
+use crate::engine::{Inner, Life};
+use crate::walk::Walk;
+use crate::{Error, ErrorKind, Result};
+use evacuate::{Choice, Plan};
+use marks::Marks;
+
+/// A cycle starts when this share of the pool was written since the last one, in segments (1/20, the
+/// design's 5 % of capacity).
+const CONSUMED_FRACTION: u64 = 20;
+
+#[derive(Default)]
+pub(crate) struct CleanerState {
+    /// Rung after each cycle, and when cycles cannot help.
+    pub(crate) finished: Notify,
+    /// Rung when a cycle should start.
+    pub(crate) wake: Notify,
+    is_wanted: Cell<bool>,
+    /// Writes wait for room.
+    is_urgent: Cell<bool>,
+    /// The LSN of the last cycle's cut: nothing changed since means nothing to find.
+    marked_lsn: Cell<Option<u64>>,
+    /// Journal segments opened by the time of the last cycle.
+    marked_segments: Cell<u64>,
+    /// Segments won by the last cycle.
+    gained: Cell<u64>,
+    /// Segments with damage: left alone until the next opening.
+    damaged: RefCell<BTreeSet<SegmentId>>,
+}
+
+impl CleanerState {
+    /// Asks for a cycle after the next checkpoint.
+    pub(crate) fn want_mark(&self) {
+        self.is_wanted.set(true);
+    }
+
+    /// The same, for writes that wait.
+    pub(crate) fn want_room(&self) {
+        self.is_wanted.set(true);
+        self.is_urgent.set(true);
+    }
+
+    pub(crate) fn is_mark_wanted(&self) -> bool {
+        self.is_wanted.get()
+    }
+
+    /// Segments won by the last cycle.
+    pub(crate) fn gained(&self) -> u64 {
+        self.gained.get()
+    }
+
+    fn note_damaged(&self, segment: SegmentId) {
+        self.damaged.borrow_mut().insert(segment);
+    }
+}
+
+/// What a cycle starts from.
+struct Start {
+    roots: Vec<Pointer>,
+    /// Table records: alive, but rewritten rather than moved.
+    tables: Vec<Pointer>,
+    candidates: Vec<SegmentEntry>,
+    lsn: u64,
+}
+
+impl Inner {
+    /// Whether a cycle could win anything: something changed since the last one, or that one won.
+    pub(crate) fn can_clean(&self) -> bool {
+        let is_online = *self.life.borrow() == Life::Online;
+        let has_news = self.cleaner.marked_lsn.get() != Some(self.applied.get().next_lsn.0);
+        is_online && (has_news || self.cleaner.gained() > 0)
+    }
+
+    pub(crate) fn should_mark(&self) -> bool {
+        let opened = self.journal.counters().segments;
+        let consumed = opened - self.cleaner.marked_segments.get().min(opened);
+        let total = self.pool.with_table(|table| table.entries().len() as u64);
+        let share = (total / CONSUMED_FRACTION).min(self.pool.cells_available() / 4).max(2);
+        self.cleaner.is_wanted.get() || consumed >= share
+    }
+
+    /// Cycles, whenever one is asked for, until the pool closes.
+    pub(crate) async fn run_cleaner(self: Rc<Self>) {
+        loop {
+            self.cleaner.wake.notified().await;
+            match &*self.life.borrow() {
+                Life::Online => {}
+                Life::Stopped(_) => continue,
+                Life::Closing | Life::Closed => return,
+            }
+            let cleaned = self.clean().await;
+            self.cleaner.finished.notify_waiters();
+            match cleaned {
+                // Without a free segment nothing moves. Deletes and unmap go on; writes that wait for
+                // room are told that there is none.
+                Ok(()) => {}
+                Err(error) if error.kind == ErrorKind::NoSpace => self.cleaner.gained.set(0),
+                // Cut short by the end of the pool: close writes the last checkpoint.
+                Err(error) if error.kind == ErrorKind::Closed && self.is_closing() => return,
+                Err(error) => self.stop(&error),
+            }
+        }
+    }
+
+    /// One cycle.
+    async fn clean(self: &Rc<Self>) -> Result<()> {
+        self.cleaner.is_wanted.set(false);
+        let is_urgent = self.cleaner.is_urgent.replace(false);
+        let start = self.start_of_cycle().await?;
+        let marks = self.mark(&start).await?;
+        let mut plan = Plan::default();
+        let marks = self.sweep(marks, &mut plan).await?;
+        let is_dead = |entry: &&SegmentEntry| marks.of(entry.segment).is_none();
+        plan.freed.extend(start.candidates.iter().filter(is_dead).map(|entry| entry.segment));
+        let opened_before = self.mover.lock().await.opened;
+        let wanted = self.segments_wanted(plan.freed.len() as u64);
+        if wanted > 0 {
+            let with_tables = start.tables.iter().map(|pointer| pointer.segment()).collect();
+            let candidates = &start.candidates;
+            let choice = Choice { candidates, with_tables: &with_tables, marks: &marks, wanted, is_urgent };
+            self.evacuate(&choice, &mut plan).await?;
+        }
+        self.note_live(&start.candidates, &marks);
+        let opened = self.mover.lock().await.opened - opened_before;
+        let has_changes = !plan.freed.is_empty() || !plan.pages.is_empty() || !plan.rewritten.is_empty();
+        self.cleaner.gained.set((plan.freed.len() as u64).saturating_sub(opened));
+        self.cleaner.marked_lsn.set(Some(start.lsn));
+        self.cleaner.marked_segments.set(self.journal.counters().segments);
+        self.count(&plan);
+        if has_changes {
+            self.apply_plan(plan).await?;
+            self.checkpoint_now(false).await?;
+        }
+        Ok(())
+    }
+
+    async fn start_of_cycle(&self) -> Result<Start> {
+        let mut checkpointer = self.checkpointer.lock().await;
+        // What is dirty in memory refers only to pages of the last checkpoint or to segments too young
+        // to be freed, so starting from the roots in the published volume table is enough.
+        let roots = self.published_roots(&mut checkpointer).await?;
+        let superblock = self.pool.superblock();
+        let mut tables = checkpointer.tables.all();
+        tables.extend(self.media.relocations.borrow().all());
+        let candidates = self.candidates(superblock.journal.segment);
+        Ok(Start { roots, tables, candidates, lsn: superblock.checkpoint.0 })
+    }
+
+    async fn mark(&self, start: &Start) -> Result<Marks> {
+        let mut marks = Marks::default();
+        start.tables.iter().for_each(|pointer| marks.add(*pointer));
+        let mut walk = Walk::new(self, true);
+        for root in &start.roots {
+            walk.visit_root(*root, &mut marks).await?;
+        }
+        Ok(marks)
+    }
+
+    /// Relocation entries whose old address is alive keep what they name alive; the others go.
+    async fn sweep(&self, mut marks: Marks, plan: &mut Plan) -> Result<Marks> {
+        let pages = self.media.relocations.borrow().pages();
+        for (slot, segment) in pages {
+            self.check_not_closing()?;
+            let Some(old) = marks.of(segment) else {
+                plan.pages.insert(slot, Vec::new());
+                continue;
+            };
+            let entries = self.media.relocated_from(slot).await?;
+            let is_alive = |entry: &&Relocation| old.has(u64::from(entry.old_units) * PLACE_UNIT_BYTES);
+            let kept: Vec<_> = entries.iter().filter(is_alive).copied().collect();
+            for entry in &kept {
+                marks.add_at(entry.container, entry.offset_bytes, entry.length_bytes_max);
+            }
+            // A page with a few dead entries is not worth writing anew.
+            if kept.len() * 4 <= entries.len() * 3 {
+                plan.pages.insert(slot, kept);
+            }
+        }
+        Ok(marks)
+    }
+
+    /// Segments to win by moving: none while there is plenty of room.
+    fn segments_wanted(&self, freed: u64) -> u64 {
+        let total = self.pool.with_table(|table| table.entries().len() as u64);
+        let share = total * u64::from(self.settings.free_percent_wanted.min(100)) / 100;
+        let wanted = self.reserve_segments() + share.max(2);
+        wanted.saturating_sub(self.pool.cells_available() + freed)
+    }
+
+    fn note_live(&self, candidates: &[SegmentEntry], marks: &Marks) {
+        self.pool.with_table_mut(|table| {
+            for entry in candidates {
+                table.set_live(entry.segment, marks.of(entry.segment).map_or(0, |marks| marks.live_bytes()));
+            }
+        });
+    }
+
+    /// Makes the plan the truth. No checkpoint is under way: it must see all of it or nothing.
+    async fn apply_plan(&self, plan: Plan) -> Result<()> {
+        let mut checkpointer = self.checkpointer.lock().await;
+        self.check_not_closing()?;
+        for segment in &plan.rewritten {
+            self.rewrite_table_records(&mut checkpointer, *segment).await?;
+        }
+        let mut relocations = self.media.relocations.borrow_mut();
+        plan.pages.iter().for_each(|(slot, entries)| relocations.replace(*slot, entries));
+        plan.emptied.iter().for_each(|(segment, entries)| relocations.add_segment(*segment, entries));
+        self.pool.with_table_mut(|table| plan.freed.iter().for_each(|segment| table.free(*segment)));
+        Ok(())
+    }
+
+    /// The next checkpoint writes the table records in this segment anew.
+    async fn rewrite_table_records(
+        &self,
+        checkpointer: &mut crate::checkpoint::Checkpointer,
+        segment: SegmentId,
+    ) -> Result<()> {
+        let tables = &mut checkpointer.tables;
+        let volume_pages = tables.volumes.rewrite_records_in(segment, tables.volume_root);
+        let segment_pages = tables.segments.rewrite_records_in(segment, tables.segment_root);
+        self.tree.borrow_mut().catalogue.mark_dirty(volume_pages.into_iter());
+        self.pool.with_table_mut(|table| segment_pages.into_iter().for_each(|page| table.touch_page(page)));
+        loop {
+            let to_load = self.media.relocations.borrow_mut().rewrite_records_in(segment);
+            let Some(slot) = to_load.first() else { return Ok(()) };
+            self.media.relocated_from(*slot).await?;
+        }
+    }
+
+    fn count(&self, plan: &Plan) {
+        let mut counters = self.counters.borrow_mut();
+        counters.marks += 1;
+        counters.segments_freed += plan.freed.len() as u64;
+        counters.segments_emptied += plan.emptied.len() as u64;
+        counters.moved_bytes += plan.moved_bytes;
+    }
+
+    /// Sealed segments that the published checkpoint has seen to the end.
+    fn candidates(&self, position: SegmentId) -> Vec<SegmentEntry> {
+        let damaged = self.cleaner.damaged.borrow();
+        self.pool.with_table(|table| {
+            let first_group = table.find(position).map_or(0, |entry| entry.birth);
+            let is_candidate = |entry: &&SegmentEntry| {
+                entry.state == SegmentState::Sealed
+                    && !damaged.contains(&entry.segment)
+                    && match entry.kind {
+                        SegmentKind::Journal => entry.birth < first_group,
+                        SegmentKind::Metadata | SegmentKind::Moved => true,
+                    }
+            };
+            table.entries().iter().filter(is_candidate).copied().collect()
+        })
+    }
+
+    /// The roots of every image in the published volume table.
+    async fn published_roots(
+        &self,
+        checkpointer: &mut crate::checkpoint::Checkpointer,
+    ) -> Result<Vec<Pointer>> {
+        let mut roots = Vec::new();
+        for (page, located) in checkpointer.tables.volumes.pages().iter().enumerate() {
+            if !located.pointer.is_page() {
+                continue;
+            }
+            let identity = checkpointer.tables.volumes.page_identity(page);
+            let bytes = self.media.read_page_here(located.pointer, identity).await?;
+            for slot in bytes.chunks_exact(ashlar_format::catalogue::VOLUME_ENTRY_BYTES) {
+                let entry = ashlar_format::catalogue::VolumeEntry::decode(slot).map_err(|damage| {
+                    Error::new(ErrorKind::Damaged, format!("volume table page {page}: {damage}"))
+                })?;
+                roots.extend(entry.map(|entry| entry.root).filter(|root| root.is_page()));
+            }
+        }
+        roots.sort_unstable();
+        roots.dedup();
+        Ok(roots)
+    }
+}

@@ -1,0 +1,69 @@
+"""A pool that is nearly full and overwritten for long: bytes to the drives per byte from the host, and how
+even the rate is. What every log-structured store must show and few do."""
+import os
+import statistics
+import time
+
+import measure
+from array_of_run import MIB, Array
+from site_of_run import run
+
+POOL_MIB = int(os.environ.get("STEADY_POOL_MIB", "2048" if measure.QUICK else "8192"))
+SECONDS_STEADY = int(os.environ.get("STEADY_SECONDS", "40" if measure.QUICK else "180"))
+FULL_PERCENT = int(os.environ.get("STEADY_FULL", "80"))
+LOADS = (("uniform", "random", 2.7), ("skewed, zipf 1.1", "zipf:1.1", 1.8))
+PART = f"Steady state, {FULL_PERCENT} % full, 4k random overwrite depth 32"
+
+
+def counters(array):
+    return array.json("pool", "show", "p")["counters"]
+
+
+def media_bytes(now, before):
+    names = ("journal_bytes_written", "metadata_bytes_written", "moved_bytes")
+    return sum(now[name] - before[name] for name in names)
+
+
+def overwrite(site, array, target, distribution, span):
+    """Overwrites for the given time. The first half brings the pool into its steady state, the second counts."""
+    log = site.file("steady")
+    load = site.start(["fio", "--name=load", "--thread", "--rw=randwrite", "--bs=4k", "--iodepth=32", "--refill_buffers=1",
+                       f"--size={span}", "--norandommap", "--randrepeat=0", f"--random_distribution={distribution}",
+                       "--time_based", f"--runtime={SECONDS_STEADY}", f"--write_iops_log={log}", f"--write_lat_log={log}",
+                       "--log_avg_msec=1000", "--log_max_value=1", *target], "steady.fio")
+    time.sleep(SECONDS_STEADY / 2)
+    before = counters(array)
+    load.wait()
+    now = counters(array)
+    if load.returncode != 0:
+        raise RuntimeError(f"fio ended with {load.returncode}, see steady.fio")
+    def seconds(name):
+        with open(f"{log}_{name}.1.log", encoding="utf-8") as f:
+            lines = [line.split(",") for line in f]
+        return [int(value) for _, value, *_ in lines[len(lines) // 2:]]
+    rates, longest = sorted(seconds("iops")), seconds("lat")
+    host = now["host_bytes_written"] - before["host_bytes_written"]
+    return {"iops": statistics.median(rates), "iops_low": rates[len(rates) // 20], "iops_high": rates[-1 - len(rates) // 20],
+            "longest_ms": max(longest) / 1e6, "media_per_host": media_bytes(now, before) / host,
+            "moved_per_host": (now["moved_bytes"] - before["moved_bytes"]) / host}
+
+
+def play(site, table):
+    for name, distribution, goal in LOADS:
+        array = Array(site, "steady-" + distribution.split(":")[0])
+        array.start()
+        drives = array.pool("p", 2, POOL_MIB)
+        space = array.json("pool", "show", "p")["space"]
+        span = space["physical_bytes"] * FULL_PERCENT // 100 // MIB * MIB
+        array.volume("v", f"{span // MIB}MiB")
+        target = measure.nbd_target(array.uri("v"))
+        measure.fill(target, span)
+        values = overwrite(site, array, target, distribution, span)
+        table.add(PART, name, "ashlar", values)
+        table.bound(f"{FULL_PERCENT} % full, {name}: bytes to drives per host byte", values["media_per_host"], goal,
+                    f"{values['media_per_host']:.2f}", f"under {goal}")
+        array.check()
+        array.stop()
+        for drive in drives:
+            os.remove(drive)
+        run("sync")
