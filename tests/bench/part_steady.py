@@ -45,6 +45,7 @@ def overwrite(site, array, target, distribution, span):
     host = now["host_bytes_written"] - before["host_bytes_written"]
     return {"iops": statistics.median(rates), "iops_low": rates[len(rates) // 20], "iops_high": rates[-1 - len(rates) // 20],
             "longest_ms": max(longest) / 1e6, "media_per_host": media_bytes(now, before) / host,
+            "metadata_per_host": (now["metadata_bytes_written"] - before["metadata_bytes_written"]) / host,
             "moved_per_host": (now["moved_bytes"] - before["moved_bytes"]) / host}
 
 
@@ -54,7 +55,7 @@ def play(site, table):
         array.start()
         drives = array.pool("p", 2, POOL_MIB)
         space = array.json("pool", "show", "p")["space"]
-        span = space["physical_bytes"] * FULL_PERCENT // 100 // MIB * MIB
+        span = space["free_bytes"] * FULL_PERCENT // 100 // MIB * MIB
         array.volume("v", f"{span // MIB}MiB")
         target = measure.nbd_target(array.uri("v"))
         measure.fill(target, span)

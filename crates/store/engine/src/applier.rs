@@ -2,8 +2,9 @@
 
 use ashlar_format::group::Record;
 use ashlar_format::page::{PageContent, PageIdentity, pointers_from_bytes};
-use ashlar_map::Missing;
-use ashlar_units::Lsn;
+use ashlar_format::Pointer;
+use ashlar_map::{Missing, PageArena};
+use ashlar_units::{Lsn, VolumeId};
 
 use crate::apply::Outcome;
 use crate::checkpoint::Applied;
@@ -20,14 +21,24 @@ impl Inner {
         while let Some(group) = self.journal.next_durable().await {
             let turn = self.apply_turn.lock().await;
             for submission in group.submissions {
-                let result = self.apply_submission(submission.first_lsn, &submission.records).await;
-                // A failure here is the host's to know, and damage is counted; the pool goes on.
-                let result = result.map_err(|error| {
+                let applied = match self.check_applies() {
+                    Ok(()) => self.apply_submission(submission.first_lsn, &submission.records).await,
+                    failed => failed.map(|()| Outcome::Gone),
+                };
+                if let Err(error) = &applied {
+                    // The record is in the journal and replay will apply it. Nothing behind it may be
+                    // applied before it, or this life would differ from the next: the pool stops.
+                    self.apply_failure.borrow_mut().get_or_insert_with(|| error.clone());
+                    self.stop(error);
+                }
+                let told = applied.map_err(|error| {
                     ashlar_journal::Error::new(ashlar_journal::ErrorKind::Damaged, error.context)
                 });
-                drop(submission.done.send(result));
+                drop(submission.done.send(told));
             }
-            self.applied.set(Applied { end: group.end, next_lsn: group.next_lsn });
+            if self.check_applies().is_ok() {
+                self.applied.set(Applied { end: group.end, next_lsn: group.next_lsn });
+            }
             drop(turn);
             self.want_checkpoint_if_due();
         }
@@ -52,6 +63,43 @@ impl Inner {
             }
         }
         Ok(worst)
+    }
+
+    /// Fails when a record could not be applied: the state is between two records for good.
+    pub(crate) fn check_applies(&self) -> Result<()> {
+        self.apply_failure.borrow().clone().map_or(Ok(()), Err)
+    }
+
+    /// Loads the map pages that mapping a range will change. A page that cannot be read fails the
+    /// request here, before anything is journalled; and pages load beside each other, not one after
+    /// the other in the applier.
+    pub(crate) async fn load_pages_of(&self, id: VolumeId, first_block: u64, blocks: u64) -> Result<()> {
+        self.load_while(id, |arena, root| arena.prefetch_check(root, first_block, blocks)).await
+    }
+
+    /// The same for a range that is to become a hole or zeroes.
+    pub(crate) async fn load_pages_of_fill(&self, id: VolumeId, first_block: u64, blocks: u64) -> Result<()> {
+        self.load_while(id, |arena, root| arena.prefetch_check_fill(root, first_block, blocks)).await
+    }
+
+    async fn load_while(
+        &self,
+        id: VolumeId,
+        check: impl Fn(&mut PageArena, Pointer) -> std::result::Result<(), Missing>,
+    ) -> Result<()> {
+        loop {
+            let missing = {
+                let mut tree = self.tree.borrow_mut();
+                let tree = &mut *tree;
+                // Deleted meanwhile: applying will say so.
+                let Some(entry) = tree.catalogue.get(id) else { return Ok(()) };
+                check(&mut tree.arena, entry.root)
+            };
+            match missing {
+                Ok(()) => return Ok(()),
+                Err(missing) => self.load_page(missing).await?,
+            }
+        }
     }
 
     /// Reads a map page into the arena.

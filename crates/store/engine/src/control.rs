@@ -63,6 +63,11 @@ impl Engine {
         let _turn = inner.control_turn.lock().await;
         let volume = inner.volume_id(name)?;
         let _held = inner.hold_volumes([volume].into_iter()).await;
+        let old_bytes = inner.tree.borrow().catalogue.get(volume).map_or(0, |entry| entry.size_bytes);
+        if size_bytes < old_bytes {
+            let (first, blocks) = (size_bytes / BLOCK_BYTES, (old_bytes - size_bytes) / BLOCK_BYTES);
+            inner.load_pages_of_fill(volume, first, blocks).await?;
+        }
         inner.change(Record::ResizeVolume { volume, size_bytes }).await?;
         inner.cleaner.want_mark();
         inner.info_of(name)

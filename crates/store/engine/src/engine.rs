@@ -52,6 +52,8 @@ pub(crate) struct Inner {
     /// Held while a group is applied and while a cut is taken: a cut never sees half a group.
     pub(crate) apply_turn: Mutex<()>,
     pub(crate) applied: Cell<Applied>,
+    /// Why a record could not be applied, if one could not.
+    pub(crate) apply_failure: RefCell<Option<Error>>,
     pub(crate) checkpointer: Mutex<Checkpointer>,
     pub(crate) checkpoints: CheckpointRequests,
     pub(crate) cleaner: CleanerState,
@@ -121,6 +123,7 @@ impl Engine {
             journal,
             apply_turn: Mutex::new(()),
             applied: Cell::new(applied),
+            apply_failure: RefCell::default(),
             checkpointer: Mutex::new(checkpointer),
             checkpoints: CheckpointRequests {
                 wanted,
@@ -375,6 +378,7 @@ impl Inner {
     /// Takes a cut and makes it durable.
     pub(crate) async fn checkpoint_now(&self, is_clean: bool) -> Result<()> {
         let mut checkpointer = self.checkpointer.lock().await;
+        self.check_applies()?;
         if !is_clean {
             // Nothing may follow the last, clean one.
             self.check_not_closing()?;

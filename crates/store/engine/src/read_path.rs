@@ -17,6 +17,8 @@ use crate::{Error, ErrorKind, Result};
 const GAP_BYTES: u64 = 4096;
 /// One read at most.
 const READ_BYTES_MAX: u64 = 512 << 10;
+/// Reads of this size are scans: they take from the cache what is there, and leave it as it is.
+const SCAN_BYTES: usize = 64 << 10;
 /// A read that meets a segment freed under it looks the map up again, this often at most.
 const ATTEMPTS: usize = 8;
 
@@ -163,7 +165,7 @@ impl Inner {
         Ok(missing)
     }
 
-    /// Copies the blocks of one extent to where they belong, and all its chunks to the cache.
+    /// Copies the blocks of one extent to where they belong, and its chunks to the cache.
     fn take_extent(
         &self,
         extent: &Extent,
@@ -171,6 +173,7 @@ impl Inner {
         missing: &[Missing],
         into: &mut [u8],
     ) -> Result<()> {
+        let is_scan = into.len() >= SCAN_BYTES;
         let mut cache = self.cache.borrow_mut();
         let mut scratch = self.decompressed.borrow_mut();
         let blocks = &missing[extent.blocks.clone()];
@@ -184,7 +187,8 @@ impl Inner {
                     &chunk[pointer.block_index() * BLOCK_BYTES_USIZE..][..BLOCK_BYTES_USIZE],
                 );
             }
-            for (index, block) in chunk.chunks_exact(BLOCK_BYTES_USIZE).enumerate() {
+            let cached = if is_scan { &[] } else { chunk };
+            for (index, block) in cached.chunks_exact(BLOCK_BYTES_USIZE).enumerate() {
                 cache.insert(last.with_block_index(index), block);
             }
         }

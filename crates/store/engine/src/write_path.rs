@@ -103,6 +103,7 @@ impl Inner {
     }
 
     async fn write_blocks(&self, entry: Writable, first_block: u64, data: &[u8]) -> Result<()> {
+        self.load_pages_of(entry.id, first_block, data.len() as u64 / BLOCK_BYTES).await?;
         let piece_blocks = (self.journal.submission_bytes_max() / BLOCK_BYTES).max(1);
         let mut pending = Vec::new();
         let mut block = first_block;
@@ -209,6 +210,7 @@ impl Inner {
         if first_whole < end_whole {
             let _held = self.hold_range(entry, first_whole, end_whole).await;
             let (block, blocks) = (first_whole / BLOCK_BYTES, (end_whole - first_whole) / BLOCK_BYTES);
+            self.load_pages_of_fill(id, block, blocks).await?;
             self.change(Record::Fill { volume: id, block, blocks, is_zero }).await?;
             if !is_zero {
                 self.note_unmapped(blocks);

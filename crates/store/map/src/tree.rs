@@ -112,6 +112,24 @@ impl PageArena {
         Ok(())
     }
 
+    /// Answers [`Missing`] for the first page not loaded that a fill of the range must change.
+    pub fn prefetch_check_fill(
+        &mut self,
+        root: Pointer,
+        first_block: u64,
+        count: u64,
+    ) -> Result<(), Missing> {
+        let end = range_end(first_block, count);
+        let mut block = first_block;
+        while let Some(part) = FillPart::next(block, end) {
+            if part.level < LEVELS {
+                self.descend(root, block, part.level)?;
+            }
+            block = part.end();
+        }
+        Ok(())
+    }
+
     /// Maps consecutive blocks. All or nothing: after [`Missing`] the tree is unchanged.
     pub fn set(
         &mut self,
@@ -155,14 +173,8 @@ impl PageArena {
         value: Pointer,
     ) -> Result<FillOutcome, Missing> {
         assert!(value == Pointer::HOLE || value == Pointer::ZERO, "{value:?} is not a hole or zero");
+        self.prefetch_check_fill(*root, first_block, count)?;
         let end = range_end(first_block, count);
-        let mut block = first_block;
-        while let Some(part) = FillPart::next(block, end) {
-            if part.level < LEVELS {
-                self.descend(*root, block, part.level)?;
-            }
-            block = part.end();
-        }
         self.reap(REAPED_PER_CHANGE);
         let mut data_blocks_before = Some(0);
         let mut block = first_block;
