@@ -2,6 +2,8 @@
 //!
 //! Deletes, unmap and checkpoints pass: they need little and they are what makes room again.
 
+use std::time::Duration;
+
 use ashlar_runtime::sync::Permit;
 
 use crate::engine::Inner;
@@ -15,6 +17,11 @@ const RESERVE_FRACTION: u64 = 50;
 
 /// Cleaning rounds without gain that a write waits for before it is told that the pool is full.
 const CLEANING_ROUNDS: usize = 2;
+
+/// Writes are slowed down while less than this fraction of the pool is free beyond the reserve.
+const THROTTLE_FRACTION: u64 = 64;
+/// The longest pause of one write.
+const THROTTLE_MAX: Duration = Duration::from_millis(4);
 
 impl Inner {
     /// Segments host writes never take.
@@ -45,7 +52,21 @@ impl Inner {
             }
             self.check_online()?;
         }
+        let pause = self.throttle();
+        if !pause.is_zero() {
+            self.runtime.sleep(pause).await;
+        }
         Ok(permit)
+    }
+
+    /// How long a write waits while the cleaner falls behind: longer the less is left, so that hosts
+    /// slow down to the cleaner's speed instead of running into a wall.
+    fn throttle(&self) -> Duration {
+        let total = self.pool.with_table(|table| table.entries().len() as u64);
+        let band = (total / THROTTLE_FRACTION).max(2);
+        let spare = self.pool.cells_available().saturating_sub(self.reserve_segments());
+        let missing = band.saturating_sub(spare);
+        THROTTLE_MAX * u32::try_from(missing).unwrap_or(u32::MAX) / u32::try_from(band).unwrap_or(u32::MAX)
     }
 
     /// Room for what is in flight, the reserve, and the map pages that wait to be written.

@@ -74,6 +74,17 @@ pub struct Submission<T> {
     pub done: Completion<std::result::Result<T, Error>>,
 }
 
+impl<T> Submission<T> {
+    /// Bytes of its chunks.
+    fn stored_bytes(&self) -> usize {
+        let stored = |draft: &Draft| match draft {
+            Draft::Record(_) => 0,
+            Draft::Chunk(chunk) => chunk.payload.len(),
+        };
+        self.drafts.iter().map(stored).sum()
+    }
+}
+
 /// A submission's records with their LSNs, ready to be applied.
 pub struct DurableSubmission<T> {
     /// The LSN of the first record.

@@ -54,6 +54,8 @@ struct Inner<T> {
     /// Rung when the journal cannot go on without a checkpoint.
     checkpoint_wanted: Notify,
     failure: RefCell<Option<Error>>,
+    /// Groups being written.
+    writing: Cell<usize>,
     /// The builder has ended.
     is_finished: Cell<bool>,
     counters: Cell<JournalCounters>,
@@ -110,6 +112,7 @@ impl<T: 'static> Journal<T> {
             table_published: Notify::new(),
             checkpoint_wanted,
             failure: RefCell::new(None),
+            writing: Cell::new(0),
             is_finished: Cell::new(false),
             counters: Cell::default(),
         });
@@ -221,7 +224,7 @@ impl<T: 'static> Journal<T> {
 
 impl<T: 'static> Inner<T> {
     async fn run(self: Rc<Self>, mut tail: Tail) {
-        while self.queue.wait().await {
+        while self.queue.wait(|bytes| self.writing.get() < GROUPS_EAGER || bytes >= GROUP_BYTES_WORTH).await {
             let permit = self.window.acquire(1).await;
             permit.forget();
             if self.failure.borrow().is_some() {
@@ -317,8 +320,11 @@ impl<T: 'static> Inner<T> {
     ) {
         self.in_flight.borrow_mut().push_back(InFlight { sequence, group, state: WriteState::Writing });
         let inner = self.clone();
+        self.writing.set(self.writing.get() + 1);
         self.pool.runtime().spawn(Priority::Journal, async move {
             let result = inner.pool.write(segment, offset, buffer, Durability::Durable).await;
+            inner.writing.set(inner.writing.get() - 1);
+            inner.queue.poke();
             let state = match result {
                 Ok(()) => WriteState::Durable,
                 Err(error) => {
@@ -441,6 +447,14 @@ impl<T: 'static> Inner<T> {
         self.window.add_permits(WINDOW as usize);
     }
 }
+
+/// This many groups are written at once however small they are: one for the host that has one request
+/// at a time, another so that the next does not wait for it.
+const GROUPS_EAGER: usize = 2;
+
+/// More at once must be worth their padding to whole blocks and their flush: small ones wait and become
+/// a larger one.
+const GROUP_BYTES_WORTH: usize = 64 << 10;
 
 /// How often and how long opening a journal segment waits for the cleaner.
 const OPEN_ATTEMPTS: usize = 200;

@@ -46,6 +46,9 @@ use marks::Marks;
 /// design's 5 % of capacity).
 const CONSUMED_FRACTION: u64 = 20;
 
+/// Rounds of moving that follow one mark at most.
+const ROUNDS_MAX: usize = 8;
+
 #[derive(Default)]
 pub(crate) struct CleanerState {
     /// Rung after each cycle, and when cycles cannot help.
@@ -147,26 +150,40 @@ impl Inner {
         let marks = self.mark(&start).await?;
         let mut plan = Plan::default();
         let marks = self.sweep(marks, &mut plan).await?;
+        self.note_live(&start.candidates, &marks);
         let is_dead = |entry: &&SegmentEntry| marks.of(entry.segment).is_none();
         plan.freed.extend(start.candidates.iter().filter(is_dead).map(|entry| entry.segment));
-        let opened_before = self.mover.lock().await.opened;
-        let wanted = self.segments_wanted(plan.freed.len() as u64);
-        if wanted > 0 {
-            let with_tables = start.tables.iter().map(|pointer| pointer.segment()).collect();
-            let candidates = &start.candidates;
-            let choice = Choice { candidates, with_tables: &with_tables, marks: &marks, wanted, is_urgent };
-            self.evacuate(&choice, &mut plan).await?;
-        }
-        self.note_live(&start.candidates, &marks);
-        let opened = self.mover.lock().await.opened - opened_before;
-        let has_changes = !plan.freed.is_empty() || !plan.pages.is_empty() || !plan.rewritten.is_empty();
-        self.cleaner.gained.set((plan.freed.len() as u64).saturating_sub(opened));
         self.cleaner.marked_lsn.set(Some(start.lsn));
         self.cleaner.marked_segments.set(self.journal.counters().segments);
-        self.count(&plan);
-        if has_changes {
-            self.apply_plan(plan).await?;
+        self.cleaner.gained.set(0);
+        self.counters.borrow_mut().marks += 1;
+        let with_tables = start.tables.iter().map(|pointer| pointer.segment()).collect();
+        let mut candidates = start.candidates;
+        candidates.retain(|entry| !plan.is_done_with(entry.segment));
+        // What a mark found dead stays dead: one mark serves several rounds of moving.
+        for _ in 0..ROUNDS_MAX {
+            let opened_before = self.mover.lock().await.opened;
+            let wanted = self.segments_wanted(plan.freed.len() as u64);
+            if wanted > 0 {
+                let candidates = &candidates;
+                let choice = Choice { candidates, with_tables: &with_tables, marks: &marks, wanted, is_urgent };
+                self.evacuate(&choice, &mut plan).await?;
+            }
+            let is_moved = !plan.emptied.is_empty() || plan.moved_bytes > 0;
+            if !plan.has_changes() {
+                break;
+            }
+            let opened = self.mover.lock().await.opened - opened_before;
+            let gained = (plan.freed.len() as u64).saturating_sub(opened);
+            self.cleaner.gained.set(self.cleaner.gained.get() + gained);
+            candidates.retain(|entry| !plan.is_done_with(entry.segment));
+            self.count(&plan);
+            self.apply_plan(std::mem::take(&mut plan)).await?;
             self.checkpoint_now(false).await?;
+            self.cleaner.finished.notify_waiters();
+            if !is_moved {
+                break;
+            }
         }
         Ok(())
     }
@@ -266,7 +283,6 @@ impl Inner {
 
     fn count(&self, plan: &Plan) {
         let mut counters = self.counters.borrow_mut();
-        counters.marks += 1;
         counters.segments_freed += plan.freed.len() as u64;
         counters.segments_emptied += plan.emptied.len() as u64;
         counters.moved_bytes += plan.moved_bytes;
