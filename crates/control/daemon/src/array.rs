@@ -460,6 +460,7 @@ fn counter_views(counters: &Counters, cache_bytes_used: u64, map_bytes_used: u64
         segments_freed,
         segments_emptied,
         moved_bytes,
+        recompressed_saved_bytes,
         marks,
         damage,
     } = *counters;
@@ -478,6 +479,7 @@ fn counter_views(counters: &Counters, cache_bytes_used: u64, map_bytes_used: u64
         ("segments_freed", segments_freed),
         ("segments_emptied", segments_emptied),
         ("moved_bytes", moved_bytes),
+        ("recompressed_saved_bytes", recompressed_saved_bytes),
         ("marks", marks),
         ("damage", damage),
         ("cache_bytes_used", cache_bytes_used),

@@ -169,6 +169,7 @@ impl SystemUnderTest for EngineSystem {
             ("segments freed", counters.segments_freed),
             ("segments emptied", counters.segments_emptied),
             ("moved MiB", counters.moved_bytes >> 20),
+            ("KiB saved by recompression", counters.recompressed_saved_bytes >> 10),
             ("marks", counters.marks),
             ("damage met", counters.damage),
             ("pools stopped", u64::from(status.state.starts_with("read-only"))),

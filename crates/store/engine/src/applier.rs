@@ -1,8 +1,8 @@
 //! The applier: durable groups in, map changed, hosts told. One task, one record at a time.
 
+use ashlar_format::Pointer;
 use ashlar_format::group::Record;
 use ashlar_format::page::{PageContent, PageIdentity, pointers_from_bytes};
-use ashlar_format::Pointer;
 use ashlar_map::{Missing, PageArena};
 use ashlar_units::{Lsn, VolumeId};
 

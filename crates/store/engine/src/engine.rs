@@ -17,9 +17,9 @@ use crate::apply::{Outcome, Tree};
 use crate::checkpoint::{Applied, Checkpointer, Cut};
 use crate::cleaner::CleanerState;
 use crate::device::VolumeDevice;
+use crate::info::{Counters, DriveStatus, PoolStatus, RecoveryReport, SnapshotInfo, Space, VolumeInfo};
 use crate::media::Media;
 use crate::mover::Mover;
-use crate::info::{Counters, DriveStatus, PoolStatus, RecoveryReport, SnapshotInfo, Space, VolumeInfo};
 use crate::range_lock::RangeLock;
 use crate::{Error, ErrorKind, Result, Settings};
 

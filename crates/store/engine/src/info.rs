@@ -133,6 +133,8 @@ pub struct Counters {
     pub segments_emptied: u64,
     /// Bytes of chunks and page records the cleaner moved.
     pub moved_bytes: u64,
+    /// Bytes saved by compressing moved chunks with Zstandard instead of LZ4.
+    pub recompressed_saved_bytes: u64,
     /// Marks completed.
     pub marks: u64,
     /// Damage met: checksums, misplaced or missing structures.

@@ -6,9 +6,9 @@ use ashlar_map::{Missing, Page, ROOT_LEVEL};
 use ashlar_runtime::LocalFuture;
 use rustc_hash::FxHashMap;
 
+use crate::Result;
 use crate::applier::load_map_page;
 use crate::engine::Inner;
-use crate::Result;
 
 /// What a walk tells.
 pub(crate) trait Visitor {

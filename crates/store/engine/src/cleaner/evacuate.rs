@@ -8,6 +8,7 @@ use ashlar_format::segment::{SegmentEntry, SegmentKind};
 use ashlar_units::{BLOCK_BYTES, SegmentId};
 
 use super::marks::{LINE_BYTES, Marks, SegmentMarks};
+use super::recompress::Recompressor;
 use crate::engine::Inner;
 use crate::mover::{FoundRecord, Mover, record_at};
 use crate::relocations::PageSlot;
@@ -25,6 +26,17 @@ const LIVE_PERCENT_MAX_URGENT: u64 = 97;
 /// A segment is read in pieces of this size.
 const READ_BYTES: u64 = 1 << 20;
 
+/// Bytes of a segment to go through before others get a turn: some hundred microseconds when chunks are
+/// compressed anew.
+const TURN_BYTES: u64 = 64 << 10;
+
+/// Buffers for emptying, kept from one segment to the next.
+#[derive(Default)]
+struct Tools {
+    segment: Vec<u8>,
+    recompressor: Recompressor,
+}
+
 /// What a cycle wants to change, all at once.
 #[derive(Default)]
 pub(super) struct Plan {
@@ -38,6 +50,8 @@ pub(super) struct Plan {
     pub(super) rewritten: Vec<SegmentId>,
     /// Bytes of chunks and records moved.
     pub(super) moved_bytes: u64,
+    /// Bytes saved by compressing moved chunks better.
+    pub(super) recompressed_saved_bytes: u64,
 }
 
 impl Plan {
@@ -101,7 +115,7 @@ impl Inner {
     pub(super) async fn evacuate(&self, choice: &Choice<'_>, plan: &mut Plan) -> Result<()> {
         let mut mover = self.mover.lock().await;
         mover.segments_left_min = self.reserve_segments() / 2;
-        let mut segment = Vec::new();
+        let mut tools = Tools::default();
         for victim in choice.victims(self.pool.segment_bytes()) {
             if choice.with_tables.contains(&victim.segment) {
                 // Table records are written anew by the next checkpoint; the next cycle has the rest.
@@ -109,7 +123,7 @@ impl Inner {
                 continue;
             }
             let Some(marks) = choice.marks.of(victim.segment) else { continue };
-            match self.evacuate_one(&victim, marks, &mut mover, &mut segment, plan).await {
+            match self.evacuate_one(&victim, marks, &mut mover, &mut tools, plan).await {
                 Ok(()) => {}
                 Err(error) if error.kind == ErrorKind::NoSpace => break,
                 Err(error) if error.kind == ErrorKind::Damaged => {
@@ -120,6 +134,7 @@ impl Inner {
                 Err(error) => return Err(error),
             }
         }
+        plan.recompressed_saved_bytes += tools.recompressor.saved_bytes;
         mover.flush().await
     }
 
@@ -128,17 +143,18 @@ impl Inner {
         victim: &SegmentEntry,
         marks: &SegmentMarks,
         mover: &mut Mover,
-        bytes: &mut Vec<u8>,
+        tools: &mut Tools,
         plan: &mut Plan,
     ) -> Result<()> {
-        self.read_marked(victim.segment, marks, bytes).await?;
+        self.read_marked(victim.segment, marks, &mut tools.segment).await?;
         let mut survivors = Vec::new();
         let mut end_of_last = 0;
+        let mut end_of_turn = TURN_BYTES;
         for line in marks.lines() {
             let mut found_in_line = false;
             let mut at = end_of_last.max(line);
             while at < line + LINE_BYTES {
-                let found = record_at(&bytes[at as usize..]);
+                let found = record_at(&tools.segment[at as usize..]);
                 let Some(record) = found else {
                     at += PLACE_UNIT_BYTES;
                     continue;
@@ -147,14 +163,19 @@ impl Inner {
                     at += PLACE_UNIT_BYTES;
                     continue;
                 }
-                let (container, offset_bytes) = mover.append(record.bytes).await?;
-                let length_bytes_max = (record.bytes.len() as u64).next_multiple_of(LENGTH_UNIT_BYTES);
+                let bytes = tools.recompressor.improve(record.bytes);
+                let (container, offset_bytes) = mover.append(bytes).await?;
+                let length_bytes_max = (bytes.len() as u64).next_multiple_of(LENGTH_UNIT_BYTES);
                 let old_units = (record.offset_bytes / PLACE_UNIT_BYTES) as u32;
                 let moved = Relocation { old_units, container, offset_bytes, length_bytes_max };
                 survivors.push((record.segment, moved));
                 found_in_line = true;
                 at = (at + record.bytes.len() as u64).next_multiple_of(PLACE_UNIT_BYTES);
                 end_of_last = at;
+            }
+            if end_of_last > end_of_turn {
+                end_of_turn = end_of_last + TURN_BYTES;
+                self.runtime.yield_now().await;
             }
             if !found_in_line {
                 let what = format!("nothing intact in segment {} at {line}", victim.segment);
@@ -165,12 +186,7 @@ impl Inner {
     }
 
     /// Reads the pieces of a segment in which something alive begins or goes on.
-    async fn read_marked(
-        &self,
-        segment: SegmentId,
-        marks: &SegmentMarks,
-        bytes: &mut Vec<u8>,
-    ) -> Result<()> {
+    async fn read_marked(&self, segment: SegmentId, marks: &SegmentMarks, bytes: &mut Vec<u8>) -> Result<()> {
         let size = self.pool.segment_bytes();
         bytes.clear();
         bytes.resize(size as usize, 0);

@@ -24,6 +24,7 @@
 
 mod evacuate;
 mod marks;
+mod recompress;
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -45,6 +46,9 @@ use marks::Marks;
 /// A cycle starts when this share of the pool was written since the last one, in segments (1/20, the
 /// design's 5 % of capacity).
 const CONSUMED_FRACTION: u64 = 20;
+
+/// Pages of the relocation table to look at before others get a turn.
+const PAGES_PER_TURN: u64 = 32;
 
 /// Rounds of moving that follow one mark at most.
 const ROUNDS_MAX: usize = 8;
@@ -166,7 +170,8 @@ impl Inner {
             let wanted = self.segments_wanted(plan.freed.len() as u64);
             if wanted > 0 {
                 let candidates = &candidates;
-                let choice = Choice { candidates, with_tables: &with_tables, marks: &marks, wanted, is_urgent };
+                let choice =
+                    Choice { candidates, with_tables: &with_tables, marks: &marks, wanted, is_urgent };
                 self.evacuate(&choice, &mut plan).await?;
             }
             let is_moved = !plan.emptied.is_empty() || plan.moved_bytes > 0;
@@ -213,8 +218,13 @@ impl Inner {
     /// Relocation entries whose old address is alive keep what they name alive; the others go.
     async fn sweep(&self, mut marks: Marks, plan: &mut Plan) -> Result<Marks> {
         let pages = self.media.relocations.borrow().pages();
+        let mut looked_at = 0;
         for (slot, segment) in pages {
             self.check_not_closing()?;
+            looked_at += 1;
+            if looked_at % PAGES_PER_TURN == 0 {
+                self.runtime.yield_now().await;
+            }
             let Some(old) = marks.of(segment) else {
                 plan.pages.insert(slot, Vec::new());
                 continue;
@@ -286,6 +296,7 @@ impl Inner {
         counters.segments_freed += plan.freed.len() as u64;
         counters.segments_emptied += plan.emptied.len() as u64;
         counters.moved_bytes += plan.moved_bytes;
+        counters.recompressed_saved_bytes += plan.recompressed_saved_bytes;
     }
 
     /// Sealed segments that the published checkpoint has seen to the end.
