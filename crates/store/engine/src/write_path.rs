@@ -15,12 +15,6 @@ use crate::engine::Inner;
 use crate::range_lock::{HeldRange, RangeLock};
 use crate::{Error, ErrorKind, Result};
 
-/// The most blocks of one chunk: 32 KiB. Larger chunks compress little better and cost more to read
-/// back for one block.
-const CHUNK_BLOCKS: u64 = 8;
-/// For volumes of database pages: 16 KiB.
-const CHUNK_BLOCKS_OLTP: u64 = 4;
-
 thread_local! {
     /// Where chunks are compressed to before their length is known; one for each shard's thread.
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; 64 << 10]);
@@ -133,23 +127,15 @@ impl Inner {
 
     fn submit_piece(&self, entry: Writable, block: u64, piece: &[u8], credits: Permit) -> Pending {
         let mut drafts = Vec::new();
-        let blocks = piece.len() as u64 / BLOCK_BYTES;
-        let is_zero: Vec<bool> = piece.chunks_exact(BLOCK_BYTES_USIZE).map(reduction::is_zero).collect();
-        let mut at = 0;
-        while at < blocks {
-            let zero = is_zero[at as usize];
-            let limit =
-                if zero { blocks } else { chunk_end(entry.profile, block + at, block + blocks) - block };
-            let run = (at..limit).take_while(|index| is_zero[*index as usize] == zero).count() as u64;
-            let bytes = &piece[(at * BLOCK_BYTES) as usize..((at + run) * BLOCK_BYTES) as usize];
-            if zero {
-                self.counters.borrow_mut().zero_blocks += run;
-                let (volume, block) = (entry.id, block + at);
-                drafts.push(Draft::Record(Record::Fill { volume, block, blocks: run, is_zero: true }));
+        for run in reduction::cut(entry.profile, block, piece) {
+            if run.is_zero {
+                let blocks = run.bytes.len() as u64 / BLOCK_BYTES;
+                self.counters.borrow_mut().zero_blocks += blocks;
+                let (volume, block) = (entry.id, run.block);
+                drafts.push(Draft::Record(Record::Fill { volume, block, blocks, is_zero: true }));
             } else {
-                self.make_chunks(entry, block + at, bytes, &mut drafts);
+                self.make_chunks(entry, run.block, run.bytes, &mut drafts);
             }
-            at += run;
         }
         self.submit(drafts, Some(credits))
     }
@@ -229,16 +215,6 @@ impl Inner {
             self.checkpoints.wanted.notify_one();
         }
     }
-}
-
-/// Where a chunk that starts at `block` must end: chunk size, region boundary, end of the piece.
-fn chunk_end(profile: Profile, block: u64, piece_end: u64) -> u64 {
-    let blocks_max = match profile {
-        Profile::Oltp => CHUNK_BLOCKS_OLTP,
-        Profile::General | Profile::Bulk => CHUNK_BLOCKS,
-    };
-    let region_end = (block / CHUNK_REGION_BLOCKS + 1) * CHUNK_REGION_BLOCKS;
-    (block + blocks_max).min(region_end).min(piece_end)
 }
 
 fn outcome_of(

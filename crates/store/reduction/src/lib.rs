@@ -1,12 +1,13 @@
-//! Compression of chunks and detection of zeroes: pure functions, no I/O.
+//! Cutting data into chunks and their compression: pure functions, no I/O.
 //!
-//! The engine's write path calls [`is_zero`] for each block and [`compress`] for each chunk; its read
-//! path calls [`decompress`] on a chunk whose checksum it has verified. Nothing here allocates per
-//! call: codec contexts are made once per thread and hold nothing from one call to the next, so the
-//! same input gives the same output always.
+//! The engine's write path calls [`cut`] for each write and [`compress`] for each chunk; its read path
+//! calls [`decompress`] on a chunk whose checksum it has verified. Nothing here allocates per call:
+//! codec contexts are made once per thread and hold nothing from one call to the next, so the same
+//! input gives the same output always.
 //!
 //! `unsafe` is confined to `lz4.rs`, which calls the C library.
 
+mod cut;
 mod error;
 mod lz4;
 mod zero;
@@ -15,7 +16,9 @@ mod zstandard;
 #[cfg(test)]
 mod tests;
 
+pub use ashlar_format::catalogue::Profile;
 pub use ashlar_format::chunk::Codec;
+pub use cut::{Run, chunk_blocks_max, cut};
 pub use error::DecompressError;
 pub use zero::is_zero;
 
