@@ -1,14 +1,16 @@
-//! Cutting data into chunks and their compression: pure functions, no I/O.
+//! Cutting data into chunks, their compression, and estimates of both: pure functions, no I/O.
 //!
 //! The engine's write path calls [`cut`] for each write and [`compress`] for each chunk; its read path
-//! calls [`decompress`] on a chunk whose checksum it has verified. Nothing here allocates per call:
-//! codec contexts are made once per thread and hold nothing from one call to the next, so the same
-//! input gives the same output always.
+//! calls [`decompress`] on a chunk whose checksum it has verified. [`estimate`] applies the same rules
+//! to data that are not on an array. On the two paths nothing here allocates per call: codec contexts
+//! are made once per thread and hold nothing from one call to the next, so the same input gives the
+//! same output always.
 //!
 //! `unsafe` is confined to `lz4.rs`, which calls the C library.
 
 mod cut;
 mod error;
+pub mod estimate;
 mod lz4;
 mod zero;
 mod zstandard;
