@@ -7,6 +7,7 @@ mod ask;
 mod failure;
 mod output;
 mod parse;
+mod progress;
 mod reference;
 mod verb;
 
@@ -60,6 +61,7 @@ enum Verb {
     Clone(verb::clone::Clone),
     Attach(verb::attach::Attach),
     Detach(verb::detach::Detach),
+    Space(verb::space::Space),
     Status(verb::status::Status),
     Top(verb::top::Top),
     Events(verb::events::Events),
@@ -109,6 +111,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Verb::Clone(verb) => verb.run(&context),
         Verb::Attach(verb) => verb.run(&context),
         Verb::Detach(verb) => verb.run(&context),
+        Verb::Space(verb) => verb.run(&context),
         Verb::Status(verb) => verb.run(&context),
         Verb::Top(verb) => verb.run(&context),
         Verb::Events(verb) => verb.run(&context),

@@ -1,9 +1,10 @@
 //! The typed client of the API: one blocking call an operation, over the UNIX socket or TCP.
 //!
 //! Used by the command line. A [`Client`] holds no connection: each call opens one, so a
-//! client outlives restarts of the array.
+//! client outlives restarts of the array. A [`Content`] holds one: it reads what a volume holds.
 
 mod call;
+mod content;
 mod error;
 mod transport;
 
@@ -11,6 +12,7 @@ mod transport;
 mod tests;
 
 pub use call::Client;
+pub use content::Content;
 pub use error::{Error, Result};
 pub use transport::Address;
 

@@ -4,10 +4,11 @@
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 
 use ashlar_api::ErrorKind;
 
-use crate::{Address, Client};
+use crate::{Address, Client, Content};
 
 #[test]
 fn a_missing_socket_says_how_to_start_an_array() {
@@ -54,4 +55,27 @@ fn a_connection_that_breaks_says_that_the_outcome_is_unknown() {
     let address = answer_once("HTTP/1.1 200 OK\r\ncontent-length: 500\r\n\r\n{");
     let error = Client::new(address).unwrap().status().unwrap_err();
     assert!(error.action.contains("unknown"), "{error}");
+}
+
+#[test]
+fn what_is_not_nbd_or_ends_early_is_an_error_of_reading() {
+    let path = std::env::temp_dir().join(format!("ashlar-client-test-{}", std::process::id()));
+    let listener = UnixListener::bind(&path).unwrap();
+    let greeting = b"NBDMAGICIHAVEOPT\0\x03";
+    let rubbish: [&[u8]; 4] =
+        [b"HTTP/1.1 400 Bad Request\r\n", greeting, &[greeting.as_slice(), &[7; 20]].concat(), b""];
+    for bytes in rubbish {
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let (mut stream, _) = listener.accept().unwrap();
+                let _ = stream.write_all(bytes);
+            });
+            let error = Content::open(&path, "db").err().expect("rubbish is refused");
+            assert_eq!(error.kind, ErrorKind::Medium, "{error}");
+            assert!(error.message.contains("`db`"), "{error}");
+        });
+    }
+    std::fs::remove_file(&path).unwrap();
+    let error = Content::open(&path, "db").err().expect("there is no socket");
+    assert_eq!(error.kind, ErrorKind::Closed, "{error}");
 }

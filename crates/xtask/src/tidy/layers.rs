@@ -75,7 +75,7 @@ const LAYERS: [(&str, &[&str]); 25] = [
             "client",
         ],
     ),
-    ("cli", &["units", "telemetry", "api", "client", "daemon", "sim", "demo", "inspect", "lab"]),
+    ("cli", &["units", "telemetry", "reduction", "api", "client", "daemon", "sim", "demo", "inspect", "lab"]),
     // Floor 4: does it work.
     (
         "sim",

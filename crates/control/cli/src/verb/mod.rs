@@ -10,6 +10,7 @@ pub mod pool;
 pub mod serve;
 pub mod sim;
 pub mod snapshot;
+pub mod space;
 pub mod status;
 pub mod top;
 pub mod volume;
