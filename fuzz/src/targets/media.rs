@@ -7,7 +7,10 @@ use ashlar_format::bytes::{Reader, Writer};
 use ashlar_format::catalogue::{Compression, Profile, VOLUME_ENTRY_BYTES, VolumeEntry, VolumeKind};
 use ashlar_format::chunk::{ChunkHeader, Codec};
 use ashlar_format::group::{GROUP_HEADER_BYTES, GroupHeader, Record};
-use ashlar_format::page::{PageContent, PageHeader, PageIdentity, pointers_from_bytes, pointers_to_bytes};
+use ashlar_format::page::{
+    PAGE_BYTES, PageContent, PageHeader, PageIdentity, pointers_from_bytes, pointers_to_bytes,
+};
+use ashlar_format::relocation::{self, Relocation, RelocationPage};
 use ashlar_format::segment::{
     FooterEntry, Place, Protection, SegmentEntry, SegmentHeader, SegmentKind, decode_footer, encode_footer,
 };
@@ -19,7 +22,7 @@ use super::Target;
 use crate::seal;
 
 /// The decoders of the media format.
-pub const TARGETS: [Target; 8] = [
+pub const TARGETS: [Target; 9] = [
     Target { name: "superblock", run: superblock, seeds: superblock_seeds },
     Target { name: "group", run: group, seeds: group_seeds },
     Target { name: "volume-entry", run: volume_entry, seeds: volume_entry_seeds },
@@ -27,6 +30,7 @@ pub const TARGETS: [Target; 8] = [
     Target { name: "page", run: page, seeds: page_seeds },
     Target { name: "segment-header", run: segment_header, seeds: segment_header_seeds },
     Target { name: "segment-footer", run: segment_footer, seeds: segment_footer_seeds },
+    Target { name: "relocations", run: relocations, seeds: relocation_seeds },
     Target { name: "segment-entry", run: segment_entry, seeds: segment_entry_seeds },
 ];
 
@@ -64,6 +68,7 @@ fn superblock_seeds() -> Vec<Vec<u8>> {
         volume_table: Pointer::page(SegmentId(2), 4096, 300),
         segment_table: Pointer::page(SegmentId(2), 8192, 300),
         segment_table_place: place,
+        relocation_table: Pointer::page(SegmentId(2), 12288, 300),
         segment_next: 90,
         volume_next: 91,
         previous_hash: 92,
@@ -72,6 +77,39 @@ fn superblock_seeds() -> Vec<Vec<u8>> {
         frontier: vec![FrontierEntry { segment: SegmentId(3), place }; 3],
     };
     vec![superblock.encode().0[..512].to_vec()]
+}
+
+/// Page, directory and root of the relocation table; the page record round them has the checksum.
+fn relocations(data: &[u8]) {
+    let mut bytes = data.to_vec();
+    bytes.resize(PAGE_BYTES, 0);
+    if let Ok((segment, entries)) = relocation::decode_page(&bytes) {
+        let again = relocation::encode_page(segment, &entries);
+        assert_eq!(relocation::decode_page(&again), Ok((segment, entries)));
+    }
+    if let Ok(pages) = relocation::decode_directory(&bytes) {
+        assert_eq!(relocation::decode_directory(&relocation::encode_directory(&pages)), Ok(pages));
+    }
+    if let Ok(directories) = relocation::decode_root(&bytes) {
+        assert_eq!(relocation::decode_root(&relocation::encode_root(&directories)), Ok(directories));
+    }
+}
+
+fn relocation_seeds() -> Vec<Vec<u8>> {
+    let entry = |old_units| Relocation {
+        old_units,
+        container: SegmentId(9),
+        offset_bytes: 8192,
+        length_bytes_max: 4352,
+    };
+    let pointer = Pointer::page(SegmentId(2), 8192, 300);
+    let page = RelocationPage { pointer, segment: SegmentId(4), first_units: 65 };
+    let seeds = [
+        relocation::encode_page(SegmentId(4), &[entry(65), entry(130)]),
+        relocation::encode_directory(&[page, RelocationPage::NONE, page]),
+        relocation::encode_root(&[pointer, pointer]),
+    ];
+    seeds.into_iter().map(|bytes| bytes[..128].to_vec()).collect()
 }
 
 /// Header and records of a journal group.

@@ -83,7 +83,7 @@ async fn rounds(runtime: Runtime, dir: String) {
     };
     Engine::create_pool(&runtime, spec).await.unwrap();
     let settings = Settings { cache_bytes: 1 << 20, ..Settings::default() };
-    let mut engine = Engine::open(&runtime, &[path.clone()], settings.clone()).await.unwrap();
+    let mut engine = Engine::open(&runtime, std::slice::from_ref(&path), settings.clone()).await.unwrap();
     let volume = VolumeSpec {
         name: "data".into(),
         size_bytes: LIVE_BYTES,
@@ -114,7 +114,7 @@ async fn rounds(runtime: Runtime, dir: String) {
             engine.close().await.unwrap();
             // It holds the drives until the last reference goes.
             drop(engine);
-            engine = Engine::open(&runtime, &[path.clone()], settings.clone()).await.unwrap();
+            engine = Engine::open(&runtime, std::slice::from_ref(&path), settings.clone()).await.unwrap();
             verify(&engine, "data", &versions).await;
         }
     }

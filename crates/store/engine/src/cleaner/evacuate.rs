@@ -1,5 +1,6 @@
 //! Emptying segments: which, and how what is alive in them moves.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use ashlar_format::pointer::{LENGTH_UNIT_BYTES, PLACE_UNIT_BYTES, POINTED_BYTES_MAX};
@@ -244,8 +245,8 @@ impl Inner {
             for (segment, survivor) in &survivors {
                 let slot = self.media.relocations.borrow().slot_of(*segment, survivor.old_units);
                 let Some(slot) = slot else { continue };
-                if !plan.pages.contains_key(&slot) {
-                    plan.pages.insert(slot, self.media.relocated_from(slot).await?.to_vec());
+                if let Entry::Vacant(place) = plan.pages.entry(slot) {
+                    place.insert(self.media.relocated_from(slot).await?.to_vec());
                 }
             }
             let relocations = self.media.relocations.borrow();
