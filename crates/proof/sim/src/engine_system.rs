@@ -25,6 +25,9 @@ impl From<Error> for Trouble {
     }
 }
 
+/// Longer than any simulated pool takes to count.
+const ACCOUNTS_WITHIN: Duration = Duration::from_secs(3600);
+
 /// Makes engines; everything they know is on the drives.
 pub struct EngineMaker;
 
@@ -144,6 +147,7 @@ impl SystemUnderTest for EngineSystem {
             if parts.iter().sum::<u64>() != space.physical_bytes {
                 errors.push(format!("the parts of the space do not sum up: {space:?}"));
             }
+            errors.extend(check_accounts(&engine).await?);
             Ok(errors)
         })
     }
@@ -182,5 +186,19 @@ impl SystemUnderTest for EngineSystem {
     fn close(&self) -> LocalFuture<'static, Result<(), Trouble>> {
         let engine = self.engine.clone();
         Box::pin(async move { Ok(engine.close().await?) })
+    }
+}
+
+/// The walked accounts sum to physical, at whatever checkpoint they speak of.
+async fn check_accounts(engine: &Engine) -> Result<Option<String>, Trouble> {
+    match engine.space_report(ACCOUNTS_WITHIN).await {
+        Ok(report) => {
+            let parts = report.parts;
+            let is_wrong = parts.sum_bytes() != parts.physical_bytes;
+            Ok(is_wrong.then(|| format!("the accounts do not sum up: {parts:?}")))
+        }
+        // It may give way to the cleaner of a full pool; that is not wrong.
+        Err(error) if error.kind == ErrorKind::Busy => Ok(None),
+        Err(error) => Err(error.into()),
     }
 }

@@ -58,7 +58,8 @@ impl Engine {
             };
             let mut gather = Gather::default();
             match walk.visit_root(root, &mut gather).await {
-                Ok(blocks) => {
+                Ok(mapped) => {
+                    let blocks = mapped.data_blocks;
                     let is_known = *written_blocks != crate::apply::WRITTEN_UNKNOWN;
                     if is_known && blocks != *written_blocks {
                         let line =

@@ -24,6 +24,7 @@
 //! 7. Pointers never change. What the cleaner moves keeps its address; the relocation table says where
 //!    it is.
 
+mod accounting;
 mod admission;
 mod applier;
 mod apply;
@@ -46,10 +47,12 @@ mod recovery;
 mod relocations;
 mod settings;
 mod tables;
-mod unique;
 mod walk;
 mod write_path;
 
+pub use accounting::{
+    Holder, HoldersReport, ReclaimReport, SpaceParts, SpaceReport, VolumeSpace, WalkedSpace, WalkedVolume,
+};
 pub use ashlar_format::catalogue::{Compression, Profile};
 pub use ashlar_format::segment::Protection;
 pub use ashlar_pool::{DriveSpec, PoolSpec};

@@ -36,11 +36,11 @@ impl Inner {
             let mut walk = Walk::new(&inner, true);
             for (id, root) in unknown {
                 // A page that cannot be read leaves the count unknown; the next checkpoint tries again.
-                let Ok(blocks) = walk.visit_root(root, &mut Count).await else { return };
+                let Ok(mapped) = walk.visit_root(root, &mut Count).await else { return };
                 let mut tree = inner.tree.borrow_mut();
                 let is_same = tree.catalogue.get(id).is_some_and(|entry| entry.root == root);
                 if is_same && let Some(entry) = tree.catalogue.get_mut(id) {
-                    entry.written_blocks = blocks;
+                    entry.written_blocks = mapped.data_blocks;
                 }
             }
         });

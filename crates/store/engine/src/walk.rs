@@ -2,11 +2,12 @@
 
 use ashlar_format::Pointer;
 use ashlar_format::page::PAGE_POINTERS;
-use ashlar_map::{Missing, Page, ROOT_LEVEL};
+use ashlar_map::{Missing, Page, ROOT_LEVEL, slot_span_blocks};
 use ashlar_runtime::LocalFuture;
 use rustc_hash::FxHashMap;
 
 use crate::Result;
+use crate::accounting::Turn;
 use crate::applier::load_map_page;
 use crate::engine::Inner;
 
@@ -21,65 +22,96 @@ pub(crate) trait Visitor {
 /// Pages to look at before others get a turn.
 const PAGES_PER_TURN: u64 = 32;
 
+/// What a tree maps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Mapped {
+    pub(crate) data_blocks: u64,
+    pub(crate) zero_blocks: u64,
+}
+
+impl Mapped {
+    fn add(&mut self, other: Mapped) {
+        self.data_blocks += other.data_blocks;
+        self.zero_blocks += other.zero_blocks;
+    }
+}
+
 /// A walk over any number of roots.
 pub(crate) struct Walk<'a> {
     inner: &'a Inner,
     /// Take pages from memory where they are there; `check` must not.
     is_memory_allowed: bool,
-    /// Data blocks below each page seen.
-    blocks: FxHashMap<Pointer, u64>,
+    /// Whose turn the walk is part of, if it has an end in time.
+    turn: Option<&'a Turn<'a>>,
+    /// What is mapped below each page seen.
+    mapped: FxHashMap<Pointer, Mapped>,
     pub(crate) pages: u64,
 }
 
 impl<'a> Walk<'a> {
     pub(crate) fn new(inner: &'a Inner, is_memory_allowed: bool) -> Walk<'a> {
-        Walk { inner, is_memory_allowed, blocks: FxHashMap::default(), pages: 0 }
+        Walk { inner, is_memory_allowed, turn: None, mapped: FxHashMap::default(), pages: 0 }
     }
 
-    /// Visits everything below a root on a drive that was not visited before. Returns the data
-    /// blocks below it.
-    pub(crate) async fn visit_root(&mut self, root: Pointer, visitor: &mut dyn Visitor) -> Result<u64> {
+    /// A walk that ends with its turn.
+    pub(crate) fn within(turn: &'a Turn<'a>) -> Walk<'a> {
+        Walk { turn: Some(turn), ..Walk::new(turn.inner, true) }
+    }
+
+    /// Visits everything below a root on a drive that was not visited before. Returns what is mapped
+    /// below it.
+    pub(crate) async fn visit_root(&mut self, root: Pointer, visitor: &mut dyn Visitor) -> Result<Mapped> {
         if !root.is_page() {
-            return Ok(0);
+            return Ok(Mapped::default());
         }
         self.visit(Missing { pointer: root, level: ROOT_LEVEL, index: 0 }, visitor).await
     }
 
-    fn visit<'b>(&'b mut self, at: Missing, visitor: &'b mut dyn Visitor) -> LocalFuture<'b, Result<u64>> {
+    fn visit<'b>(&'b mut self, at: Missing, visitor: &'b mut dyn Visitor) -> LocalFuture<'b, Result<Mapped>> {
         Box::pin(async move {
-            if let Some(blocks) = self.blocks.get(&at.pointer) {
-                return Ok(*blocks);
+            if let Some(mapped) = self.mapped.get(&at.pointer) {
+                return Ok(*mapped);
             }
-            self.inner.check_not_closing()?;
-            let page = self.load(at).await?;
+            self.step().await?;
+            let page = load_page(self.inner, at, self.is_memory_allowed).await?;
             self.pages += 1;
-            if self.pages.is_multiple_of(PAGES_PER_TURN) {
-                self.inner.runtime.yield_now().await;
-            }
             visitor.page(at.pointer);
-            let mut blocks = 0;
+            let mut mapped = Mapped::default();
+            let zero_slots = page.iter().filter(|pointer| **pointer == Pointer::ZERO).count() as u64;
+            mapped.zero_blocks = zero_slots * slot_span_blocks(at.level);
             if at.level == 0 {
                 visitor.leaf(&page[..]);
-                blocks = page.iter().filter(|pointer| pointer.is_data()).count() as u64;
+                mapped.data_blocks = page.iter().filter(|pointer| pointer.is_data()).count() as u64;
             } else {
                 for (slot, pointer) in page.iter().enumerate().filter(|(_, pointer)| pointer.is_page()) {
                     let index = at.index * PAGE_POINTERS as u64 + slot as u64;
                     let child = Missing { pointer: *pointer, level: at.level - 1, index };
-                    blocks += self.visit(child, visitor).await?;
+                    mapped.add(self.visit(child, visitor).await?);
                 }
             }
-            self.blocks.insert(at.pointer, blocks);
-            Ok(blocks)
+            self.mapped.insert(at.pointer, mapped);
+            Ok(mapped)
         })
     }
 
-    async fn load(&self, at: Missing) -> Result<Box<Page>> {
-        if self.is_memory_allowed {
-            let tree = self.inner.tree.borrow();
-            if let Some(page) = tree.arena.loaded(at.pointer, at.level) {
-                return Ok(Box::new(*page));
-            }
+    async fn step(&self) -> Result<()> {
+        if let Some(turn) = self.turn {
+            return turn.step().await;
         }
-        load_map_page(&self.inner.media, at).await
+        if self.pages.is_multiple_of(PAGES_PER_TURN) {
+            self.inner.runtime.yield_now().await;
+        }
+        self.inner.check_not_closing()
     }
+}
+
+/// A map page, from memory where that is allowed and it is there.
+pub(crate) async fn load_page(inner: &Inner, at: Missing, is_memory_allowed: bool) -> Result<Box<Page>> {
+    if is_memory_allowed {
+        let tree = inner.tree.borrow();
+        if let Some(page) = tree.arena.loaded(at.pointer, at.level) {
+            return Ok(Box::new(*page));
+        }
+    }
+    load_map_page(&inner.media, at).await
 }

@@ -1,0 +1,218 @@
+//! The census: every map page and chunk of a pool once, with who refers to it and what it takes.
+//!
+//! Images are walked one after the other. A page that another image has been through is descended
+//! again only if that changes who holds it: a page shared by thousands of snapshots is visited by the
+//! first two of them. Chunks are counted by their address, however many leaves refer to them.
+//!
+//! Memory is bounded by the chunks kept at a time: beyond that half of the segments are put off to
+//! another round, again and again if need be.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::Entry;
+
+use ashlar_format::Pointer;
+use ashlar_format::page::PAGE_POINTERS;
+use ashlar_map::{Missing, Page, ROOT_LEVEL};
+use ashlar_units::SegmentId;
+use rustc_hash::FxHashMap;
+
+use super::lengths::{Measured, measure};
+use super::sharing::{Holders, Role};
+use super::turn::Turn;
+use crate::Result;
+use crate::walk::load_page;
+
+/// Chunks kept at a time: some 70 MB, for 16 to 64 GiB of data.
+const CHUNKS_MAX: usize = 2 << 20;
+
+/// What a census is for.
+pub(super) trait Tally {
+    /// Whether what these hold is to be measured.
+    fn wants(&self, holders: Holders) -> bool;
+    /// A chunk, and how many of its blocks are referred to.
+    fn chunk(&mut self, holders: Holders, measured: Measured, blocks: u64);
+    /// A map page.
+    fn page(&mut self, holders: Holders, measured: Measured);
+}
+
+/// Counts everything below these roots.
+pub(super) async fn count(turn: &Turn<'_>, roots: &[(Pointer, Role)], tally: &mut dyn Tally) -> Result<()> {
+    count_keeping(CHUNKS_MAX, turn, roots, tally).await
+}
+
+/// The same with this many chunks kept at a time.
+pub(super) async fn count_keeping(
+    chunks_max: usize,
+    turn: &Turn<'_>,
+    roots: &[(Pointer, Role)],
+    tally: &mut dyn Tally,
+) -> Result<()> {
+    let mut later = vec![Part { modulus: 1, remainder: 0 }];
+    let mut is_first = true;
+    while let Some(part) = later.pop() {
+        let (pages, chunks) = (BySegment::default(), BySegment::default());
+        let mut round = Round { turn, chunks_max, part, later: &mut later, pages, chunks };
+        for (root, role) in roots {
+            round.visit_root(*root, *role).await?;
+        }
+        let Round { pages, chunks, .. } = round;
+        if is_first {
+            let wants = |tally: &dyn Tally, holders: &Holders| tally.wants(*holders);
+            let tell = |tally: &mut dyn Tally, holders: Holders, measured| tally.page(holders, measured);
+            pages.tell(turn, tally, wants, tell).await?;
+            is_first = false;
+        }
+        let wants = |tally: &dyn Tally, chunk: &Chunk| tally.wants(chunk.holders);
+        let tell = |tally: &mut dyn Tally, chunk: Chunk, measured| {
+            tally.chunk(chunk.holders, measured, u64::from(chunk.blocks.count_ones()));
+        };
+        chunks.tell(turn, tally, wants, tell).await?;
+    }
+    Ok(())
+}
+
+/// Things by where they were born. A map for each segment, so that no step over all of them, be it
+/// sorting or the growth of a table, keeps hosts waiting.
+struct BySegment<T> {
+    segments: BTreeMap<SegmentId, FxHashMap<Pointer, T>>,
+    count: usize,
+}
+
+impl<T> Default for BySegment<T> {
+    fn default() -> BySegment<T> {
+        BySegment { segments: BTreeMap::new(), count: 0 }
+    }
+}
+
+impl<T: Default> BySegment<T> {
+    fn entry(&mut self, pointer: Pointer) -> &mut T {
+        match self.segments.entry(pointer.segment()).or_default().entry(pointer) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => {
+                self.count += 1;
+                entry.insert(T::default())
+            }
+        }
+    }
+
+    fn keep(&mut self, part: Part) {
+        self.segments.retain(|segment, _| part.has(*segment));
+        self.count = self.segments.values().map(FxHashMap::len).sum();
+    }
+
+    /// Measures what is wanted and tells it, segment by segment.
+    async fn tell(
+        self,
+        turn: &Turn<'_>,
+        tally: &mut dyn Tally,
+        wants: impl Fn(&dyn Tally, &T) -> bool,
+        tell: impl Fn(&mut dyn Tally, T, Measured),
+    ) -> Result<()> {
+        for entries in self.segments.into_values() {
+            turn.step().await?;
+            let mut wanted: Vec<_> = entries.into_iter().filter(|(_, entry)| wants(tally, entry)).collect();
+            wanted.sort_unstable_by_key(|(pointer, _)| *pointer);
+            let pointers: Vec<Pointer> = wanted.iter().map(|(pointer, _)| *pointer).collect();
+            let lengths = measure(turn, &pointers).await?;
+            wanted.into_iter().zip(lengths).for_each(|((_, entry), length)| tell(tally, entry, length));
+        }
+        Ok(())
+    }
+}
+
+/// The segments of one round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Part {
+    modulus: u32,
+    remainder: u32,
+}
+
+impl Part {
+    fn has(self, segment: SegmentId) -> bool {
+        segment.0 % self.modulus == self.remainder
+    }
+
+    /// The half to go on with, and the half for later.
+    fn halves(self) -> (Part, Part) {
+        let modulus = self.modulus * 2;
+        (Part { modulus, ..self }, Part { modulus, remainder: self.remainder + self.modulus })
+    }
+}
+
+#[derive(Default)]
+struct Chunk {
+    holders: Holders,
+    /// A bit for each block that something refers to.
+    blocks: u16,
+}
+
+struct Round<'a> {
+    turn: &'a Turn<'a>,
+    chunks_max: usize,
+    part: Part,
+    later: &'a mut Vec<Part>,
+    pages: BySegment<Holders>,
+    chunks: BySegment<Chunk>,
+}
+
+impl Round<'_> {
+    async fn visit_root(&mut self, root: Pointer, role: Role) -> Result<()> {
+        if !root.is_page() {
+            return Ok(());
+        }
+        let mut waiting = vec![Missing { pointer: root, level: ROOT_LEVEL, index: 0 }];
+        while let Some(at) = waiting.pop() {
+            let holders = self.pages.entry(at.pointer);
+            let with_us = holders.with(role);
+            if *holders == with_us {
+                // Whoever made it so went through everything below, too.
+                continue;
+            }
+            *holders = with_us;
+            self.turn.step().await?;
+            let page = load_page(self.turn.inner, at, true).await?;
+            if at.level == 0 {
+                self.visit_leaf(&page, role);
+                continue;
+            }
+            for (slot, pointer) in page.iter().enumerate().filter(|(_, pointer)| pointer.is_page()) {
+                let index = at.index * PAGE_POINTERS as u64 + slot as u64;
+                waiting.push(Missing { pointer: *pointer, level: at.level - 1, index });
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_leaf(&mut self, page: &Page, role: Role) {
+        for pointer in page.iter().filter(|pointer| pointer.is_data() && self.part.has(pointer.segment())) {
+            let chunk = self.chunks.entry(pointer.chunk());
+            chunk.holders = chunk.holders.with(role);
+            chunk.blocks |= 1 << pointer.block_index();
+        }
+        while self.chunks.count > self.chunks_max && self.part.modulus < 1 << 30 {
+            self.put_off_half();
+        }
+    }
+
+    fn put_off_half(&mut self) {
+        let (part, later) = self.part.halves();
+        self.part = part;
+        self.later.push(later);
+        self.chunks.keep(part);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn halves_of_a_part_are_the_part_and_do_not_overlap() {
+        let part = Part { modulus: 4, remainder: 3 };
+        let (now, later) = part.halves();
+        for segment in (0..1000).map(SegmentId) {
+            let parts = u32::from(now.has(segment)) + u32::from(later.has(segment));
+            assert_eq!(parts, u32::from(part.has(segment)), "segment {segment}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! A pool at its last checkpoint: every image with its root, and what the segments hold.
+
+use ashlar_format::Pointer;
+use ashlar_format::catalogue::{VOLUME_ENTRY_BYTES, VolumeEntry, VolumeKind};
+use ashlar_format::segment::SegmentEntry;
+use ashlar_format::superblock::JournalPosition;
+use ashlar_pool::CellCount;
+
+use crate::checkpoint::Checkpointer;
+use crate::engine::Inner;
+use crate::{Error, ErrorKind, Result};
+
+/// The state a count speaks of. Taken under the checkpointer's lock, so all of it is of one checkpoint.
+pub(super) struct Frozen {
+    /// Volumes and images of snapshots, their roots on drives.
+    pub(super) images: Vec<VolumeEntry>,
+    /// Records of the tables.
+    pub(super) tables: Vec<Pointer>,
+    pub(super) segments: Vec<SegmentEntry>,
+    pub(super) cells: CellCount,
+    /// The end of the journal that the checkpoint holds.
+    pub(super) position: JournalPosition,
+}
+
+impl Frozen {
+    /// Writes a checkpoint if there is news, and reads back what it says.
+    pub(super) async fn take(inner: &Inner) -> Result<Frozen> {
+        let has_news = inner.applied.get().next_lsn.0 != inner.checkpoints.published_lsn.get();
+        if has_news && inner.check_online().is_ok() {
+            inner.checkpoint_now(false).await?;
+        }
+        let checkpointer = inner.checkpointer.lock().await;
+        // Not the catalogue in memory: a volume written to since has its root in memory only.
+        let images = read_images(inner, &checkpointer).await?;
+        let mut tables = checkpointer.tables.all();
+        tables.extend(inner.media.relocations.borrow().all());
+        Ok(Frozen {
+            images,
+            tables,
+            segments: inner.pool.with_table(|table| table.entries().to_vec()),
+            cells: inner.pool.cells(),
+            position: inner.pool.superblock().journal,
+        })
+    }
+
+    /// The images that a name stands for: `VOLUME`, `SNAPSHOT` or `VOLUME@SNAPSHOT`; `volume:NAME` and
+    /// `snapshot:NAME` where both exist.
+    pub(super) fn resolve(&self, name: &str) -> Result<Vec<usize>> {
+        let is_volume =
+            |entry: &VolumeEntry, name: &str| entry.kind == VolumeKind::Volume && entry.name == name;
+        let is_image =
+            |entry: &VolumeEntry, name: &str| entry.kind == VolumeKind::Snapshot && entry.name == name;
+        let found = if let Some(name) = name.strip_prefix("volume:") {
+            self.select(|entry| is_volume(entry, name))
+        } else if let Some(name) = name.strip_prefix("snapshot:") {
+            self.select(|entry| is_image(entry, name))
+        } else if let Some((volume, snapshot)) = name.split_once('@') {
+            self.select(|entry| is_image(entry, snapshot) && entry.origin_name == volume)
+        } else {
+            self.unambiguous(
+                name,
+                self.select(|entry| is_volume(entry, name)),
+                self.select(|entry| is_image(entry, name)),
+            )?
+        };
+        if found.is_empty() {
+            return Err(Error::new(ErrorKind::NotFound, format!("there is no volume or snapshot {name}")));
+        }
+        Ok(found)
+    }
+
+    fn unambiguous(&self, name: &str, volume: Vec<usize>, snapshot: Vec<usize>) -> Result<Vec<usize>> {
+        if !volume.is_empty() && !snapshot.is_empty() {
+            let what = format!("{name} is a volume and a snapshot: say volume:{name} or snapshot:{name}");
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        Ok(if volume.is_empty() { snapshot } else { volume })
+    }
+
+    fn select(&self, is_wanted: impl Fn(&VolumeEntry) -> bool) -> Vec<usize> {
+        let found = self.images.iter().enumerate().filter(|(_, entry)| is_wanted(entry));
+        found.map(|(index, _)| index).collect()
+    }
+}
+
+/// `VOLUME`, or `VOLUME@SNAPSHOT` for the image of one volume.
+pub(super) fn name_of(entry: &VolumeEntry) -> String {
+    match entry.kind {
+        VolumeKind::Volume => entry.name.clone(),
+        VolumeKind::Snapshot => format!("{}@{}", entry.origin_name, entry.name),
+    }
+}
+
+async fn read_images(inner: &Inner, checkpointer: &Checkpointer) -> Result<Vec<VolumeEntry>> {
+    let volumes = &checkpointer.tables.volumes;
+    let mut images = Vec::new();
+    for (page, located) in volumes.pages().iter().enumerate() {
+        if !located.pointer.is_page() {
+            continue;
+        }
+        let bytes = inner.media.read_page_here(located.pointer, volumes.page_identity(page)).await?;
+        for slot in bytes.chunks_exact(VOLUME_ENTRY_BYTES) {
+            let entry = VolumeEntry::decode(slot).map_err(|damage| {
+                Error::new(ErrorKind::Damaged, format!("volume table page {page}: {damage}"))
+            })?;
+            images.extend(entry);
+        }
+    }
+    Ok(images)
+}

@@ -1,0 +1,197 @@
+//! A pool's accounts: parts that sum to physical, and each image's share.
+
+use ashlar_format::Pointer;
+use ashlar_format::catalogue::{VolumeEntry, VolumeKind};
+use ashlar_format::pointer::PLACE_UNIT_BYTES;
+use ashlar_format::segment::{SegmentEntry, SegmentKind, SegmentState};
+use ashlar_format::superblock::CELLS_START_BYTES;
+use ashlar_units::BLOCK_BYTES;
+
+use super::census::{Tally, count};
+use super::frozen::{Frozen, name_of};
+use super::info::{SpaceParts, SpaceReport, VolumeSpace, WalkedSpace, WalkedVolume};
+use super::lengths::{Measured, measure};
+use super::sharing::{Holders, Others, Role};
+use super::turn::Turn;
+use crate::apply::WRITTEN_UNKNOWN;
+use crate::engine::Inner;
+use crate::walk::{Mapped, Visitor, Walk};
+use crate::{Error, ErrorKind, Result};
+
+/// What segments hold, by the table.
+#[derive(Default)]
+struct Written {
+    /// Up to the checkpoint.
+    settled_bytes: u64,
+    recent_bytes: u64,
+    /// Cells of segments beyond what is written in them.
+    rest_bytes: u64,
+    /// Alive by the last mark; a segment that no mark has seen yet counts as a whole.
+    data_marked_bytes: u64,
+    metadata_marked_bytes: u64,
+}
+
+impl Written {
+    fn of(frozen: &Frozen, segment_bytes: u64) -> Written {
+        let position = frozen.position;
+        let first_recent =
+            frozen.segments.iter().find(|entry| entry.segment == position.segment && is_used(entry));
+        let birth = first_recent.map_or(0, |entry| entry.birth);
+        let mut written = Written::default();
+        for entry in frozen.segments.iter().filter(|entry| is_used(entry)) {
+            let used = (u64::from(entry.used_units) * PLACE_UNIT_BYTES).min(segment_bytes);
+            let settled = match entry.kind {
+                SegmentKind::Metadata | SegmentKind::Moved => used,
+                SegmentKind::Journal if entry.segment == position.segment => used.min(position.offset_bytes),
+                SegmentKind::Journal if entry.birth > birth => 0,
+                SegmentKind::Journal => used,
+            };
+            written.settled_bytes += settled;
+            written.recent_bytes += used - settled;
+            written.rest_bytes += segment_bytes - used;
+            let marked = match u64::from(entry.live_units) * PLACE_UNIT_BYTES {
+                0 => settled,
+                marked => marked.min(settled),
+            };
+            if entry.kind == SegmentKind::Metadata {
+                written.metadata_marked_bytes += marked;
+            } else {
+                written.data_marked_bytes += marked;
+            }
+        }
+        written
+    }
+}
+
+fn is_used(entry: &SegmentEntry) -> bool {
+    entry.state != SegmentState::Free
+}
+
+/// The parts, with what is alive; the rest of what is written is dead.
+fn parts(inner: &Inner, frozen: &Frozen, written: &Written, data: u64, metadata: u64) -> Result<SpaceParts> {
+    let size = inner.pool.segment_bytes();
+    let drives = inner.pool.drives();
+    let physical_bytes: u64 = drives.iter().map(|(_, bytes)| bytes).sum();
+    let superblock_bytes = drives.len() as u64 * CELLS_START_BYTES;
+    let cells = &frozen.cells;
+    let reserve = inner.reserve_segments().min(cells.available());
+    let settled = written.settled_bytes;
+    // No assertion: a pool stopped half way through a checkpoint is still to be looked at.
+    let dead_bytes = settled.checked_sub(data + metadata).ok_or_else(|| {
+        let what = format!("{} bytes are alive, {settled} are written: run a check", data + metadata);
+        Error::new(ErrorKind::Damaged, what)
+    })?;
+    Ok(SpaceParts {
+        physical_bytes,
+        data_alive_bytes: data,
+        metadata_alive_bytes: metadata,
+        dead_bytes,
+        recent_bytes: written.recent_bytes,
+        slack_bytes: written.rest_bytes + physical_bytes - superblock_bytes - cells.total * size,
+        reserve_bytes: reserve * size,
+        free_bytes: (cells.available() - reserve) * size,
+        freed_bytes: cells.freed_only() * size,
+        superblock_bytes,
+    })
+}
+
+/// The accounts as the last mark has them: at once.
+pub(super) fn estimate(inner: &Inner, frozen: &Frozen) -> Result<SpaceReport> {
+    let written = Written::of(frozen, inner.pool.segment_bytes());
+    let parts = parts(inner, frozen, &written, written.data_marked_bytes, written.metadata_marked_bytes)?;
+    let images = frozen.images.iter().map(image).collect();
+    Ok(SpaceReport { parts, is_estimate: true, images, walked: None })
+}
+
+fn image(entry: &VolumeEntry) -> VolumeSpace {
+    let is_known = entry.written_blocks != WRITTEN_UNKNOWN;
+    VolumeSpace {
+        name: name_of(entry),
+        is_snapshot: entry.kind == VolumeKind::Snapshot,
+        provisioned_bytes: entry.size_bytes,
+        written_bytes: is_known.then(|| entry.written_blocks * BLOCK_BYTES),
+        walked: None,
+    }
+}
+
+/// What the census adds up.
+struct Alive {
+    data_bytes: u64,
+    map_page_bytes: u64,
+    shared_bytes: u64,
+    /// Blocks referred to, each once.
+    blocks: u64,
+    images: Vec<WalkedVolume>,
+}
+
+impl Tally for Alive {
+    fn wants(&self, _holders: Holders) -> bool {
+        true
+    }
+
+    fn chunk(&mut self, holders: Holders, measured: Measured, blocks: u64) {
+        self.data_bytes += measured.bytes;
+        self.blocks += blocks;
+        match holders.others() {
+            Others::One(index) => {
+                self.images[index].only_bytes += measured.bytes;
+                self.images[index].only_written_bytes += blocks * BLOCK_BYTES;
+            }
+            Others::Several => self.shared_bytes += measured.bytes,
+            Others::Nobody => {}
+        }
+    }
+
+    fn page(&mut self, _holders: Holders, measured: Measured) {
+        self.map_page_bytes += measured.bytes;
+    }
+}
+
+struct Nothing;
+
+impl Visitor for Nothing {
+    fn page(&mut self, _pointer: Pointer) {}
+    fn leaf(&mut self, _pointers: &[Pointer]) {}
+}
+
+/// The accounts as they are, by walking every image.
+pub(super) async fn walked(turn: &Turn<'_>, frozen: &Frozen) -> Result<SpaceReport> {
+    let inner = turn.inner;
+    let images = vec![WalkedVolume::default(); frozen.images.len()];
+    let mut alive = Alive { data_bytes: 0, map_page_bytes: 0, shared_bytes: 0, blocks: 0, images };
+    let roots: Vec<_> =
+        (frozen.images.iter().enumerate()).map(|(index, entry)| (entry.root, Role::other(index))).collect();
+    count(turn, &roots, &mut alive).await?;
+    let tables: u64 = measure(turn, &frozen.tables).await?.iter().map(|measured| measured.bytes).sum();
+    let mut report = SpaceReport::default();
+    let mut walk = Walk::within(turn);
+    let mut written_blocks = 0;
+    for (entry, share) in frozen.images.iter().zip(&alive.images) {
+        let mapped = walk.visit_root(entry.root, &mut Nothing).await?;
+        written_blocks += mapped.data_blocks;
+        report.images.push(walked_image(entry, mapped, *share)?);
+    }
+    let written = Written::of(frozen, inner.pool.segment_bytes());
+    report.parts = parts(inner, frozen, &written, alive.data_bytes, alive.map_page_bytes + tables)?;
+    report.walked = Some(WalkedSpace {
+        map_page_bytes: alive.map_page_bytes,
+        shared_bytes: alive.shared_bytes,
+        sharing_saved_bytes: (written_blocks - alive.blocks) * BLOCK_BYTES,
+        compression_saved_bytes: (alive.blocks * BLOCK_BYTES).cast_signed() - alive.data_bytes.cast_signed(),
+    });
+    Ok(report)
+}
+
+fn walked_image(entry: &VolumeEntry, mapped: Mapped, share: WalkedVolume) -> Result<VolumeSpace> {
+    let written_bytes = mapped.data_blocks * BLOCK_BYTES;
+    let zero_bytes =
+        if entry.root == Pointer::ZERO { entry.size_bytes } else { mapped.zero_blocks * BLOCK_BYTES };
+    let unwritten_bytes = entry.size_bytes.checked_sub(written_bytes + zero_bytes).ok_or_else(|| {
+        Error::new(ErrorKind::Damaged, format!("{}: blocks are mapped beyond its end", name_of(entry)))
+    })?;
+    Ok(VolumeSpace {
+        written_bytes: Some(written_bytes),
+        walked: Some(WalkedVolume { zero_bytes, unwritten_bytes, ..share }),
+        ..image(entry)
+    })
+}
