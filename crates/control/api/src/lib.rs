@@ -12,6 +12,7 @@ mod openapi;
 mod paths;
 mod pool;
 mod snapshot;
+mod space;
 mod status;
 mod volume;
 
@@ -28,6 +29,10 @@ pub use pool::{
     RecoveryStep, Space,
 };
 pub use snapshot::{CloneCreate, Snapshot, SnapshotCreate};
+pub use space::{
+    Holder, Holders, HoldersQuestion, PoolSpace, Reclaim, ReclaimRequest, SpaceBasis, SpaceParts,
+    VolumeSpace, WITHIN_SECONDS_DEFAULT,
+};
 pub use status::{Door, DoorState, PoolSummary, Status};
 pub use volume::{Compression, Profile, Volume, VolumeCreate, VolumeResize};
 

@@ -5,8 +5,9 @@
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
 use crate::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, DoorIo, ErrorBody, Event, Pool, PoolCreate,
-    PoolImport, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate, VolumeResize,
+    AttachRequest, Attachment, CheckReport, CloneCreate, DoorIo, ErrorBody, Event, Holders, Pool, PoolCreate,
+    PoolImport, PoolSpace, Reclaim, ReclaimRequest, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate,
+    VolumeResize,
 };
 
 /// All pools, also those that could not be opened.
@@ -91,6 +92,53 @@ fn pool_export() {}
     )
 )]
 fn pool_import() {}
+
+/// Where a pool's bytes are, in parts that sum to physical; each volume's and snapshot's share.
+#[utoipa::path(
+    get, path = "/v1/pools/{pool}/space", tag = "space", operation_id = "pool_space",
+    params(
+        ("pool" = String, Path, description = "name of the pool"),
+        ("is_quick" = Option<bool>, Query, description = "answer at once by the last mark, do not walk"),
+        ("within_seconds" = Option<u64>, Query, description = "a walk ends after so long, 60 by default; \
+            the answer is then by the last mark and says so"),
+    ),
+    responses(
+        (status = 200, description = "the answer", body = PoolSpace),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 503, description = "the pool does not serve", body = ErrorBody),
+    )
+)]
+fn pool_space() {}
+
+/// What deleting a set of volumes and snapshots together would give back. Deletes nothing.
+#[utoipa::path(
+    post, path = "/v1/space/reclaim", tag = "space", operation_id = "space_reclaim",
+    request_body = ReclaimRequest,
+    responses(
+        (status = 200, description = "the answer", body = Reclaim),
+        (status = 400, description = "the request is wrong, or a name is ambiguous", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "not counted in the time allowed", body = ErrorBody),
+    )
+)]
+fn space_reclaim() {}
+
+/// What keeps the overwritten space of a volume, or the space of a snapshot.
+#[utoipa::path(
+    get, path = "/v1/space/holders/{name}", tag = "space", operation_id = "space_holders",
+    params(
+        ("name" = String, Path, description = "a volume, a snapshot, or VOLUME@SNAPSHOT"),
+        ("within_seconds" = Option<u64>, Query, description = "counting ends after so long, 60 by default"),
+    ),
+    responses(
+        (status = 200, description = "the answer", body = Holders),
+        (status = 400, description = "the request is wrong, or the name is ambiguous", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "not counted in the time allowed", body = ErrorBody),
+    )
+)]
+fn space_holders() {}
 
 /// All volumes of all pools.
 #[utoipa::path(

@@ -156,9 +156,9 @@ fn a_volume_and_its_snapshot_are_read_through_the_array() {
     assert_eq!(report["kind"], "volume");
     exactly(&case(&report, "oltp", "lz4")["stored_bytes"], (80 * STORED_BLOCK_BYTES) as f64);
     exactly(&report["dedupe"]["saved_share"], 20.0 / 80.0);
-    // The array itself says the same: as many chunks, in the lengths of pointers (256 bytes).
+    // The array itself says the same, to the byte.
     let stored = &array.json(&["volume", "show", "db"])["unique_bytes"];
-    assert_eq!(stored.as_u64(), Some(80 * STORED_BLOCK_BYTES.next_multiple_of(256)));
+    assert_eq!(stored.as_u64(), Some(80 * STORED_BLOCK_BYTES));
     exactly(&array.json(&["space", "estimate", "db@noon"])["zero_share"], 1.0);
 }
 

@@ -1,8 +1,9 @@
 //! One method an operation.
 
 use ashlar_api::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, DoorIo, ErrorKind, Event, Pool, PoolCreate,
-    PoolImport, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate, VolumeResize,
+    AttachRequest, Attachment, CheckReport, CloneCreate, DoorIo, ErrorKind, Event, Holders, Pool, PoolCreate,
+    PoolImport, PoolSpace, Reclaim, ReclaimRequest, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate,
+    VolumeResize,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -92,6 +93,25 @@ impl Client {
     /// Opens and remembers a pool.
     pub fn pool_import(&self, name: &str, request: &PoolImport) -> Result<Pool> {
         self.send(Method::POST, &format!("/v1/pools/{}/import", segment(name)), Some(request))
+    }
+
+    /// Where a pool's bytes are, walked within so long; by the last mark when `None`.
+    pub fn pool_space(&self, name: &str, within_seconds: Option<u64>) -> Result<PoolSpace> {
+        let query = match within_seconds {
+            Some(seconds) => format!("within_seconds={seconds}"),
+            None => "is_quick=true".to_string(),
+        };
+        self.get(&format!("/v1/pools/{}/space?{query}", segment(name)))
+    }
+
+    /// What deleting a set would give back.
+    pub fn space_reclaim(&self, request: &ReclaimRequest) -> Result<Reclaim> {
+        self.send(Method::POST, "/v1/space/reclaim", Some(request))
+    }
+
+    /// What keeps the space of a volume or snapshot.
+    pub fn space_holders(&self, name: &str, within_seconds: u64) -> Result<Holders> {
+        self.get(&format!("/v1/space/holders/{}?within_seconds={within_seconds}", segment(name)))
     }
 
     /// All volumes.

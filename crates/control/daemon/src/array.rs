@@ -1,7 +1,9 @@
-//! Everything the daemon asks of the engine, and nothing else: the one file that names its types.
+//! Everything the daemon asks of the engine, and nothing else: the one module that names its types.
 //!
 //! Engines live on the data shard and never leave it. A request travels there as a closure, finds
 //! the shard's pools in a thread-local, and its answer comes back in the API's types.
+
+mod space;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! One file per verb: its arguments, its help with an example, what it does and prints.
+//! One file (or folder) per verb: its arguments, its help with an example, what it does and prints.
 
 pub mod attach;
 pub mod clone;

@@ -67,6 +67,52 @@ pub(super) async fn pool_import(
     to_the_end(async move { array.pool_import(&pool, request).await }).await.map(Json)
 }
 
+/// The query of `/v1/pools/{pool}/space`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SpaceQuery {
+    #[serde(default)]
+    is_quick: bool,
+    #[serde(default = "within_seconds_default")]
+    within_seconds: u64,
+}
+
+/// The query of `/v1/space/holders/{name}`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct HoldersQuery {
+    #[serde(default = "within_seconds_default")]
+    within_seconds: u64,
+}
+
+fn within_seconds_default() -> u64 {
+    api::WITHIN_SECONDS_DEFAULT
+}
+
+pub(super) async fn pool_space(
+    State(array): Array,
+    Name(pool): Name,
+    Question(query): Question<SpaceQuery>,
+) -> Answer<api::PoolSpace> {
+    let within_seconds = (!query.is_quick).then_some(query.within_seconds);
+    array.pool_space(&pool, within_seconds).await.map(Json)
+}
+
+pub(super) async fn space_reclaim(
+    State(array): Array,
+    Body(request): Body<api::ReclaimRequest>,
+) -> Answer<api::Reclaim> {
+    array.reclaim(request).await.map(Json)
+}
+
+pub(super) async fn space_holders(
+    State(array): Array,
+    Name(name): Name,
+    Question(query): Question<HoldersQuery>,
+) -> Answer<api::Holders> {
+    array.holders(&name, query.within_seconds).await.map(Json)
+}
+
 pub(super) async fn volumes_list(State(array): Array) -> Answer<Vec<api::Volume>> {
     array.volumes().await.map(Json)
 }

@@ -21,6 +21,9 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/pools/{pool}/check", post(handlers::pool_check))
         .route("/v1/pools/{pool}/export", post(handlers::pool_export))
         .route("/v1/pools/{pool}/import", post(handlers::pool_import))
+        .route("/v1/pools/{pool}/space", get(handlers::pool_space))
+        .route("/v1/space/reclaim", post(handlers::space_reclaim))
+        .route("/v1/space/holders/{name}", get(handlers::space_holders))
         .route("/v1/volumes", get(handlers::volumes_list).post(handlers::volume_create))
         .route(
             "/v1/volumes/{volume}",

@@ -8,6 +8,7 @@ mod attachments;
 mod index;
 mod pools;
 mod snapshots;
+mod space;
 mod status;
 mod volumes;
 mod watch;

@@ -1,0 +1,118 @@
+//! The accounts: which pool a name is in, and one answer where a set lies in several.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ashlar_api as api;
+
+use super::Service;
+use super::index::Index;
+use crate::error::{Error, Result};
+
+/// Longer than a count may ask for: an hour walks pools far larger than one thread serves well.
+const WITHIN_SECONDS_MAX: u64 = 3600;
+
+impl Service {
+    /// Where a pool's bytes are; without a time at once, by the last mark.
+    pub(crate) async fn pool_space(&self, pool: &str, within_seconds: Option<u64>) -> Result<api::PoolSpace> {
+        let within = within_seconds.map(check_within).transpose()?;
+        self.check_open(pool)?;
+        self.array.pool_space(pool, within).await
+    }
+
+    /// What deleting a set would give back. Pools share nothing, so their answers add up.
+    pub(crate) async fn reclaim(&self, request: api::ReclaimRequest) -> Result<api::Reclaim> {
+        let within = check_within(request.within_seconds)?;
+        let mut by_pool: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for name in request.names {
+            by_pool.entry(self.pool_of(&name)?).or_default().push(name);
+        }
+        let mut answer: Option<api::Reclaim> = None;
+        for (pool, names) in by_pool {
+            let part = self.array.reclaim(&pool, names, within).await?;
+            answer = Some(match answer {
+                None => part,
+                Some(sum) => add(sum, part),
+            });
+        }
+        answer.ok_or_else(|| {
+            Error::invalid("nothing is named", "name the volumes and snapshots that would be deleted")
+        })
+    }
+
+    /// What keeps the space of a volume or snapshot.
+    pub(crate) async fn holders(&self, name: &str, within_seconds: u64) -> Result<api::Holders> {
+        let within = check_within(within_seconds)?;
+        let pool = self.pool_of(name)?;
+        self.array.holders(&pool, name, within).await
+    }
+
+    /// The pool of `VOLUME`, `SNAPSHOT` or `VOLUME@SNAPSHOT`, with or without its kind in front.
+    fn pool_of(&self, name: &str) -> Result<String> {
+        let found = match name.split_once('@') {
+            Some((volume, snapshot)) => self.pool_of_image(volume, snapshot),
+            None => {
+                let known = self.known();
+                pool_of_object(&known.index, name)
+            }
+        };
+        found.map_err(|error| self.or_not_open(error))
+    }
+
+    /// What is not found may be in a pool that did not open.
+    fn or_not_open(&self, error: Error) -> Error {
+        let known = self.known();
+        if error.kind != api::ErrorKind::NotFound {
+            return error;
+        }
+        let Some(pool) = known.failures.keys().next() else { return error };
+        let action = format!(
+            "{}; pool `{pool}` could not be opened and may hold it: `ashlar pool show {pool}` says why",
+            error.action
+        );
+        Error { action, ..error }
+    }
+}
+
+fn pool_of_object(index: &Index, name: &str) -> Result<String> {
+    if let Some(volume) = name.strip_prefix("volume:") {
+        return index.volume(volume);
+    }
+    if let Some(snapshot) = name.strip_prefix("snapshot:") {
+        return index.snapshot(snapshot).map(|group| group.pool);
+    }
+    match (index.volume(name), index.snapshot(name)) {
+        (Ok(_), Ok(_)) => Err(Error::invalid(
+            format!("`{name}` is a volume and a snapshot"),
+            format!("say `volume:{name}` or `snapshot:{name}`"),
+        )),
+        (Ok(pool), Err(_)) => Ok(pool),
+        (Err(_), Ok(group)) => Ok(group.pool),
+        (Err(_), Err(_)) => Err(Error::new(
+            api::ErrorKind::NotFound,
+            format!("neither a volume nor a snapshot `{name}` exists"),
+            "`ashlar volume list` and `ashlar snapshot list` show those there are",
+        )),
+    }
+}
+
+fn check_within(seconds: u64) -> Result<Duration> {
+    if !(1..=WITHIN_SECONDS_MAX).contains(&seconds) {
+        return Err(Error::invalid(
+            format!("{seconds} seconds is no time to count within"),
+            format!("allow 1 to {WITHIN_SECONDS_MAX}"),
+        ));
+    }
+    Ok(Duration::from_secs(seconds))
+}
+
+fn add(mut sum: api::Reclaim, part: api::Reclaim) -> api::Reclaim {
+    sum.members.extend(part.members);
+    sum.chunk_bytes += part.chunk_bytes;
+    sum.chunk_count += part.chunk_count;
+    sum.map_page_bytes += part.map_page_bytes;
+    sum.map_page_count += part.map_page_count;
+    sum.kept_bytes += part.kept_bytes;
+    sum.duration_millis += part.duration_millis;
+    sum
+}
