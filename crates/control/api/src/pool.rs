@@ -41,6 +41,10 @@ pub struct Pool {
     /// Absent while the pool could not be opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<Space>,
+    /// How much of what hosts can use is alive, in per cent. What is free or known to be dead does not
+    /// count; what died since the last mark still does. 0 while the pool could not be opened.
+    #[serde(default)]
+    pub full_percent: u8,
     pub volume_count: u64,
     pub snapshot_count: u64,
     /// What the last start-up of the pool did.

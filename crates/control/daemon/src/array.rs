@@ -427,6 +427,7 @@ fn pool_view(engine: &Engine) -> api::Pool {
             superblock_bytes: status.space.superblock_bytes,
             freed_bytes: status.space.freed_bytes,
         }),
+        full_percent: status.full_percent,
         // Counted by the index of names: with ten thousand snapshots this shard has better things to do.
         volume_count: 0,
         snapshot_count: 0,

@@ -74,10 +74,10 @@ const METRICS: [Metric; 15] = [
         help: "Bytes of the volume that hold data.",
     },
     Metric {
-        name: "ashlar_volume_unique_bytes",
+        name: "ashlar_pool_full_percent",
         kind: "gauge",
-        labels: "pool, volume",
-        help: "Bytes on the drives that only this volume holds.",
+        labels: "pool",
+        help: "How much of what hosts can use is alive.",
     },
     Metric {
         name: "ashlar_requests_total",
@@ -185,7 +185,11 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
             .collect(),
         "ashlar_volume_size_bytes" => volume_samples(|volume| volume.size_bytes),
         "ashlar_volume_written_bytes" => volume_samples(|volume| volume.written_bytes),
-        "ashlar_volume_unique_bytes" => volume_samples(|volume| volume.unique_bytes.unwrap_or(0)),
+        "ashlar_pool_full_percent" => readings
+            .pools
+            .iter()
+            .map(|pool| (vec![("pool", pool.name.clone())], f64::from(pool.full_percent)))
+            .collect(),
         "ashlar_requests_total" => request_samples(|counted| counted.completed),
         "ashlar_request_errors_total" => request_samples(|counted| counted.failed),
         "ashlar_request_bytes_total" => request_samples(|counted| counted.bytes),

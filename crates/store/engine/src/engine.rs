@@ -6,6 +6,7 @@ use std::rc::{Rc, Weak};
 
 use ashlar_block::BlockDevice;
 use ashlar_format::catalogue::VolumeKind;
+use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_journal::Journal;
 use ashlar_map::BlockCache;
 use ashlar_pool::{Pool, PoolSpec};
@@ -252,6 +253,7 @@ impl Engine {
             id: superblock.pool.to_string(),
             state,
             space: inner.space(),
+            full_percent: inner.full_percent(),
             segment_bytes: inner.pool.segment_bytes(),
             drives: drives
                 .into_iter()
@@ -431,6 +433,19 @@ impl Inner {
             freed_bytes: cells.freed_only() * size,
             superblock_bytes: physical_bytes - cells.total * size,
         }
+    }
+
+    /// An estimate: what died since the last mark still counts as alive.
+    fn full_percent(&self) -> u8 {
+        let size = self.pool.segment_bytes();
+        let dead: u64 = self.pool.with_table(|table| {
+            let marked = table.entries().iter().filter(|entry| entry.live_units > 0);
+            marked.map(|entry| size.saturating_sub(u64::from(entry.live_units) * PLACE_UNIT_BYTES)).sum()
+        });
+        let space = self.space();
+        let usable = space.physical_bytes - space.superblock_bytes - space.reserve_bytes;
+        let alive = usable.saturating_sub(space.free_bytes + space.freed_bytes + dead);
+        (alive * 100 / usable.max(1)).min(100) as u8
     }
 
     /// The identity of a live volume.

@@ -154,6 +154,9 @@ pub struct PoolStatus {
     pub drives: Vec<DriveStatus>,
     /// Where its bytes are.
     pub space: Space,
+    /// How much of what hosts can use is alive, in per cent: what is free or known to be dead since the
+    /// last mark does not count.
+    pub full_percent: u8,
     /// Bytes of a segment.
     pub segment_bytes: u64,
     /// How the last opening went.

@@ -301,6 +301,7 @@ fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
         protection: api::Protection::None,
         drives: pool.drives.iter().map(drive).collect(),
         space: None,
+        full_percent: 0,
         volume_count: 0,
         snapshot_count: 0,
         recovery: None,

@@ -1,4 +1,5 @@
-//! Watches the pools for what no request tells: one that stopped taking writes, damage that was met.
+//! Watches the pools for what no request tells: one that stopped taking writes, damage that was met,
+//! one that gets full.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,11 +12,25 @@ use super::Service;
 /// How often the pools are looked at. Arbitrary: soon enough for a person, nothing for the array.
 const INTERVAL: Duration = Duration::from_secs(2);
 
+/// A pool that is this full, in per cent, is worth a word each time it gets there: the first is when the
+/// cleaner starts to work for its room, the last but one when writes get slow.
+const FULL_PERCENTS: [u8; 4] = [80, 90, 95, 99];
+/// It must be this much emptier before it is worth a word again.
+const FULL_PERCENT_BACK: u8 = 2;
+
 /// What was last known of a pool.
 #[derive(Clone, PartialEq, Eq)]
 struct Seen {
     state: api::PoolState,
     damage: u64,
+    /// How many of [`FULL_PERCENTS`] it has passed.
+    fullness: usize,
+}
+
+/// Thresholds passed: upwards at once, downwards only when it is well below.
+fn fullness(before: usize, percent: u8) -> usize {
+    let passed = |percent: u8| FULL_PERCENTS.iter().filter(|limit| percent >= **limit).count();
+    passed(percent).max(before.min(passed(percent.saturating_add(FULL_PERCENT_BACK))))
 }
 
 impl Service {
@@ -35,11 +50,39 @@ impl Service {
         }
     }
 
+    fn report_fullness(&self, object: &str, pool: &api::Pool, before: usize, now: usize) {
+        let percent = pool.full_percent;
+        if now < before {
+            self.log.info(object, format!("{percent} % full, less than before"));
+        }
+        if now <= before {
+            return;
+        }
+        let advice = "`ashlar space` tells what takes it, `ashlar space reclaim` what deleting gives back";
+        match FULL_PERCENTS[now - 1] {
+            99.. => self.log.error(
+                object,
+                format!("full: new writes are refused until something is deleted or unmapped; {advice}"),
+            ),
+            95.. => self.log.error(
+                object,
+                format!("{percent} % full: writes are slow and will be refused soon; {advice}"),
+            ),
+            _ => self.log.warning(object, format!("{percent} % full; {advice}")),
+        }
+    }
+
     fn report(&self, pool: &api::Pool, seen: &mut BTreeMap<String, Seen>) {
-        let now = Seen { state: pool.state, damage: pool.counters.get("damage").copied().unwrap_or(0) };
-        let before = seen.insert(pool.name.clone(), now.clone());
+        let before = seen.get(&pool.name).cloned();
+        let before = before.unwrap_or(Seen { state: api::PoolState::Online, damage: 0, fullness: 0 });
+        let now = Seen {
+            state: pool.state,
+            damage: pool.counters.get("damage").copied().unwrap_or(0),
+            fullness: fullness(before.fullness, pool.full_percent),
+        };
+        seen.insert(pool.name.clone(), now.clone());
         let object = format!("pool {}", pool.name);
-        let before = before.unwrap_or(Seen { state: api::PoolState::Online, damage: 0 });
+        self.report_fullness(&object, pool, before.fullness, now.fullness);
         if now.damage > before.damage {
             let message = format!("damage met {} times: `ashlar pool check {}`", now.damage, pool.name);
             self.log.error(object.clone(), message);
@@ -51,5 +94,25 @@ impl Service {
                 (_, None) => self.log.error(object, "takes no writes"),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::fullness;
+
+    #[test]
+    fn a_pool_at_a_threshold_does_not_chatter() {
+        let mut passed = 0;
+        let mut changes = 0;
+        for percent in [70, 79, 80, 79, 80, 79, 78, 81, 90, 89, 91, 77, 76] {
+            let now = fullness(passed, percent);
+            changes += usize::from(now != passed);
+            passed = now;
+        }
+        assert_eq!((passed, changes), (0, 3));
+        assert_eq!(fullness(0, 100), 4);
+        assert_eq!(fullness(4, 97), 4);
+        assert_eq!(fullness(4, 96), 3);
     }
 }
