@@ -4,8 +4,7 @@ use ashlar_format::segment::{SegmentKind, SegmentState};
 
 use crate::Pool;
 
-/// Cells by use. `journal + metadata + moved + free + set_aside + freed` is
-/// `total`.
+/// Cells by use. `journal + metadata + moved + free + set_aside + freed` is `total`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CellCount {
     /// All cells.

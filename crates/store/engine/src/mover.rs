@@ -51,20 +51,11 @@ pub(crate) struct Mover {
     pub(crate) segments_left_min: u64,
     /// Containers opened since the start.
     pub(crate) opened: u64,
-    /// Bytes written since the start.
-    pub(crate) bytes_written: u64,
 }
 
 impl Mover {
     pub(crate) fn new(pool: &Pool) -> Mover {
-        Mover {
-            pool: pool.clone(),
-            open: None,
-            batch: Vec::new(),
-            segments_left_min: 0,
-            opened: 0,
-            bytes_written: 0,
-        }
+        Mover { pool: pool.clone(), open: None, batch: Vec::new(), segments_left_min: 0, opened: 0 }
     }
 
     /// Appends a record; returns where it will be. It is there after [`Mover::flush`].
@@ -116,7 +107,6 @@ impl Mover {
         buffer.copy_from_slice(&self.batch);
         let (segment, at) = (open.segment, open.batch_start);
         open.batch_start += self.batch.len() as u64;
-        self.bytes_written += self.batch.len() as u64;
         self.batch.clear();
         self.pool.with_table_mut(|table| table.set_used(segment, open.batch_start));
         Ok(self.pool.write(segment, at, buffer, Durability::Cached).await?)

@@ -15,7 +15,7 @@ use crate::mover::{FoundRecord, Mover, record_at};
 use crate::relocations::PageSlot;
 use crate::{Error, ErrorKind, Result};
 
-/// Live bytes moved in one cycle, in segments: what bounds its memory and how long it is until the
+/// Live bytes moved in one round, in segments: what bounds its memory and how long it is until the
 /// emptied places can be used.
 const MOVED_SEGMENTS_MAX: u64 = 12;
 
@@ -198,7 +198,10 @@ impl Inner {
             while read_to < end {
                 let start = read_to.max(line / BLOCK_BYTES * BLOCK_BYTES);
                 let length = READ_BYTES.min(size - start);
-                let (piece, skip) = self.pool.read(segment, start, length).await?;
+                // A place that cannot be read is the segment's trouble, not the pool's.
+                let read = self.pool.read(segment, start, length).await;
+                let (piece, skip) =
+                    read.map_err(|error| Error::new(ErrorKind::Damaged, error.to_string()))?;
                 bytes[start as usize..(start + length) as usize].copy_from_slice(&piece[skip..]);
                 read_to = start + length;
             }
