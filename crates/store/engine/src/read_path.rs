@@ -187,8 +187,14 @@ impl Inner {
                     &chunk[pointer.block_index() * BLOCK_BYTES_USIZE..][..BLOCK_BYTES_USIZE],
                 );
             }
-            let cached = if is_scan { &[] } else { chunk };
-            for (index, block) in cached.chunks_exact(BLOCK_BYTES_USIZE).enumerate() {
+            if is_scan {
+                continue;
+            }
+            if chunk.len() == BLOCK_BYTES_USIZE {
+                cache.offer(last, chunk);
+                continue;
+            }
+            for (index, block) in chunk.chunks_exact(BLOCK_BYTES_USIZE).enumerate() {
                 cache.insert(last.with_block_index(index), block);
             }
         }

@@ -113,6 +113,19 @@ impl BlockCache {
         queue.push_back(slot);
     }
 
+    /// Keeps a block that was read alone. A full cache only remembers it, and keeps it when it is asked
+    /// for again: most blocks read at random never are, and storing one only to drop another costs as
+    /// much as all else the cache does. Blocks that came along with others enter by
+    /// [`insert`](Self::insert): they have not been asked for yet.
+    pub fn offer(&mut self, pointer: Pointer, block: &[u8]) {
+        let is_full = self.blocks_used() >= self.capacity_blocks;
+        if self.capacity_blocks > 0 && is_full && !self.ghosts.has(pointer.0) {
+            self.ghosts.remember(pointer.0);
+            return;
+        }
+        self.insert(pointer, block);
+    }
+
     /// Bytes held, with overhead.
     #[must_use]
     pub fn bytes_used(&self) -> usize {
@@ -236,6 +249,11 @@ impl Ghosts {
         let mixed = key.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         // 0 means empty.
         ((mixed >> 32) as usize & (self.table.len() - 1), mixed as u32 | 1)
+    }
+
+    fn has(&self, key: u64) -> bool {
+        let (at, fingerprint) = self.place(key);
+        self.table[at] == fingerprint
     }
 
     fn remember(&mut self, key: u64) {

@@ -77,3 +77,21 @@ fn without_capacity_nothing_is_kept() {
     cache.insert(data(1), &block(1));
     assert_eq!((cache.bytes_used(), copy(&mut cache, 1)), (0, None));
 }
+
+#[test]
+fn a_full_cache_keeps_a_lone_block_when_it_is_asked_for_again() {
+    let mut cache = BlockCache::new(100 * 5000);
+    for number in 0..200 {
+        cache.insert(data(number), &block(number));
+    }
+    let evictions = cache.counters().evictions;
+    cache.offer(data(500), &block(500));
+    assert_eq!((copy(&mut cache, 500), cache.counters().evictions), (None, evictions));
+    cache.offer(data(500), &block(500));
+    assert_eq!(copy(&mut cache, 500), Some(block(500)));
+    cache.verify().unwrap();
+
+    let mut empty = BlockCache::new(100 * 5000);
+    empty.offer(data(1), &block(1));
+    assert_eq!(copy(&mut empty, 1), Some(block(1)), "a cache with room takes what it gets");
+}
