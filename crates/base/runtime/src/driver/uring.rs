@@ -27,6 +27,10 @@ const FILE_SLOTS: u32 = 64;
 const EVENT: u64 = 1 << 32;
 const CANCELLED: u64 = 1 << 33;
 
+/// Drive reads handed to the kernel together before the turn ends. 2 to 4 measured best, 1 and 8 up to
+/// a fifth worse.
+const READS_AT_ONCE: u32 = 4;
+
 /// The longest piece one request moves; a result is a positive `i32`.
 const MAX_PIECE: usize = 1 << 30;
 
@@ -38,6 +42,8 @@ pub(crate) struct UringDriver {
     /// Where the kernel puts the event counter; boxed so it stays put.
     event_bytes: RefCell<Box<[u8; 8]>>,
     is_event_armed: Cell<bool>,
+    /// Drive reads pushed since the kernel last took the queue.
+    reads_queued: Cell<u32>,
     /// Reused between turns.
     reaped: RefCell<Vec<(u64, i32)>>,
 }
@@ -123,6 +129,7 @@ impl UringDriver {
             has_fixed_buffers,
             event_bytes: RefCell::new(Box::new([0; 8])),
             is_event_armed: Cell::new(false),
+            reads_queued: Cell::new(0),
             reaped: RefCell::new(Vec::with_capacity(COMPLETION_ENTRIES as usize)),
         };
         Ok((driver, format!("io: io_uring ({fixed}, {flags})")))
@@ -206,7 +213,22 @@ impl UringDriver {
                 opcode::Write::new(Fd(*fd), pointer, length).offset(u64::MAX).build().into()
             }
         };
+        let is_read = matches!(operation, Operation::Read { .. });
         self.push(&Entry128::user_data(entry, u64::from(key)));
+        if is_read {
+            self.hand_over_reads();
+        }
+    }
+
+    /// Gives reads to the kernel a few at a time, so that the drive works on the first while the shard
+    /// prepares the next; otherwise a burst of requests goes through shard and drive as one convoy.
+    fn hand_over_reads(&self) {
+        let queued = self.reads_queued.get() + 1;
+        self.reads_queued.set(queued % READS_AT_ONCE);
+        if queued == READS_AT_ONCE {
+            // A refusal is passing here: the turn's end submits again and looks at the error.
+            let _ = self.ring.borrow_mut().submit();
+        }
     }
 
     fn read_entry(&self, file: &FileHandle, offset: u64, buf: &mut Buf, start: usize) -> squeue::Entry {
@@ -288,6 +310,7 @@ impl UringDriver {
     }
 
     fn enter(&self, wait: Wait) {
+        self.reads_queued.set(0);
         let mut ring = self.ring.borrow_mut();
         let has_completions = !ring.completion().is_empty() || !self.reaped.borrow().is_empty();
         let may_sleep = !has_completions && !matches!(wait, Wait::No) && self.inbox.prepare_sleep();
