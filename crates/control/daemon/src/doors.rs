@@ -127,6 +127,8 @@ impl Doors {
                 FuseTransport::Auto => ashlar_fuse::TransportChoice::Auto,
                 FuseTransport::Classic => ashlar_fuse::TransportChoice::Classic,
             },
+            // Decision 4: the engine answers no write before it is durable.
+            is_write_durable: true,
             ..ashlar_fuse::Settings::default()
         };
         let mounted = array

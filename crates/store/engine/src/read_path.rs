@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use ashlar_format::chunk::{ChunkHeader, Codec};
 use ashlar_format::{Pointer, PointerKind};
+use ashlar_map::BlockCache;
 use ashlar_reduction as reduction;
 use ashlar_runtime::{Buf, Priority};
 use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId, VolumeId};
@@ -187,18 +188,25 @@ impl Inner {
                     &chunk[pointer.block_index() * BLOCK_BYTES_USIZE..][..BLOCK_BYTES_USIZE],
                 );
             }
-            if is_scan {
-                continue;
-            }
-            if chunk.len() == BLOCK_BYTES_USIZE {
-                cache.offer(last, chunk);
-                continue;
-            }
-            for (index, block) in chunk.chunks_exact(BLOCK_BYTES_USIZE).enumerate() {
-                cache.insert(last.with_block_index(index), block);
+            if !is_scan {
+                let is_asked = |index| of_chunk.iter().any(|asked| asked.pointer.block_index() == index);
+                keep_blocks(&mut cache, last, chunk, is_asked);
             }
         }
         Ok(())
+    }
+}
+
+/// Caches a chunk's blocks. The host has what it asked for and a cache of its own; what came along with
+/// it is what it may ask for next.
+fn keep_blocks(cache: &mut BlockCache, of_chunk: Pointer, chunk: &[u8], is_asked: impl Fn(usize) -> bool) {
+    for (index, block) in chunk.chunks_exact(BLOCK_BYTES_USIZE).enumerate() {
+        let pointer = of_chunk.with_block_index(index);
+        if is_asked(index) {
+            cache.offer(pointer, block);
+        } else {
+            cache.insert(pointer, block);
+        }
     }
 }
 

@@ -113,9 +113,9 @@ impl BlockCache {
         queue.push_back(slot);
     }
 
-    /// Keeps a block that was read alone. A full cache only remembers it, and keeps it when it is asked
-    /// for again: most blocks read at random never are, and storing one only to drop another costs as
-    /// much as all else the cache does. Blocks that came along with others enter by
+    /// Keeps a block that was asked for, when it is worth it. A full cache only remembers it, and keeps it
+    /// when it is asked for again: most blocks read at random never are, and storing one only to drop
+    /// another costs as much as all else the cache does. Blocks that came along with others enter by
     /// [`insert`](Self::insert): they have not been asked for yet.
     pub fn offer(&mut self, pointer: Pointer, block: &[u8]) {
         let is_full = self.blocks_used() >= self.capacity_blocks;

@@ -146,6 +146,7 @@ impl Session {
                 let is_durable = flags & (libc::O_DSYNC | libc::O_SYNC) as u32 != 0;
                 self.volume(handle, Operation::Write { offset, size, is_durable })?
             }
+            Request::Fsync { .. } if self.settings.is_write_durable => return Err(Errno::NOT_IMPLEMENTED),
             Request::Fsync { handle } => self.volume(handle, Operation::Flush)?,
             Request::Fallocate { handle, offset, length, mode } => {
                 self.volume(handle, fallocate_operation(offset, length, mode)?)?

@@ -31,6 +31,11 @@ pub struct Settings {
     pub congestion_threshold: u16,
     /// Requests the classic transport works on at once. Default 256, as many as the kernel sends.
     pub classic_requests_max: usize,
+    /// What was written is durable when the write is answered, so nobody needs to ask for it. FSYNC is then
+    /// answered with ENOSYS, whereupon the kernel takes every further one for done without asking
+    /// (`no_fsync` in fs/fuse/file.c): a commit of a database costs one way to us and back instead of
+    /// two. Default off: flushes reach the device.
+    pub is_write_durable: bool,
 }
 
 impl Default for Settings {
@@ -43,6 +48,7 @@ impl Default for Settings {
             background_requests_max: 256,
             congestion_threshold: 192,
             classic_requests_max: 256,
+            is_write_durable: false,
         }
     }
 }

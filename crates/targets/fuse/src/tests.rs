@@ -388,3 +388,18 @@ fn queue_depth_gives_way_to_the_memory_cap() {
     assert_eq!(settings.depth_for(64), 16);
     assert_eq!(settings.depth_for(100_000), 1);
 }
+
+#[test]
+fn a_sync_reaches_the_device_unless_writes_are_durable_anyway() {
+    let (shelf, mut session) = session();
+    shelf.put("v", 8192, 4096);
+    let (_, handle) = open(&mut session, "v");
+    let mut nothing = [0; 128];
+    assert_eq!(work(&mut session, Request::Fsync { handle }, &mut nothing), Ok(0));
+
+    let settings = Settings { is_write_durable: true, ..Settings::default() };
+    let mut session = Session::new(shelf, Rc::new(Registry::new()), settings, 1_000);
+    let (node, handle) = open(&mut session, "v");
+    // The kernel then asks no more.
+    assert_eq!(failure(session.apply(node, Request::Fsync { handle })), libc::ENOSYS);
+}

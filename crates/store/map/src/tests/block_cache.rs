@@ -79,7 +79,7 @@ fn without_capacity_nothing_is_kept() {
 }
 
 #[test]
-fn a_full_cache_keeps_a_lone_block_when_it_is_asked_for_again() {
+fn a_full_cache_keeps_a_block_when_it_is_asked_for_again() {
     let mut cache = BlockCache::new(100 * 5000);
     for number in 0..200 {
         cache.insert(data(number), &block(number));
