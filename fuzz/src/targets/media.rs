@@ -7,8 +7,9 @@ use ashlar_format::bytes::{Reader, Writer};
 use ashlar_format::catalogue::{Compression, Profile, VOLUME_ENTRY_BYTES, VolumeEntry, VolumeKind};
 use ashlar_format::chunk::{ChunkHeader, Codec};
 use ashlar_format::group::{GROUP_HEADER_BYTES, GroupHeader, Record};
+use ashlar_format::overrides::{self, Override};
 use ashlar_format::page::{
-    PAGE_BYTES, PageContent, PageHeader, PageIdentity, pointers_from_bytes, pointers_to_bytes,
+    PAGE_BYTES, PAGE_POINTERS, PageContent, PageHeader, PageIdentity, pointers_from_bytes, pointers_to_bytes,
 };
 use ashlar_format::relocation::{self, Relocation, RelocationPage};
 use ashlar_format::segment::{
@@ -255,14 +256,28 @@ fn page(data: &[u8]) {
     }
     seal::page(&mut bytes);
     let Ok((header, payload)) = PageHeader::open_any(&bytes) else { return };
-    // The base of a DELTA is reserved: ignored when reading FULL, zero when writing.
+    // The base is ignored when reading FULL, zero when writing.
+    let same = if header.base.is_some() { 56 } else { 40 };
     let again = header.seal(payload);
-    assert_eq!(again[..40], bytes[..40], "an accepted page record encodes to itself");
+    assert_eq!(again[..same], bytes[..same], "an accepted page record encodes to itself");
+    if header.base.is_some() {
+        delta(payload);
+        return;
+    }
     if let Ok(pointers) = pointers_from_bytes(payload) {
         assert_eq!(pointers_to_bytes(&pointers), payload);
         for pointer in pointers.iter() {
             walk(*pointer);
         }
+    }
+}
+
+fn delta(payload: &[u8]) {
+    let Ok(found) = overrides::decode(payload) else { return };
+    assert_eq!(overrides::encode(&found), payload, "accepted overrides encode to themselves");
+    for entry in found {
+        assert!(usize::from(entry.slot) < PAGE_POINTERS && entry.pointer.as_in_memory().is_none());
+        walk(entry.pointer);
     }
 }
 
@@ -286,21 +301,18 @@ fn page_seeds() -> Vec<Vec<u8>> {
     pointers[3] = Pointer::ZERO;
     let contents =
         [PageContent::Map, PageContent::VolumeTable, PageContent::SegmentTable, PageContent::Directory];
-    contents
-        .into_iter()
-        .map(|content| {
-            let identity = PageIdentity { content, level: 1, tree: 9, index: 4 };
-            let header = PageHeader {
-                identity,
-                codec: Codec::None,
-                session: 3,
-                birth: Lsn(1000),
-                segment: SegmentId(12),
-                offset_bytes: 4160,
-            };
-            header.seal(&pointers_to_bytes(&pointers))
-        })
-        .collect()
+    let record = |content, base, payload: &[u8]| {
+        let identity = PageIdentity { content, level: 1, tree: 9, index: 4 };
+        let (codec, session, birth) = (Codec::None, 3, Lsn(1000));
+        let (segment, offset_bytes) = (SegmentId(12), 4160);
+        PageHeader { identity, base, codec, session, birth, segment, offset_bytes }.seal(payload)
+    };
+    let whole = pointers_to_bytes(&pointers);
+    let mut seeds: Vec<_> = contents.into_iter().map(|content| record(content, None, &whole)).collect();
+    let found = (0..4).map(|slot| Override { slot: slot as u16, pointer: pointers[slot] });
+    let payload = overrides::encode(&found.collect::<Vec<_>>());
+    seeds.push(record(PageContent::Map, Some(Pointer::page(SegmentId(9), 128, 900)), &payload));
+    seeds
 }
 
 const SEGMENT_HEADER_SEED: u64 = 0x7365_6768;

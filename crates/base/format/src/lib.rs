@@ -11,7 +11,7 @@
 //!           · footer (at the end, when sealed; moved segments have none)
 //! group:    header and descriptors · chunks                 (4 KiB aligned, hash-chained)
 //! chunk:    header (32 B) · compressed blocks               (64 B aligned)
-//! record:   header (64 B) · page                            (64 B aligned)
+//! record:   header (64 B) · page, or overrides of a base    (64 B aligned)
 //! ```
 
 pub mod bytes;
@@ -19,6 +19,7 @@ pub mod catalogue;
 pub mod chunk;
 pub mod damage;
 pub mod group;
+pub mod overrides;
 pub mod page;
 pub mod pointer;
 pub mod relocation;

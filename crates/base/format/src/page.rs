@@ -10,8 +10,9 @@
 //! 56 u64 checksum of bytes 0..56 and the payload
 //! ```
 //!
-//! Encoding FULL carries the whole 4 KiB page. DELTA (overrides against one FULL base, chain length
-//! at most one) has its number reserved and is refused until it is written.
+//! Encoding FULL carries the whole 4 KiB page. DELTA, for pages of maps only, carries the slots in which
+//! the page differs from its base ([`overrides`](crate::overrides)): a FULL record of the same identity.
+//! The base of a DELTA is never a DELTA, so a page is read with two reads at most.
 
 use ashlar_units::{Lsn, SegmentId};
 
@@ -30,6 +31,7 @@ pub const PAGE_POINTERS: usize = PAGE_BYTES / 8;
 const MAGIC: u32 = 0x4150_4731;
 const CHECKSUM_SEED: u64 = 0x7061_6765;
 const ENCODING_FULL: u8 = 1;
+const ENCODING_DELTA: u8 = 2;
 
 /// What a page holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,6 +89,8 @@ pub struct PageIdentity {
 pub struct PageHeader {
     /// Who it is.
     pub identity: PageIdentity,
+    /// The record of the page that the payload overrides; `None` when the payload is the whole page.
+    pub base: Option<Pointer>,
     /// How the payload is stored.
     pub codec: Codec,
     /// The opening of the pool that wrote it.
@@ -100,19 +104,21 @@ pub struct PageHeader {
 }
 
 impl PageHeader {
-    /// The whole record: header and payload (the page, compressed by `codec` or as it is).
+    /// The whole record: header and payload (the page, compressed by `codec` or as it is; or overrides).
     #[must_use]
     pub fn seal(&self, payload: &[u8]) -> Vec<u8> {
         let mut writer = Writer::new();
         let length = u16::try_from(payload.len()).expect("a page is 4 KiB");
-        writer.u32(MAGIC).u16(FORMAT_VERSION).u8(ENCODING_FULL).u8(self.identity.level);
+        let encoding = if self.base.is_some() { ENCODING_DELTA } else { ENCODING_FULL };
+        writer.u32(MAGIC).u16(FORMAT_VERSION).u8(encoding).u8(self.identity.level);
         let codec = match self.codec {
             Codec::None => 0,
             Codec::Lz4 => 1,
             Codec::Zstd => 2,
         };
         writer.u8(self.identity.content.to_byte()).u8(codec).u16(length).u32(self.session);
-        writer.u64(self.identity.tree).u64(self.identity.index).u64(self.birth.0).u64(0);
+        writer.u64(self.identity.tree).u64(self.identity.index).u64(self.birth.0);
+        writer.u64(self.base.map_or(0, |base| base.0));
         writer.u32(self.segment.0);
         writer.u32(u32::try_from(self.offset_bytes / PLACE_UNIT_BYTES).expect("a segment is at most 64 MiB"));
         let mut record = writer.into_bytes();
@@ -147,7 +153,7 @@ impl PageHeader {
         let tree = reader.u64()?;
         let index = reader.u64()?;
         let birth = Lsn(reader.u64()?);
-        let _base = reader.u64()?;
+        let base = Pointer(reader.u64()?);
         let segment = SegmentId(reader.u32()?);
         let offset_bytes = u64::from(reader.u32()?) * PLACE_UNIT_BYTES;
         let stored = reader.u64()?;
@@ -155,12 +161,17 @@ impl PageHeader {
         if page_checksum(&bytes[..56], payload) != stored {
             return Err(Damage::new(DamageKind::Checksum, "page record checksum mismatch"));
         }
-        if version != FORMAT_VERSION || encoding != ENCODING_FULL {
-            return Err(Damage::new(DamageKind::Version, "page record encoding is unknown"));
+        if version != FORMAT_VERSION {
+            return Err(Damage::new(DamageKind::Version, "page record version is unknown"));
         }
         let identity = PageIdentity { content: PageContent::from_byte(content)?, level, tree, index };
         let codec = Codec::from_byte(codec)?;
-        Ok((PageHeader { identity, codec, session, birth, segment, offset_bytes }, payload))
+        let base = match encoding {
+            ENCODING_FULL => None,
+            ENCODING_DELTA => Some(check_base(base, identity, codec)?),
+            _ => return Err(Damage::new(DamageKind::Version, "page record encoding is unknown")),
+        };
+        Ok((PageHeader { identity, base, codec, session, birth, segment, offset_bytes }, payload))
     }
 
     /// True when the bytes start like a page record of this segment, intact or not: used to find
@@ -171,6 +182,14 @@ impl PageHeader {
             && bytes[0..4] == MAGIC.to_le_bytes()
             && bytes[48..52] == segment.0.to_le_bytes()
     }
+}
+
+fn check_base(base: Pointer, identity: PageIdentity, codec: Codec) -> Result<Pointer, Damage> {
+    let is_possible = base.is_page() && base.as_in_memory().is_none();
+    if !is_possible || identity.content != PageContent::Map || codec != Codec::None {
+        return Err(Damage::new(DamageKind::Impossible, "page record cannot have this base"));
+    }
+    Ok(base)
 }
 
 fn page_checksum(header: &[u8], payload: &[u8]) -> u64 {
@@ -214,6 +233,7 @@ mod tests {
         let identity = PageIdentity { content: PageContent::Map, level: 2, tree: 9, index: 4 };
         let header = PageHeader {
             identity,
+            base: None,
             codec: Codec::Lz4,
             session: 3,
             birth: Lsn(1000),
@@ -221,6 +241,12 @@ mod tests {
             offset_bytes: 4096 + 64,
         };
         (header, header.seal(&[7; 333]))
+    }
+
+    fn delta_sample() -> (PageHeader, Vec<u8>) {
+        let base = Some(Pointer::page(SegmentId(11), 128, 900));
+        let header = PageHeader { base, codec: Codec::None, ..sample().0 };
+        (header, header.seal(&[7; 33]))
     }
 
     #[test]
@@ -236,13 +262,40 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_byte_is_noticed() {
-        let (header, bytes) = sample();
+    fn a_delta_names_its_base() {
+        let (header, bytes) = delta_sample();
         let pointer = Pointer::page(header.segment, header.offset_bytes, bytes.len() as u64);
-        for index in 0..bytes.len() {
-            let mut damaged = bytes.clone();
-            damaged[index] ^= 0x10;
-            assert!(PageHeader::open(pointer, &damaged).is_err(), "byte {index}");
+        assert_eq!(PageHeader::open(pointer, &bytes).unwrap(), (header, &[7; 33][..]));
+        assert_eq!(bytes[40..48], header.base.unwrap().0.to_le_bytes());
+    }
+
+    #[test]
+    fn an_impossible_base_is_damage() {
+        let (header, _) = delta_sample();
+        let table = PageIdentity { content: PageContent::VolumeTable, ..header.identity };
+        let refused = [
+            PageHeader { base: Some(Pointer::in_memory(3)), ..header },
+            PageHeader { base: Some(Pointer::data(SegmentId(11), 128, 900)), ..header },
+            PageHeader { base: Some(Pointer::HOLE), ..header },
+            PageHeader { identity: table, ..header },
+            PageHeader { codec: Codec::Lz4, ..header },
+        ];
+        for header in refused {
+            let bytes = header.seal(&[7; 33]);
+            let damage = PageHeader::open_any(&bytes).unwrap_err();
+            assert_eq!(damage.kind, DamageKind::Impossible, "{header:?}");
+        }
+    }
+
+    #[test]
+    fn every_flipped_byte_is_noticed() {
+        for (header, bytes) in [sample(), delta_sample()] {
+            let pointer = Pointer::page(header.segment, header.offset_bytes, bytes.len() as u64);
+            for index in 0..bytes.len() {
+                let mut damaged = bytes.clone();
+                damaged[index] ^= 0x10;
+                assert!(PageHeader::open(pointer, &damaged).is_err(), "byte {index}");
+            }
         }
     }
 

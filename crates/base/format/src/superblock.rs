@@ -31,8 +31,10 @@ const NAME_END: usize = 128;
 const KNOWN_READ_ONLY: u64 = 0;
 /// The pool has a relocation table: who does not know it would take moved data for lost.
 pub const INCOMPATIBLE_RELOCATIONS: u64 = 1;
+/// Map pages may be written as the difference from an earlier record of theirs.
+pub const INCOMPATIBLE_DELTA_PAGES: u64 = 2;
 
-const KNOWN_INCOMPATIBLE: u64 = INCOMPATIBLE_RELOCATIONS;
+const KNOWN_INCOMPATIBLE: u64 = INCOMPATIBLE_RELOCATIONS | INCOMPATIBLE_DELTA_PAGES;
 
 /// Where the root of the relocation table stands: before the checksum. Zero in pools without one.
 const RELOCATION_TABLE_AT: usize = SUPERBLOCK_BYTES - 16;
@@ -280,7 +282,7 @@ mod tests {
         Superblock {
             compatible: 1,
             read_only: 0,
-            incompatible: INCOMPATIBLE_RELOCATIONS,
+            incompatible: INCOMPATIBLE_RELOCATIONS | INCOMPATIBLE_DELTA_PAGES,
             pool: PoolId(0xdead_beef << 64),
             name: "p".repeat(63),
             generation: 12,

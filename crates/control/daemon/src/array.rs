@@ -451,6 +451,7 @@ fn counter_views(counters: &Counters, cache_bytes_used: u64, map_bytes_used: u64
     let Counters {
         checkpoints,
         pages_written,
+        delta_pages_written,
         metadata_bytes_written,
         journal_groups,
         journal_bytes_written,
@@ -470,6 +471,7 @@ fn counter_views(counters: &Counters, cache_bytes_used: u64, map_bytes_used: u64
     [
         ("checkpoints", checkpoints),
         ("pages_written", pages_written),
+        ("delta_pages_written", delta_pages_written),
         ("metadata_bytes_written", metadata_bytes_written),
         ("journal_groups", journal_groups),
         ("journal_bytes_written", journal_bytes_written),

@@ -165,6 +165,7 @@ impl SystemUnderTest for EngineSystem {
         vec![
             ("checkpoints", counters.checkpoints),
             ("pages written", counters.pages_written),
+            ("pages written as deltas", counters.delta_pages_written),
             ("journal groups", counters.journal_groups),
             ("journal MiB", counters.journal_bytes_written >> 20),
             ("zero blocks", counters.zero_blocks),

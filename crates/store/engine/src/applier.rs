@@ -2,14 +2,12 @@
 
 use ashlar_format::Pointer;
 use ashlar_format::group::Record;
-use ashlar_format::page::{PageContent, PageIdentity, pointers_from_bytes};
 use ashlar_map::{Missing, PageArena};
 use ashlar_units::{Lsn, VolumeId};
 
 use crate::apply::Outcome;
 use crate::checkpoint::Applied;
 use crate::engine::Inner;
-use crate::media::Media;
 use crate::{Error, ErrorKind, Result};
 
 /// Segments opened since the last checkpoint after which the next one starts: a quarter of what the
@@ -104,7 +102,7 @@ impl Inner {
 
     /// Reads a map page into the arena.
     pub(crate) async fn load_page(&self, missing: Missing) -> Result<()> {
-        let loaded = load_map_page(&self.media, missing).await;
+        let loaded = self.media.read_map_page(missing).await;
         let inserted = loaded.and_then(|page| {
             let mut tree = self.tree.borrow_mut();
             let inserted = tree.arena.insert_clean(missing.pointer, missing.level, page);
@@ -134,13 +132,4 @@ impl Inner {
         let free = self.pool.cells_available() * self.pool.segment_bytes();
         (self.settings.map_cache_bytes / 2).min(free / 8).max(64 << 10)
     }
-}
-
-/// Reads and verifies a map page.
-pub(crate) async fn load_map_page(media: &Media, missing: Missing) -> Result<Box<ashlar_map::Page>> {
-    let Missing { pointer, level, index } = missing;
-    let identity = PageIdentity { content: PageContent::Map, level, tree: 0, index };
-    let bytes = media.read_page(pointer, identity).await?;
-    pointers_from_bytes(&bytes)
-        .map_err(|damage| Error::new(ErrorKind::Damaged, format!("{pointer:?}: {damage}")))
 }

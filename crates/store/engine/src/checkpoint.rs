@@ -13,8 +13,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use ashlar_format::Pointer;
-use ashlar_format::page::{PageContent, PageIdentity, pointers_to_bytes};
-use ashlar_format::superblock::{INCOMPATIBLE_RELOCATIONS, JournalPosition};
+use ashlar_format::page::{PageContent, PageIdentity};
+use ashlar_format::superblock::{INCOMPATIBLE_DELTA_PAGES, INCOMPATIBLE_RELOCATIONS, JournalPosition};
 use ashlar_map::{PageNumber, WriteOrder};
 use ashlar_pool::Pool;
 use ashlar_units::{Lsn, VolumeId};
@@ -120,15 +120,15 @@ impl Checkpointer {
                 self.stream.reserve(1, lsn).await?;
                 let mut tree = tree.borrow_mut();
                 let Some(next) = order.next(&tree.arena) else { break };
-                let bytes = pointers_to_bytes(tree.arena.encode(next.page));
                 let identity = PageIdentity {
                     content: PageContent::Map,
                     level: next.level,
                     tree: id.0,
                     index: next.index,
                 };
-                let located = self.stream.append(identity, lsn, &bytes);
-                tree.arena.set_persisted(next.page, located.pointer);
+                let record = tree.arena.encode(next.page);
+                let (located, form) = self.stream.append_map_page(identity, lsn, &record);
+                tree.arena.set_persisted(next.page, located.pointer, form);
                 pinned.push(next.page);
             }
             let is_clean = tree.borrow_mut().arena.normalise(root);
@@ -214,6 +214,7 @@ impl Checkpointer {
         let volume_root = self.tables.volume_root;
         let relocation_root = self.media.relocations.borrow().root();
         let (applied, is_clean, volume_next) = (cut.applied, cut.is_clean, cut.volume_next);
+        let has_deltas = self.stream.delta_pages_written > 0;
         self.pool
             .commit(&recorded, move |superblock| {
                 superblock.is_clean = is_clean;
@@ -226,6 +227,9 @@ impl Checkpointer {
                 superblock.relocation_table = relocation_root;
                 if relocation_root.is_page() {
                     superblock.incompatible |= INCOMPATIBLE_RELOCATIONS;
+                }
+                if has_deltas {
+                    superblock.incompatible |= INCOMPATIBLE_DELTA_PAGES;
                 }
             })
             .await?;

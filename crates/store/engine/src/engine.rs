@@ -399,6 +399,7 @@ impl Inner {
         let mut counters = self.counters.borrow_mut();
         counters.checkpoints += 1;
         counters.pages_written = checkpointer.stream.pages_written;
+        counters.delta_pages_written = checkpointer.stream.delta_pages_written;
         counters.metadata_bytes_written = checkpointer.stream.bytes_written;
         drop(counters);
         self.journal.checkpoint_published();

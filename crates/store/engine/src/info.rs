@@ -109,6 +109,8 @@ pub struct Counters {
     pub checkpoints: u64,
     /// Map and table pages written by them.
     pub pages_written: u64,
+    /// Map pages among them that were written as the difference from an earlier record.
+    pub delta_pages_written: u64,
     /// Bytes of metadata written by them.
     pub metadata_bytes_written: u64,
     /// Journal groups made durable.

@@ -3,14 +3,15 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use ashlar_format::page::PageIdentity;
+use ashlar_format::page::{PageContent, PageIdentity, pointers_from_bytes};
 use ashlar_format::relocation;
 use ashlar_format::{Damage, Pointer};
+use ashlar_map::{Missing, Page, TrackedPage};
 use ashlar_pool::Pool;
 use ashlar_runtime::Buf;
 use ashlar_units::SegmentId;
 
-use crate::metadata::decode_page;
+use crate::metadata::{StoredPage, decode_page, decode_record};
 use crate::relocations::{Found, PageSlot, Relocations, identity};
 use crate::{Error, ErrorKind, Result};
 
@@ -76,13 +77,31 @@ impl Media {
         Ok(self.pool.read(at.segment, at.offset_bytes, at.length_bytes_max).await?)
     }
 
-    /// Reads and verifies a page record; the page as it was before compression.
-    pub(crate) async fn read_page(&self, pointer: Pointer, expected: PageIdentity) -> Result<Vec<u8>> {
+    /// Reads and verifies a map page: its record, and the one that it is a difference from.
+    pub(crate) async fn read_map_page(&self, missing: Missing) -> Result<TrackedPage> {
+        let Missing { pointer, level, index } = missing;
+        let identity = PageIdentity { content: PageContent::Map, level, tree: 0, index };
+        match self.read_record(pointer, identity).await? {
+            StoredPage::Full(bytes) => Ok(TrackedPage::full(pointer, pointers_of(pointer, &bytes)?)),
+            StoredPage::Delta(base, overrides) => match self.read_record(base, identity).await? {
+                StoredPage::Full(bytes) => {
+                    Ok(TrackedPage::delta(base, pointers_of(base, &bytes)?, &overrides))
+                }
+                StoredPage::Delta(..) => {
+                    let what =
+                        format!("map page {pointer:?} is a difference from {base:?}, which is one too");
+                    Err(Error::new(ErrorKind::Damaged, what))
+                }
+            },
+        }
+    }
+
+    async fn read_record(&self, pointer: Pointer, expected: PageIdentity) -> Result<StoredPage> {
         let mut attempt = 0;
         loop {
             let epoch = self.epoch();
             let read = self.read(pointer).await;
-            match read.and_then(|(bytes, skip)| decode_page(pointer, expected, &bytes[skip..])) {
+            match read.and_then(|(bytes, skip)| decode_record(pointer, expected, &bytes[skip..])) {
                 // It may have been moved while it was read: look again.
                 Err(_) if self.epoch() != epoch && attempt < ATTEMPTS => attempt += 1,
                 result => return result,
@@ -137,6 +156,11 @@ impl Media {
         self.relocations.borrow_mut().load(root, directories, &pages);
         Ok(())
     }
+}
+
+fn pointers_of(record: Pointer, bytes: &[u8]) -> Result<Box<Page>> {
+    pointers_from_bytes(bytes)
+        .map_err(|damage| Error::new(ErrorKind::Damaged, format!("{record:?}: {damage}")))
 }
 
 fn damaged(damage: Damage) -> Error {

@@ -2,9 +2,11 @@
 
 use ashlar_format::Pointer;
 use ashlar_format::chunk::Codec;
-use ashlar_format::page::{PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageIdentity};
+use ashlar_format::overrides::{self, Override};
+use ashlar_format::page::{PAGE_BYTES, PAGE_HEADER_BYTES, PageHeader, PageIdentity, pointers_to_bytes};
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::segment::{FooterEntry, Place, SegmentKind, encode_footer, footer_bytes};
+use ashlar_map::{Delta, PageRecord, RecordForm};
 use ashlar_pool::{OpenedSegment, Pool};
 use ashlar_reduction as reduction;
 use ashlar_runtime::Durability;
@@ -18,6 +20,9 @@ pub(crate) const RECORD_BYTES_MAX: u64 = (PAGE_HEADER_BYTES + PAGE_BYTES) as u64
 
 /// Records are gathered into writes of this size: large enough to be sequential for any drive.
 const BATCH_BYTES: usize = 256 << 10;
+
+/// A DELTA is written while it takes at most this share of what its base takes, in per cent.
+const DELTA_PERCENT_MAX: u64 = 25;
 
 struct OpenStream {
     segment: SegmentId,
@@ -37,6 +42,8 @@ pub(crate) struct MetadataStream {
     scratch: Vec<u8>,
     /// Records written since the start.
     pub(crate) pages_written: u64,
+    /// Those of them that tell a map page by the difference from its base.
+    pub(crate) delta_pages_written: u64,
     /// Bytes written since the start.
     pub(crate) bytes_written: u64,
 }
@@ -49,6 +56,7 @@ impl MetadataStream {
             batch: Vec::new(),
             scratch: vec![0; PAGE_BYTES],
             pages_written: 0,
+            delta_pages_written: 0,
             bytes_written: 0,
         }
     }
@@ -105,17 +113,45 @@ impl MetadataStream {
 
     /// Appends a page; room was reserved.
     pub(crate) fn append(&mut self, identity: PageIdentity, birth: Lsn, page: &[u8]) -> Located {
+        let mut packed = std::mem::take(&mut self.scratch);
+        let (codec, payload) = match reduction::compress(Codec::Lz4, page, &mut packed) {
+            Some(length) => (Codec::Lz4, &packed[..length]),
+            None => (Codec::None, page),
+        };
+        let located = self.append_record(identity, birth, None, codec, payload);
+        self.scratch = packed;
+        located
+    }
+
+    /// Appends a map page in the form that takes less; room was reserved.
+    pub(crate) fn append_map_page(
+        &mut self,
+        identity: PageIdentity,
+        birth: Lsn,
+        page: &PageRecord<'_>,
+    ) -> (Located, RecordForm) {
+        let Some((base, payload)) = page.delta.as_ref().and_then(delta_payload) else {
+            return (self.append(identity, birth, &pointers_to_bytes(page.pointers)), RecordForm::Full);
+        };
+        self.delta_pages_written += 1;
+        let located = self.append_record(identity, birth, Some(base), Codec::None, &payload);
+        (located, RecordForm::Delta)
+    }
+
+    fn append_record(
+        &mut self,
+        identity: PageIdentity,
+        birth: Lsn,
+        base: Option<Pointer>,
+        codec: Codec,
+        payload: &[u8],
+    ) -> Located {
         let open = self.open.as_mut().expect("reserve opened a segment");
         let offset = open.batch_start + self.batch.len() as u64;
         assert!(offset.is_multiple_of(PLACE_UNIT_BYTES), "record at {offset}");
-        let packed = reduction::compress(Codec::Lz4, page, &mut self.scratch);
-        let (codec, payload) = match packed {
-            Some(length) => (Codec::Lz4, &self.scratch[..length]),
-            None => (Codec::None, page),
-        };
         let session = self.pool.superblock_session();
         let header =
-            PageHeader { identity, codec, session, birth, segment: open.segment, offset_bytes: offset };
+            PageHeader { identity, base, codec, session, birth, segment: open.segment, offset_bytes: offset };
         let record = header.seal(payload);
         let pointer = Pointer::page(open.segment, offset, record.len() as u64);
         if let Some(footer) = &mut open.footer {
@@ -192,8 +228,24 @@ pub(crate) async fn read_located(pool: &Pool, located: Located, expected: PageId
     decode_page(pointer, expected, &bytes[skip..])
 }
 
+/// Base and payload of a page to be written as a DELTA: where it must be, and where that is short.
+fn delta_payload(delta: &Delta) -> Option<(Pointer, Vec<u8>)> {
+    let payload = overrides::encode(&delta.overrides);
+    let bytes = (PAGE_HEADER_BYTES + payload.len()) as u64;
+    let is_short = bytes * 100 <= delta.base.length_bytes_max() * DELTA_PERCENT_MAX;
+    (is_short || delta.is_owed).then_some((delta.base, payload))
+}
+
+/// A page record, verified.
+pub(crate) enum StoredPage {
+    /// The page.
+    Full(Vec<u8>),
+    /// Where it differs from its base.
+    Delta(Pointer, Vec<Override>),
+}
+
 /// Verifies a page record and decompresses it.
-pub(crate) fn decode_page(pointer: Pointer, expected: PageIdentity, bytes: &[u8]) -> Result<Vec<u8>> {
+pub(crate) fn decode_record(pointer: Pointer, expected: PageIdentity, bytes: &[u8]) -> Result<StoredPage> {
     let damaged = |what: String| Error::new(ErrorKind::Damaged, format!("page record {pointer:?}: {what}"));
     let (header, payload) = PageHeader::open(pointer, bytes).map_err(|damage| damaged(damage.to_string()))?;
     let found = header.identity;
@@ -201,7 +253,23 @@ pub(crate) fn decode_page(pointer: Pointer, expected: PageIdentity, bytes: &[u8]
     if (found.content, found.level, found.index) != (expected.content, expected.level, expected.index) {
         return Err(damaged(format!("is {found:?}, expected {expected:?}")));
     }
+    if let Some(base) = header.base {
+        let overrides = overrides::decode(payload).map_err(|damage| damaged(damage.to_string()))?;
+        return Ok(StoredPage::Delta(base, overrides));
+    }
     let mut page = vec![0; PAGE_BYTES];
     reduction::decompress(header.codec, payload, &mut page).map_err(|error| damaged(error.to_string()))?;
-    Ok(page)
+    Ok(StoredPage::Full(page))
+}
+
+/// The same for a record that must be FULL: a table's, or a base.
+pub(crate) fn decode_page(pointer: Pointer, expected: PageIdentity, bytes: &[u8]) -> Result<Vec<u8>> {
+    match decode_record(pointer, expected, bytes)? {
+        StoredPage::Full(page) => Ok(page),
+        StoredPage::Delta(base, _) => {
+            let what =
+                format!("page record {pointer:?} is a difference from {base:?}, expected a whole page");
+            Err(Error::new(ErrorKind::Damaged, what))
+        }
+    }
 }

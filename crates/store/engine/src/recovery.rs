@@ -17,7 +17,6 @@ use ashlar_pool::Pool;
 use ashlar_runtime::Runtime;
 use ashlar_units::{Lsn, SegmentId};
 
-use crate::applier::load_map_page;
 use crate::apply::Tree;
 use crate::catalogue::Catalogue;
 use crate::checkpoint::{Applied, Checkpointer, Cut};
@@ -173,7 +172,7 @@ async fn apply_one(media: &Media, tree: &RefCell<Tree>, lsn: Lsn, record: &Recor
     loop {
         let attempt = tree.borrow_mut().apply(lsn, record);
         let Err(missing) = attempt else { return Ok(()) };
-        let page = load_map_page(media, missing).await?;
+        let page = media.read_map_page(missing).await?;
         let inserted = tree.borrow_mut().arena.insert_clean(missing.pointer, missing.level, page);
         inserted.map_err(|invalid| Error::new(ErrorKind::Damaged, invalid.to_string()))?;
     }

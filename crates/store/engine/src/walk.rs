@@ -2,18 +2,18 @@
 
 use ashlar_format::Pointer;
 use ashlar_format::page::PAGE_POINTERS;
-use ashlar_map::{Missing, Page, ROOT_LEVEL, slot_span_blocks};
+use ashlar_map::{Missing, ROOT_LEVEL, TrackedPage, slot_span_blocks};
 use ashlar_runtime::LocalFuture;
 use rustc_hash::FxHashMap;
 
 use crate::Result;
 use crate::accounting::Turn;
-use crate::applier::load_map_page;
 use crate::engine::Inner;
 
 /// What a walk tells.
 pub(crate) trait Visitor {
-    /// A page, before its children.
+    /// A page, before its children; and the base of a page that is told by the difference from it. The
+    /// same record may be both, and the base of several.
     fn page(&mut self, pointer: Pointer);
     /// A leaf's pointers.
     fn leaf(&mut self, pointers: &[Pointer]);
@@ -73,9 +73,13 @@ impl<'a> Walk<'a> {
                 return Ok(*mapped);
             }
             self.step().await?;
-            let page = load_page(self.inner, at, self.is_memory_allowed).await?;
+            let tracked = load_page(self.inner, at, self.is_memory_allowed).await?;
+            let page = tracked.pointers();
             self.pages += 1;
             visitor.page(at.pointer);
+            if let Some(base) = base_beside(at.pointer, &tracked) {
+                visitor.page(base);
+            }
             let mut mapped = Mapped::default();
             let zero_slots = page.iter().filter(|pointer| **pointer == Pointer::ZERO).count() as u64;
             mapped.zero_blocks = zero_slots * slot_span_blocks(at.level);
@@ -106,12 +110,17 @@ impl<'a> Walk<'a> {
 }
 
 /// A map page, from memory where that is allowed and it is there.
-pub(crate) async fn load_page(inner: &Inner, at: Missing, is_memory_allowed: bool) -> Result<Box<Page>> {
+pub(crate) async fn load_page(inner: &Inner, at: Missing, is_memory_allowed: bool) -> Result<TrackedPage> {
     if is_memory_allowed {
         let tree = inner.tree.borrow();
         if let Some(page) = tree.arena.loaded(at.pointer, at.level) {
-            return Ok(Box::new(*page));
+            return Ok(page.clone());
         }
     }
-    load_map_page(&inner.media, at).await
+    inner.media.read_map_page(at).await
+}
+
+/// The record that a page at `pointer` is a difference from, if it is one: as alive as the page.
+pub(crate) fn base_beside(pointer: Pointer, page: &TrackedPage) -> Option<Pointer> {
+    page.base().filter(|base| *base != pointer)
 }

@@ -7,6 +7,7 @@ use rustc_hash::FxBuildHasher;
 
 use crate::error::PageInvalid;
 use crate::geometry::{LEVELS, Page};
+use crate::lineage::TrackedPage;
 
 /// Clean pages that may stay however many dirty pages fill the capacity. A page just read must survive
 /// until its reader asks again, for as many concurrent readers as a shard has, or they would evict each
@@ -34,7 +35,7 @@ pub(crate) enum PageState {
 }
 
 pub(crate) struct Slot {
-    pub(crate) page: Option<Box<Page>>,
+    pub(crate) page: Option<TrackedPage>,
     /// The address of a clean page; a hole otherwise.
     pub(crate) media: Pointer,
     pub(crate) references: u32,
@@ -146,7 +147,12 @@ impl PageArena {
     ///
     /// Does nothing if the page is already loaded: two readers may have asked for it. The caller has
     /// verified checksum and identity of the record; an error is damage all the same.
-    pub fn insert_clean(&mut self, pointer: Pointer, level: u8, page: Box<Page>) -> Result<(), PageInvalid> {
+    pub fn insert_clean(
+        &mut self,
+        pointer: Pointer,
+        level: u8,
+        page: TrackedPage,
+    ) -> Result<(), PageInvalid> {
         if !pointer.is_page() || pointer.as_in_memory().is_some() || level >= LEVELS {
             return Err(PageInvalid::Pointer { pointer });
         }
@@ -158,8 +164,9 @@ impl PageArena {
             self.slot_mut(number).is_hot = true;
             return Ok(());
         }
-        if let Some(slot) = page.iter().position(|found| !is_allowed_on_media(*found, level)) {
-            return Err(PageInvalid::Slot { pointer, level, slot, found: page[slot] });
+        let pointers = page.pointers();
+        if let Some(slot) = pointers.iter().position(|found| !is_allowed_on_media(*found, level)) {
+            return Err(PageInvalid::Slot { pointer, level, slot, found: pointers[slot] });
         }
         let number = self.allocate(page, level, PageState::Clean);
         let slot = self.slot_mut(number);
@@ -173,8 +180,8 @@ impl PageArena {
 
     /// The page at `pointer`, if it is in memory at this level.
     #[must_use]
-    pub fn loaded(&self, pointer: Pointer, level: u8) -> Option<&Page> {
-        self.find(pointer, level).map(|number| self.page(number))
+    pub fn loaded(&self, pointer: Pointer, level: u8) -> Option<&TrackedPage> {
+        self.find(pointer, level).map(|number| self.tracked(number))
     }
 
     /// A second reference to a tree: a snapshot, a clone, or a checkpoint's frozen root. O(1).
@@ -210,7 +217,7 @@ impl PageArena {
             let Some(number) = self.condemned.pop() else { break };
             let page = self.vacate(number);
             if self.slot(number).level > 0 {
-                for child in page.iter().filter_map(|pointer| pointer.as_in_memory()) {
+                for child in page.pointers().iter().filter_map(|pointer| pointer.as_in_memory()) {
                     self.drop_reference(child);
                 }
             }
@@ -230,12 +237,17 @@ impl PageArena {
 
     #[inline]
     pub(crate) fn page(&self, number: u32) -> &Page {
-        self.slot(number).page.as_deref().expect("a referenced page is not free")
+        self.tracked(number).pointers()
     }
 
     #[inline]
-    pub(crate) fn page_mut(&mut self, number: u32) -> &mut Page {
-        self.slot_mut(number).page.as_deref_mut().expect("a referenced page is not free")
+    pub(crate) fn tracked(&self, number: u32) -> &TrackedPage {
+        self.slot(number).page.as_ref().expect("a referenced page is not free")
+    }
+
+    #[inline]
+    pub(crate) fn tracked_mut(&mut self, number: u32) -> &mut TrackedPage {
+        self.slot_mut(number).page.as_mut().expect("a referenced page is not free")
     }
 
     /// The number of the page at `pointer`, if it is in memory at this level. A page that is loaded at
@@ -251,7 +263,7 @@ impl PageArena {
     }
 
     /// Puts a page in a free slot, with no reference and on no list.
-    pub(crate) fn allocate(&mut self, page: Box<Page>, level: u8, state: PageState) -> u32 {
+    pub(crate) fn allocate(&mut self, page: TrackedPage, level: u8, state: PageState) -> u32 {
         self.dirty_count += usize::from(state == PageState::Dirty);
         let slot = Slot {
             page: Some(page),
@@ -325,7 +337,7 @@ impl PageArena {
     }
 
     /// Empties a slot that is on no list any more, and returns its page.
-    fn vacate(&mut self, number: u32) -> Box<Page> {
+    fn vacate(&mut self, number: u32) -> TrackedPage {
         let slot = self.slot_mut(number);
         assert_eq!(slot.references, 0, "page {number} is freed while referred to");
         slot.state = PageState::Free;

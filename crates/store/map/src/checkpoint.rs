@@ -6,15 +6,16 @@
 //! ```text
 //! let mut order = WriteOrder::new(frozen);
 //! while let Some(next) = order.next(&arena) {        // children before parents
-//!     let bytes = arena.encode(next.page);            // all pointers are media pointers
-//!     let media = …assign a place…;
-//!     arena.set_persisted(next.page, media);          // clean and pinned from here on
+//!     let record = arena.encode(next.page);           // all pointers are media pointers
+//!     let (media, form) = …choose FULL or DELTA, assign a place…;
+//!     arena.set_persisted(next.page, media, form);    // clean and pinned from here on
 //!     …start writing; when it has completed: arena.unpin(next.page)…
 //! }
 //! arena.normalise(&mut frozen);                       // now the root's media pointer
 //! ```
 //!
-//! Between any two of these calls the engine may wait and live trees may change. A page is written once
+//! Between any two of these rounds the engine may wait and live trees may change; from `encode` to
+//! `set_persisted` they must not, a copy made then would not know the form chosen. A page is written once
 //! even if several frozen roots share it, because it is clean when the second root meets it. The frozen
 //! root must be held until the last page is persisted; giving up half-way is [`release`](PageArena::release)
 //! of the frozen root and [`unpin`](PageArena::unpin) of what was written: pages already clean stay
@@ -24,6 +25,7 @@ use ashlar_format::Pointer;
 
 use crate::arena::{PageArena, PageNumber, PageState};
 use crate::geometry::{LEVELS, PAGE_POINTERS, Page, ROOT_LEVEL};
+use crate::lineage::{Delta, RecordForm};
 
 /// The next page of a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,6 +36,15 @@ pub struct PageToWrite {
     pub level: u8,
     /// Which page of its level it is, counted from the start of the tree.
     pub index: u64,
+}
+
+/// What to write of a page.
+#[derive(Debug)]
+pub struct PageRecord<'a> {
+    /// The whole page.
+    pub pointers: &'a Page,
+    /// The same, told by the difference from its base, where that is possible.
+    pub delta: Option<Delta>,
 }
 
 /// Goes over the dirty pages of a frozen tree, children before parents.
@@ -93,32 +104,49 @@ impl PageArena {
     ///
     /// # Panics
     /// When a child is not persisted yet: the page was not chosen by [`WriteOrder`].
-    pub fn encode(&mut self, page: PageNumber) -> &Page {
+    pub fn encode(&mut self, page: PageNumber) -> PageRecord<'_> {
         let number = page.0;
         assert_eq!(self.slot(number).state, PageState::Dirty, "page {number} has nothing to write");
+        let override_count = self.tracked(number).override_count();
         if self.slot(number).level > 0 {
             for index in 0..PAGE_POINTERS {
                 let Some(child) = self.page(number)[index].as_in_memory() else { continue };
                 let child_slot = self.slot(child);
                 assert_eq!(child_slot.state, PageState::Clean, "page {number} is written before its child");
-                self.page_mut(number)[index] = child_slot.media;
+                let media = child_slot.media;
+                self.tracked_mut(number).put(index, media);
                 self.drop_reference(child);
             }
         }
-        self.page(number)
+        let tracked = self.tracked(number);
+        // Copies were made by this count: see `lineage`.
+        assert_eq!(tracked.override_count(), override_count, "invariant 8: a frozen page has changed");
+        debug_assert!(self.is_told_by_base(number), "invariant 8: page {number} differs unnoticed");
+        PageRecord { pointers: tracked.pointers(), delta: tracked.as_delta() }
+    }
+
+    /// Whether base and overrides tell the page, as far as the base is in memory to compare.
+    pub(crate) fn is_told_by_base(&self, number: u32) -> bool {
+        let page = self.tracked(number);
+        let Some(base) = page.base().and_then(|base| self.loaded(base, self.slot(number).level)) else {
+            return true;
+        };
+        page.is_told_by(base.pointers())
     }
 
     /// Turns an encoded page clean at its new address, and pins it until [`unpin`](Self::unpin): its
     /// write has not completed, so it could not be read back.
     ///
     /// # Panics
-    /// When the page was not encoded, or the address is not a fresh one on a drive.
-    pub fn set_persisted(&mut self, page: PageNumber, media: Pointer) {
+    /// When the page was not encoded, the address is not a fresh one on a drive, or the form is one that
+    /// [`encode`](Self::encode) did not offer.
+    pub fn set_persisted(&mut self, page: PageNumber, media: Pointer, form: RecordForm) {
         let number = page.0;
         assert!(media.is_page() && media.as_in_memory().is_none(), "{media:?} is no page on a drive");
         assert_eq!(self.slot(number).state, PageState::Dirty, "page {number} is persisted once");
         let is_encoded = self.page(number).iter().all(|pointer| pointer.as_in_memory().is_none());
         assert!(is_encoded, "invariant 2: page {number} still points into memory");
+        self.tracked_mut(number).persisted(media, form);
         let slot = self.slot_mut(number);
         slot.state = PageState::Clean;
         slot.media = media;

@@ -38,6 +38,8 @@
 //! 6. Leaves hold hole, zero and data; inner pages hold hole, zero and page pointers.
 //! 7. A dirty page is changed in place only if it and every page above it on the path have exactly one
 //!    reference: then no other root can reach it. (Not visible in one state; the model test checks it.)
+//! 8. A page is its base with the overrides noted, and the base of a dirty page is alive when the page
+//!    is next published: see `lineage`. (The second half is not visible in one state either.)
 
 pub mod block_cache;
 
@@ -45,6 +47,7 @@ mod arena;
 mod checkpoint;
 mod error;
 mod geometry;
+mod lineage;
 mod tree;
 mod verify;
 mod walk;
@@ -54,8 +57,9 @@ mod tests;
 
 pub use arena::{ArenaCounters, PageArena, PageNumber};
 pub use block_cache::BlockCache;
-pub use checkpoint::{PageToWrite, WriteOrder};
+pub use checkpoint::{PageRecord, PageToWrite, WriteOrder};
 pub use error::{Missing, PageInvalid};
 pub use geometry::{BLOCKS_MAX, LEVELS, PAGE_POINTERS, Page, ROOT_LEVEL, page_index, slot_span_blocks};
+pub use lineage::{Delta, RecordForm, TrackedPage};
 pub use tree::{Extent, ExtentKind, FillOutcome, SetOutcome};
 pub use walk::{PageVisit, PageWalk};

@@ -5,8 +5,9 @@ use ashlar_format::{Pointer, PointerKind};
 use crate::arena::{PageArena, PageState};
 use crate::error::Missing;
 use crate::geometry::{
-    LEVELS, PAGE_POINTERS, Page, ROOT_LEVEL, page_index, range_end, slot_end, slot_of, slot_span_blocks,
+    LEVELS, PAGE_POINTERS, ROOT_LEVEL, page_index, range_end, slot_end, slot_of, slot_span_blocks,
 };
+use crate::lineage::TrackedPage;
 
 /// Condemned pages freed along with each change, so that memory cannot run away even if nobody calls
 /// [`PageArena::reap`]: a change condemns a handful of roots at most and copies four pages.
@@ -150,10 +151,9 @@ impl PageArena {
             let slot = slot_of(block, 0);
             let (part, after) = rest.split_at(rest.len().min(PAGE_POINTERS - slot));
             let leaf = self.make_mutable(root, block, 0);
-            let target = &mut self.page_mut(leaf)[slot..slot + part.len()];
-            outcome.data_blocks_before += count_data(target);
+            outcome.data_blocks_before += count_data(&self.page(leaf)[slot..slot + part.len()]);
             outcome.data_blocks_after += count_data(part);
-            target.copy_from_slice(part);
+            self.tracked_mut(leaf).put_run(slot, part);
             block += part.len() as u64;
             rest = after;
         }
@@ -261,7 +261,8 @@ impl PageArena {
     fn heal(&mut self, parent: Option<(u32, usize)>, child: u32) {
         // Without a parent it is the root, which its holder normalises.
         if let Some((parent, index)) = parent {
-            self.page_mut(parent)[index] = self.slot(child).media;
+            let media = self.slot(child).media;
+            self.tracked_mut(parent).put(index, media);
             self.drop_reference(child);
         }
     }
@@ -277,7 +278,7 @@ impl PageArena {
             let old = self.page(number)[index];
             let child = self.mutable_child(old, level);
             if old.as_in_memory() != Some(child) {
-                self.page_mut(number)[index] = Pointer::in_memory(child);
+                self.tracked_mut(number).put(index, Pointer::in_memory(child));
                 self.add_reference(child);
                 self.release(old);
             }
@@ -297,7 +298,8 @@ impl PageArena {
     /// with the same content and no reference yet.
     fn mutable_child(&mut self, pointer: Pointer, level: u8) -> u32 {
         if !pointer.is_page() {
-            return self.allocate(Box::new([pointer; PAGE_POINTERS]), level, PageState::Dirty);
+            let page = TrackedPage::new(Box::new([pointer; PAGE_POINTERS]));
+            return self.allocate(page, level, PageState::Dirty);
         }
         let number = self.find(pointer, level).expect("the caller checked that the path is loaded");
         let slot = self.slot(number);
@@ -308,15 +310,18 @@ impl PageArena {
     }
 
     fn copy_page(&mut self, number: u32) -> u32 {
-        let slot = self.slot(number);
-        let (level, state) = (slot.level, slot.state);
-        let mut page: Box<Page> = slot.page.clone().expect("a referenced page is not free");
-        if level > 0 && state == PageState::Dirty {
-            for pointer in page.iter_mut() {
-                let Some(child) = pointer.as_in_memory() else { continue };
+        let (level, state) = (self.slot(number).level, self.slot(number).state);
+        if state != PageState::Dirty {
+            let page = self.tracked(number).copy_clean();
+            return self.allocate(page, level, PageState::Dirty);
+        }
+        let mut page = self.tracked_mut(number).copy_dirty();
+        if level > 0 {
+            for index in 0..PAGE_POINTERS {
+                let Some(child) = page.pointers()[index].as_in_memory() else { continue };
                 let child_slot = self.slot(child);
                 if child_slot.state == PageState::Clean {
-                    *pointer = child_slot.media;
+                    page.put(index, child_slot.media);
                 } else {
                     self.add_reference(child);
                 }
@@ -344,7 +349,7 @@ impl PageArena {
         let number = self.make_mutable(root, part.block, part.level);
         let mut data_blocks = Some(0);
         for index in slots {
-            let old = std::mem::replace(&mut self.page_mut(number)[index], value);
+            let old = self.tracked_mut(number).put(index, value);
             match old.kind() {
                 PointerKind::Hole | PointerKind::Zero => {}
                 PointerKind::Data => data_blocks = data_blocks.map(|blocks| blocks + 1),
@@ -375,7 +380,7 @@ impl PageArena {
             if level == ROOT_LEVEL {
                 *root = value;
             } else {
-                self.page_mut(path[usize::from(level) + 1])[slot_of(block, level + 1)] = value;
+                self.tracked_mut(path[usize::from(level) + 1]).put(slot_of(block, level + 1), value);
             }
             self.drop_reference(number);
         }

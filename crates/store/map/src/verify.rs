@@ -6,6 +6,7 @@ use ashlar_format::{Pointer, PointerKind};
 
 use crate::arena::{PageArena, PageState, Slot};
 use crate::geometry::Page;
+use crate::lineage::{OVERRIDES_MAX, TrackedPage};
 
 impl PageArena {
     /// Recounts everything, given all the roots that are held, each as often as it is held.
@@ -16,7 +17,8 @@ impl PageArena {
         self.verify_lists()?;
         for (number, slot) in self.slots.iter().enumerate() {
             if let Some(page) = &slot.page {
-                self.verify_page(number, slot, page)?;
+                self.verify_page(number, slot, page.pointers())?;
+                self.verify_base(number, slot, page)?;
             }
         }
         Ok(())
@@ -24,8 +26,8 @@ impl PageArena {
 
     fn verify_references(&self, roots: &[Pointer]) -> Result<(), String> {
         let mut counted = vec![0u32; self.slots.len()];
-        let pages = self.slots.iter().filter_map(|slot| slot.page.as_deref());
-        for pointer in roots.iter().chain(pages.flatten()) {
+        let pages = self.slots.iter().filter_map(|slot| slot.page.as_ref());
+        for pointer in roots.iter().chain(pages.flat_map(|page| page.pointers())) {
             if let Some(number) = pointer.as_in_memory() {
                 *counted.get_mut(number as usize).ok_or(format!("invariant 1: no page {number}"))? += 1;
             }
@@ -85,6 +87,17 @@ impl PageArena {
             expect_equal(4, number, "child alive", is_alive, true)?;
         }
         Ok(())
+    }
+
+    fn verify_base(&self, number: usize, slot: &Slot, page: &TrackedPage) -> Result<(), String> {
+        let overrides = page.override_count();
+        if slot.state == PageState::Clean {
+            expect_equal(8, number, "has a base", page.base().is_some(), true)?;
+            expect_equal(8, number, "too many overrides", overrides > OVERRIDES_MAX, false)?;
+            let is_own = page.base() == Some(slot.media);
+            expect_equal(8, number, "overrides of itself", is_own && overrides > 0, false)?;
+        }
+        expect_equal(8, number, "told by its base", self.is_told_by_base(number as u32), true)
     }
 }
 

@@ -20,7 +20,7 @@ use super::lengths::{Measured, measure};
 use super::sharing::{Holders, Role};
 use super::turn::Turn;
 use crate::Result;
-use crate::walk::load_page;
+use crate::walk::{base_beside, load_page};
 
 /// Chunks kept at a time: some 70 MB, for 16 to 64 GiB of data.
 const CHUNKS_MAX: usize = 2 << 20;
@@ -50,13 +50,14 @@ pub(super) async fn count_keeping(
     let mut later = vec![Part { modulus: 1, remainder: 0 }];
     let mut is_first = true;
     while let Some(part) = later.pop() {
-        let (pages, chunks) = (BySegment::default(), BySegment::default());
-        let mut round = Round { turn, chunks_max, part, later: &mut later, pages, chunks };
+        let (pages, bases, chunks) = (BySegment::default(), BySegment::default(), BySegment::default());
+        let mut round = Round { turn, chunks_max, part, later: &mut later, pages, bases, chunks };
         for (root, role) in roots {
             round.visit_root(*root, *role).await?;
         }
-        let Round { pages, chunks, .. } = round;
+        let Round { mut pages, bases, chunks, .. } = round;
         if is_first {
+            pages.join(turn, bases).await?;
             let wants = |tally: &dyn Tally, holders: &Holders| tally.wants(*holders);
             let tell = |tally: &mut dyn Tally, holders: Holders, measured| tally.page(holders, measured);
             pages.tell(turn, tally, wants, tell).await?;
@@ -120,6 +121,20 @@ impl<T: Default> BySegment<T> {
     }
 }
 
+impl BySegment<Holders> {
+    /// Takes in others: who refers to something in either refers to it.
+    async fn join(&mut self, turn: &Turn<'_>, others: BySegment<Holders>) -> Result<()> {
+        for entries in others.segments.into_values() {
+            turn.step().await?;
+            for (pointer, holders) in entries {
+                let joined = self.entry(pointer);
+                *joined = joined.and(holders);
+            }
+        }
+        Ok(())
+    }
+}
+
 /// The segments of one round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Part {
@@ -152,6 +167,8 @@ struct Round<'a> {
     part: Part,
     later: &'a mut Vec<Part>,
     pages: BySegment<Holders>,
+    /// Records that pages are differences from. Apart from pages: nobody went through their children.
+    bases: BySegment<Holders>,
     chunks: BySegment<Chunk>,
 }
 
@@ -170,9 +187,14 @@ impl Round<'_> {
             }
             *holders = with_us;
             self.turn.step().await?;
-            let page = load_page(self.turn.inner, at, true).await?;
+            let tracked = load_page(self.turn.inner, at, true).await?;
+            if let Some(base) = base_beside(at.pointer, &tracked) {
+                let holders = self.bases.entry(base);
+                *holders = holders.with(role);
+            }
+            let page = tracked.pointers();
             if at.level == 0 {
-                self.visit_leaf(&page, role);
+                self.visit_leaf(page, role);
                 continue;
             }
             for (slot, pointer) in page.iter().enumerate().filter(|(_, pointer)| pointer.is_page()) {

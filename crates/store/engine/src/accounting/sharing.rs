@@ -52,6 +52,16 @@ impl Holders {
         }
     }
 
+    /// The images of both.
+    pub(super) fn and(self, more: Holders) -> Holders {
+        let others = match (self.0 & OTHERS, more.0 & OTHERS) {
+            (0, others) | (others, 0) => others,
+            (one, same) if one == same => one,
+            _ => OTHERS,
+        };
+        Holders((self.0 | more.0) & !OTHERS | others)
+    }
+
     /// Whether a target refers to it.
     pub(super) fn is_target(self) -> bool {
         self.0 & TARGET != 0
@@ -89,5 +99,23 @@ mod tests {
         let related = both.with(Role::Other { number: 7, is_related: true });
         assert_eq!((related.others(), related.is_related()), (Others::One(7), true));
         assert_eq!(related.with(Role::other(9)).with(Role::other(1)).others(), Others::Several);
+    }
+
+    #[test]
+    fn holders_of_two_are_the_holders_of_both() {
+        let images =
+            [Role::Target, Role::other(0), Role::other(5), Role::Other { number: 5, is_related: true }];
+        let sets = (0..1 << images.len()).map(|bits: usize| {
+            let of = |range: std::ops::Range<usize>| {
+                let chosen = range.filter(|at| bits >> at & 1 == 1).map(|at| images[at]);
+                chosen.fold(Holders::default(), Holders::with)
+            };
+            (of(0..4), [0, 1, 2, 3, 4].map(|cut| (of(0..cut), of(cut..4))))
+        });
+        for (all, parts) in sets {
+            for (one, other) in parts {
+                assert_eq!((one.and(other), other.and(one)), (all, all));
+            }
+        }
     }
 }

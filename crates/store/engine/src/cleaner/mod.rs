@@ -16,7 +16,8 @@
 //! 1. Only segments finished before the cut the mark starts from: journal segments older than the
 //!    one that holds the cut's position, metadata segments and containers sealed by then.
 //! 2. Since trees are copy-on-write and nothing finds old chunks by content, what no image of the
-//!    cut refers to, no later image can refer to.
+//!    cut refers to, no later image can refer to. For the record that a DELTA page is a difference from
+//!    this takes an argument of its own: see the map's module `lineage`.
 //! 3. Pointers never change: they name the address a chunk was born at, in maps and in its header. The
 //!    relocation table leads from there to where it is. So emptying a segment rewrites no map page,
 //!    however many snapshots share it, and readers need no lock: one that met the old place fails the

@@ -4,8 +4,8 @@ use ashlar_format::Pointer;
 
 use super::{Media, data};
 use crate::{
-    BLOCKS_MAX, Extent, ExtentKind, LEVELS, Missing, PAGE_POINTERS, PageArena, PageInvalid, PageWalk,
-    SetOutcome, WriteOrder,
+    BLOCKS_MAX, Extent, ExtentKind, LEVELS, Missing, PAGE_POINTERS, Page, PageArena, PageInvalid, PageWalk,
+    SetOutcome, TrackedPage, WriteOrder,
 };
 
 const HOLE: Pointer = Pointer::HOLE;
@@ -24,8 +24,8 @@ fn persist(arena: &mut PageArena, media: &mut Media, root: &mut Pointer) -> usiz
     while let Some(next) = order.next(arena) {
         assert_eq!(order.next(arena), Some(next), "not persisted yet, so it comes again");
         let place = media.assign();
-        media.write(place, next, arena.encode(next.page));
-        arena.set_persisted(next.page, place);
+        let form = media.write(place, next, arena.encode(next.page), true);
+        arena.set_persisted(next.page, place, form);
         arena.unpin(next.page);
         count += 1;
     }
@@ -257,8 +257,8 @@ fn clean_pages_gain_no_references() {
         let next = order.next(&arena).unwrap();
         assert_eq!((next.level, next.index), (0, leaf));
         let place = media.assign();
-        media.write(place, next, arena.encode(next.page));
-        arena.set_persisted(next.page, place);
+        let form = media.write(place, next, arena.encode(next.page), true);
+        arena.set_persisted(next.page, place, form);
         arena.unpin(next.page);
     }
     assert_eq!(clean_references(&arena), 4, "from their parent");
@@ -290,8 +290,8 @@ fn a_checkpoint_given_up_half_way_leaves_the_live_tree_whole() {
     for _ in 0..4 {
         let next = order.next(&arena).unwrap();
         let place = media.assign();
-        media.write(place, next, arena.encode(next.page));
-        arena.set_persisted(next.page, place);
+        let form = media.write(place, next, arena.encode(next.page), true);
+        arena.set_persisted(next.page, place, form);
         written.push(next.page);
         arena.set(&mut root, 7 * LEAF, &[data(200)]).unwrap();
     }
@@ -332,7 +332,8 @@ fn impossible_pages_are_refused() {
     let mut try_page = |level, found| {
         let mut page = Box::new([HOLE; PAGE_POINTERS]);
         page[7] = found;
-        arena.insert_clean(media.assign(), level, page)
+        let place = media.assign();
+        arena.insert_clean(place, level, TrackedPage::full(place, page))
     };
     let somewhere = Media::default().assign();
     for (level, found) in [
@@ -351,9 +352,10 @@ fn impossible_pages_are_refused() {
     for (level, found) in [(0, data(1)), (1, somewhere), (3, ZERO)] {
         assert_eq!(try_page(level, found), Ok(()));
     }
-    let page = Box::new([HOLE; PAGE_POINTERS]);
+    let page: Box<Page> = Box::new([HOLE; PAGE_POINTERS]);
     for pointer in [HOLE, data(1), Pointer::in_memory(0)] {
-        assert_eq!(arena.insert_clean(pointer, 0, page.clone()), Err(PageInvalid::Pointer { pointer }));
+        let page = TrackedPage::full(pointer, page.clone());
+        assert_eq!(arena.insert_clean(pointer, 0, page), Err(PageInvalid::Pointer { pointer }));
     }
 }
 
@@ -366,11 +368,11 @@ fn a_page_wanted_at_two_levels_is_damage() {
     let (upper, lower) = (media.assign(), media.assign());
     let mut root_page = Box::new([HOLE; PAGE_POINTERS]);
     root_page[0] = lower;
-    arena.insert_clean(upper, 3, root_page.clone()).unwrap();
-    arena.insert_clean(lower, 3, root_page.clone()).unwrap();
+    arena.insert_clean(upper, 3, TrackedPage::full(upper, root_page.clone())).unwrap();
+    arena.insert_clean(lower, 3, TrackedPage::full(lower, root_page.clone())).unwrap();
     let missing = arena.lookup(upper, 0).unwrap_err();
     assert_eq!((missing.pointer, missing.level), (lower, 2));
-    let error = arena.insert_clean(lower, 2, root_page).unwrap_err();
+    let error = arena.insert_clean(lower, 2, TrackedPage::full(lower, root_page)).unwrap_err();
     assert_eq!(error, PageInvalid::Level { pointer: lower, level: 2, loaded_level: 3 });
 }
 
@@ -386,8 +388,8 @@ fn clean_pages_go_when_the_capacity_is_passed_and_pinned_ones_stay() {
     let mut written = Vec::new();
     while let Some(next) = order.next(&arena) {
         let place = media.assign();
-        media.write(place, next, arena.encode(next.page));
-        arena.set_persisted(next.page, place);
+        let form = media.write(place, next, arena.encode(next.page), true);
+        arena.set_persisted(next.page, place, form);
         written.push(next.page);
     }
     assert_eq!(arena.counters().clean_pages, 203);
@@ -430,7 +432,7 @@ fn a_walk_meets_every_page_once_and_can_leave_subtrees_out() {
             found.extend(data_slots.map(|(slot, _)| visit.first_block + slot as u64));
         }
     }
-    assert_eq!((pages, found), (media.pages.len(), blocks));
+    assert_eq!((pages, found), (media.records.len(), blocks));
 
     let mut walk = PageWalk::new(root);
     let mut levels = Vec::new();
