@@ -79,12 +79,15 @@ impl Checkpointer {
     /// state stays as it was: dirty. Any other failure leaves the pool fenced.
     pub(crate) async fn write(&mut self, mut cut: Cut, tree: &RefCell<Tree>) -> Result<()> {
         let mut pinned = Vec::new();
+        let volumes_before = (self.tables.volumes.clone(), self.tables.volume_root);
         let result = self.write_pages(&mut cut, tree, &mut pinned).await;
         let result = match result {
             Ok(()) => self.publish(&cut).await,
             Err(error) => Err(error),
         };
         if result.is_err() {
+            // The cleaner starts from the images of the checkpoint published, not of half of this one.
+            (self.tables.volumes, self.tables.volume_root) = volumes_before;
             // What was appended has an address already and must be readable there.
             if self.stream.flush().await.is_err() {
                 self.pool.fence();
@@ -95,7 +98,10 @@ impl Checkpointer {
         pinned.into_iter().for_each(|page| tree.arena.unpin(page));
         self.media.relocations.borrow_mut().settle();
         match &result {
-            Ok(()) => settle(tree, &cut),
+            Ok(()) => {
+                self.stream.unpublished.clear();
+                settle(tree, &cut);
+            }
             Err(error) => {
                 if error.kind != ErrorKind::NoSpace {
                     self.pool.fence();

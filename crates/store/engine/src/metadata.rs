@@ -1,5 +1,7 @@
 //! The stream of page records: appended to metadata segments in large writes, read back verified.
 
+use std::collections::BTreeSet;
+
 use ashlar_format::Pointer;
 use ashlar_format::chunk::Codec;
 use ashlar_format::overrides::{self, Override};
@@ -40,6 +42,9 @@ pub(crate) struct MetadataStream {
     open: Option<OpenStream>,
     batch: Vec<u8>,
     scratch: Vec<u8>,
+    /// Segments with records that no published superblock leads to yet. When a checkpoint is given up
+    /// trees go on referring to the pages it wrote; only the next one published has them.
+    pub(crate) unpublished: BTreeSet<SegmentId>,
     /// Records written since the start.
     pub(crate) pages_written: u64,
     /// Those of them that tell a map page by the difference from its base.
@@ -55,6 +60,7 @@ impl MetadataStream {
             open: None,
             batch: Vec::new(),
             scratch: vec![0; PAGE_BYTES],
+            unpublished: BTreeSet::new(),
             pages_written: 0,
             delta_pages_written: 0,
             bytes_written: 0,
@@ -162,6 +168,7 @@ impl MetadataStream {
                 fingerprint: 0,
             });
         }
+        self.unpublished.insert(open.segment);
         self.batch.extend_from_slice(&record);
         self.batch.resize(self.batch.len().next_multiple_of(PLACE_UNIT_BYTES as usize), 0);
         self.pages_written += 1;

@@ -29,6 +29,7 @@ impl Default for Located {
 }
 
 /// Where the pages of one table are.
+#[derive(Clone)]
 pub(crate) struct TableDirectory {
     pub(crate) content: PageContent,
     pages: Vec<Located>,

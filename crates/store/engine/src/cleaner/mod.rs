@@ -14,7 +14,8 @@
 //!
 //! What may be freed or emptied:
 //! 1. Only segments finished before the cut the mark starts from: journal segments older than the
-//!    one that holds the cut's position, metadata segments and containers sealed by then.
+//!    one that holds the cut's position, metadata segments and containers sealed by then. Not those
+//!    with pages of a checkpoint that was given up since: trees refer to them.
 //! 2. Since trees are copy-on-write and nothing finds old chunks by content, what no image of the
 //!    cut refers to, no later image can refer to. For the record that a DELTA page is a difference from
 //!    this takes an argument of its own: see the map's module `lineage`.
@@ -202,7 +203,8 @@ impl Inner {
         let superblock = self.pool.superblock();
         let mut tables = checkpointer.tables.all();
         tables.extend(self.media.relocations.borrow().all());
-        let candidates = self.candidates(superblock.journal.segment);
+        let mut candidates = self.candidates(superblock.journal.segment);
+        candidates.retain(|entry| !checkpointer.stream.unpublished.contains(&entry.segment));
         Ok(Start { roots, tables, candidates, lsn: superblock.checkpoint.0 })
     }
 
