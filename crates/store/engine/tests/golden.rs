@@ -1,8 +1,10 @@
 //! Golden pools: one of each format version is kept for ever and must open, replay and read.
 //!
 //! `golden/format-1.pool.zst` is a drive of a pool that was left without a clean close: a checkpoint,
-//! a journal behind it, a snapshot, a clone, a hole, 512-byte writes. A new format version adds a file
-//! made by `ASHLAR_WRITE_GOLDEN=1 cargo test -p ashlar-engine --test golden`; none is ever replaced.
+//! a journal behind it, a snapshot, a clone, a hole, 512-byte writes. `format-1-deltas.pool.zst` is the
+//! same, with a leaf that is a DELTA in the volume and in the snapshot. A new format version or feature
+//! adds a file made by `ASHLAR_WRITE_GOLDEN=1 cargo test -p ashlar-engine --test golden`; none is ever
+//! replaced.
 // The drive is a real file.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -25,8 +27,15 @@ fn on_shard(test: impl FnOnce(Runtime) -> LocalFuture<'static, ()> + Send + 'sta
     finished.recv().expect("the test ran to its end");
 }
 
-fn golden(version: u16) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/format-{version}.pool.zst"))
+/// All there are.
+const GOLDEN: [&str; 2] = ["format-1", "format-1-deltas"];
+/// The one that is made anew.
+const NEWEST: &str = GOLDEN[GOLDEN.len() - 1];
+/// Where the leaf is that is written as differences.
+const DELTAS_AT: u64 = 2 << 30;
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.pool.zst"))
 }
 
 fn pattern(seed: u32, length: usize) -> Vec<u8> {
@@ -40,8 +49,33 @@ fn pattern(seed: u32, length: usize) -> Vec<u8> {
         .collect()
 }
 
-/// What the golden pool holds: image, offset, content.
-fn contents() -> Vec<(&'static str, u64, Vec<u8>)> {
+/// A whole leaf's blocks, as they are after so many changes.
+fn leaf(changes: u8) -> Vec<u8> {
+    let mut blocks: Vec<u8> = (0..512).flat_map(|block| [(block % 7) as u8 + 1; 4096]).collect();
+    for change in 0..changes {
+        let at = usize::from(change) * 9 * 4096;
+        blocks[at..at + 4096].fill(0x80 + change);
+    }
+    blocks
+}
+
+async fn change_leaf(engine: &Engine, changes: std::ops::Range<u8>) {
+    let data = engine.device("data").unwrap();
+    for change in changes {
+        data.write(DELTAS_AT + u64::from(change) * 9 * 4096, &[0x80 + change; 4096], false).await.unwrap();
+    }
+}
+
+/// What a golden pool holds: image, offset, content.
+fn contents(name: &str) -> Vec<(&'static str, u64, Vec<u8>)> {
+    let mut contents = contents_of_all();
+    if name == "format-1-deltas" {
+        contents.extend([("data", DELTAS_AT, leaf(15)), ("data@before", DELTAS_AT, leaf(5))]);
+    }
+    contents
+}
+
+fn contents_of_all() -> Vec<(&'static str, u64, Vec<u8>)> {
     let old = pattern(1, 20 * 4096);
     let mut new = old.clone();
     new[512..1024].copy_from_slice(&pattern(2, 512));
@@ -76,25 +110,33 @@ async fn make(runtime: Runtime, drive: String) {
     engine.volume_create(volume).await.unwrap();
     let data = engine.device("data").unwrap();
     data.write(1 << 30, &pattern(1, 20 * 4096), false).await.unwrap();
+    data.write(DELTAS_AT, &leaf(0), false).await.unwrap();
+    engine.check().await.unwrap();
+    change_leaf(&engine, 0..5).await;
     engine.snapshot_create("before", &["data".into()]).await.unwrap();
     engine.check().await.unwrap();
+    change_leaf(&engine, 5..10).await;
+    engine.check().await.unwrap();
+    let deltas = engine.status().counters.delta_pages_written;
+    assert!(deltas >= 2, "{deltas} deltas");
     // Behind the checkpoint that `check` wrote:
     engine.clone_create("copy", "data@before").await.unwrap();
     let copy = engine.device("copy").unwrap();
     copy.write((1 << 30) + 10 * 4096, &pattern(3, 4096), false).await.unwrap();
     data.write((1 << 30) + 512, &pattern(2, 512), false).await.unwrap();
     data.unmap((1 << 30) + 5 * 4096, 3 * 4096).await.unwrap();
+    change_leaf(&engine, 10..15).await;
     let bytes = std::fs::read(&drive).unwrap();
     let mut packed = vec![0; zstd_safe::compress_bound(bytes.len())];
     let length = zstd_safe::compress(&mut packed[..], &bytes, 19).unwrap();
-    std::fs::write(golden(1), &packed[..length]).unwrap();
+    std::fs::write(golden(NEWEST), &packed[..length]).unwrap();
     engine.close().await.unwrap();
 }
 
-async fn open(runtime: Runtime, drive: String) {
+async fn open(runtime: Runtime, name: &str, drive: String) {
     let engine = Engine::open(&runtime, &[drive], Settings::default()).await.unwrap();
     assert!(engine.status().recovery.records_replayed >= 4, "{:?}", engine.status().recovery);
-    for (image, offset, expected) in contents() {
+    for (image, offset, expected) in contents(name) {
         let mut bytes = vec![0xee; expected.len()];
         engine.device(image).unwrap().read(offset, &mut bytes).await.unwrap();
         assert!(bytes == expected, "{image} at {offset}");
@@ -110,14 +152,14 @@ fn pools_of_every_format_version_open() {
         let drive = dir.path().join("new").to_str().unwrap().to_string();
         on_shard(move |runtime| Box::pin(make(runtime, drive)));
     }
-    for version in 1..=ashlar_format::FORMAT_VERSION {
-        let packed = std::fs::read(golden(version)).unwrap();
+    for name in GOLDEN {
+        let packed = std::fs::read(golden(name)).unwrap();
         let mut bytes = vec![0; DRIVE_BYTES];
         let length = zstd_safe::decompress(&mut bytes[..], &packed).unwrap();
         assert_eq!(length, DRIVE_BYTES);
-        let path = dir.path().join(format!("format-{version}"));
+        let path = dir.path().join(name);
         std::fs::write(&path, bytes).unwrap();
         let drive = path.to_str().unwrap().to_string();
-        on_shard(move |runtime| Box::pin(open(runtime, drive)));
+        on_shard(move |runtime| Box::pin(open(runtime, name, drive)));
     }
 }
