@@ -100,9 +100,15 @@ impl Inner {
         }
     }
 
-    /// Reads a map page into the arena.
+    /// Reads a map page into the arena, for a caller who then asks the map again.
     pub(crate) async fn load_page(&self, missing: Missing) -> Result<()> {
+        let published = self.checkpoints.published.get();
         let loaded = self.media.read_map_page(missing).await;
+        if loaded.is_err() && self.checkpoints.published.get() != published {
+            // The map may not have this page any more, and the cleaner may have freed it and its base
+            // while they were read. Whoever still needs it will miss it again.
+            return Ok(());
+        }
         let inserted = loaded.and_then(|page| {
             let mut tree = self.tree.borrow_mut();
             let inserted = tree.arena.insert_clean(missing.pointer, missing.level, page);
