@@ -94,6 +94,15 @@ impl Pool {
         self.inner.state.borrow().superblock.session
     }
 
+    /// A number above that of every segment opened so far, gone ones included. Walks the table.
+    #[must_use]
+    pub fn segment_number_next(&self) -> u32 {
+        let state = self.inner.state.borrow();
+        let newest = state.table.entries().iter().map(|entry| entry.segment.0 + 1).max();
+        // One that is gone was in a published list, whose numbers are below the published next one.
+        state.superblock.segment_next.max(newest.unwrap_or(0))
+    }
+
     /// Paths and sizes of the drives.
     #[must_use]
     pub fn drives(&self) -> Vec<(String, u64)> {

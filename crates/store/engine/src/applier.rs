@@ -14,6 +14,9 @@ use crate::{Error, ErrorKind, Result};
 /// frontier can list.
 const SEGMENTS_PER_CHECKPOINT: usize = 16;
 
+/// Larger unmaps leave it to the mark to find what died.
+const REPLACED_BLOCKS_MAX: u64 = 1024;
+
 impl Inner {
     pub(crate) async fn run_applier(&self) {
         while let Some(group) = self.journal.next_durable().await {
@@ -50,9 +53,15 @@ impl Inner {
         for (index, record) in records.iter().enumerate() {
             let lsn = Lsn(first_lsn.0 + index as u64);
             let outcome = loop {
+                let replaced = self.replaced_by(record);
                 let attempt = self.tree.borrow_mut().apply(lsn, record);
                 match attempt {
-                    Ok(outcome) => break outcome,
+                    Ok(outcome) => {
+                        if let Some((pointers, young_from)) = replaced.filter(|_| outcome == Outcome::Done) {
+                            self.cleaner.deaths.borrow_mut().note(&pointers, young_from);
+                        }
+                        break outcome;
+                    }
                     Err(missing) => self.load_page(missing).await?,
                 }
             };
@@ -61,6 +70,27 @@ impl Inner {
             }
         }
         Ok(worst)
+    }
+
+    /// What a record is about to replace, when the cleaner wants to know, and from which segment on that
+    /// is the volume's own. Pages that are not loaded are met again when they are.
+    fn replaced_by(&self, record: &Record) -> Option<(Vec<Pointer>, u32)> {
+        let mut deaths = self.cleaner.deaths.borrow_mut();
+        let (volume, block, blocks) = match record {
+            Record::Write { volume, block, blocks, .. } => (*volume, *block, u64::from(*blocks)),
+            Record::Fill { volume, block, blocks, .. } => (*volume, *block, *blocks),
+            _ => return None,
+        };
+        if !deaths.is_recording() || blocks > REPLACED_BLOCKS_MAX {
+            return None;
+        }
+        let mut tree = self.tree.borrow_mut();
+        let tree = &mut *tree;
+        let entry = tree.catalogue.get(volume)?;
+        let young_from = deaths.young_from(entry, || self.pool.segment_number_next());
+        let mut pointers = Vec::with_capacity(blocks as usize);
+        tree.arena.lookup_run(entry.root, block, blocks, &mut pointers).ok()?;
+        Some((pointers, young_from))
     }
 
     /// Fails when a record could not be applied: the state is between two records for good.

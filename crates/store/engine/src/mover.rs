@@ -21,6 +21,8 @@ pub(crate) struct FoundRecord<'a> {
     /// The address its header names.
     pub(crate) segment: SegmentId,
     pub(crate) offset_bytes: u64,
+    /// Blocks of a chunk; none for a page.
+    pub(crate) blocks: u8,
     pub(crate) bytes: &'a [u8],
 }
 
@@ -28,11 +30,12 @@ pub(crate) struct FoundRecord<'a> {
 pub(crate) fn record_at(bytes: &[u8]) -> Option<FoundRecord<'_>> {
     if let Ok((header, payload)) = ChunkHeader::open_any(bytes) {
         let bytes = &bytes[..CHUNK_HEADER_BYTES + payload.len()];
-        return Some(FoundRecord { segment: header.segment, offset_bytes: header.offset_bytes, bytes });
+        let (segment, offset_bytes, blocks) = (header.segment, header.offset_bytes, header.blocks);
+        return Some(FoundRecord { segment, offset_bytes, blocks, bytes });
     }
     let (header, payload) = PageHeader::open_any(bytes).ok()?;
     let bytes = &bytes[..PAGE_HEADER_BYTES + payload.len()];
-    Some(FoundRecord { segment: header.segment, offset_bytes: header.offset_bytes, bytes })
+    Some(FoundRecord { segment: header.segment, offset_bytes: header.offset_bytes, blocks: 0, bytes })
 }
 
 struct Container {

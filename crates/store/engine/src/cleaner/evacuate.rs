@@ -49,6 +49,8 @@ pub(super) struct Plan {
     pub(super) pages: BTreeMap<PageSlot, Vec<Relocation>>,
     /// Segments whose table records are to be written anew.
     pub(super) rewritten: Vec<SegmentId>,
+    /// Chunks, by address of birth, that died before they could be moved.
+    pub(super) left_behind: Vec<(SegmentId, u32)>,
     /// Bytes of chunks and records moved.
     pub(super) moved_bytes: u64,
     /// Bytes saved by compressing moved chunks better.
@@ -149,6 +151,7 @@ impl Inner {
     ) -> Result<()> {
         self.read_marked(victim.segment, marks, &mut tools.segment).await?;
         let mut survivors = Vec::new();
+        let mut dead = Vec::new();
         let mut end_of_last = 0;
         let mut end_of_turn = TURN_BYTES;
         for line in marks.lines() {
@@ -164,15 +167,19 @@ impl Inner {
                     at += PLACE_UNIT_BYTES;
                     continue;
                 }
+                found_in_line = true;
+                end_of_last = (at + record.bytes.len() as u64).next_multiple_of(PLACE_UNIT_BYTES);
+                at = end_of_last;
+                let old_units = (record.offset_bytes / PLACE_UNIT_BYTES) as u32;
+                if self.is_dead(&record) {
+                    dead.push((record.segment, old_units));
+                    continue;
+                }
                 let bytes = tools.recompressor.improve(record.bytes);
                 let (container, offset_bytes) = mover.append(bytes).await?;
                 let length_bytes_max = (bytes.len() as u64).next_multiple_of(LENGTH_UNIT_BYTES);
-                let old_units = (record.offset_bytes / PLACE_UNIT_BYTES) as u32;
                 let moved = Relocation { old_units, container, offset_bytes, length_bytes_max };
                 survivors.push((record.segment, moved));
-                found_in_line = true;
-                at = (at + record.bytes.len() as u64).next_multiple_of(PLACE_UNIT_BYTES);
-                end_of_last = at;
             }
             if end_of_last > end_of_turn {
                 end_of_turn = end_of_last + TURN_BYTES;
@@ -183,7 +190,13 @@ impl Inner {
                 return Err(Error::new(ErrorKind::Damaged, what));
             }
         }
-        self.plan_move(victim, survivors, plan).await
+        self.plan_move(victim, survivors, &dead, plan).await
+    }
+
+    /// Whether all of a chunk died since the mark.
+    fn is_dead(&self, record: &FoundRecord<'_>) -> bool {
+        let deaths = self.cleaner.deaths.borrow();
+        record.blocks > 0 && deaths.is_dead(record.segment, record.offset_bytes, record.blocks)
     }
 
     /// Reads the pieces of a segment in which something alive begins or goes on.
@@ -240,13 +253,15 @@ impl Inner {
         &self,
         victim: &SegmentEntry,
         survivors: Vec<(SegmentId, Relocation)>,
+        dead: &[(SegmentId, u32)],
         plan: &mut Plan,
     ) -> Result<()> {
         let moved: u64 = survivors.iter().map(|(_, moved)| moved.length_bytes_max).sum();
         if victim.kind == SegmentKind::Moved {
             // Loaded first, changed then: an error must not leave half of it in the plan.
-            for (segment, survivor) in &survivors {
-                let slot = self.media.relocations.borrow().slot_of(*segment, survivor.old_units);
+            let survived = survivors.iter().map(|(segment, survivor)| (*segment, survivor.old_units));
+            for (segment, old_units) in survived.chain(dead.iter().copied()) {
+                let slot = self.media.relocations.borrow().slot_of(segment, old_units);
                 let Some(slot) = slot else { continue };
                 if let Entry::Vacant(place) = plan.pages.entry(slot) {
                     place.insert(self.media.relocated_from(slot).await?.to_vec());
@@ -260,6 +275,11 @@ impl Inner {
                     entries[at] = survivor;
                 }
             }
+            for (segment, old_units) in dead {
+                let slot = relocations.slot_of(*segment, *old_units);
+                let Some(entries) = slot.and_then(|slot| plan.pages.get_mut(&slot)) else { continue };
+                entries.retain(|entry| entry.old_units != *old_units);
+            }
         } else {
             let entries: Vec<Relocation> = survivors.into_iter().map(|(_, moved)| moved).collect();
             let planned: usize = plan.emptied.iter().map(|(_, entries)| entries.len()).sum();
@@ -270,6 +290,7 @@ impl Inner {
         }
         plan.freed.push(victim.segment);
         plan.moved_bytes += moved;
+        plan.left_behind.extend(dead);
         Ok(())
     }
 }

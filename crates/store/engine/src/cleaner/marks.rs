@@ -4,6 +4,7 @@ use ashlar_format::Pointer;
 use ashlar_units::SegmentId;
 use rustc_hash::FxHashMap;
 
+use super::deaths::LeftBehind;
 use crate::walk::Visitor;
 
 /// A line: 1 KiB, a bit for each (128 MiB for a full TiB, while a mark is under way). Few chunks are
@@ -44,6 +45,10 @@ impl SegmentMarks {
         self.lines.iter().enumerate().flat_map(bits).map(|line| line * LINE_BYTES)
     }
 
+    fn lessen(&mut self, bytes: u64) {
+        self.live_bytes = self.live_bytes.saturating_sub(bytes);
+    }
+
     /// Bytes alive. Of several small chunks that begin in one line only one is counted.
     pub(super) fn live_bytes(&self) -> u64 {
         self.live_bytes
@@ -59,9 +64,28 @@ fn place_of(offset_bytes: u64) -> (usize, u64) {
 #[derive(Default)]
 pub(super) struct Marks {
     segments: FxHashMap<SegmentId, SegmentMarks>,
+    left_behind: LeftBehind,
+    wrongly_dead: Option<Pointer>,
 }
 
 impl Marks {
+    /// No marks yet; none of the chunks left behind may be met.
+    pub(super) fn new(left_behind: LeftBehind) -> Marks {
+        Marks { left_behind, ..Marks::default() }
+    }
+
+    /// A chunk left behind that something refers to: the proof that eager death errs, if there is one.
+    pub(super) fn wrongly_dead(&self) -> Option<Pointer> {
+        self.wrongly_dead
+    }
+
+    /// Takes bytes that died since off the estimate of a segment.
+    pub(super) fn lessen(&mut self, segment: SegmentId, bytes: u64) {
+        if let Some(marks) = self.segments.get_mut(&segment) {
+            marks.lessen(bytes);
+        }
+    }
+
     pub(super) fn add(&mut self, pointer: Pointer) {
         self.add_at(pointer.segment(), pointer.offset_bytes(), pointer.length_bytes_max());
     }
@@ -87,6 +111,9 @@ impl Visitor for Marks {
             if pointer.chunk() != last {
                 last = pointer.chunk();
                 self.add(last);
+                if self.left_behind.has(last) {
+                    self.wrongly_dead = Some(last);
+                }
             }
         }
     }

@@ -7,7 +7,7 @@
 //! mark     every page below the roots once: the lines of each segment in which something alive begins
 //! sweep    relocation entries of what is dead go; what they still name is alive in its container
 //! choose   segments without marks are free; of the others the best by cost and benefit are emptied
-//! evacuate what is alive in them is copied to containers, verified on the way
+//! evacuate what is alive in them, and did not die meanwhile, is copied to containers, verified on the way
 //! apply    relocation entries in, emptied segments out, at once                        (checkpointer held)
 //! publish  a checkpoint makes it durable; only then are the places used again
 //! ```
@@ -24,6 +24,7 @@
 //!    however many snapshots share it, and readers need no lock: one that met the old place fails the
 //!    check of its header and looks again.
 
+mod deaths;
 mod evacuate;
 mod marks;
 mod recompress;
@@ -40,8 +41,10 @@ use ashlar_runtime::sync::Notify;
 use ashlar_units::SegmentId;
 
 use crate::engine::{Inner, Life};
+use crate::relocations::Found;
 use crate::walk::Walk;
 use crate::{Error, ErrorKind, Result};
+pub(crate) use deaths::Deaths;
 use evacuate::{Choice, Plan};
 use marks::Marks;
 
@@ -70,6 +73,8 @@ pub(crate) struct CleanerState {
     marked_segments: Cell<u64>,
     /// Segments won by the last cycle.
     gained: Cell<u64>,
+    /// What died since the running cycle's cut.
+    pub(crate) deaths: RefCell<Deaths>,
     /// Segments with damage: left alone until the next opening.
     damaged: RefCell<BTreeSet<SegmentId>>,
 }
@@ -135,6 +140,7 @@ impl Inner {
                 Life::Closing | Life::Closed => return,
             }
             let cleaned = self.clean().await;
+            self.cleaner.deaths.borrow_mut().end();
             self.cleaner.finished.notify_waiters();
             match cleaned {
                 // Without a free segment nothing moves. Deletes and unmap go on; writes that wait for
@@ -153,9 +159,10 @@ impl Inner {
         self.cleaner.is_wanted.set(false);
         let is_urgent = self.cleaner.is_urgent.replace(false);
         let start = self.start_of_cycle().await?;
+        self.cleaner.deaths.borrow_mut().begin();
         let marks = self.mark(&start).await?;
         let mut plan = Plan::default();
-        let marks = self.sweep(marks, &mut plan).await?;
+        let mut marks = self.sweep(marks, &mut plan).await?;
         self.note_live(&start.candidates, &marks);
         let is_dead = |entry: &&SegmentEntry| marks.of(entry.segment).is_none();
         plan.freed.extend(start.candidates.iter().filter(is_dead).map(|entry| entry.segment));
@@ -171,6 +178,7 @@ impl Inner {
             let opened_before = self.mover.lock().await.opened;
             let wanted = self.segments_wanted(plan.freed.len() as u64);
             if wanted > 0 {
+                self.lessen(&mut marks);
                 let candidates = &candidates;
                 let choice =
                     Choice { candidates, with_tables: &with_tables, marks: &marks, wanted, is_urgent };
@@ -209,13 +217,33 @@ impl Inner {
     }
 
     async fn mark(&self, start: &Start) -> Result<Marks> {
-        let mut marks = Marks::default();
+        let mut marks = Marks::new(self.cleaner.deaths.borrow_mut().take_left_behind());
         start.tables.iter().for_each(|pointer| marks.add(*pointer));
         let mut walk = Walk::new(self, true);
         for root in &start.roots {
             walk.visit_root(*root, &mut marks).await?;
         }
-        Ok(marks)
+        match marks.wrongly_dead() {
+            None => Ok(marks),
+            Some(chunk) => {
+                let what =
+                    format!("{chunk:?} was taken for dead and is referred to: run `ashlar pool check`");
+                Err(Error::new(ErrorKind::Damaged, what))
+            }
+        }
+    }
+
+    /// Takes what died since the cut off the estimates by which segments are chosen.
+    fn lessen(&self, marks: &mut Marks) {
+        let news = self.cleaner.deaths.borrow_mut().take_news();
+        let relocations = self.media.relocations.borrow();
+        for death in news {
+            let segment = match relocations.find(death.chunk) {
+                Found::Here(moved) => moved.container,
+                Found::Load(_) | Found::Nowhere => death.chunk.segment(),
+            };
+            marks.lessen(segment, death.bytes.min(death.chunk.length_bytes_max()));
+        }
     }
 
     /// Relocation entries whose old address is alive keep what they name alive; the others go.
@@ -269,6 +297,7 @@ impl Inner {
         for segment in &plan.rewritten {
             self.rewrite_table_records(&mut checkpointer, *segment).await?;
         }
+        self.cleaner.deaths.borrow_mut().leave_behind(&plan.left_behind);
         let mut relocations = self.media.relocations.borrow_mut();
         plan.pages.iter().for_each(|(slot, entries)| relocations.replace(*slot, entries));
         plan.emptied.iter().for_each(|(segment, entries)| relocations.add_segment(*segment, entries));
