@@ -1,4 +1,4 @@
-//! Cutting data into chunks, their compression, and estimates of both: pure functions, no I/O.
+//! Cutting data into chunks, their compression, finding equal blocks, and estimates: no I/O.
 //!
 //! The engine's write path calls [`cut`] for each write and [`compress`] for each chunk; its read path
 //! calls [`decompress`] on a chunk whose checksum it has verified. [`estimate`] applies the same rules
@@ -11,6 +11,8 @@
 mod cut;
 mod error;
 pub mod estimate;
+mod fingerprint;
+mod index;
 mod lz4;
 mod zero;
 mod zstandard;
@@ -22,6 +24,8 @@ pub use ashlar_format::catalogue::Profile;
 pub use ashlar_format::chunk::Codec;
 pub use cut::{Run, chunk_blocks_max, cut};
 pub use error::DecompressError;
+pub use fingerprint::{FINGERPRINT_KEY_BYTES, Fingerprint, FingerprintKey};
+pub use index::{BlockPlace, FingerprintIndex};
 pub use zero::is_zero;
 
 /// A saving below one part in this many is not worth decoding for on every read (arbitrary; the
