@@ -147,6 +147,8 @@ fn group_seeds() -> Vec<Vec<u8>> {
         },
         Record::Clone { members: vec![(entry(), VolumeId(7))] },
         Record::Restore { members: vec![(VolumeId(1), VolumeId(7))] },
+        Record::Share { volume: VolumeId(1), block: 77, blocks: 2, expected: pointer, pointer },
+        Record::SetPolicy { volume: VolumeId(1), compression: Compression::Zstd, dedupe: true },
     ];
     let mut seeds: Vec<Vec<u8>> =
         records.iter().map(|record| one_group(std::slice::from_ref(record))).collect();

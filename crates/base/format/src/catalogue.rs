@@ -50,6 +50,28 @@ pub enum Compression {
     Zstd,
 }
 
+impl Compression {
+    /// The byte that stands for it on drives.
+    #[must_use]
+    pub fn to_byte(self) -> u8 {
+        match self {
+            Compression::Off => 0,
+            Compression::Lz4 => 1,
+            Compression::Zstd => 2,
+        }
+    }
+
+    /// The compression of a stored byte.
+    pub fn from_byte(byte: u8) -> Result<Compression, Damage> {
+        match byte {
+            0 => Ok(Compression::Off),
+            1 => Ok(Compression::Lz4),
+            2 => Ok(Compression::Zstd),
+            _ => Err(Damage::new(DamageKind::Version, "volume compression is unknown")),
+        }
+    }
+}
+
 /// A volume or a snapshot image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeEntry {
@@ -100,11 +122,7 @@ impl VolumeEntry {
             Profile::General => 2,
             Profile::Bulk => 3,
         };
-        let compression = match self.compression {
-            Compression::Off => 0,
-            Compression::Lz4 => 1,
-            Compression::Zstd => 2,
-        };
+        let compression = self.compression.to_byte();
         assert!(self.name.len() <= NAME_BYTES_MAX, "name `{}` is too long", self.name);
         assert!(self.origin_name.len() <= ORIGIN_BYTES_MAX, "origin `{}` is too long", self.origin_name);
         writer.u64(self.id.0).u8(kind).u8(profile).u8(compression).u8(u8::from(self.dedupe));
@@ -140,12 +158,7 @@ impl VolumeEntry {
             3 => Profile::Bulk,
             _ => return Err(unknown("volume profile is unknown")),
         };
-        let compression = match reader.u8()? {
-            0 => Compression::Off,
-            1 => Compression::Lz4,
-            2 => Compression::Zstd,
-            _ => return Err(unknown("volume compression is unknown")),
-        };
+        let compression = Compression::from_byte(reader.u8()?)?;
         let dedupe = reader.u8()? != 0;
         let logical_block_shift = reader.u8()?;
         if !matches!(logical_block_shift, 9 | 12) {

@@ -127,6 +127,30 @@ impl ChunkHeader {
         header[24..32].copy_from_slice(&sum.to_le_bytes());
     }
 
+    /// Reads a header, unverified: only its lengths may be used, to read the rest.
+    pub fn peek(bytes: &[u8]) -> Result<ChunkHeader, Damage> {
+        let mut reader = Reader::new(bytes);
+        if reader.u16()? != MAGIC {
+            return Err(Damage::new(DamageKind::Absent, "no chunk here"));
+        }
+        let codec_byte = reader.u8()?;
+        let blocks = reader.u8()?;
+        let segment = SegmentId(reader.u32()?);
+        let offset_bytes = u64::from(reader.u32()?) * PLACE_UNIT_BYTES;
+        let payload_bytes = reader.u32()?;
+        let owner = reader.u64()?;
+        reader.u64()?;
+        Ok(ChunkHeader {
+            codec: Codec::from_byte(codec_byte)?,
+            blocks,
+            segment,
+            offset_bytes,
+            payload_bytes,
+            owner_volume: (owner >> 36) as u32,
+            owner_block: owner & 0xf_ffff_ffff,
+        })
+    }
+
     /// Reads and verifies a chunk that a pointer led to. Returns the header and the payload.
     pub fn open(pointer: Pointer, bytes: &[u8]) -> Result<(ChunkHeader, &[u8]), Damage> {
         let (header, payload) = Self::open_any(bytes)?;
@@ -141,33 +165,17 @@ impl ChunkHeader {
 
     /// Reads and verifies a chunk wherever it says it lives.
     pub fn open_any(bytes: &[u8]) -> Result<(ChunkHeader, &[u8]), Damage> {
-        let mut reader = Reader::new(bytes);
-        if reader.u16()? != MAGIC {
-            return Err(Damage::new(DamageKind::Absent, "no chunk here"));
-        }
-        let codec_byte = reader.u8()?;
-        let blocks = reader.u8()?;
-        let segment = SegmentId(reader.u32()?);
-        let offset_bytes = u64::from(reader.u32()?) * PLACE_UNIT_BYTES;
-        let payload_bytes = reader.u32()?;
-        let owner = reader.u64()?;
-        let stored = reader.u64()?;
-        if !(1..=CHUNK_BLOCKS_MAX).contains(&usize::from(blocks)) {
+        let header = Self::peek(bytes)?;
+        if !(1..=CHUNK_BLOCKS_MAX).contains(&usize::from(header.blocks)) {
             return Err(Damage::new(DamageKind::Impossible, "chunk has an impossible number of blocks"));
         }
-        let payload = reader.take(payload_bytes as usize)?;
-        if chunk_checksum(&bytes[..24], payload) != stored {
+        let mut reader = Reader::new(bytes);
+        reader.take(CHUNK_HEADER_BYTES - 8)?;
+        let stored = reader.u64()?;
+        let payload = reader.take(header.payload_bytes as usize)?;
+        if chunk_checksum(&bytes[..CHUNK_HEADER_BYTES - 8], payload) != stored {
             return Err(Damage::new(DamageKind::Checksum, "chunk checksum mismatch"));
         }
-        let header = ChunkHeader {
-            codec: Codec::from_byte(codec_byte)?,
-            blocks,
-            segment,
-            offset_bytes,
-            payload_bytes,
-            owner_volume: (owner >> 36) as u32,
-            owner_block: owner & 0xf_ffff_ffff,
-        };
         Ok((header, payload))
     }
 }

@@ -17,7 +17,8 @@
 use ashlar_units::{Lsn, SegmentId, VolumeId};
 
 use crate::bytes::{Reader, Writer};
-use crate::catalogue::{NAME_BYTES_MAX, VOLUME_ENTRY_BYTES, VolumeEntry};
+use crate::catalogue::{Compression, NAME_BYTES_MAX, VOLUME_ENTRY_BYTES, VolumeEntry};
+use crate::chunk::CHUNK_BLOCKS_MAX;
 use crate::{Damage, DamageKind, FORMAT_VERSION, Pointer, checksum};
 
 /// Groups start on and fill multiples of this many bytes.
@@ -88,6 +89,29 @@ pub enum Record {
         /// Volume and image.
         members: Vec<(VolumeId, VolumeId)>,
     },
+    /// Blocks of a volume come to share a chunk with equal content, if they still are what they were
+    /// when the contents were compared: all of them, or the record changes nothing.
+    Share {
+        /// The volume.
+        volume: VolumeId,
+        /// The first block.
+        block: u64,
+        /// How many blocks, consecutive in both chunks.
+        blocks: u8,
+        /// What the first block is mapped to.
+        expected: Pointer,
+        /// What it is mapped to from now on.
+        pointer: Pointer,
+    },
+    /// How a volume's data are reduced from now on.
+    SetPolicy {
+        /// The volume.
+        volume: VolumeId,
+        /// How its chunks are compressed.
+        compression: Compression,
+        /// Whether equal blocks are looked for.
+        dedupe: bool,
+    },
 }
 
 impl Record {
@@ -124,6 +148,12 @@ impl Record {
                 }
             }
             Record::Restore { members } => encode_pairs(writer.u8(8), members),
+            Record::Share { volume, block, blocks, expected, pointer } => {
+                writer.u8(9).u8(*blocks).u64(volume.0).u64(*block).u64(expected.0).u64(pointer.0);
+            }
+            Record::SetPolicy { volume, compression, dedupe } => {
+                writer.u8(10).u8(compression.to_byte()).u8(u8::from(*dedupe)).u64(volume.0);
+            }
         }
     }
 
@@ -138,12 +168,7 @@ impl Record {
                 let blocks = reader.u8()?;
                 let volume = VolumeId(reader.u64()?);
                 let block = reader.u64()?;
-                let pointer = Pointer(reader.u64()?);
-                let fits =
-                    pointer.is_data() && blocks > 0 && pointer.block_index() + usize::from(blocks) <= 16;
-                if !fits {
-                    return Err(Damage::new(DamageKind::Impossible, "write record beyond its chunk"));
-                }
+                let pointer = decode_chunk_pointer(reader, blocks)?;
                 Record::Write { volume, block, blocks, pointer }
             }
             2 => {
@@ -179,9 +204,31 @@ impl Record {
                 Record::Clone { members }
             }
             8 => Record::Restore { members: decode_pairs(reader)? },
+            9 => {
+                let blocks = reader.u8()?;
+                let volume = VolumeId(reader.u64()?);
+                let block = reader.u64()?;
+                let expected = decode_chunk_pointer(reader, blocks)?;
+                let pointer = decode_chunk_pointer(reader, blocks)?;
+                Record::Share { volume, block, blocks, expected, pointer }
+            }
+            10 => {
+                let compression = Compression::from_byte(reader.u8()?)?;
+                let dedupe = reader.u8()? != 0;
+                Record::SetPolicy { volume: VolumeId(reader.u64()?), compression, dedupe }
+            }
             _ => return Err(Damage::new(DamageKind::Version, "journal record is unknown")),
         })
     }
+}
+
+/// A pointer to the first of so many blocks of one chunk.
+fn decode_chunk_pointer(reader: &mut Reader<'_>, blocks: u8) -> Result<Pointer, Damage> {
+    let pointer = Pointer(reader.u64()?);
+    if pointer.is_data() && blocks > 0 && pointer.block_index() + usize::from(blocks) <= CHUNK_BLOCKS_MAX {
+        return Ok(pointer);
+    }
+    Err(Damage::new(DamageKind::Impossible, "record reaches beyond its chunk"))
 }
 
 fn count(length: usize) -> u32 {
@@ -320,6 +367,7 @@ mod tests {
 
     fn records() -> Vec<Record> {
         let pointer = Pointer::data(SegmentId(4), 8192, 4128);
+        let older = Pointer::data(SegmentId(2), 640, 900).with_block_index(3);
         vec![
             Record::Write { volume: VolumeId(1), block: 77, blocks: 2, pointer },
             Record::Fill { volume: VolumeId(1), block: 0, blocks: 1 << 36, is_zero: true },
@@ -333,6 +381,8 @@ mod tests {
             },
             Record::Clone { members: vec![(sample(), VolumeId(7))] },
             Record::Restore { members: vec![(VolumeId(1), VolumeId(7))] },
+            Record::Share { volume: VolumeId(1), block: 77, blocks: 2, expected: pointer, pointer: older },
+            Record::SetPolicy { volume: VolumeId(1), compression: Compression::Zstd, dedupe: true },
         ]
     }
 
@@ -347,7 +397,7 @@ mod tests {
             sequence: 10,
             previous_hash: 0xabc,
             first_lsn: Lsn(500),
-            record_count: 8,
+            record_count: 10,
             header_bytes: (GROUP_HEADER_BYTES + encoded.len()) as u32,
             group_bytes: 8192,
             segment: SegmentId(4),

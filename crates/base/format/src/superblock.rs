@@ -34,7 +34,11 @@ pub const INCOMPATIBLE_RELOCATIONS: u64 = 1;
 /// Map pages may be written as the difference from an earlier record of theirs.
 pub const INCOMPATIBLE_DELTA_PAGES: u64 = 2;
 
-const KNOWN_INCOMPATIBLE: u64 = INCOMPATIBLE_RELOCATIONS | INCOMPATIBLE_DELTA_PAGES;
+/// The journal may hold records `Share` and `SetPolicy`: who does not know them would take them for
+/// the journal's end.
+pub const INCOMPATIBLE_SHARES: u64 = 4;
+
+const KNOWN_INCOMPATIBLE: u64 = INCOMPATIBLE_RELOCATIONS | INCOMPATIBLE_DELTA_PAGES | INCOMPATIBLE_SHARES;
 
 /// Where the root of the relocation table stands: before the checksum. Zero in pools without one.
 const RELOCATION_TABLE_AT: usize = SUPERBLOCK_BYTES - 16;

@@ -70,7 +70,7 @@ impl Inner {
     }
 
     /// Room for what is in flight, the reserve, and the map pages that wait to be written.
-    fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         let dirty = self.tree.borrow().arena.dirty_count() as u64 * RECORD_BYTES_MAX;
         let owed = self.reserve_segments() + dirty.div_ceil(self.pool.segment_bytes());
         self.pool.cells_available() > owed

@@ -2,7 +2,7 @@
 //! in replay.
 
 use ashlar_format::Pointer;
-use ashlar_format::catalogue::{VolumeEntry, VolumeKind};
+use ashlar_format::catalogue::{Compression, VolumeEntry, VolumeKind};
 use ashlar_format::group::Record;
 use ashlar_map::{Missing, PageArena};
 use ashlar_units::{BLOCK_BYTES, Lsn, VolumeId};
@@ -23,6 +23,8 @@ pub(crate) enum Outcome {
     OutOfRange,
     /// The name is taken.
     Exists,
+    /// What it speaks of changed since it was decided on.
+    Overtaken,
 }
 
 /// What records change.
@@ -50,6 +52,12 @@ impl Tree {
             }
             Record::Clone { members } => Ok(self.clone_images(lsn, members)),
             Record::Restore { members } => Ok(self.restore(lsn, members)),
+            Record::Share { volume, block, blocks, expected, pointer } => {
+                self.share(*volume, *block, usize::from(*blocks), *expected, *pointer)
+            }
+            Record::SetPolicy { volume, compression, dedupe } => {
+                Ok(self.set_policy(*volume, *compression, *dedupe))
+            }
         }
     }
 
@@ -204,6 +212,43 @@ impl Tree {
             entry.newest_snapshot = lsn;
             self.arena.release(before);
         }
+        Outcome::Done
+    }
+
+    /// All or nothing: with a block changed since the contents were compared, the rest would seldom be
+    /// worth a share of its own.
+    fn share(
+        &mut self,
+        id: VolumeId,
+        block: u64,
+        blocks: usize,
+        expected: Pointer,
+        pointer: Pointer,
+    ) -> Result<Outcome, Missing> {
+        let Some(entry) = self.volume(id) else { return Ok(Outcome::Gone) };
+        if block.saturating_add(blocks as u64) > entry.size_bytes / BLOCK_BYTES {
+            return Ok(Outcome::OutOfRange);
+        }
+        let mut root = entry.root;
+        let mut found = Vec::with_capacity(blocks);
+        self.arena.lookup_run(root, block, blocks as u64, &mut found)?;
+        let of = |first: Pointer, index| first.with_block_index(first.block_index() + index);
+        if (0..blocks).any(|index| found[index] != of(expected, index)) {
+            return Ok(Outcome::Overtaken);
+        }
+        let shared: Vec<Pointer> = (0..blocks).map(|index| of(pointer, index)).collect();
+        // Data for data: what is written does not change in number.
+        self.arena.set(&mut root, block, &shared)?;
+        self.catalogue.get_mut(id).expect("looked up above").root = root;
+        Ok(Outcome::Done)
+    }
+
+    fn set_policy(&mut self, id: VolumeId, compression: Compression, dedupe: bool) -> Outcome {
+        if self.volume(id).is_none() {
+            return Outcome::Gone;
+        }
+        let entry = self.catalogue.get_mut(id).expect("looked up above");
+        (entry.compression, entry.dedupe) = (compression, dedupe);
         Outcome::Done
     }
 

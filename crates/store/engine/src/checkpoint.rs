@@ -67,12 +67,14 @@ pub(crate) struct Checkpointer {
     media: Media,
     pub(crate) stream: MetadataStream,
     pub(crate) tables: Tables,
+    /// Features to be noted in the superblock from the next checkpoint on.
+    pub(crate) incompatible: u64,
 }
 
 impl Checkpointer {
     pub(crate) fn new(media: &Media, tables: Tables) -> Checkpointer {
         let stream = MetadataStream::new(&media.pool);
-        Checkpointer { pool: media.pool.clone(), media: media.clone(), stream, tables }
+        Checkpointer { pool: media.pool.clone(), media: media.clone(), stream, tables, incompatible: 0 }
     }
 
     /// Writes and publishes a cut. When the pool has no segment left the cut is given up and the
@@ -221,6 +223,7 @@ impl Checkpointer {
         let relocation_root = self.media.relocations.borrow().root();
         let (applied, is_clean, volume_next) = (cut.applied, cut.is_clean, cut.volume_next);
         let has_deltas = self.stream.delta_pages_written > 0;
+        let incompatible = self.incompatible;
         self.pool
             .commit(&recorded, move |superblock| {
                 superblock.is_clean = is_clean;
@@ -231,6 +234,7 @@ impl Checkpointer {
                 superblock.segment_table_place = root.place;
                 superblock.volume_next = volume_next;
                 superblock.relocation_table = relocation_root;
+                superblock.incompatible |= incompatible;
                 if relocation_root.is_page() {
                     superblock.incompatible |= INCOMPATIBLE_RELOCATIONS;
                 }

@@ -11,7 +11,7 @@ use ashlar_units::{BLOCK_BYTES, Lsn, VolumeId};
 
 use crate::apply::WRITTEN_UNKNOWN;
 use crate::engine::{Engine, Inner};
-use crate::info::{SnapshotInfo, VolumeInfo, VolumeSpec};
+use crate::info::{SnapshotInfo, VolumeInfo, VolumePolicy, VolumeSpec};
 use crate::{Error, ErrorKind, Result};
 
 /// Volumes in one snapshot at most: its record and its clones must fit a journal group.
@@ -70,6 +70,21 @@ impl Engine {
         }
         inner.change(Record::ResizeVolume { volume, size_bytes }).await?;
         inner.cleaner.want_mark();
+        inner.info_of(name)
+    }
+
+    /// Changes how a volume's data are reduced from now on. What is stored already stays as it is.
+    pub async fn volume_set(&self, name: &str, policy: VolumePolicy) -> Result<VolumeInfo> {
+        let inner = &self.inner;
+        let _turn = inner.control_turn.lock().await;
+        let volume = inner.volume_id(name)?;
+        let now = inner.info_of(name)?;
+        let compression = policy.compression.unwrap_or(now.compression);
+        let dedupe = policy.dedupe.unwrap_or(now.dedupe);
+        if (compression, dedupe) != (now.compression, now.dedupe) {
+            inner.allow_share_records().await?;
+            inner.change(Record::SetPolicy { volume, compression, dedupe }).await?;
+        }
         inner.info_of(name)
     }
 

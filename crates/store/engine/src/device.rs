@@ -109,7 +109,7 @@ impl BlockDevice for VolumeDevice {
 }
 
 impl Inner {
-    async fn extents(
+    pub(crate) async fn extents(
         &self,
         id: VolumeId,
         offset: u64,

@@ -17,6 +17,7 @@ use ashlar_units::{PoolId, VolumeId};
 use crate::apply::{Outcome, Tree};
 use crate::checkpoint::{Applied, Checkpointer, Cut};
 use crate::cleaner::CleanerState;
+use crate::dedupe::Dedupe;
 use crate::device::VolumeDevice;
 use crate::info::{Counters, DriveStatus, PoolStatus, RecoveryReport, SnapshotInfo, Space, VolumeInfo};
 use crate::media::Media;
@@ -58,6 +59,7 @@ pub(crate) struct Inner {
     pub(crate) checkpointer: Mutex<Checkpointer>,
     pub(crate) checkpoints: CheckpointRequests,
     pub(crate) cleaner: CleanerState,
+    pub(crate) dedupe: Dedupe,
     pub(crate) mover: Mutex<Mover>,
     /// Credits of host writes taken in, in bytes.
     pub(crate) write_credits: Semaphore,
@@ -133,6 +135,7 @@ impl Engine {
                 published_lsn: Cell::new(applied.next_lsn.0),
             },
             cleaner: CleanerState::default(),
+            dedupe: Dedupe::new(&runtime, &settings, &pool),
             mover: Mutex::new(Mover::new(&pool)),
             write_credits: Semaphore::new(credits),
             write_credits_total: credits,
@@ -173,6 +176,7 @@ impl Engine {
         *inner.life.borrow_mut() = Life::Closed;
         inner.checkpoints.wanted.notify_one();
         inner.cleaner.wake.notify_one();
+        inner.dedupe.ring();
         while inner.tasks.get() > 0 {
             inner.task_ended.notified().await;
         }
@@ -263,6 +267,7 @@ impl Engine {
             counters: inner.counters_now(),
             cache_bytes_used: inner.cache.borrow().bytes_used() as u64,
             map_bytes_used: inner.tree.borrow().arena.bytes_used() as u64,
+            dedupe: inner.dedupe.status(),
         }
     }
 }
@@ -280,6 +285,8 @@ impl Inner {
         self.spawn(Priority::Destage, async move { checkpoints.run_checkpoints().await });
         let cleaner = self.clone();
         self.spawn(Priority::Background, async move { cleaner.run_cleaner().await });
+        let deduper = self.clone();
+        self.spawn(Priority::Background, async move { deduper.run_deduper().await });
         // Weak: a closed pool must not stay open until the next tick.
         let weak = Rc::downgrade(self);
         let (runtime, interval) = (self.runtime.clone(), self.settings.checkpoint_interval);
@@ -396,6 +403,7 @@ impl Inner {
         checkpointer.write(cut, &self.tree).await?;
         self.checkpoints.published.set(number);
         self.checkpoints.published_lsn.set(lsn.0);
+        self.dedupe.checkpoint_published(number);
         let mut counters = self.counters.borrow_mut();
         counters.checkpoints += 1;
         counters.pages_written = checkpointer.stream.pages_written;

@@ -169,6 +169,69 @@ pub struct PoolStatus {
     pub cache_bytes_used: u64,
     /// Bytes of map pages in memory.
     pub map_bytes_used: u64,
+    /// What dedupe has done and is doing.
+    pub dedupe: DedupeStatus,
+}
+
+/// What dedupe has done since the pool was opened, all in blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DedupeCounters {
+    /// Looked up in the index.
+    pub looked_up: u64,
+    /// With an entry that turned out to hold the same bytes.
+    pub hits: u64,
+    /// Compared byte by byte with what an entry or a neighbour led to.
+    pub compared: u64,
+    /// Found equal beside a hit, without a look-up.
+    pub extended: u64,
+    /// Made to share a chunk that was there already.
+    pub shared: u64,
+    /// Of these, while the cleaner was at work.
+    pub shared_in_cycle: u64,
+    /// Left alone: an entry led to other bytes.
+    pub mismatched: u64,
+    /// Left alone: an entry led to what is gone or moved.
+    pub stale: u64,
+    /// Left alone: the cleaner may be about to free what an entry led to.
+    pub condemned: u64,
+    /// Left alone: too few in a row.
+    pub short: u64,
+    /// Left alone: others of the same chunk have no equal, so the chunk would stay.
+    pub partial: u64,
+    /// Left alone: written over, or their volume changed, between decision and journal.
+    pub overtaken: u64,
+    /// Never looked at: more was written than the queue holds.
+    pub dropped: u64,
+    /// Never looked at: the pool was full.
+    pub without_room: u64,
+    /// Left alone: they could not be read.
+    pub unreadable: u64,
+}
+
+/// Dedupe as it is now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DedupeStatus {
+    /// Entries of the index.
+    pub index_entries: u64,
+    /// Bytes the index may come to take; 0 while there is none.
+    pub index_bytes: u64,
+    /// Bytes it is made with at most.
+    pub index_bytes_max: u64,
+    /// Blocks that wait to be looked at.
+    pub queued_blocks: u64,
+    /// How far a rebuild is, in per cent; absent when none runs.
+    pub rebuild_percent: Option<u8>,
+    /// What was done.
+    pub counters: DedupeCounters,
+}
+
+/// How a volume's data are to be reduced from now on; what is absent stays as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct VolumePolicy {
+    /// How new chunks are compressed.
+    pub compression: Option<Compression>,
+    /// Whether equal blocks are looked for.
+    pub dedupe: Option<bool>,
 }
 
 /// What a check found.

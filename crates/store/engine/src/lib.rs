@@ -33,6 +33,7 @@ mod check;
 mod checkpoint;
 mod cleaner;
 mod control;
+mod dedupe;
 mod device;
 mod engine;
 mod error;
@@ -59,7 +60,7 @@ pub use ashlar_pool::{DriveSpec, PoolSpec};
 pub use engine::Engine;
 pub use error::{Error, ErrorKind, Result};
 pub use info::{
-    CheckReport, Counters, DriveStatus, PoolStatus, RecoveryReport, SnapshotInfo, Space, VolumeInfo,
-    VolumeSpec,
+    CheckReport, Counters, DedupeCounters, DedupeStatus, DriveStatus, PoolStatus, RecoveryReport,
+    SnapshotInfo, Space, VolumeInfo, VolumePolicy, VolumeSpec,
 };
 pub use settings::Settings;

@@ -88,7 +88,13 @@ impl Inner {
         Err(last_error.expect("an attempt that does not return leaves its error"))
     }
 
-    async fn look_up(&self, id: VolumeId, first: u64, count: u64, out: &mut Vec<Pointer>) -> Result<()> {
+    pub(crate) async fn look_up(
+        &self,
+        id: VolumeId,
+        first: u64,
+        count: u64,
+        out: &mut Vec<Pointer>,
+    ) -> Result<()> {
         loop {
             let attempt = {
                 let mut tree = self.tree.borrow_mut();

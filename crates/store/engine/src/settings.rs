@@ -22,6 +22,16 @@ pub struct Settings {
     /// dead data to collect in, which makes the segments that must be emptied fuller: in a pool 80 %
     /// full 12 % cost twice the moving that 3 % cost.
     pub free_percent_wanted: u8,
+    /// Bytes of the fingerprint index at most; 0 switches dedupe off. Default 64 MiB: 2 GiB know every
+    /// block of a TiB. Not taken before a volume with dedupe is written to, and never more than the
+    /// pool's blocks could fill.
+    pub dedupe_index_bytes_max: u64,
+    /// Fewer equal blocks in a row than this are left alone. Default 2: a single equal block saves 4 KiB
+    /// at most and makes a later sequential read slower. Range 1 to 16.
+    pub dedupe_run_blocks_min: u8,
+    /// One in two to this power of fingerprints is recorded. Default 0, all: 3 finds runs of eight
+    /// blocks and more with an eighth of the memory. Range 0 to 8.
+    pub dedupe_sample_shift: u8,
 }
 
 impl Default for Settings {
@@ -32,6 +42,9 @@ impl Default for Settings {
             checkpoint_interval: Duration::from_secs(30),
             write_bytes_in_flight: 32 << 20,
             free_percent_wanted: 3,
+            dedupe_index_bytes_max: 64 << 20,
+            dedupe_run_blocks_min: 2,
+            dedupe_sample_shift: 0,
         }
     }
 }

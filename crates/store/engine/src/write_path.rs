@@ -20,7 +20,7 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = RefCell::new(vec![0; 64 << 10]);
 }
 
-type Pending = OneshotReceiver<std::result::Result<Outcome, ashlar_journal::Error>>;
+pub(crate) type Pending = OneshotReceiver<std::result::Result<Outcome, ashlar_journal::Error>>;
 
 /// What the write path needs to know of a volume.
 #[derive(Clone, Copy)]
@@ -28,6 +28,7 @@ struct Writable {
     id: VolumeId,
     profile: Profile,
     compression: Compression,
+    dedupe: bool,
     logical_block_shift: u8,
 }
 
@@ -37,8 +38,8 @@ impl Inner {
         let tree = self.tree.borrow();
         match tree.catalogue.get(id) {
             Some(entry) if entry.kind == VolumeKind::Volume => {
-                let VolumeEntry { profile, compression, logical_block_shift, .. } = *entry;
-                Ok(Writable { id, profile, compression, logical_block_shift })
+                let VolumeEntry { profile, compression, dedupe, logical_block_shift, .. } = *entry;
+                Ok(Writable { id, profile, compression, dedupe, logical_block_shift })
             }
             Some(entry) => Err(Error::new(
                 ErrorKind::ReadOnly,
@@ -119,8 +120,13 @@ impl Inner {
             block += length as u64 / BLOCK_BYTES;
             rest = later;
         }
+        // While the drives work: nobody waits for it.
+        let fingerprints = entry.dedupe.then(|| self.dedupe.fingerprints(data)).flatten();
         for waiting in pending {
             result = result.and(outcome_of(waiting.await));
+        }
+        if let (Some(fingerprints), Ok(())) = (fingerprints, &result) {
+            self.dedupe.note_written(entry.id, first_block, fingerprints);
         }
         result
     }
@@ -230,6 +236,9 @@ fn outcome_of(
         }
         Ok(Ok(Outcome::OutOfRange)) => {
             Err(Error::new(ErrorKind::Invalid, "the request is beyond the volume's end"))
+        }
+        Ok(Ok(Outcome::Overtaken)) => {
+            Err(Error::new(ErrorKind::Invalid, "it changed meanwhile: nothing was done"))
         }
         Ok(Ok(Outcome::Exists)) => Err(Error::new(ErrorKind::Exists, "the name was taken meanwhile")),
         Ok(Err(error)) => Err(error.into()),

@@ -7,6 +7,7 @@ use ashlar_format::pointer::{LENGTH_UNIT_BYTES, PLACE_UNIT_BYTES, POINTED_BYTES_
 use ashlar_format::relocation::Relocation;
 use ashlar_format::segment::{SegmentEntry, SegmentKind};
 use ashlar_units::{BLOCK_BYTES, SegmentId};
+use rustc_hash::FxHashMap;
 
 use super::marks::{LINE_BYTES, Marks, SegmentMarks};
 use super::recompress::Recompressor;
@@ -74,6 +75,8 @@ pub(super) struct Choice<'a> {
     /// Segments that hold records of tables.
     pub(super) with_tables: &'a BTreeSet<SegmentId>,
     pub(super) marks: &'a Marks,
+    /// Bytes that died since the mark.
+    pub(super) died: &'a FxHashMap<SegmentId, u64>,
     /// Segments to win.
     pub(super) wanted: u64,
     pub(super) is_urgent: bool,
@@ -90,7 +93,8 @@ impl Choice<'_> {
         let mut scored: Vec<(u64, u64, SegmentEntry)> = Vec::new();
         for entry in self.candidates {
             let Some(marks) = self.marks.of(entry.segment) else { continue };
-            let live = marks.live_bytes().min(segment_bytes);
+            let died = self.died.get(&entry.segment).copied().unwrap_or(0);
+            let live = marks.live_bytes().saturating_sub(died).min(segment_bytes);
             if live * 100 > segment_bytes * percent_max {
                 continue;
             }

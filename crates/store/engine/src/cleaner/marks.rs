@@ -45,10 +45,6 @@ impl SegmentMarks {
         self.lines.iter().enumerate().flat_map(bits).map(|line| line * LINE_BYTES)
     }
 
-    fn lessen(&mut self, bytes: u64) {
-        self.live_bytes = self.live_bytes.saturating_sub(bytes);
-    }
-
     /// Bytes alive. Of several small chunks that begin in one line only one is counted.
     pub(super) fn live_bytes(&self) -> u64 {
         self.live_bytes
@@ -77,13 +73,6 @@ impl Marks {
     /// A chunk left behind that something refers to: the proof that eager death errs, if there is one.
     pub(super) fn wrongly_dead(&self) -> Option<Pointer> {
         self.wrongly_dead
-    }
-
-    /// Takes bytes that died since off the estimate of a segment.
-    pub(super) fn lessen(&mut self, segment: SegmentId, bytes: u64) {
-        if let Some(marks) = self.segments.get_mut(&segment) {
-            marks.lessen(bytes);
-        }
     }
 
     pub(super) fn add(&mut self, pointer: Pointer) {

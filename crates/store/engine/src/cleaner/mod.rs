@@ -16,14 +16,17 @@
 //! 1. Only segments finished before the cut the mark starts from: journal segments older than the
 //!    one that holds the cut's position, metadata segments and containers sealed by then. Not those
 //!    with pages of a checkpoint that was given up since: trees refer to them.
-//! 2. Since trees are copy-on-write and nothing finds old chunks by content, what no image of the
-//!    cut refers to, no later image can refer to. For the record that a DELTA page is a difference from
-//!    this takes an argument of its own: see the map's module `lineage`.
+//! 2. What no image of the cut refers to, no later image can refer to. Trees are copy-on-write, so only
+//!    dedupe could make it untrue: it finds old chunks by content. What it shared since the cut is
+//!    marked along with the roots, and from the start of a cycle to its end what the cycle may free is
+//!    condemned: dedupe leaves it alone (the argument stands in `dedupe/mod.rs`). For the record that a
+//!    DELTA page is a difference from this takes an argument of its own: see the map's module `lineage`.
 //! 3. Pointers never change: they name the address a chunk was born at, in maps and in its header. The
 //!    relocation table leads from there to where it is. So emptying a segment rewrites no map page,
 //!    however many snapshots share it, and readers need no lock: one that met the old place fails the
 //!    check of its header and looks again.
 
+mod condemned;
 mod deaths;
 mod evacuate;
 mod marks;
@@ -39,11 +42,13 @@ use ashlar_format::relocation::Relocation;
 use ashlar_format::segment::{SegmentEntry, SegmentKind, SegmentState};
 use ashlar_runtime::sync::Notify;
 use ashlar_units::SegmentId;
+use rustc_hash::FxHashMap;
 
 use crate::engine::{Inner, Life};
 use crate::relocations::Found;
 use crate::walk::Walk;
 use crate::{Error, ErrorKind, Result};
+use condemned::Condemned;
 pub(crate) use deaths::Deaths;
 use evacuate::{Choice, Plan};
 use marks::Marks;
@@ -77,6 +82,8 @@ pub(crate) struct CleanerState {
     pub(crate) deaths: RefCell<Deaths>,
     /// Segments with damage: left alone until the next opening.
     damaged: RefCell<BTreeSet<SegmentId>>,
+    /// What the running cycle may free.
+    pub(crate) condemned: Condemned,
 }
 
 impl CleanerState {
@@ -111,6 +118,8 @@ struct Start {
     /// Table records: alive, but rewritten rather than moved.
     tables: Vec<Pointer>,
     candidates: Vec<SegmentEntry>,
+    /// Shared by dedupe since the published checkpoint: alive, whatever its roots say.
+    shares: Vec<Pointer>,
     lsn: u64,
 }
 
@@ -141,6 +150,8 @@ impl Inner {
             }
             let cleaned = self.clean().await;
             self.cleaner.deaths.borrow_mut().end();
+            self.cleaner.condemned.end();
+            self.dedupe.marked();
             self.cleaner.finished.notify_waiters();
             match cleaned {
                 // Without a free segment nothing moves. Deletes and unmap go on; writes that wait for
@@ -162,7 +173,10 @@ impl Inner {
         self.cleaner.deaths.borrow_mut().begin();
         let marks = self.mark(&start).await?;
         let mut plan = Plan::default();
-        let mut marks = self.sweep(marks, &mut plan).await?;
+        let marks = Rc::new(self.sweep(marks, &mut plan).await?);
+        self.cleaner.condemned.judged(&marks);
+        self.dedupe.marked();
+        let mut died = FxHashMap::default();
         self.note_live(&start.candidates, &marks);
         let is_dead = |entry: &&SegmentEntry| marks.of(entry.segment).is_none();
         plan.freed.extend(start.candidates.iter().filter(is_dead).map(|entry| entry.segment));
@@ -178,10 +192,10 @@ impl Inner {
             let opened_before = self.mover.lock().await.opened;
             let wanted = self.segments_wanted(plan.freed.len() as u64);
             if wanted > 0 {
-                self.lessen(&mut marks);
+                self.note_died(&mut died);
                 let candidates = &candidates;
                 let choice =
-                    Choice { candidates, with_tables: &with_tables, marks: &marks, wanted, is_urgent };
+                    Choice { candidates, with_tables: &with_tables, marks: &marks, died: &died, wanted, is_urgent };
                 self.evacuate(&choice, &mut plan).await?;
             }
             let is_moved = !plan.emptied.is_empty() || plan.moved_bytes > 0;
@@ -213,12 +227,17 @@ impl Inner {
         tables.extend(self.media.relocations.borrow().all());
         let mut candidates = self.candidates(superblock.journal.segment);
         candidates.retain(|entry| !checkpointer.stream.unpublished.contains(&entry.segment));
-        Ok(Start { roots, tables, candidates, lsn: superblock.checkpoint.0 })
+        // No await between these two: what dedupe decided before is in the list, and what it decides
+        // from here on keeps away from the candidates.
+        let shares = self.dedupe.shares.pointers();
+        self.cleaner.condemned.begin(&candidates);
+        Ok(Start { roots, tables, candidates, shares, lsn: superblock.checkpoint.0 })
     }
 
     async fn mark(&self, start: &Start) -> Result<Marks> {
         let mut marks = Marks::new(self.cleaner.deaths.borrow_mut().take_left_behind());
         start.tables.iter().for_each(|pointer| marks.add(*pointer));
+        start.shares.iter().for_each(|pointer| marks.add(*pointer));
         let mut walk = Walk::new(self, true);
         for root in &start.roots {
             walk.visit_root(*root, &mut marks).await?;
@@ -233,8 +252,8 @@ impl Inner {
         }
     }
 
-    /// Takes what died since the cut off the estimates by which segments are chosen.
-    fn lessen(&self, marks: &mut Marks) {
+    /// What died since the cut, by segment, for the estimates by which segments are chosen.
+    fn note_died(&self, died: &mut FxHashMap<SegmentId, u64>) {
         let news = self.cleaner.deaths.borrow_mut().take_news();
         let relocations = self.media.relocations.borrow();
         for death in news {
@@ -242,7 +261,7 @@ impl Inner {
                 Found::Here(moved) => moved.container,
                 Found::Load(_) | Found::Nowhere => death.chunk.segment(),
             };
-            marks.lessen(segment, death.bytes.min(death.chunk.length_bytes_max()));
+            *died.entry(segment).or_default() += death.bytes.min(death.chunk.length_bytes_max());
         }
     }
 

@@ -1,0 +1,64 @@
+//! What the running cycle may free: nobody may come to refer to it any more.
+//!
+//! ```text
+//! begin    every candidate is condemned: the mark may not have seen what it holds
+//! judged   the mark is done: what it found alive stays (moved or not), the rest is dead for good
+//! end      everything planned is applied: what is left in the pool may be referred to again
+//! ```
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use ashlar_format::segment::SegmentEntry;
+use ashlar_units::SegmentId;
+
+use super::marks::Marks;
+
+#[derive(Default)]
+pub(crate) struct Condemned {
+    cycle: RefCell<Option<Cycle>>,
+}
+
+struct Cycle {
+    candidates: BTreeSet<SegmentId>,
+    marks: Option<Rc<Marks>>,
+}
+
+impl Condemned {
+    pub(super) fn begin(&self, candidates: &[SegmentEntry]) {
+        let candidates = candidates.iter().map(|entry| entry.segment).collect();
+        *self.cycle.borrow_mut() = Some(Cycle { candidates, marks: None });
+    }
+
+    pub(super) fn judged(&self, marks: &Rc<Marks>) {
+        if let Some(cycle) = &mut *self.cycle.borrow_mut() {
+            cycle.marks = Some(marks.clone());
+        }
+    }
+
+    pub(super) fn end(&self) {
+        *self.cycle.borrow_mut() = None;
+    }
+
+    /// True while a cycle is under way.
+    pub(crate) fn is_cycle(&self) -> bool {
+        self.cycle.borrow().is_some()
+    }
+
+    /// True while the mark is under way: what is condemned now may be found alive soon.
+    pub(crate) fn is_marking(&self) -> bool {
+        self.cycle.borrow().as_ref().is_some_and(|cycle| cycle.marks.is_none())
+    }
+
+    /// True when the chunk born at this address may be freed by the running cycle. Whole lines live and
+    /// move together, so the line decides as it does for the cleaner.
+    pub(crate) fn has(&self, segment: SegmentId, offset_bytes: u64) -> bool {
+        let cycle = self.cycle.borrow();
+        let Some(cycle) = cycle.as_ref().filter(|cycle| cycle.candidates.contains(&segment)) else {
+            return false;
+        };
+        let marks = cycle.marks.as_ref().and_then(|marks| marks.of(segment));
+        !marks.is_some_and(|marks| marks.has(offset_bytes))
+    }
+}

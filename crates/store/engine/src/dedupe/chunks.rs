@@ -1,0 +1,106 @@
+//! Reading chunks to compare them: by pointer, or by an index entry that may lead nowhere.
+
+use std::rc::Rc;
+
+use ashlar_format::Pointer;
+use ashlar_format::chunk::{CHUNK_HEADER_BYTES, ChunkHeader};
+use ashlar_format::pointer::POINTED_BYTES_MAX;
+use ashlar_reduction::BlockPlace;
+use ashlar_units::BLOCK_BYTES_USIZE;
+
+use crate::engine::Inner;
+use crate::read_path::open_chunk;
+
+/// Chunks kept: those of both sides of a run, and what lies beside them.
+const CHUNKS_MAX: usize = 16;
+
+/// A verified chunk.
+pub(super) struct Chunk {
+    pub(super) header: ChunkHeader,
+    blocks: Vec<u8>,
+}
+
+impl Chunk {
+    pub(super) fn block(&self, index: usize) -> &[u8] {
+        &self.blocks[index * BLOCK_BYTES_USIZE..][..BLOCK_BYTES_USIZE]
+    }
+
+    pub(super) fn has(&self, index: usize) -> bool {
+        index < usize::from(self.header.blocks)
+    }
+}
+
+/// Reads chunks and keeps the last few. What is at an address never changes, so what is kept stays true;
+/// whether its address may still be referred to is for others to say.
+#[derive(Default)]
+pub(super) struct ChunkReader {
+    kept: Vec<(Pointer, Rc<Chunk>)>,
+    scratch: Vec<u8>,
+}
+
+impl ChunkReader {
+    pub(super) fn clear(&mut self) {
+        *self = ChunkReader::default();
+    }
+
+    /// The chunk of a pointer found in a map, wherever it is now. What cannot be read is nobody's damage
+    /// yet: a host that reads it will be told.
+    pub(super) async fn read(&mut self, inner: &Inner, pointer: Pointer) -> Option<Rc<Chunk>> {
+        if let Some(chunk) = self.kept_chunk(pointer) {
+            return Some(chunk);
+        }
+        let (bytes, skip) = inner.media.read(pointer).await.ok()?;
+        self.keep(pointer, &bytes[skip..])
+    }
+
+    /// The block an index entry names: a pointer as the maps have it, and its chunk. `None` when there is
+    /// no such block any more.
+    pub(super) async fn find(&mut self, inner: &Inner, place: BlockPlace) -> Option<(Pointer, Rc<Chunk>)> {
+        let is_kept = |kept: &&(Pointer, Rc<Chunk>)| {
+            kept.0.segment() == place.segment() && kept.0.offset_bytes() == place.offset_bytes()
+        };
+        if let Some((pointer, chunk)) = self.kept.iter().find(is_kept) {
+            let is_there = chunk.has(place.block_index());
+            return is_there.then(|| (pointer.with_block_index(place.block_index()), chunk.clone()));
+        }
+        let (segment, offset) = (place.segment(), place.offset_bytes());
+        // A moved chunk may be compressed anew: its header no longer tells the pointer that maps have.
+        if !inner.pool.has_segment(segment) {
+            return None;
+        }
+        let (bytes, skip) = inner.pool.read(segment, offset, CHUNK_HEADER_BYTES as u64).await.ok()?;
+        let header = ChunkHeader::peek(&bytes[skip..]).ok()?;
+        let length = header.total_bytes();
+        let is_possible = header.segment == segment
+            && header.offset_bytes == offset
+            && place.block_index() < usize::from(header.blocks)
+            && length <= POINTED_BYTES_MAX
+            && offset + length <= inner.pool.segment_bytes();
+        if !is_possible {
+            return None;
+        }
+        let pointer = header.pointer().with_block_index(place.block_index());
+        let stored = bytes.get(skip..skip + length as usize);
+        if let Some(stored) = stored {
+            return Some((pointer, self.keep(pointer, stored)?));
+        }
+        let (bytes, skip) = inner.pool.read(segment, offset, length).await.ok()?;
+        Some((pointer, self.keep(pointer, bytes.get(skip..)?)?))
+    }
+
+    fn kept_chunk(&self, pointer: Pointer) -> Option<Rc<Chunk>> {
+        let kept = self.kept.iter().find(|(kept, _)| *kept == pointer.chunk());
+        kept.map(|(_, chunk)| chunk.clone()).filter(|chunk| chunk.has(pointer.block_index()))
+    }
+
+    fn keep(&mut self, pointer: Pointer, stored: &[u8]) -> Option<Rc<Chunk>> {
+        let blocks = open_chunk(pointer, stored, &mut self.scratch).ok()?.to_vec();
+        let header = ChunkHeader::peek(stored).ok()?;
+        let chunk = Rc::new(Chunk { header, blocks });
+        if self.kept.len() >= CHUNKS_MAX {
+            self.kept.remove(0);
+        }
+        self.kept.push((pointer.chunk(), chunk.clone()));
+        Some(chunk)
+    }
+}

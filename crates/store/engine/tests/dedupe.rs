@@ -1,0 +1,239 @@
+//! Dedupe on real files: the same content written twice takes the space of one, reads back as it was,
+//! and is left alone where nobody asked for it.
+#![allow(clippy::unwrap_used)]
+
+use std::time::Duration;
+
+use ashlar_engine::{
+    Compression, DedupeStatus, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumePolicy,
+    VolumeSpec,
+};
+use ashlar_runtime::{LocalFuture, Runtime, ShardSettings, start_shard};
+
+const POOL_BYTES: u64 = 128 << 20;
+const VOLUME_BYTES: u64 = 16 << 20;
+const BLOCK: u64 = 4096;
+/// Of each volume's 4096 blocks.
+const BLOCKS: u64 = 2048;
+const WRITE_BLOCKS: u64 = 32;
+/// More than any count here takes.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+fn on_shard(test: impl FnOnce(Runtime, String) -> LocalFuture<'static, ()> + Send + 'static) {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = format!("{}/drive", directory.path().to_str().unwrap());
+    let (done, finished) = std::sync::mpsc::channel();
+    let shard = start_shard(ShardSettings::default(), move |runtime| {
+        Box::pin(async move {
+            test(runtime, path).await;
+            done.send(()).unwrap();
+        })
+    });
+    shard.unwrap().join();
+    finished.recv().expect("the test ran to its end");
+}
+
+/// Half noise: two to one for a compressor. Different for every block and kind.
+fn content(block: u64, kind: u64) -> Vec<u8> {
+    let mut state = (block << 20 ^ kind).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = vec![0; BLOCK as usize];
+    for byte in &mut bytes[..2048] {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        *byte = (state >> 56) as u8;
+    }
+    bytes
+}
+
+fn contents(blocks: std::ops::Range<u64>, kind: u64) -> Vec<u8> {
+    blocks.flat_map(|block| content(block, kind)).collect()
+}
+
+async fn make_pool(runtime: &Runtime, path: &str) -> Engine {
+    let spec = PoolSpec {
+        name: "pool".into(),
+        drives: vec![DriveSpec { path: path.to_string(), create_size_bytes: Some(POOL_BYTES) }],
+        protection: Protection::None,
+        segment_bytes: Some(1 << 20),
+    };
+    Engine::create_pool(runtime, spec).await.unwrap();
+    open(runtime, path).await
+}
+
+async fn open(runtime: &Runtime, path: &str) -> Engine {
+    let settings = Settings { cache_bytes: 1 << 20, ..Settings::default() };
+    Engine::open(runtime, &[path.to_string()], settings).await.unwrap()
+}
+
+async fn make_volume(engine: &Engine, name: &str, dedupe: bool) {
+    let spec = VolumeSpec {
+        name: name.into(),
+        size_bytes: VOLUME_BYTES,
+        logical_block_bytes: 4096,
+        profile: Profile::General,
+        compression: Compression::Lz4,
+        dedupe,
+    };
+    engine.volume_create(spec).await.unwrap();
+}
+
+async fn write(engine: &Engine, name: &str, at: u64, kind: u64) {
+    let device = engine.device(name).unwrap();
+    for first in (0..BLOCKS).step_by(WRITE_BLOCKS as usize) {
+        let data = contents(first..first + WRITE_BLOCKS, kind);
+        device.write((at + first) * BLOCK, &data, false).await.unwrap();
+    }
+}
+
+async fn verify(engine: &Engine, name: &str, at: u64, kind: u64) {
+    let device = engine.device(name).unwrap();
+    let mut bytes = vec![0; (WRITE_BLOCKS * BLOCK) as usize];
+    for first in (0..BLOCKS).step_by(WRITE_BLOCKS as usize) {
+        device.read((at + first) * BLOCK, &mut bytes).await.unwrap();
+        assert!(bytes == contents(first..first + WRITE_BLOCKS, kind), "{name} block {first}");
+    }
+}
+
+/// Waits until everything queued was looked at.
+async fn settle(runtime: &Runtime, engine: &Engine) -> DedupeStatus {
+    let mut before = engine.status().dedupe;
+    loop {
+        runtime.sleep(Duration::from_millis(30)).await;
+        let now = engine.status().dedupe;
+        if now == before && now.queued_blocks == 0 && now.rebuild_percent.is_none() {
+            return now;
+        }
+        before = now;
+    }
+}
+
+async fn data_alive(engine: &Engine) -> u64 {
+    let report = engine.space_report(PATIENCE).await.unwrap();
+    assert_eq!(report.parts.sum_bytes(), report.parts.physical_bytes);
+    report.parts.data_alive_bytes
+}
+
+async fn check(engine: &Engine) {
+    assert_eq!(engine.check().await.unwrap().errors, Vec::<String>::new());
+}
+
+#[test]
+fn the_same_content_in_two_volumes_takes_the_space_of_one() {
+    on_shard(|runtime, path| Box::pin(two_volumes(runtime, path)));
+}
+
+async fn two_volumes(runtime: Runtime, path: String) {
+    let engine = make_pool(&runtime, &path).await;
+    for name in ["one", "two"] {
+        make_volume(&engine, name, true).await;
+    }
+    write(&engine, "one", 0, 7).await;
+    settle(&runtime, &engine).await;
+    let single = data_alive(&engine).await;
+    // Elsewhere in the volume: addresses do not matter.
+    write(&engine, "two", 16, 7).await;
+    let status = settle(&runtime, &engine).await;
+    assert_eq!(status.counters.shared, BLOCKS, "{status:?}");
+    assert!(status.counters.extended > BLOCKS / 2, "{status:?}");
+    assert_eq!(data_alive(&engine).await, single);
+    for name in ["one", "two"] {
+        let info = engine.volumes().into_iter().find(|info| info.name == name).unwrap();
+        assert_eq!(info.written_bytes, BLOCKS * BLOCK);
+    }
+    check(&engine).await;
+    engine.close().await.unwrap();
+    drop(engine);
+
+    let engine = open(&runtime, &path).await;
+    verify(&engine, "one", 0, 7).await;
+    verify(&engine, "two", 16, 7).await;
+    // Nobody loses what the other gives up.
+    engine.volume_delete("one").await.unwrap();
+    check(&engine).await;
+    assert_eq!(data_alive(&engine).await, single);
+    verify(&engine, "two", 16, 7).await;
+    engine.close().await.unwrap();
+}
+
+#[test]
+fn volumes_without_dedupe_cost_nothing_and_are_found_when_it_is_switched_on() {
+    on_shard(|runtime, path| Box::pin(switched(runtime, path)));
+}
+
+async fn switched(runtime: Runtime, path: String) {
+    let engine = make_pool(&runtime, &path).await;
+    for name in ["one", "two"] {
+        make_volume(&engine, name, false).await;
+        write(&engine, name, 0, 3).await;
+    }
+    let status = settle(&runtime, &engine).await;
+    let nothing = DedupeStatus { index_bytes_max: status.index_bytes_max, ..DedupeStatus::default() };
+    assert_eq!(status, nothing);
+    let double = data_alive(&engine).await;
+    for name in ["one", "two"] {
+        let policy = VolumePolicy { dedupe: Some(true), ..VolumePolicy::default() };
+        assert!(engine.volume_set(name, policy).await.unwrap().dedupe);
+    }
+    engine.dedupe_rebuild().unwrap();
+    let status = settle(&runtime, &engine).await;
+    assert_eq!(status.counters.shared, BLOCKS, "{status:?}");
+    assert_eq!(data_alive(&engine).await, double / 2);
+    // A second pass finds nothing more to do.
+    engine.dedupe_rebuild().unwrap();
+    assert_eq!(settle(&runtime, &engine).await.counters.shared, BLOCKS);
+    verify(&engine, "one", 0, 3).await;
+    verify(&engine, "two", 0, 3).await;
+
+    // Dropped: no memory, no lookups until there is something to look up.
+    assert_eq!(engine.dedupe_drop().index_bytes, 0);
+    assert!(engine.dedupe_resize(100).is_err());
+    let status = engine.dedupe_resize(1 << 20).unwrap();
+    assert_eq!(status.index_bytes_max, 1 << 20);
+    let status = settle(&runtime, &engine).await;
+    assert!(status.index_entries >= BLOCKS && status.index_bytes <= 1 << 20, "{status:?}");
+    assert_eq!(engine.dedupe_resize(0).unwrap().index_bytes, 0);
+    write(&engine, "one", 2048, 3).await;
+    assert_eq!(settle(&runtime, &engine).await.index_entries, 0);
+    engine.close().await.unwrap();
+    drop(engine);
+
+    // The switch is journalled, and the index comes back by itself.
+    let engine = open(&runtime, &path).await;
+    assert!(engine.volumes().iter().all(|info| info.dedupe));
+    let status = settle(&runtime, &engine).await;
+    assert_eq!(status.counters.shared, BLOCKS, "what was written while it was off: {status:?}");
+    verify(&engine, "one", 2048, 3).await;
+    check(&engine).await;
+    engine.close().await.unwrap();
+}
+
+#[test]
+fn snapshots_small_writes_and_overwrites_keep_what_they_had() {
+    on_shard(|runtime, path| Box::pin(mixed(runtime, path)));
+}
+
+async fn mixed(runtime: Runtime, path: String) {
+    let engine = make_pool(&runtime, &path).await;
+    make_volume(&engine, "one", true).await;
+    make_volume(&engine, "two", true).await;
+    write(&engine, "one", 0, 1).await;
+    write(&engine, "two", 0, 2).await;
+    engine.snapshot_create("before", &["one".into(), "two".into()]).await.unwrap();
+    // Block by block, as a copy with small requests does: runs are found all the same.
+    let device = engine.device("two").unwrap();
+    for block in 0..BLOCKS {
+        device.write(block * BLOCK, &content(block, 1), false).await.unwrap();
+    }
+    let status = settle(&runtime, &engine).await;
+    assert!(status.counters.shared > BLOCKS * 9 / 10, "{status:?}");
+    // The target is written over; the sharer keeps it.
+    write(&engine, "one", 0, 9).await;
+    settle(&runtime, &engine).await;
+    verify(&engine, "one", 0, 9).await;
+    verify(&engine, "two", 0, 1).await;
+    verify(&engine, "one@before", 0, 1).await;
+    verify(&engine, "two@before", 0, 2).await;
+    engine.snapshot_restore("before").await.unwrap();
+    verify(&engine, "two", 0, 2).await;
+    check(&engine).await;
+    engine.close().await.unwrap();
+}
