@@ -22,7 +22,16 @@ pub enum Texture {
     Compressible,
     /// The same word everywhere, the same in every sector: patterns, equal blocks.
     Fill,
+    /// One of few contents that many writes share, to any volume; after a while it begins anew. So equal
+    /// stretches occur at the same and at other addresses, ending wherever requests end.
+    Repeated,
 }
+
+/// Sectors after which [`Texture::Repeated`] begins anew: 21 blocks, so that the same content falls into
+/// chunks in different ways.
+const REPEATED_SECTORS: u64 = 168;
+/// How many contents of [`Texture::Repeated`] there are.
+const REPEATED_CONTENTS: u64 = 5;
 
 /// The content of a logical block: what write it is from and its texture. Zero is all zero bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
@@ -39,9 +48,14 @@ impl Value {
             Texture::Random => 1,
             Texture::Compressible => 2,
             Texture::Fill => 3,
+            Texture::Repeated => 4,
         };
-        // Fill draws from few patterns so that different writes produce equal blocks.
-        let number = if texture == Texture::Fill { u64::from(number) % 4 + 1 } else { u64::from(number) };
+        // Few patterns, so that different writes produce equal blocks.
+        let number = match texture {
+            Texture::Fill => u64::from(number) % 4 + 1,
+            Texture::Repeated => u64::from(number) % REPEATED_CONTENTS + 1,
+            Texture::Random | Texture::Compressible => u64::from(number),
+        };
         Value(class << 56 | number)
     }
 
@@ -50,23 +64,29 @@ impl Value {
             1 => Some(Texture::Random),
             2 => Some(Texture::Compressible),
             3 => Some(Texture::Fill),
+            4 => Some(Texture::Repeated),
             _ => None,
         }
     }
 
-    /// The write this content names; `None` for zeroes and fills, which many writes share.
+    /// The write this content names; `None` for what many writes share.
     #[must_use]
     pub fn write_number(self) -> Option<u32> {
         match self.texture() {
             Some(Texture::Random | Texture::Compressible) => Some(self.0 as u32),
-            Some(Texture::Fill) | None => None,
+            Some(Texture::Fill | Texture::Repeated) | None => None,
         }
     }
 
-    /// True for a pattern that many writes share.
+    /// True for a content that many writes share.
     #[must_use]
-    pub fn is_fill(self) -> bool {
-        self.texture() == Some(Texture::Fill)
+    pub fn is_shared(self) -> bool {
+        matches!(self.texture(), Some(Texture::Fill | Texture::Repeated))
+    }
+
+    /// The address that goes into the content of a sector.
+    fn address(self, sector: u64) -> u64 {
+        if self.texture() == Some(Texture::Repeated) { sector % REPEATED_SECTORS } else { sector }
     }
 
     fn word(self, sector: u64, index: usize) -> u64 {
@@ -74,7 +94,9 @@ impl Value {
         match (texture, index) {
             (Texture::Fill, _) | (_, 0) => self.0,
             (_, 1) => sector ^ ADDRESS_SALT,
-            (Texture::Random, _) => base(self, sector).wrapping_add(STEP.wrapping_mul(index as u64)),
+            (Texture::Random | Texture::Repeated, _) => {
+                base(self, sector).wrapping_add(STEP.wrapping_mul(index as u64))
+            }
             (Texture::Compressible, _) => base(self, sector),
         }
     }
@@ -86,6 +108,7 @@ impl Value {
                 bytes.fill(0);
                 continue;
             }
+            let sector = self.address(sector);
             let (start, step) = self.progression(sector);
             let mut word = start;
             for bytes in bytes.chunks_exact_mut(8) {
@@ -101,6 +124,7 @@ impl Value {
     #[must_use]
     pub fn matches(self, first_sector: u64, bytes: &[u8]) -> bool {
         (first_sector..).zip(bytes.chunks_exact(SECTOR_BYTES)).all(|(sector, bytes)| {
+            let sector = self.address(sector);
             let (start, step) = self.progression(sector);
             if read_word(bytes, 0) != self.word(sector, 0) || read_word(bytes, 1) != self.word(sector, 1) {
                 return false;
@@ -123,6 +147,8 @@ impl Value {
             Some(Texture::Fill) => (self.0, 0),
             Some(Texture::Compressible) => (base(self, sector), 0),
             Some(Texture::Random) => (base(self, sector), STEP),
+            // Every other one shrinks.
+            Some(Texture::Repeated) => (base(self, sector), if self.0 & 1 == 0 { 0 } else { STEP }),
         }
     }
 }
@@ -173,6 +199,7 @@ impl std::fmt::Display for Value {
             None if self.0 == 0 => f.write_str("zeroes"),
             None => write!(f, "no value ({:x})", self.0),
             Some(Texture::Fill) => write!(f, "fill {}", self.0 & 0xff),
+            Some(Texture::Repeated) => write!(f, "repeated content {}", self.0 & 0xff),
             Some(_) => write!(f, "write {}", self.0 as u32),
         }
     }
@@ -184,7 +211,7 @@ mod tests {
 
     #[test]
     fn content_is_recognised_and_a_single_wrong_byte_is_not() {
-        for texture in [Texture::Random, Texture::Compressible, Texture::Fill] {
+        for texture in [Texture::Random, Texture::Compressible, Texture::Fill, Texture::Repeated] {
             let value = Value::of_write(77, texture);
             let mut bytes = vec![0; 4096];
             value.fill(8, &mut bytes);

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use ashlar_block::{BlockDevice, LocalFuture};
 use ashlar_engine::{
-    Compression, DriveSpec, Engine, Error, ErrorKind, PoolSpec, Profile, Protection, Settings, VolumeSpec,
+    Compression, DriveSpec, Engine, Error, ErrorKind, PoolSpec, Profile, Protection, Settings, VolumePolicy,
+    VolumeSpec,
 };
 use ashlar_runtime::Runtime;
 
 use crate::chance::mix;
 use crate::oracle::{Change, CloneSource, Listing};
-use crate::system::{PoolLayout, SystemMaker, SystemUnderTest, Trouble, TroubleKind};
+use crate::system::{DedupeAction, PoolLayout, SystemMaker, SystemUnderTest, Trouble, TroubleKind};
 
 impl From<Error> for Trouble {
     fn from(error: Error) -> Trouble {
@@ -54,16 +55,20 @@ impl SystemMaker for EngineMaker {
         layout: &PoolLayout,
     ) -> LocalFuture<'static, Result<Rc<dyn SystemUnderTest>, Trouble>> {
         let (runtime, drives) = (runtime.clone(), layout.drives.clone());
+        let index_bytes = layout.dedupe_index_bytes;
         let settings = Settings {
             cache_bytes: layout.cache_bytes,
             map_cache_bytes: layout.map_cache_bytes,
             checkpoint_interval: Duration::from_millis(layout.checkpoint_interval_millis),
             free_percent_wanted: layout.free_percent_wanted,
+            dedupe_index_bytes_max: layout.dedupe_index_bytes,
+            dedupe_run_blocks_min: layout.dedupe_run_blocks_min,
+            dedupe_sample_shift: layout.dedupe_sample_shift,
             ..Settings::default()
         };
         Box::pin(async move {
             let engine = Engine::open(&runtime, &drives, settings).await?;
-            let system: Rc<dyn SystemUnderTest> = Rc::new(EngineSystem { engine });
+            let system: Rc<dyn SystemUnderTest> = Rc::new(EngineSystem { engine, index_bytes });
             Ok(system)
         })
     }
@@ -71,6 +76,7 @@ impl SystemMaker for EngineMaker {
 
 struct EngineSystem {
     engine: Engine,
+    index_bytes: u64,
 }
 
 /// A volume's properties other than its size, spread over all kinds by its name.
@@ -78,7 +84,14 @@ fn volume_spec(name: String, size_bytes: u64, logical_block_bytes: u32) -> Volum
     let draw = name.bytes().fold(3, |draw, byte| mix(draw ^ u64::from(byte)));
     let profile = [Profile::Oltp, Profile::General, Profile::Bulk][(draw % 3) as usize];
     let compression = [Compression::Off, Compression::Lz4, Compression::Zstd][(draw / 3 % 3) as usize];
-    VolumeSpec { name, size_bytes, logical_block_bytes, profile, compression, dedupe: false }
+    VolumeSpec {
+        name,
+        size_bytes,
+        logical_block_bytes,
+        profile,
+        compression,
+        dedupe: !draw.is_multiple_of(4),
+    }
 }
 
 async fn change(engine: Engine, change: Change) -> Result<(), Trouble> {
@@ -152,6 +165,26 @@ impl SystemUnderTest for EngineSystem {
         })
     }
 
+    fn dedupe(&self, action: DedupeAction) -> LocalFuture<'static, Result<(), Trouble>> {
+        let (engine, index_bytes) = (self.engine.clone(), self.index_bytes);
+        Box::pin(async move {
+            match action {
+                DedupeAction::Switch { volume, is_on } => {
+                    let policy = VolumePolicy { dedupe: Some(is_on), ..VolumePolicy::default() };
+                    engine.volume_set(&volume, policy).await?;
+                }
+                DedupeAction::Rebuild if index_bytes > 0 => drop(engine.dedupe_rebuild()?),
+                DedupeAction::Resize if index_bytes > 0 => {
+                    let bytes = if engine.status().dedupe.index_bytes_max > 64 << 10 { 64 } else { 1024 };
+                    engine.dedupe_resize(bytes << 10)?;
+                }
+                DedupeAction::Drop => drop(engine.dedupe_drop()),
+                DedupeAction::Rebuild | DedupeAction::Resize => {}
+            }
+            Ok(())
+        })
+    }
+
     fn segments_in_use(&self) -> Option<u64> {
         let status = self.engine.status();
         let space = status.space;
@@ -162,6 +195,7 @@ impl SystemUnderTest for EngineSystem {
     fn probes(&self) -> Vec<(&'static str, u64)> {
         let status = self.engine.status();
         let counters = status.counters;
+        let dedupe = status.dedupe.counters;
         vec![
             ("checkpoints", counters.checkpoints),
             ("pages written", counters.pages_written),
@@ -177,6 +211,17 @@ impl SystemUnderTest for EngineSystem {
             ("KiB saved by recompression", counters.recompressed_saved_bytes >> 10),
             ("marks", counters.marks),
             ("damage met", counters.damage),
+            ("dedupe hits", dedupe.hits),
+            ("blocks found beside hits", dedupe.extended),
+            ("blocks shared", dedupe.shared),
+            ("blocks shared beside a cleaning", dedupe.shared_in_cycle),
+            ("blocks not shared: condemned", dedupe.condemned),
+            ("blocks not shared: stale", dedupe.stale),
+            ("blocks not shared: mismatched", dedupe.mismatched),
+            ("blocks not shared: overtaken", dedupe.overtaken),
+            ("blocks not shared: short", dedupe.short),
+            ("blocks not shared: part of a chunk", dedupe.partial),
+            ("blocks not shared: no room", dedupe.without_room),
             ("pools stopped", u64::from(status.state.starts_with("read-only"))),
             ("groups replayed", status.recovery.groups_replayed),
             ("records replayed", status.recovery.records_replayed),

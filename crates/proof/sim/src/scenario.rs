@@ -69,6 +69,24 @@ pub struct ChangeMix {
     pub clone: u64,
     pub check: u64,
     pub verify_snapshot: u64,
+    pub dedupe: u64,
+}
+
+impl ChangeMix {
+    fn draw(chance: &mut Chance) -> ChangeMix {
+        ChangeMix {
+            volume_create: 10,
+            volume_delete: *chance.pick(&[1, 6]),
+            resize: *chance.pick(&[0, 5]),
+            snapshot_create: *chance.pick(&[10, 25]),
+            snapshot_delete: *chance.pick(&[3, 12]),
+            snapshot_restore: *chance.pick(&[0, 6, 15]),
+            clone: *chance.pick(&[2, 10]),
+            check: 2,
+            verify_snapshot: 5,
+            dedupe: *chance.pick(&[0, 4, 12]),
+        }
+    }
 }
 
 /// A seed's plan.
@@ -100,6 +118,8 @@ pub struct Scenario {
     pub volume_bytes_max: u64,
     /// Longest request.
     pub request_bytes_max: u64,
+    /// Of the writes, those of contents that others write, too.
+    pub repeated_per_mille: u64,
     /// Data requests.
     pub data: DataMix,
     /// Changes.
@@ -160,7 +180,11 @@ impl Scenario {
                 map_cache_bytes: *chance.pick(&[32 << 10, 128 << 10, 4 << 20]),
                 checkpoint_interval_millis: *chance.pick(&[5, 50, 1_000, 30_000]),
                 // Most of the pool: everything is moved again and again.
-                free_percent_wanted: *chance.pick(&[12, 50, 95]),
+                free_percent_wanted: *chance.pick(&[3, 12, 50, 95]),
+                // From none to one that knows everything; between them entries go stale before they go.
+                dedupe_index_bytes: *chance.pick(&[0, 1 << 10, 16 << 10, 1 << 20, 1 << 20]),
+                dedupe_run_blocks_min: *chance.pick(&[1, 1, 2, 4]),
+                dedupe_sample_shift: *chance.pick(&[0, 0, 0, 2]),
             },
             sector_bytes: *chance.pick(&[512, 4096]),
             pace: Pace {
@@ -178,6 +202,7 @@ impl Scenario {
             snapshots_max: *chance.pick(&[1, 3, 6]),
             volume_bytes_max: *chance.pick(&[1 << 20, 4 << 20, 64 << 20, 1 << 40]),
             request_bytes_max: *chance.pick(&[8 << 10, 64 << 10, 256 << 10, 512 << 10]),
+            repeated_per_mille: *chance.pick(&[0, 300, 700, 950]),
             data: DataMix {
                 write: 60,
                 read: *chance.pick(&[5, 25]),
@@ -186,17 +211,7 @@ impl Scenario {
                 flush: *chance.pick(&[0, 3, 10]),
                 invalid: 1,
             },
-            changes: ChangeMix {
-                volume_create: 10,
-                volume_delete: *chance.pick(&[1, 6]),
-                resize: *chance.pick(&[0, 5]),
-                snapshot_create: *chance.pick(&[10, 25]),
-                snapshot_delete: *chance.pick(&[3, 12]),
-                snapshot_restore: *chance.pick(&[0, 6, 15]),
-                clone: *chance.pick(&[2, 10]),
-                check: 2,
-                verify_snapshot: 5,
-            },
+            changes: ChangeMix::draw(chance),
             door: *chance.pick(&[DoorKind::Direct, DoorKind::Direct, DoorKind::Nbd, DoorKind::Fuse]),
             change_pause_micros_max: *chance.pick(&[100, 2_000, 20_000]),
         }

@@ -74,6 +74,30 @@ pub struct PoolLayout {
     pub checkpoint_interval_millis: u64,
     /// The cleaner empties segments while less than this share of the pool is free.
     pub free_percent_wanted: u8,
+    /// Bytes of the fingerprint index; 0: no dedupe at all.
+    pub dedupe_index_bytes: u64,
+    /// Fewer equal blocks in a row are left alone.
+    pub dedupe_run_blocks_min: u8,
+    /// One in two to this power of fingerprints is recorded.
+    pub dedupe_sample_shift: u8,
+}
+
+/// What an administrator does to dedupe. None of it changes what hosts read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum DedupeAction {
+    /// The switch of a volume.
+    Switch {
+        /// Which.
+        volume: String,
+        /// On or off.
+        is_on: bool,
+    },
+    /// Everything is looked at again.
+    Rebuild,
+    /// The index is forgotten.
+    Drop,
+    /// The index gets another size.
+    Resize,
 }
 
 /// A running pool.
@@ -86,6 +110,10 @@ pub trait SystemUnderTest {
     fn listing(&self) -> Listing;
     /// The pool's own full check: the errors it found.
     fn check(&self) -> LocalFuture<'static, Result<Vec<String>, Trouble>>;
+    /// Does something to dedupe.
+    fn dedupe(&self, _action: DedupeAction) -> LocalFuture<'static, Result<(), Trouble>> {
+        Box::pin(async { Ok(()) })
+    }
     /// Rare events and how often they happened, to know what a batch of seeds has covered.
     fn probes(&self) -> Vec<(&'static str, u64)> {
         Vec::new()

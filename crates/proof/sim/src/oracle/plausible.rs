@@ -17,7 +17,7 @@ impl Oracle {
             let sector = unit * image.unit_sectors();
             let is_plausible = match recognise(sector, bytes) {
                 Some(Value::ZERO) => true,
-                Some(value) if value.is_fill() => true,
+                Some(value) if value.is_shared() => true,
                 Some(value) => value.write_number().is_some_and(|number| {
                     let operation = self.operations.get(number as usize);
                     operation.is_some_and(|operation| {

@@ -7,7 +7,7 @@ use super::claims::{Claim, Object, Use};
 use super::verify::verify_image;
 use crate::chance::Chance;
 use crate::oracle::{Change, CloneSource, ImageKey, Oracle, Outcome, Snapshot, clone_names};
-use crate::system::{Trouble, TroubleKind};
+use crate::system::{DedupeAction, Trouble, TroubleKind};
 
 /// Volumes beyond the wanted number that clones may add.
 const CLONES_EXTRA: u64 = 3;
@@ -34,10 +34,12 @@ pub async fn work(world: Rc<World>) {
             mix.clone,
             mix.check,
             mix.verify_snapshot,
+            mix.dedupe,
         ];
         match world.draw(|chance| chance.weighted(&weights)) {
             7 => check(&world).await,
             8 => verify_a_snapshot(&world).await,
+            9 => change_dedupe(&world).await,
             kind => {
                 let Some((change, claim)) = plan(&world, kind).await else { continue };
                 let snapshot = match &change {
@@ -322,6 +324,30 @@ pub async fn check(world: &World) {
         }
         Err(trouble) => world.judge("check", &trouble),
     }
+    world.progress();
+}
+
+/// Switches and empties things that no host may notice.
+async fn change_dedupe(world: &World) {
+    let volume = {
+        let oracle = world.oracle.borrow();
+        world.draw(|chance| pick_name(chance, oracle.volumes().keys()))
+    };
+    let Some(volume) = volume else { return };
+    let Some(claim) = world.claims.try_claim(vec![(Object::Volume(volume.clone()), Use::Shared)]) else {
+        return;
+    };
+    let action = world.draw(|chance| match chance.below(8) {
+        0 => DedupeAction::Drop,
+        1 => DedupeAction::Resize,
+        2 | 3 => DedupeAction::Rebuild,
+        _ => DedupeAction::Switch { volume, is_on: !chance.one_in(3) },
+    });
+    world.record.note(|| format!("{action:?}"));
+    if let Err(trouble) = world.system.dedupe(action.clone()).await {
+        world.judge(&format!("{action:?}"), &trouble);
+    }
+    drop(claim);
     world.progress();
 }
 

@@ -131,6 +131,9 @@ fn draw_page(world: &World, name: &str) -> Run {
 fn draw_value(world: &World) -> Value {
     let number = world.oracle.borrow().next_write_number();
     let texture = world.draw(|chance| {
+        if chance.below(1000) < world.scenario.repeated_per_mille {
+            return Texture::Repeated;
+        }
         *chance.pick(&[Texture::Random, Texture::Random, Texture::Compressible, Texture::Fill])
     });
     match world.draw(|chance| chance.below(20)) {
