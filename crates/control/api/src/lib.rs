@@ -5,6 +5,7 @@
 //! behaviour. Sizes and rates are plain numbers with the unit in the name.
 
 mod attachment;
+mod dedupe;
 mod error;
 mod event;
 mod io;
@@ -20,6 +21,7 @@ mod volume;
 mod tests;
 
 pub use attachment::{AttachRequest, Attachment, FileSystem};
+pub use dedupe::{Dedupe, DedupeAction, DedupeBlocks, DedupeRequest};
 pub use error::{ErrorBody, ErrorKind};
 pub use event::{Event, EventLevel};
 pub use io::{DoorIo, OperationIo};
@@ -34,7 +36,7 @@ pub use space::{
     VolumeSpace, WITHIN_SECONDS_DEFAULT,
 };
 pub use status::{Door, DoorState, PoolSummary, Status};
-pub use volume::{Compression, Profile, Volume, VolumeCreate, VolumeResize};
+pub use volume::{Compression, Profile, Volume, VolumeCreate, VolumePolicy, VolumeResize};
 
 /// The pattern every name of a pool, volume, snapshot or clone follows.
 pub const NAME_PATTERN: &str = "[A-Za-z0-9][A-Za-z0-9._-]{0,62}";

@@ -5,9 +5,9 @@
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
 use crate::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, DoorIo, ErrorBody, Event, Holders, Pool, PoolCreate,
-    PoolImport, PoolSpace, Reclaim, ReclaimRequest, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate,
-    VolumeResize,
+    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, ErrorBody, Event,
+    Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim, ReclaimRequest, Snapshot, SnapshotCreate,
+    Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
 };
 
 /// All pools, also those that could not be opened.
@@ -111,6 +111,33 @@ fn pool_import() {}
 )]
 fn pool_space() {}
 
+/// The fingerprint index of a pool, and what was found with it.
+#[utoipa::path(
+    get, path = "/v1/pools/{pool}/dedupe", tag = "pools", operation_id = "pool_dedupe",
+    params(("pool" = String, Path, description = "name of the pool")),
+    responses(
+        (status = 200, description = "the answer", body = Dedupe),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 503, description = "the pool does not serve", body = ErrorBody),
+    )
+)]
+fn pool_dedupe() {}
+
+/// Rebuilds, drops or resizes the fingerprint index, while the pool serves.
+#[utoipa::path(
+    post, path = "/v1/pools/{pool}/dedupe", tag = "pools", operation_id = "pool_dedupe_change",
+    params(("pool" = String, Path, description = "name of the pool")),
+    request_body = DedupeRequest,
+    responses(
+        (status = 200, description = "the answer", body = Dedupe),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 503, description = "the pool does not serve", body = ErrorBody),
+    )
+)]
+fn pool_dedupe_change() {}
+
 /// What deleting a set of volumes and snapshots together would give back. Deletes nothing.
 #[utoipa::path(
     post, path = "/v1/space/reclaim", tag = "space", operation_id = "space_reclaim",
@@ -187,6 +214,21 @@ fn volume_show() {}
     )
 )]
 fn volume_resize() {}
+
+/// Changes how a volume's data are reduced from now on.
+#[utoipa::path(
+    put, path = "/v1/volumes/{volume}/policy", tag = "volumes", operation_id = "volume_set",
+    params(("volume" = String, Path, description = "name of the volume")),
+    request_body = VolumePolicy,
+    responses(
+        (status = 200, description = "the answer", body = Volume),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn volume_set() {}
 
 /// Deletes a volume that is not attached. Its snapshots stay.
 #[utoipa::path(

@@ -26,6 +26,18 @@ pub enum Compression {
     Zstd,
 }
 
+impl Compression {
+    /// The word for it in commands and requests.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Compression::Off => "off",
+            Compression::Lz4 => "lz4",
+            Compression::Zstd => "zstd",
+        }
+    }
+}
+
 /// A volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
@@ -38,6 +50,7 @@ pub struct Volume {
     pub logical_block_bytes: u32,
     pub profile: Profile,
     pub compression: Compression,
+    /// Whether blocks equal to others of the pool are stored once.
     pub dedupe: bool,
     /// Bytes of the volume that hold data.
     pub written_bytes: u64,
@@ -74,12 +87,24 @@ pub struct VolumeCreate {
     pub profile: Profile,
     #[serde(default)]
     pub compression: Compression,
+    /// Whether blocks equal to others of the pool are stored once.
     #[serde(default)]
     pub dedupe: bool,
 }
 
 fn logical_block_default() -> u32 {
     4096
+}
+
+/// Request to change how a volume's data are reduced from now on; what is absent stays as it is. What
+/// is stored already stays as it is; a rebuild of dedupe looks at it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumePolicy {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compression: Option<Compression>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dedupe: Option<bool>,
 }
 
 /// Request to change a volume's size.

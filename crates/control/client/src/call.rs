@@ -1,9 +1,9 @@
 //! One method an operation.
 
 use ashlar_api::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, DoorIo, ErrorKind, Event, Holders, Pool, PoolCreate,
-    PoolImport, PoolSpace, Reclaim, ReclaimRequest, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate,
-    VolumeResize,
+    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, ErrorKind, Event,
+    Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim, ReclaimRequest, Snapshot, SnapshotCreate,
+    Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -104,6 +104,16 @@ impl Client {
         self.get(&format!("/v1/pools/{}/space?{query}", segment(name)))
     }
 
+    /// The fingerprint index of a pool.
+    pub fn pool_dedupe(&self, name: &str) -> Result<Dedupe> {
+        self.get(&format!("/v1/pools/{}/dedupe", segment(name)))
+    }
+
+    /// Does something with the fingerprint index of a pool.
+    pub fn pool_dedupe_change(&self, name: &str, request: &DedupeRequest) -> Result<Dedupe> {
+        self.send(Method::POST, &format!("/v1/pools/{}/dedupe", segment(name)), Some(request))
+    }
+
     /// What deleting a set would give back.
     pub fn space_reclaim(&self, request: &ReclaimRequest) -> Result<Reclaim> {
         self.send(Method::POST, "/v1/space/reclaim", Some(request))
@@ -132,6 +142,11 @@ impl Client {
     /// Changes a volume's size.
     pub fn volume_resize(&self, name: &str, request: &VolumeResize) -> Result<Volume> {
         self.send(Method::PATCH, &format!("/v1/volumes/{}", segment(name)), Some(request))
+    }
+
+    /// Changes how a volume's data are reduced.
+    pub fn volume_set(&self, name: &str, request: &VolumePolicy) -> Result<Volume> {
+        self.send(Method::PUT, &format!("/v1/volumes/{}/policy", segment(name)), Some(request))
     }
 
     /// Deletes a volume.

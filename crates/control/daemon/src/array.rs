@@ -3,6 +3,7 @@
 //! Engines live on the data shard and never leave it. A request travels there as a closure, finds
 //! the shard's pools in a thread-local, and its answer comes back in the API's types.
 
+mod dedupe;
 mod space;
 
 use std::cell::RefCell;
@@ -142,6 +143,9 @@ impl Array {
         let engine_settings = EngineSettings {
             cache_bytes: settings.cache_bytes,
             map_cache_bytes: settings.map_cache_bytes,
+            dedupe_index_bytes_max: settings.dedupe_index_bytes.in_bytes(),
+            dedupe_run_blocks_min: settings.dedupe_run_blocks_min,
+            dedupe_sample_shift: settings.dedupe_sample_shift,
             ..EngineSettings::default()
         };
         self.run(move |runtime, shard| {
@@ -313,11 +317,7 @@ impl Array {
                 api::Profile::General => ashlar_engine::Profile::General,
                 api::Profile::Bulk => ashlar_engine::Profile::Bulk,
             },
-            compression: match request.compression {
-                api::Compression::Off => ashlar_engine::Compression::Off,
-                api::Compression::Lz4 => ashlar_engine::Compression::Lz4,
-                api::Compression::Zstd => ashlar_engine::Compression::Zstd,
-            },
+            compression: engine_compression(request.compression),
             dedupe: request.dedupe,
         };
         self.with_pool(pool, move |engine, pool| {
@@ -330,6 +330,21 @@ impl Array {
         let name = name.to_string();
         self.with_pool(pool, move |engine, pool| {
             Box::pin(async move { Ok(volume_view(&pool, engine.volume_resize(&name, size_bytes).await?)) })
+        })
+        .await
+    }
+
+    pub(crate) async fn volume_set(
+        &self,
+        pool: &str,
+        name: &str,
+        request: api::VolumePolicy,
+    ) -> Result<api::Volume> {
+        let name = name.to_string();
+        let compression = request.compression.map(engine_compression);
+        let policy = ashlar_engine::VolumePolicy { compression, dedupe: request.dedupe };
+        self.with_pool(pool, move |engine, pool| {
+            Box::pin(async move { Ok(volume_view(&pool, engine.volume_set(&name, policy).await?)) })
         })
         .await
     }
@@ -400,6 +415,14 @@ impl Array {
     }
 }
 
+fn engine_compression(compression: api::Compression) -> ashlar_engine::Compression {
+    match compression {
+        api::Compression::Off => ashlar_engine::Compression::Off,
+        api::Compression::Lz4 => ashlar_engine::Compression::Lz4,
+        api::Compression::Zstd => ashlar_engine::Compression::Zstd,
+    }
+}
+
 fn pool_view(engine: &Engine) -> api::Pool {
     let status = engine.status();
     let (state, reason) = match status.state.as_str() {
@@ -442,11 +465,18 @@ fn pool_view(engine: &Engine) -> api::Pool {
                 .map(|(name, micros)| api::RecoveryStep { name, micros })
                 .collect(),
         }),
-        counters: counter_views(&status.counters, status.cache_bytes_used, status.map_bytes_used),
+        counters: counter_views(&status.counters, status.cache_bytes_used, status.map_bytes_used)
+            .chain(dedupe::counter_views(&status.dedupe))
+            .map(|(name, value)| (name.to_string(), value))
+            .collect(),
     }
 }
 
-fn counter_views(counters: &Counters, cache_bytes_used: u64, map_bytes_used: u64) -> BTreeMap<String, u64> {
+fn counter_views(
+    counters: &Counters,
+    cache_bytes_used: u64,
+    map_bytes_used: u64,
+) -> impl Iterator<Item = (&'static str, u64)> + use<> {
     // Taken apart without `..`, so that a new counter of the engine is not forgotten here.
     let Counters {
         checkpoints,
@@ -491,8 +521,6 @@ fn counter_views(counters: &Counters, cache_bytes_used: u64, map_bytes_used: u64
         ("map_bytes_used", map_bytes_used),
     ]
     .into_iter()
-    .map(|(name, value)| (name.to_string(), value))
-    .collect()
 }
 
 fn volume_view(pool: &str, volume: ashlar_engine::VolumeInfo) -> api::Volume {

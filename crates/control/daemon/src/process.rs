@@ -9,6 +9,14 @@ pub(crate) fn memory_resident_bytes() -> u64 {
     pages * rustix::param::page_size() as u64
 }
 
+/// Bytes of memory of the machine, if it tells.
+pub(crate) fn memory_total_bytes() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes << 10)
+}
+
 /// Processor time of all threads since the start.
 pub(crate) fn cpu_micros() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

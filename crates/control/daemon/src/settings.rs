@@ -24,6 +24,18 @@ pub(crate) struct Settings {
     pub(crate) map_cache_bytes: u64,
     #[serde(deserialize_with = "bytes")]
     pub(crate) buffer_bytes: u64,
+    pub(crate) dedupe_index_bytes: IndexBytes,
+    pub(crate) dedupe_run_blocks_min: u8,
+    pub(crate) dedupe_sample_shift: u8,
+}
+
+/// Memory of the fingerprint index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum IndexBytes {
+    /// A share of the machine's memory.
+    Auto,
+    /// So much; 0 switches dedupe off.
+    AtMost(u64),
 }
 
 /// A loopback address, or nothing.
@@ -67,7 +79,7 @@ struct Described {
 }
 
 /// One line a field of [`Settings`]; a test keeps both in step.
-const DESCRIBED: [Described; 8] = [
+const DESCRIBED: [Described; 11] = [
     Described {
         name: "api",
         default: "\"127.0.0.1:9410\"",
@@ -120,6 +132,28 @@ const DESCRIBED: [Described; 8] = [
         range: "1MiB to 1TiB, a number of bytes or a text with unit",
         text: "Memory registered with the kernel for input and output; requests beyond it use ordinary memory.",
     },
+    Described {
+        name: "dedupe_index_bytes",
+        default: "\"auto\"",
+        range: "\"auto\" (a sixteenth of memory), 64KiB to 1TiB, or 0 for no dedupe",
+        text: "Cap on the fingerprint index of each pool. Taken when a volume with dedupe is first written to, as \
+               the index fills, and never more than 16 bytes for each 4 KiB of the pool. 2 GiB know every block \
+               of a TiB.",
+    },
+    Described {
+        name: "dedupe_run_blocks_min",
+        default: "2",
+        range: "1 to 16",
+        text: "Fewer equal 4 KiB blocks in a row are left alone: they would save little, and cost each \
+               later sequential read a request.",
+    },
+    Described {
+        name: "dedupe_sample_shift",
+        default: "0",
+        range: "0 to 8",
+        text: "One in two to this power of blocks is recorded in the index; all are looked up, and neighbours of a \
+               hit are compared. 3 finds runs of eight blocks and more with an eighth of the memory.",
+    },
 ];
 
 impl Default for Settings {
@@ -133,12 +167,42 @@ impl Default for Settings {
             cache_bytes: 256 << 20,
             map_cache_bytes: 128 << 20,
             buffer_bytes: 32 << 20,
+            dedupe_index_bytes: IndexBytes::Auto,
+            dedupe_run_blocks_min: 2,
+            dedupe_sample_shift: 0,
         }
     }
 }
 
 /// Smallest and largest memory a setting may claim.
 const MEMORY_BYTES: std::ops::RangeInclusive<u64> = 1 << 20..=1 << 40;
+const INDEX_BYTES: std::ops::RangeInclusive<u64> = 64 << 10..=1 << 40;
+
+/// The fingerprint index takes one part in this many of the memory.
+const INDEX_FRACTION: u64 = 16;
+/// And this much where the system does not tell.
+const INDEX_BYTES_DEFAULT: u64 = 64 << 20;
+
+impl IndexBytes {
+    /// What a pool's index may take.
+    pub(crate) fn in_bytes(self) -> u64 {
+        match self {
+            IndexBytes::AtMost(bytes) => bytes,
+            IndexBytes::Auto => crate::process::memory_total_bytes()
+                .map_or(INDEX_BYTES_DEFAULT, |total| total / INDEX_FRACTION)
+                .clamp(*INDEX_BYTES.start(), *INDEX_BYTES.end()),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for IndexBytes {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> std::result::Result<IndexBytes, D::Error> {
+        match NumberOrText::deserialize(input)? {
+            NumberOrText::Text(text) if text == "auto" => Ok(IndexBytes::Auto),
+            other => other.bytes().map(IndexBytes::AtMost).map_err(serde::de::Error::custom),
+        }
+    }
+}
 
 impl Settings {
     /// Reads a settings file.
@@ -167,7 +231,27 @@ impl Settings {
                 return Err(format!("{name} is {}: it must be 1MiB to 1TiB", ByteCount(bytes)));
             }
         }
+        settings.check_dedupe()?;
         Ok(settings)
+    }
+
+    fn check_dedupe(&self) -> std::result::Result<(), String> {
+        if let IndexBytes::AtMost(bytes) = self.dedupe_index_bytes
+            && bytes != 0
+            && !INDEX_BYTES.contains(&bytes)
+        {
+            return Err(format!("dedupe_index_bytes is {}: it must be 0 or 64KiB to 1TiB", ByteCount(bytes)));
+        }
+        if !(1..=16).contains(&self.dedupe_run_blocks_min) {
+            return Err(format!(
+                "dedupe_run_blocks_min is {}: it must be 1 to 16",
+                self.dedupe_run_blocks_min
+            ));
+        }
+        if self.dedupe_sample_shift > 8 {
+            return Err(format!("dedupe_sample_shift is {}: it must be 0 to 8", self.dedupe_sample_shift));
+        }
+        Ok(())
     }
 
     /// Where the API listens on TCP unless told otherwise.
@@ -203,16 +287,23 @@ impl<'de> Deserialize<'de> for Address {
 
 /// A size as a number of bytes or a text with a unit.
 fn bytes<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u64, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum NumberOrText {
-        Number(u64),
-        Text(String),
-    }
-    match NumberOrText::deserialize(input)? {
-        NumberOrText::Number(bytes) => Ok(bytes),
-        NumberOrText::Text(text) => {
-            text.parse::<ByteCount>().map(|count| count.0).map_err(serde::de::Error::custom)
+    NumberOrText::deserialize(input)?.bytes().map_err(serde::de::Error::custom)
+}
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum NumberOrText {
+    Number(u64),
+    Text(String),
+}
+
+impl NumberOrText {
+    fn bytes(self) -> std::result::Result<u64, String> {
+        match self {
+            NumberOrText::Number(bytes) => Ok(bytes),
+            NumberOrText::Text(text) => {
+                text.parse::<ByteCount>().map(|count| count.0).map_err(|error| error.to_string())
+            }
         }
     }
 }
@@ -281,6 +372,9 @@ mod tests {
             ("api = \"0.0.0.0:9410\"", "loopback"),
             ("nbd_tcp = \"10809\"", "not an address"),
             ("io_driver = \"fast\"", "fast"),
+            ("dedupe_index_bytes = \"1KiB\"", "64KiB"),
+            ("dedupe_run_blocks_min = 0", "1 to 16"),
+            ("dedupe_sample_shift = 9", "0 to 8"),
         ] {
             let why = Settings::parse(text).unwrap_err();
             assert!(why.contains(word), "{text}: {why}");

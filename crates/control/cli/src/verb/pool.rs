@@ -1,5 +1,7 @@
 //! `ashlar pool`: drives managed as one space.
 
+mod dedupe;
+
 use ashlar_api::{CheckReport, DriveSpec, Pool as PoolView, PoolCreate, PoolImport, PoolState, Protection};
 use clap::{Subcommand, ValueEnum};
 
@@ -51,6 +53,7 @@ enum Verb {
         /// Name of the pool.
         name: String,
     },
+    Dedupe(dedupe::Dedupe),
     /// Destroy an empty pool: its drives no longer carry it. Files that are drives stay.
     #[command(after_help = "Example:\n  ashlar pool delete main --yes")]
     Delete {
@@ -108,6 +111,7 @@ impl Pool {
                     )));
                 }
             }
+            Verb::Dedupe(dedupe) => dedupe.run(context)?,
             Verb::Delete { name, yes } => {
                 confirm(yes, &format!("destroy pool `{name}`? Its drives will no longer carry it."))?;
                 client.pool_delete(&name)?;

@@ -1,6 +1,6 @@
 //! `ashlar volume`: what a host sees as one block device.
 
-use ashlar_api::{Compression, Profile, Volume as VolumeView, VolumeCreate, VolumeResize};
+use ashlar_api::{Compression, Profile, Volume as VolumeView, VolumeCreate, VolumePolicy, VolumeResize};
 use clap::{Subcommand, ValueEnum};
 
 use crate::Context;
@@ -70,6 +70,21 @@ enum Verb {
         #[arg(long)]
         yes: bool,
     },
+    /// Change how a volume's data are reduced from now on.
+    ///
+    /// What is stored already stays as it is. `ashlar pool dedupe rebuild` looks for equal blocks in it,
+    /// too.
+    #[command(after_help = "Example:\n  ashlar volume set db --dedupe on")]
+    Set {
+        /// Name of the volume.
+        name: String,
+        /// How its data are compressed.
+        #[arg(long, value_enum, required_unless_present = "dedupe")]
+        compression: Option<CompressionName>,
+        /// Whether equal blocks are stored once.
+        #[arg(long, value_enum)]
+        dedupe: Option<DedupeName>,
+    },
     /// Delete a volume that is not attached. Its snapshots stay.
     #[command(after_help = "Example:\n  ashlar volume delete db --yes")]
     Delete {
@@ -109,11 +124,31 @@ enum CompressionName {
     Off,
 }
 
-/// The choices there are.
 #[derive(Clone, Copy, ValueEnum)]
 enum DedupeName {
+    /// Blocks equal to others of the pool are found after they are written, and stored once.
+    On,
     /// Every block is stored as it comes.
     Off,
+}
+
+impl From<CompressionName> for Compression {
+    fn from(name: CompressionName) -> Compression {
+        match name {
+            CompressionName::Lz4 => Compression::Lz4,
+            CompressionName::Zstd => Compression::Zstd,
+            CompressionName::Off => Compression::Off,
+        }
+    }
+}
+
+impl From<DedupeName> for bool {
+    fn from(name: DedupeName) -> bool {
+        match name {
+            DedupeName::On => true,
+            DedupeName::Off => false,
+        }
+    }
 }
 
 impl Volume {
@@ -134,14 +169,8 @@ impl Volume {
                         ProfileName::General => Profile::General,
                         ProfileName::Bulk => Profile::Bulk,
                     },
-                    compression: match compression {
-                        CompressionName::Lz4 => Compression::Lz4,
-                        CompressionName::Zstd => Compression::Zstd,
-                        CompressionName::Off => Compression::Off,
-                    },
-                    dedupe: match dedupe {
-                        DedupeName::Off => false,
-                    },
+                    compression: compression.into(),
+                    dedupe: dedupe.into(),
                 };
                 context.output.print(&client.volume_create(&request)?, show)?;
             }
@@ -156,6 +185,11 @@ impl Volume {
                 }
                 let request = VolumeResize { size_bytes: size, may_shrink: shrink };
                 context.output.print(&client.volume_resize(&name, &request)?, show)?;
+            }
+            Verb::Set { name, compression, dedupe } => {
+                let policy =
+                    VolumePolicy { compression: compression.map(Into::into), dedupe: dedupe.map(Into::into) };
+                context.output.print(&client.volume_set(&name, &policy)?, show)?;
             }
             Verb::Delete { name, yes } => {
                 confirm(yes, &format!("delete volume `{name}` and its data?"))?;
@@ -192,11 +226,6 @@ fn show(volume: &VolumeView) -> String {
         Profile::General => "general",
         Profile::Bulk => "bulk",
     };
-    let compression = match volume.compression {
-        Compression::Off => "off",
-        Compression::Lz4 => "lz4",
-        Compression::Zstd => "zstd",
-    };
     let mut pairs = vec![
         ("name", volume.name.clone()),
         ("pool", volume.pool.clone()),
@@ -205,7 +234,8 @@ fn show(volume: &VolumeView) -> String {
         ("unique", volume.unique_bytes.map_or_else(|| "-".to_string(), size)),
         ("logical block", format!("{} B", volume.logical_block_bytes)),
         ("profile", profile.to_string()),
-        ("compression", compression.to_string()),
+        ("compression", volume.compression.name().to_string()),
+        ("dedupe", if volume.dedupe { "on" } else { "off" }.to_string()),
         ("created", utc(volume.created_unix_seconds)),
     ];
     if let Some(origin) = &volume.origin {

@@ -98,6 +98,18 @@ pub(super) async fn pool_space(
     array.pool_space(&pool, within_seconds).await.map(Json)
 }
 
+pub(super) async fn pool_dedupe(State(array): Array, Name(pool): Name) -> Answer<api::Dedupe> {
+    array.pool_dedupe(&pool).await.map(Json)
+}
+
+pub(super) async fn pool_dedupe_change(
+    State(array): Array,
+    Name(pool): Name,
+    Body(request): Body<api::DedupeRequest>,
+) -> Answer<api::Dedupe> {
+    to_the_end(async move { array.pool_dedupe_change(&pool, request).await }).await.map(Json)
+}
+
 pub(super) async fn space_reclaim(
     State(array): Array,
     Body(request): Body<api::ReclaimRequest>,
@@ -135,6 +147,14 @@ pub(super) async fn volume_resize(
     Body(request): Body<api::VolumeResize>,
 ) -> Answer<api::Volume> {
     to_the_end(async move { array.volume_resize(&volume, request).await }).await.map(Json)
+}
+
+pub(super) async fn volume_set(
+    State(array): Array,
+    Name(volume): Name,
+    Body(request): Body<api::VolumePolicy>,
+) -> Answer<api::Volume> {
+    to_the_end(async move { array.volume_set(&volume, request).await }).await.map(Json)
 }
 
 pub(super) async fn volume_delete(State(array): Array, Name(volume): Name) -> Result<StatusCode> {

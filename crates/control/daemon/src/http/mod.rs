@@ -7,7 +7,7 @@ mod handlers;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::routing::{delete, get, post};
+use axum::routing::{delete, get, post, put};
 
 use crate::service::Service;
 
@@ -22,6 +22,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/pools/{pool}/export", post(handlers::pool_export))
         .route("/v1/pools/{pool}/import", post(handlers::pool_import))
         .route("/v1/pools/{pool}/space", get(handlers::pool_space))
+        .route("/v1/pools/{pool}/dedupe", get(handlers::pool_dedupe).post(handlers::pool_dedupe_change))
         .route("/v1/space/reclaim", post(handlers::space_reclaim))
         .route("/v1/space/holders/{name}", get(handlers::space_holders))
         .route("/v1/volumes", get(handlers::volumes_list).post(handlers::volume_create))
@@ -29,6 +30,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
             "/v1/volumes/{volume}",
             get(handlers::volume_show).patch(handlers::volume_resize).delete(handlers::volume_delete),
         )
+        .route("/v1/volumes/{volume}/policy", put(handlers::volume_set))
         .route("/v1/snapshots", get(handlers::snapshots_list).post(handlers::snapshot_create))
         .route("/v1/snapshots/{snapshot}", get(handlers::snapshot_show).delete(handlers::snapshot_delete))
         .route("/v1/snapshots/{snapshot}/restore", post(handlers::snapshot_restore))

@@ -178,6 +178,30 @@ impl Service {
         Ok(report)
     }
 
+    /// The fingerprint index of a pool.
+    pub(crate) async fn pool_dedupe(&self, name: &str) -> Result<api::Dedupe> {
+        self.check_open(name)?;
+        self.array.pool_dedupe(name).await
+    }
+
+    /// Rebuilds, drops or resizes the fingerprint index of a pool.
+    pub(crate) async fn pool_dedupe_change(
+        &self,
+        name: &str,
+        request: api::DedupeRequest,
+    ) -> Result<api::Dedupe> {
+        let _turn = self.change().await?;
+        self.check_open(name)?;
+        let what = match request.action {
+            api::DedupeAction::Rebuild => "dedupe: everything is looked at again",
+            api::DedupeAction::Drop => "dedupe: index dropped",
+            api::DedupeAction::Resize => "dedupe: index of another size",
+        };
+        let dedupe = self.array.pool_dedupe_change(name, request).await?;
+        self.log.info(format!("pool {name}"), what.to_string());
+        Ok(dedupe)
+    }
+
     /// Closes and forgets a pool.
     pub(crate) async fn pool_export(&self, name: &str) -> Result<()> {
         let _turn = self.change().await?;

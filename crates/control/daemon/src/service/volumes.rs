@@ -48,9 +48,6 @@ impl Service {
                 "use 512 or 4096",
             ));
         }
-        if request.dedupe {
-            return Err(Error::invalid("dedupe does not exist yet", "leave it out, or set it to false"));
-        }
         let _turn = self.change().await?;
         self.known().index.check_volume_free(&request.name)?;
         let pool = self.pool_for(request.pool.as_deref())?;
@@ -108,6 +105,20 @@ impl Service {
             format!("volume {name}"),
             format!("resized from {} to {}", ByteCount(before), ByteCount(request.size_bytes)),
         );
+        self.volume_uncounted(name).await
+    }
+
+    /// Changes how a volume's data are reduced from now on.
+    pub(crate) async fn volume_set(&self, name: &str, request: api::VolumePolicy) -> Result<api::Volume> {
+        if request == api::VolumePolicy::default() {
+            return Err(Error::invalid("nothing is to be changed", "name compression, dedupe or both"));
+        }
+        let _turn = self.change().await?;
+        let pool = self.known().index.volume(name)?;
+        let volume = self.array.volume_set(&pool, name, request).await?;
+        let dedupe = if volume.dedupe { "on" } else { "off" };
+        let what = format!("set to compression {}, dedupe {dedupe}", volume.compression.name());
+        self.log.info(format!("volume {name}"), what);
         self.volume_uncounted(name).await
     }
 
