@@ -78,9 +78,13 @@ pub struct PoolSpace {
     /// Chunks that several volumes and snapshots refer to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_bytes: Option<u64>,
-    /// What clones and snapshots would take if each had its own copy, before compression.
+    /// What is referred to more than once, as often as it is referred to beyond the first time, before
+    /// compression: by snapshots and clones, and by equal content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sharing_saved_bytes: Option<u64>,
+    /// Of that, found by dedupe to have equal content; the rest is saved by snapshots and clones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_saved_bytes: Option<u64>,
     /// Blocks referred to, less the chunks that hold them. Below zero when headers, and blocks nothing
     /// refers to any more in chunks still needed, outweigh compression.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -240,7 +240,9 @@ async fn check_accounts(engine: &Engine) -> Result<Option<String>, Trouble> {
     match engine.space_report(ACCOUNTS_WITHIN).await {
         Ok(report) => {
             let parts = report.parts;
-            let is_wrong = parts.sum_bytes() != parts.physical_bytes;
+            let is_told_apart =
+                report.walked.is_none_or(|walked| walked.content_saved_bytes <= walked.sharing_saved_bytes);
+            let is_wrong = parts.sum_bytes() != parts.physical_bytes || !is_told_apart;
             Ok(is_wrong.then(|| format!("the accounts do not sum up: {parts:?}")))
         }
         // It may give way to the cleaner of a full pool; that is not wrong.

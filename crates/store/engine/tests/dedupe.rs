@@ -237,3 +237,105 @@ async fn mixed(runtime: Runtime, path: String) {
     check(&engine).await;
     engine.close().await.unwrap();
 }
+
+/// Of what is shared, by snapshots and clones, and by equal content; in blocks.
+async fn shared(engine: &Engine) -> (u64, u64) {
+    let report = engine.space_report(PATIENCE).await.unwrap();
+    let walked = report.walked.unwrap();
+    let written: u64 = report.images.iter().map(|image| image.written_bytes.unwrap()).sum();
+    let saved = walked.sharing_saved_bytes.cast_signed() + walked.compression_saved_bytes;
+    assert_eq!(written.cast_signed() - saved, report.parts.data_alive_bytes.cast_signed());
+    let by_clone = walked.sharing_saved_bytes - walked.content_saved_bytes;
+    (by_clone / BLOCK, walked.content_saved_bytes / BLOCK)
+}
+
+#[test]
+fn what_content_shares_is_told_from_what_clones_share() {
+    on_shard(|runtime, path| Box::pin(told_apart(runtime, path)));
+}
+
+async fn told_apart(runtime: Runtime, path: String) {
+    let engine = make_pool(&runtime, &path).await;
+    make_volume(&engine, "one", true).await;
+    write(&engine, "one", 0, 1).await;
+    settle(&runtime, &engine).await;
+    assert_eq!(shared(&engine).await, (0, 0));
+    engine.snapshot_create("first", &["one".into()]).await.unwrap();
+    engine.clone_create("clone", "first").await.unwrap();
+    assert_eq!(shared(&engine).await, (2 * BLOCKS, 0));
+    // The same content at the same address of a stranger.
+    make_volume(&engine, "two", true).await;
+    write(&engine, "two", 0, 1).await;
+    settle(&runtime, &engine).await;
+    assert_eq!(shared(&engine).await, (2 * BLOCKS, BLOCKS));
+    // Once more in the same volume, at another address.
+    write(&engine, "two", 2048, 1).await;
+    settle(&runtime, &engine).await;
+    assert_eq!(shared(&engine).await, (2 * BLOCKS, 2 * BLOCKS));
+    engine.clone_create("second", "two").await.unwrap();
+    assert_eq!(shared(&engine).await, (4 * BLOCKS, 2 * BLOCKS));
+    // Relatives are known by the pages they share when what was between them is gone.
+    engine.snapshot_delete("first").await.unwrap();
+    assert_eq!(shared(&engine).await, (3 * BLOCKS, 2 * BLOCKS));
+    engine.volume_delete("one").await.unwrap();
+    engine.volume_delete("two").await.unwrap();
+    assert_eq!(shared(&engine).await, (0, 2 * BLOCKS));
+    verify(&engine, "clone", 0, 1).await;
+    verify(&engine, "second", 2048, 1).await;
+    engine.close().await.unwrap();
+}
+
+struct Chance(u64);
+
+impl Chance {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % limit
+    }
+}
+
+#[test]
+fn what_is_predicted_for_a_delete_is_what_it_gives_with_dedupe_too() {
+    on_shard(|runtime, path| Box::pin(predicted(runtime, path)));
+}
+
+async fn predicted(runtime: Runtime, path: String) {
+    let engine = make_pool(&runtime, &path).await;
+    let mut chance = Chance(77);
+    let mut names: Vec<String> = (0..4).map(|number| format!("v{number}")).collect();
+    for name in &names {
+        make_volume(&engine, name, true).await;
+    }
+    for round in 0..240 {
+        let device = engine.device(&format!("v{}", chance.below(4))).unwrap();
+        let (first, from) = (chance.below(1000), chance.below(300));
+        let blocks = 1 + chance.below(40);
+        device.write(first * BLOCK, &contents(from..from + blocks, 5), false).await.unwrap();
+        if round % 40 == 20 {
+            let (name, volume) = (format!("s{round}"), format!("v{}", chance.below(4)));
+            engine.snapshot_create(&name, &[volume]).await.unwrap();
+            engine.clone_create(&format!("c{round}"), &name).await.unwrap();
+            names.extend([name, format!("c{round}")]);
+        }
+    }
+    assert!(settle(&runtime, &engine).await.counters.shared > 1000);
+    check(&engine).await;
+    while !names.is_empty() {
+        let count = (1 + chance.below(3)).min(names.len() as u64);
+        let set: Vec<String> =
+            (0..count).map(|_| names.swap_remove(chance.below(names.len() as u64) as usize)).collect();
+        let before = data_alive(&engine).await;
+        let predicted = engine.reclaim(&set, PATIENCE).await.unwrap();
+        for name in &set {
+            if name.starts_with('s') {
+                engine.snapshot_delete(name).await.unwrap();
+            } else {
+                engine.volume_delete(name).await.unwrap();
+            }
+        }
+        assert_eq!(before - data_alive(&engine).await, predicted.chunk_bytes, "{set:?}");
+        check(&engine).await;
+    }
+    assert_eq!(data_alive(&engine).await, 0);
+    engine.close().await.unwrap();
+}

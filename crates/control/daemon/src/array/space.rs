@@ -113,6 +113,7 @@ fn pool_space_view(pool: String, report: SpaceReport, reason: Option<String>) ->
         written_bytes,
         shared_bytes: report.walked.map(|walked| walked.shared_bytes),
         sharing_saved_bytes: report.walked.map(|walked| walked.sharing_saved_bytes),
+        content_saved_bytes: report.walked.map(|walked| walked.content_saved_bytes),
         compression_saved_bytes: report.walked.map(|walked| walked.compression_saved_bytes),
         volumes: image_views(volumes),
         snapshots: image_views(snapshots),

@@ -4,6 +4,8 @@
 //! again only if that changes who holds it: a page shared by thousands of snapshots is visited by the
 //! first two of them. Chunks are counted by their address, however many leaves refer to them.
 //!
+//! Where asked for, sharing by clone is told from sharing by content on the way (`families`).
+//!
 //! Memory is bounded by the chunks kept at a time: beyond that half of the segments are put off to
 //! another round, again and again if need be.
 
@@ -16,13 +18,14 @@ use ashlar_map::{Missing, Page, ROOT_LEVEL};
 use ashlar_units::SegmentId;
 use rustc_hash::FxHashMap;
 
+use super::families::{Families, Spot, Spots};
 use super::lengths::{Measured, measure};
 use super::sharing::{Holders, Role};
 use super::turn::Turn;
 use crate::Result;
 use crate::walk::{base_beside, load_page};
 
-/// Chunks kept at a time: some 70 MB, for 16 to 64 GiB of data.
+/// Chunks kept at a time: some 120 MB, for 16 to 64 GiB of data.
 const CHUNKS_MAX: usize = 2 << 20;
 
 /// What a census is for.
@@ -37,7 +40,18 @@ pub(super) trait Tally {
 
 /// Counts everything below these roots.
 pub(super) async fn count(turn: &Turn<'_>, roots: &[(Pointer, Role)], tally: &mut dyn Tally) -> Result<()> {
-    count_keeping(CHUNKS_MAX, turn, roots, tally).await
+    count_keeping(CHUNKS_MAX, turn, roots, None, tally).await.map(drop)
+}
+
+/// The same; returns the blocks shared by content, too. Families as far as known; what shares a page
+/// joins them.
+pub(super) async fn count_with_families(
+    turn: &Turn<'_>,
+    roots: &[(Pointer, Role)],
+    families: &mut Families,
+    tally: &mut dyn Tally,
+) -> Result<u64> {
+    count_keeping(CHUNKS_MAX, turn, roots, Some(families), tally).await
 }
 
 /// The same with this many chunks kept at a time.
@@ -45,21 +59,37 @@ pub(super) async fn count_keeping(
     chunks_max: usize,
     turn: &Turn<'_>,
     roots: &[(Pointer, Role)],
+    mut families: Option<&mut Families>,
     tally: &mut dyn Tally,
-) -> Result<()> {
+) -> Result<u64> {
+    let mut shared_by_content = 0;
     let mut later = vec![Part { modulus: 1, remainder: 0 }];
     let mut is_first = true;
     while let Some(part) = later.pop() {
         let (pages, bases, chunks) = (BySegment::default(), BySegment::default(), BySegment::default());
-        let mut round = Round { turn, chunks_max, part, later: &mut later, pages, bases, chunks };
+        let (families_now, spots) = (families.as_deref_mut(), Spots::default());
+        let mut round = Round {
+            turn,
+            chunks_max,
+            part,
+            later: &mut later,
+            pages,
+            bases,
+            chunks,
+            families: families_now,
+            spots,
+        };
         for (root, role) in roots {
             round.visit_root(*root, *role).await?;
         }
-        let Round { mut pages, bases, chunks, .. } = round;
+        let Round { mut pages, bases, chunks, spots, .. } = round;
+        if let Some(families) = families.as_deref_mut() {
+            shared_by_content += spots.shared_by_content(families);
+        }
         if is_first {
             pages.join(turn, bases).await?;
-            let wants = |tally: &dyn Tally, holders: &Holders| tally.wants(*holders);
-            let tell = |tally: &mut dyn Tally, holders: Holders, measured| tally.page(holders, measured);
+            let wants = |tally: &dyn Tally, page: &SeenPage| tally.wants(page.holders);
+            let tell = |tally: &mut dyn Tally, page: SeenPage, measured| tally.page(page.holders, measured);
             pages.tell(turn, tally, wants, tell).await?;
             is_first = false;
         }
@@ -69,7 +99,7 @@ pub(super) async fn count_keeping(
         };
         chunks.tell(turn, tally, wants, tell).await?;
     }
-    Ok(())
+    Ok(shared_by_content)
 }
 
 /// Things by where they were born. A map for each segment, so that no step over all of them, be it
@@ -121,14 +151,14 @@ impl<T: Default> BySegment<T> {
     }
 }
 
-impl BySegment<Holders> {
+impl BySegment<SeenPage> {
     /// Takes in others: who refers to something in either refers to it.
     async fn join(&mut self, turn: &Turn<'_>, others: BySegment<Holders>) -> Result<()> {
         for entries in others.segments.into_values() {
             turn.step().await?;
             for (pointer, holders) in entries {
                 let joined = self.entry(pointer);
-                *joined = joined.and(holders);
+                joined.holders = joined.holders.and(holders);
             }
         }
         Ok(())
@@ -155,10 +185,37 @@ impl Part {
 }
 
 #[derive(Default)]
+struct SeenPage {
+    holders: Holders,
+    /// The first image that had it, where families are told.
+    first: Option<u32>,
+}
+
+#[derive(Default)]
 struct Chunk {
     holders: Holders,
     /// A bit for each block that something refers to.
     blocks: u16,
+    /// Met at several spots, which are noted.
+    has_spots: bool,
+    /// Where it was met first, where families are told.
+    spot: Spot,
+}
+
+impl Chunk {
+    /// Notes spots from the second one on: nearly all chunks have one.
+    fn meet(&mut self, pointer: &Pointer, spot: Spot, spots: &mut Spots) {
+        if self.blocks == 0 {
+            self.spot = spot;
+        }
+        if !self.has_spots && self.spot != spot {
+            self.has_spots = true;
+            spots.add(pointer.chunk(), self.spot, self.blocks);
+        }
+        if self.has_spots {
+            spots.add(pointer.chunk(), spot, 1 << pointer.block_index());
+        }
+    }
 }
 
 struct Round<'a> {
@@ -166,10 +223,12 @@ struct Round<'a> {
     chunks_max: usize,
     part: Part,
     later: &'a mut Vec<Part>,
-    pages: BySegment<Holders>,
+    pages: BySegment<SeenPage>,
     /// Records that pages are differences from. Apart from pages: nobody went through their children.
     bases: BySegment<Holders>,
     chunks: BySegment<Chunk>,
+    families: Option<&'a mut Families>,
+    spots: Spots,
 }
 
 impl Round<'_> {
@@ -179,13 +238,16 @@ impl Round<'_> {
         }
         let mut waiting = vec![Missing { pointer: root, level: ROOT_LEVEL, index: 0 }];
         while let Some(at) = waiting.pop() {
-            let holders = self.pages.entry(at.pointer);
-            let with_us = holders.with(role);
-            if *holders == with_us {
+            let page = self.pages.entry(at.pointer);
+            if let (Some(families), Some(number)) = (&mut self.families, role.number()) {
+                families.join(*page.first.get_or_insert(number), number);
+            }
+            let with_us = page.holders.with(role);
+            if page.holders == with_us {
                 // Whoever made it so went through everything below, too.
                 continue;
             }
-            *holders = with_us;
+            page.holders = with_us;
             self.turn.step().await?;
             let tracked = load_page(self.turn.inner, at, true).await?;
             if let Some(base) = base_beside(at.pointer, &tracked) {
@@ -194,7 +256,7 @@ impl Round<'_> {
             }
             let page = tracked.pointers();
             if at.level == 0 {
-                self.visit_leaf(page, role);
+                self.visit_leaf(page, at.index, role);
                 continue;
             }
             for (slot, pointer) in page.iter().enumerate().filter(|(_, pointer)| pointer.is_page()) {
@@ -205,13 +267,23 @@ impl Round<'_> {
         Ok(())
     }
 
-    fn visit_leaf(&mut self, page: &Page, role: Role) {
-        for pointer in page.iter().filter(|pointer| pointer.is_data() && self.part.has(pointer.segment())) {
+    fn visit_leaf(&mut self, page: &Page, index: u64, role: Role) {
+        let family = match (&mut self.families, role.number()) {
+            (Some(families), Some(number)) => Some(families.find(number)),
+            _ => None,
+        };
+        let first_block = (index * PAGE_POINTERS as u64).cast_signed();
+        let is_ours = |pointer: &Pointer| pointer.is_data() && self.part.has(pointer.segment());
+        for (block, pointer) in (first_block..).zip(page).filter(|(_, pointer)| is_ours(pointer)) {
             let chunk = self.chunks.entry(pointer.chunk());
             chunk.holders = chunk.holders.with(role);
+            if let Some(family) = family {
+                let spot = (family, block - pointer.block_index() as i64);
+                chunk.meet(pointer, spot, &mut self.spots);
+            }
             chunk.blocks |= 1 << pointer.block_index();
         }
-        while self.chunks.count > self.chunks_max && self.part.modulus < 1 << 30 {
+        while self.chunks.count + self.spots.count() > self.chunks_max && self.part.modulus < 1 << 30 {
             self.put_off_half();
         }
     }
@@ -221,6 +293,7 @@ impl Round<'_> {
         self.part = part;
         self.later.push(later);
         self.chunks.keep(part);
+        self.spots.keep(|segment| part.has(segment));
     }
 }
 

@@ -65,6 +65,8 @@ pub struct WalkedSpace {
     pub shared_bytes: u64,
     /// Blocks that images refer to a second time and more, before compression.
     pub sharing_saved_bytes: u64,
+    /// Of these, found by their content and shared; the others are shared by snapshots and clones.
+    pub content_saved_bytes: u64,
     /// Blocks referred to, less the chunks that hold them. Below zero when headers and blocks that
     /// nothing refers to any more, in chunks still needed for others, outweigh compression.
     pub compression_saved_bytes: i64,

@@ -15,6 +15,7 @@
 //! 3. Nothing is deleted, and nothing waits for a count but the cleaner, for a bounded time.
 
 mod census;
+mod families;
 mod frozen;
 mod holding;
 mod info;

@@ -7,7 +7,8 @@ use ashlar_format::segment::{SegmentEntry, SegmentKind, SegmentState};
 use ashlar_format::superblock::CELLS_START_BYTES;
 use ashlar_units::BLOCK_BYTES;
 
-use super::census::{Tally, count};
+use super::census::{Tally, count_with_families};
+use super::families::Families;
 use super::frozen::{Frozen, name_of};
 use super::info::{SpaceParts, SpaceReport, VolumeSpace, WalkedSpace, WalkedVolume};
 use super::lengths::{Measured, measure};
@@ -161,7 +162,8 @@ pub(super) async fn walked(turn: &Turn<'_>, frozen: &Frozen) -> Result<SpaceRepo
     let mut alive = Alive { data_bytes: 0, map_page_bytes: 0, shared_bytes: 0, blocks: 0, images };
     let roots: Vec<_> =
         (frozen.images.iter().enumerate()).map(|(index, entry)| (entry.root, Role::other(index))).collect();
-    count(turn, &roots, &mut alive).await?;
+    let mut families = Families::of(&frozen.images);
+    let by_content = count_with_families(turn, &roots, &mut families, &mut alive).await?;
     let tables: u64 = measure(turn, &frozen.tables).await?.iter().map(|measured| measured.bytes).sum();
     let mut report = SpaceReport::default();
     let mut walk = Walk::within(turn);
@@ -177,6 +179,7 @@ pub(super) async fn walked(turn: &Turn<'_>, frozen: &Frozen) -> Result<SpaceRepo
         map_page_bytes: alive.map_page_bytes,
         shared_bytes: alive.shared_bytes,
         sharing_saved_bytes: (written_blocks - alive.blocks) * BLOCK_BYTES,
+        content_saved_bytes: by_content * BLOCK_BYTES,
         compression_saved_bytes: (alive.blocks * BLOCK_BYTES).cast_signed() - alive.data_bytes.cast_signed(),
     });
     Ok(report)

@@ -19,6 +19,14 @@ impl Role {
     pub(super) fn other(number: usize) -> Role {
         Role::Other { number, is_related: false }
     }
+
+    /// The number of another image.
+    pub(super) fn number(self) -> Option<u32> {
+        match self {
+            Role::Target => None,
+            Role::Other { number, .. } => u32::try_from(number).ok(),
+        }
+    }
 }
 
 /// The images besides the targets.

@@ -75,7 +75,7 @@ fn a_census_in_many_rounds_tells_the_same() {
             assert_eq!((expected.chunk_bytes, expected.kept_bytes), (1500 * 4160, 1500 * 4160));
             for chunks_max in [2999, 700, 300] {
                 let mut report = ReclaimReport::default();
-                count_keeping(chunks_max, &turn, &roots, &mut report).await.unwrap();
+                count_keeping(chunks_max, &turn, &roots, None, &mut report).await.unwrap();
                 assert_eq!(report, expected, "{chunks_max} at a time");
             }
             drop(turn);

@@ -74,8 +74,13 @@ fn pool_text(space: &PoolSpace) -> String {
         ("  superblocks", size(parts.superblock_bytes)),
         ("provisioned", size(space.provisioned_bytes)),
     ];
-    let walked =
-        [("written, with snapshots", space.written_bytes), ("  saved by sharing", space.sharing_saved_bytes)];
+    let by_content = space.content_saved_bytes;
+    let by_clone = space.sharing_saved_bytes.map(|saved| saved - by_content.unwrap_or(0).min(saved));
+    let walked = [
+        ("written, with snapshots", space.written_bytes),
+        ("  shared by snapshots, clones", by_clone),
+        ("  shared by equal content", by_content),
+    ];
     pairs.extend(walked.into_iter().filter_map(|(name, bytes)| Some((name, size(bytes?)))));
     if let Some(saved) = space.compression_saved_bytes {
         pairs.push(("  saved by compression", signed(saved)));
