@@ -71,3 +71,25 @@ fn a_run_that_depends_on_more_than_its_seed_is_found() {
     assert!(failure.what.contains("two runs differ"), "{failure}");
     assert!(failure.to_string().ends_with("repeat: ashlar sim --seeds 1 --first-seed 1"), "{failure}");
 }
+
+/// What makes dedupe dangerous must happen in the seeds that every change runs: hits, also beside a
+/// cleaning, and every reason to leave something alone.
+#[test]
+fn seeds_share_blocks_also_while_the_cleaner_works() {
+    let make = || Rc::new(crate::engine_system::EngineMaker) as Rc<dyn crate::system::SystemMaker>;
+    let options = Options { check_determinism: false, ..options(1, 40) };
+    let summary = match run_batch(&options, make, &mut |_| {}) {
+        Ok(summary) => summary,
+        Err(failure) => panic!("{failure}\n{}", failure.trace.join("\n")),
+    };
+    for (probe, least) in [
+        ("dedupe hits", 500),
+        ("blocks shared", 500),
+        ("blocks shared beside a cleaning", 100),
+        ("blocks not shared: condemned", 50),
+        ("blocks not shared: stale", 50),
+        ("blocks not shared: overtaken", 50),
+    ] {
+        assert!(summary.probes[probe] >= least, "{probe}: {summary}");
+    }
+}

@@ -1,5 +1,6 @@
 //! Reading chunks to compare them: by pointer, or by an index entry that may lead nowhere.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use ashlar_format::Pointer;
@@ -11,8 +12,8 @@ use ashlar_units::BLOCK_BYTES_USIZE;
 use crate::engine::Inner;
 use crate::read_path::open_chunk;
 
-/// Chunks kept: those of both sides of a run, and what lies beside them.
-const CHUNKS_MAX: usize = 16;
+/// Bytes of chunks kept: both sides of what is looked at in one go, and as much again beside it.
+const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// A verified chunk.
 pub(super) struct Chunk {
@@ -34,7 +35,8 @@ impl Chunk {
 /// whether its address may still be referred to is for others to say.
 #[derive(Default)]
 pub(super) struct ChunkReader {
-    kept: Vec<(Pointer, Rc<Chunk>)>,
+    kept: VecDeque<(Pointer, Rc<Chunk>)>,
+    kept_bytes: usize,
     scratch: Vec<u8>,
 }
 
@@ -97,10 +99,13 @@ impl ChunkReader {
         let blocks = open_chunk(pointer, stored, &mut self.scratch).ok()?.to_vec();
         let header = ChunkHeader::peek(stored).ok()?;
         let chunk = Rc::new(Chunk { header, blocks });
-        if self.kept.len() >= CHUNKS_MAX {
-            self.kept.remove(0);
+        self.kept_bytes += chunk.blocks.len();
+        self.kept.push_back((pointer.chunk(), chunk.clone()));
+        while self.kept_bytes > KEPT_BYTES_MAX
+            && let Some((_, oldest)) = self.kept.pop_front()
+        {
+            self.kept_bytes -= oldest.blocks.len();
         }
-        self.kept.push((pointer.chunk(), chunk.clone()));
         Some(chunk)
     }
 }

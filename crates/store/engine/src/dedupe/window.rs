@@ -113,6 +113,11 @@ impl Inner {
         if self.allow_share_records().await.is_err() || !self.wait_for_list(shares.len()).await {
             return;
         }
+        // As for a host's write: a map page that cannot be read fails here, not in the applier.
+        let blocks = window.pointers.len() as u64;
+        if self.load_pages_of(window.volume, window.first_block, blocks).await.is_err() {
+            return;
+        }
         let submitted: Vec<Submitted> =
             shares.into_iter().filter_map(|share| self.submit_share(window, share)).collect();
         for Submitted { share, number, pending, is_in_cycle } in submitted {
