@@ -197,7 +197,7 @@ impl Life {
             check(&world).await;
         }
         verify_everything(&world).await;
-        if self.record.has_failed() {
+        if !self.is_judgeable() {
             return;
         }
         self.record.enter(Phase::Working);
@@ -226,6 +226,12 @@ impl Life {
                 Err(trouble) => world.judge("close", &trouble),
             }
         }
+    }
+
+    /// Nothing is wrong, and of no volume is it open which content it has: after a read that failed, new
+    /// writes could be judged against neither content of an unfinished restore.
+    fn is_judgeable(&self) -> bool {
+        !self.record.has_failed() && !self.oracle.borrow().has_forks()
     }
 
     /// Closes the pool while requests are in flight: each must end, done or refused.

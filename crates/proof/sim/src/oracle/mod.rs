@@ -448,6 +448,12 @@ impl Oracle {
         matches!(key, ImageKey::Live(name) if self.volumes[name].alternative.is_some())
     }
 
+    /// True while it is open for some volume which of two contents it has.
+    #[must_use]
+    pub fn has_forks(&self) -> bool {
+        self.volumes.values().any(|volume| volume.alternative.is_some())
+    }
+
     /// The runs a full comparison of the image must read: everything that was ever written.
     #[must_use]
     pub fn runs_to_verify(&self, key: &ImageKey) -> Vec<Run> {
