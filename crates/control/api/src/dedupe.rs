@@ -39,9 +39,11 @@ pub struct DedupeBlocks {
     pub shared_bytes: u64,
     /// Of these, while the cleaner was at work.
     pub shared_beside_cleaning_count: u64,
+    /// Of these, with what the cleaner has moved since it was written.
+    pub shared_moved_count: u64,
     /// Left alone: an entry led to other bytes.
     pub mismatched_count: u64,
-    /// Left alone: an entry led to what is gone or was moved.
+    /// Left alone: an entry led to what is gone, or moved and no longer where it was written.
     pub stale_count: u64,
     /// Left alone: the cleaner may free what an entry led to.
     pub condemned_count: u64,

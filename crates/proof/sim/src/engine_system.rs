@@ -215,6 +215,7 @@ impl SystemUnderTest for EngineSystem {
             ("blocks found beside hits", dedupe.extended),
             ("blocks shared", dedupe.shared),
             ("blocks shared beside a cleaning", dedupe.shared_in_cycle),
+            ("blocks shared with moved ones", dedupe.shared_moved),
             ("blocks not shared: condemned", dedupe.condemned),
             ("blocks not shared: stale", dedupe.stale),
             ("blocks not shared: mismatched", dedupe.mismatched),

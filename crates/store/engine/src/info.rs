@@ -188,9 +188,11 @@ pub struct DedupeCounters {
     pub shared: u64,
     /// Of these, while the cleaner was at work.
     pub shared_in_cycle: u64,
+    /// Of these, with a chunk that the cleaner has moved.
+    pub shared_moved: u64,
     /// Left alone: an entry led to other bytes.
     pub mismatched: u64,
-    /// Left alone: an entry led to what is gone or moved.
+    /// Left alone: an entry led to what is gone, or moved and no longer where it was written.
     pub stale: u64,
     /// Left alone: the cleaner may be about to free what an entry led to.
     pub condemned: u64,

@@ -66,9 +66,8 @@ impl ChunkReader {
             return is_there.then(|| (pointer.with_block_index(place.block_index()), chunk.clone()));
         }
         let (segment, offset) = (place.segment(), place.offset_bytes());
-        // A moved chunk may be compressed anew: its header no longer tells the pointer that maps have.
         if !inner.pool.has_segment(segment) {
-            return None;
+            return self.find_moved(inner, place).await;
         }
         let (bytes, skip) = inner.pool.read(segment, offset, CHUNK_HEADER_BYTES as u64).await.ok()?;
         let header = ChunkHeader::peek(&bytes[skip..]).ok()?;
@@ -88,6 +87,21 @@ impl ChunkReader {
         }
         let (bytes, skip) = inner.pool.read(segment, offset, length).await.ok()?;
         Some((pointer, self.keep(pointer, bytes.get(skip..)?)?))
+    }
+
+    /// The same for a block that was moved. Its chunk may have been compressed anew, so the header does not
+    /// tell the length class that the maps' pointers carry; the map of the volume that wrote it does, as
+    /// long as it has the block where it was written.
+    async fn find_moved(&mut self, inner: &Inner, place: BlockPlace) -> Option<(Pointer, Rc<Chunk>)> {
+        let address = Pointer::data(place.segment(), place.offset_bytes(), 1);
+        let at = inner.media.locate(address).await.ok()?;
+        let (bytes, skip) = inner.pool.read(at.segment, at.offset_bytes, at.length_bytes_max).await.ok()?;
+        let stored = bytes.get(skip..)?;
+        let header = ChunkHeader::peek(stored).ok()?;
+        let block = header.owner_block + place.block_index() as u64;
+        let pointer = inner.pointer_of_writer(&header, block).await?;
+        let is_same = BlockPlace::of(pointer) == place;
+        if is_same { Some((pointer, self.keep(pointer, stored)?)) } else { None }
     }
 
     fn kept_chunk(&self, pointer: Pointer) -> Option<Rc<Chunk>> {

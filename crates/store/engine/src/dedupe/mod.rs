@@ -18,26 +18,29 @@
 //!
 //! Why a share never leads to a place that is freed. A target T is a chunk at the address it was born
 //! at, in segment S. T may be dead: an index entry keeps nothing alive.
-//! 1. `Share` is decided, noted in the list of shares and submitted between two awaits (`submit_share`),
-//!    and only if S is in the pool and T is not condemned. Segment numbers are never used twice, so T's
-//!    bytes are those that were compared, whenever that was.
-//! 2. A cycle of the cleaner takes the list and condemns its candidates between two awaits, too. So each
-//!    share comes before the start of a cycle or behind it.
+//! 1. `Share` is decided, noted in the list of shares and submitted between two awaits
+//!    (`submit_share`), and only if S is in the pool, or the relocation table knows T in a container
+//!    that is, and T is not condemned. Segment numbers are never used twice, so T's bytes are those
+//!    that were compared, whenever that was.
+//! 2. A cycle of the cleaner takes the list and condemns its candidates between two awaits, too. So
+//!    each share comes before the start of a cycle or behind it.
 //! 3. Before: T is in the list, unless a checkpoint published since holds the share. The cycle marks
-//!    the list along with the roots of the published checkpoint, so it finds T alive. It matters not
-//!    whether the share is applied, still in the journal, or will turn out to be overtaken.
-//! 4. Behind: S was no candidate, or the mark had found T alive already. What is no candidate is not
-//!    freed by this cycle; what is alive by its mark stays or moves, in all of its rounds, and whatever
-//!    moves is found through the relocation table by its old address. (Lines decide, not chunks; a chunk
-//!    that begins in a marked line is moved with it.)
-//! 5. A next cycle starts from a checkpoint that holds the share, or finds it in the list. Hence no cycle
-//!    ever frees the target of a share that anything refers to.
+//!    the list along with the roots of the published checkpoint, so it finds T alive, and its sweep
+//!    keeps T's relocation if there is one. It matters not whether the share is applied, still in the
+//!    journal, or will turn out to be overtaken.
+//! 4. Behind: S was in the pool and no candidate, or the mark had found T alive already. What is no
+//!    candidate is not freed by this cycle; what is alive by its mark stays or moves, in all of its
+//!    rounds, and whatever moves is found through the relocation table by its old address. (Lines
+//!    decide, not chunks; a chunk that begins in a marked line is moved with it.)
+//! 5. A next cycle starts from a checkpoint that holds the share, or finds it in the list. Hence no
+//!    cycle ever frees the target of a share that anything refers to.
 //! 6. Crash: what a plan freed is used again only after a checkpoint that the plan was part of. Records
 //!    replayed from there on were decided before the crash under the rules above, against that plan and
-//!    all before it. T itself was applied before it was shared, so its group precedes the share's in the
-//!    journal's chain. The list starts empty: recovery ends with a checkpoint.
-//! 7. What was moved (S is gone) is not shared again: its entry is a miss. The header in a container no
-//!    longer tells the length class that all other pointers to the chunk carry.
+//!    all before it. T itself was applied before it was shared, so its group precedes the share's in
+//!    the journal's chain. The list starts empty: recovery ends with a checkpoint.
+//! 7. The pointer is one that a map has: for what is in S as it was written the header tells it; for
+//!    what was moved (and maybe compressed anew) the map of its writer does, or it is a miss. So all
+//!    pointers to a chunk are equal, length class included.
 //!
 //! Invariants:
 //! 1. A block's content never changes through a share: equal bytes were read from both chunks, and the

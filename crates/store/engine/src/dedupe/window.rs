@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use ashlar_format::Pointer;
-use ashlar_format::chunk::{CHUNK_BLOCKS_MAX, CHUNK_REGION_BLOCKS};
+use ashlar_format::chunk::{CHUNK_BLOCKS_MAX, CHUNK_REGION_BLOCKS, ChunkHeader};
 use ashlar_format::group::Record;
 use ashlar_journal::Draft;
 use ashlar_reduction::{BlockPlace, Fingerprint, FingerprintIndex};
@@ -13,6 +13,7 @@ use super::chunks::ChunkReader;
 use super::shares::ShareNumber;
 use crate::apply::Outcome;
 use crate::engine::Inner;
+use crate::relocations::Found;
 use crate::write_path::Pending;
 
 /// Entries tried for one block. Of a full bucket's eight, more than one fits a block by chance once in
@@ -48,6 +49,17 @@ struct Submitted {
     number: ShareNumber,
     pending: Pending,
     is_in_cycle: bool,
+    is_moved: bool,
+}
+
+/// What the cleaner has to say about a chunk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    There,
+    /// The running cycle may free it.
+    Condemned,
+    /// Neither in a segment of the pool nor known to be moved.
+    Gone,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -120,7 +132,7 @@ impl Inner {
         }
         let submitted: Vec<Submitted> =
             shares.into_iter().filter_map(|share| self.submit_share(window, share)).collect();
-        for Submitted { share, number, pending, is_in_cycle } in submitted {
+        for Submitted { share, number, pending, is_in_cycle, is_moved } in submitted {
             // Not told: the pool stops, and nothing is cleaned any more.
             let Ok(Ok(outcome)) = pending.await else { return };
             self.dedupe.shares.applied(number, self.checkpoints.cuts.get());
@@ -129,6 +141,7 @@ impl Inner {
                 self.dedupe.count(|counters| {
                     counters.shared += blocks;
                     counters.shared_in_cycle += if is_in_cycle { blocks } else { 0 };
+                    counters.shared_moved += if is_moved { blocks } else { 0 };
                 });
                 self.forget_entries(window, share);
             } else {
@@ -156,21 +169,43 @@ impl Inner {
     /// note in the list and the submission: see the module's argument.
     fn submit_share(&self, window: &mut Window, share: Share) -> Option<Submitted> {
         let Share { at, blocks, expected, pointer } = share;
-        if !self.pool.has_segment(pointer.segment()) {
-            self.dedupe.count(|counters| counters.stale += blocks as u64);
-            return None;
-        }
-        let condemned = &self.cleaner.condemned;
-        if condemned.has(pointer.segment(), pointer.offset_bytes()) {
-            self.dedupe.count(|counters| counters.condemned += blocks as u64);
-            window.met_condemned |= condemned.is_marking();
-            return None;
+        match self.standing(BlockPlace::of(pointer)) {
+            Standing::There => {}
+            Standing::Gone => {
+                self.dedupe.count(|counters| counters.stale += blocks as u64);
+                return None;
+            }
+            Standing::Condemned => {
+                self.dedupe.count(|counters| counters.condemned += blocks as u64);
+                window.met_condemned |= self.cleaner.condemned.is_marking();
+                return None;
+            }
         }
         let number = self.dedupe.shares.add(pointer.chunk());
         let (volume, block) = (window.volume, window.first_block + at as u64);
         let record = Record::Share { volume, block, blocks: blocks as u8, expected, pointer };
         let pending = self.submit(vec![Draft::Record(record)], None);
-        Some(Submitted { share, number, pending, is_in_cycle: condemned.is_cycle() })
+        let is_moved = !self.pool.has_segment(pointer.segment());
+        let is_in_cycle = self.cleaner.condemned.is_cycle();
+        Some(Submitted { share, number, pending, is_in_cycle, is_moved })
+    }
+
+    /// Whether something may come to refer to a chunk, at this instant.
+    fn standing(&self, place: BlockPlace) -> Standing {
+        let (segment, offset) = (place.segment(), place.offset_bytes());
+        let is_moved = !self.pool.has_segment(segment);
+        if is_moved {
+            let found = self.media.relocations.borrow().find(Pointer::data(segment, offset, 1));
+            match found {
+                // Entries of what is dead may outlive it: the container was emptied without it then.
+                Found::Here(moved) if !self.pool.has_segment(moved.container) => return Standing::Gone,
+                Found::Here(_) => {}
+                // Its page left the memory since the chunk was read: not worth another try.
+                Found::Load(_) | Found::Nowhere => return Standing::Gone,
+            }
+        }
+        let is_condemned = self.cleaner.condemned.has(segment, offset, is_moved);
+        if is_condemned { Standing::Condemned } else { Standing::There }
     }
 
     /// The chunk given up is no place to find anything any more.
@@ -221,7 +256,8 @@ impl Window {
         place: BlockPlace,
         reader: &mut ChunkReader,
     ) -> Option<Pointer> {
-        if inner.cleaner.condemned.has(place.segment(), place.offset_bytes()) {
+        let is_moved = !inner.pool.has_segment(place.segment());
+        if inner.cleaner.condemned.has(place.segment(), place.offset_bytes(), is_moved) {
             inner.dedupe.count(|counters| counters.condemned += 1);
             self.met_condemned |= inner.cleaner.condemned.is_marking();
             return None;
@@ -267,12 +303,14 @@ impl Window {
             let is_open = |pointer: &&Pointer| pointer.is_data() && self.targets[next].is_none();
             let Some(own) = self.pointers.get(next).filter(is_open).copied() else { return };
             let Some(beside) = inner.pointer_beside(target, side, reader).await else { return };
-            let is_condemned = inner.cleaner.condemned.has(beside.segment(), beside.offset_bytes());
-            if beside.chunk() == own.chunk() || is_condemned || !inner.pool.has_segment(beside.segment()) {
+            if beside.chunk() == own.chunk() {
                 return;
             }
             let Some(own_chunk) = reader.read(inner, own).await else { return };
             let Some(chunk) = reader.read(inner, beside).await else { return };
+            if inner.standing(BlockPlace::of(beside)) != Standing::There {
+                return;
+            }
             inner.dedupe.count(|counters| counters.compared += 1);
             if own_chunk.block(own.block_index()) != chunk.block(beside.block_index()) {
                 return;
@@ -338,7 +376,12 @@ impl Inner {
             Side::Behind => chunk.header.owner_block + u64::from(chunk.header.blocks),
             Side::Before => chunk.header.owner_block.checked_sub(1)?,
         };
-        let owner = VolumeId(u64::from(chunk.header.owner_volume));
+        self.pointer_of_writer(&chunk.header, block).await
+    }
+
+    /// What the volume that wrote a chunk has at a block now.
+    pub(super) async fn pointer_of_writer(&self, header: &ChunkHeader, block: u64) -> Option<Pointer> {
+        let owner = VolumeId(u64::from(header.owner_volume));
         let size_bytes = self.tree.borrow().catalogue.get(owner)?.size_bytes;
         if block >= size_bytes / BLOCK_BYTES {
             return None;
