@@ -149,6 +149,7 @@ const THIRD_PARTY: [(&str, &[&str]); 21] = [
     ("hyper-util", &["control", "lab"]),
     ("http-body-util", &["control", "lab"]),
     ("clap", &["control"]),
+    ("mimalloc", &["control"]),
     ("tempfile", &["store", "control", "proof"]),
 ];
 

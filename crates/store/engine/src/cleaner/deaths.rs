@@ -7,7 +7,8 @@
 //! 1. No snapshot or clone was taken of the volume since the block was born, and the volume is no clone
 //!    made after it. Addresses stay for life, and segment numbers only grow: a block in a segment whose
 //!    number was above all others when the volume's newest snapshot was seen is younger than that.
-//! 2. Nothing finds chunks by content. The first shared block of a pool ends eager death in it.
+//! 2. Nothing refers to it by content: cycles that start when the pool has shared blocks go without eager
+//!    death, and in the others all candidates are condemned from start to end, alive by the mark or not.
 //!
 //! Only emptying uses it: a chunk all of whose blocks died is left behind. The cut of the checkpoint that
 //! makes this so is later than the deaths, so no published image refers to what it left behind, and an
@@ -43,7 +44,6 @@ pub(super) struct News {
 #[derive(Default)]
 pub(crate) struct Deaths {
     is_recording: bool,
-    is_over: bool,
     /// Dead blocks of each chunk, a bit for each.
     blocks: BTreeMap<Address, u16>,
     news: Vec<News>,
@@ -56,7 +56,7 @@ pub(crate) struct Deaths {
 impl Deaths {
     /// A cycle begins: what died before is in its marks.
     pub(super) fn begin(&mut self) {
-        self.is_recording = !self.is_over;
+        self.is_recording = true;
         self.blocks.clear();
         self.news.clear();
     }
@@ -66,13 +66,6 @@ impl Deaths {
         self.is_recording = false;
         self.blocks = BTreeMap::new();
         self.news = Vec::new();
-    }
-
-    /// Chunks are found by content from now on: whoever maps one, others may too.
-    #[cfg(test)]
-    pub(crate) fn end_for_good(&mut self) {
-        self.is_over = true;
-        self.end();
     }
 
     /// Whether anybody wants to know what a write replaces.
@@ -164,10 +157,8 @@ mod tests {
         assert!(!deaths.is_dead(SegmentId(9), 8192, 3) && !deaths.is_dead(SegmentId(8), 4096, 3));
         deaths.begin();
         assert!(!deaths.is_dead(SegmentId(9), 4096, 3));
-        deaths.note(&[chunk(9)], 0);
-        deaths.end_for_good();
-        deaths.begin();
-        assert!(!deaths.is_recording() && !deaths.is_dead(SegmentId(9), 4096, 1));
+        deaths.end();
+        assert!(!deaths.is_recording());
     }
 
     #[test]

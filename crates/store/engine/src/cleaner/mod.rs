@@ -40,6 +40,7 @@ use ashlar_format::Pointer;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::relocation::Relocation;
 use ashlar_format::segment::{SegmentEntry, SegmentKind, SegmentState};
+use ashlar_format::superblock::INCOMPATIBLE_SHARES;
 use ashlar_runtime::sync::Notify;
 use ashlar_units::SegmentId;
 use rustc_hash::FxHashMap;
@@ -120,6 +121,8 @@ struct Start {
     candidates: Vec<SegmentEntry>,
     /// Shared by dedupe since the published checkpoint: alive, whatever its roots say.
     shares: Vec<Pointer>,
+    /// Chunks die with their overwriting: no block of the pool is shared by content.
+    is_eager: bool,
     lsn: u64,
 }
 
@@ -170,11 +173,12 @@ impl Inner {
         self.cleaner.is_wanted.set(false);
         let is_urgent = self.cleaner.is_urgent.replace(false);
         let start = self.start_of_cycle().await?;
-        self.cleaner.deaths.borrow_mut().begin();
         let marks = self.mark(&start).await?;
         let mut plan = Plan::default();
         let marks = Rc::new(self.sweep(marks, &mut plan).await?);
-        self.cleaner.condemned.judged(&marks);
+        if !start.is_eager {
+            self.cleaner.condemned.judged(&marks);
+        }
         self.dedupe.marked();
         let mut died = FxHashMap::default();
         self.note_live(&start.candidates, &marks);
@@ -194,8 +198,14 @@ impl Inner {
             if wanted > 0 {
                 self.note_died(&mut died);
                 let candidates = &candidates;
-                let choice =
-                    Choice { candidates, with_tables: &with_tables, marks: &marks, died: &died, wanted, is_urgent };
+                let choice = Choice {
+                    candidates,
+                    with_tables: &with_tables,
+                    marks: &marks,
+                    died: &died,
+                    wanted,
+                    is_urgent,
+                };
                 self.evacuate(&choice, &mut plan).await?;
             }
             let is_moved = !plan.emptied.is_empty() || plan.moved_bytes > 0;
@@ -231,7 +241,13 @@ impl Inner {
         // from here on keeps away from the candidates.
         let shares = self.dedupe.shares.pointers();
         self.cleaner.condemned.begin(&candidates);
-        Ok(Start { roots, tables, candidates, shares, lsn: superblock.checkpoint.0 })
+        // What the superblock does not tell of was never shared, and what is condemned will not be.
+        let is_eager = superblock.incompatible & INCOMPATIBLE_SHARES == 0;
+        if is_eager {
+            self.cleaner.deaths.borrow_mut().begin();
+        }
+        let lsn = superblock.checkpoint.0;
+        Ok(Start { roots, tables, candidates, shares, is_eager, lsn })
     }
 
     async fn mark(&self, start: &Start) -> Result<Marks> {

@@ -31,7 +31,8 @@
 //! 4. Behind: S was in the pool and no candidate, or the mark had found T alive already. What is no
 //!    candidate is not freed by this cycle; what is alive by its mark stays or moves, in all of its
 //!    rounds, and whatever moves is found through the relocation table by its old address. (Lines
-//!    decide, not chunks; a chunk that begins in a marked line is moved with it.)
+//!    decide, not chunks; a chunk that begins in a marked line is moved with it.) Cycles with eager death
+//!    leave marked chunks behind; in those the mark clears nothing (`cleaner/deaths.rs`).
 //! 5. A next cycle starts from a checkpoint that holds the share, or finds it in the list. Hence no
 //!    cycle ever frees the target of a share that anything refers to.
 //! 6. Crash: what a plan freed is used again only after a checkpoint that the plan was part of. Records
