@@ -128,7 +128,7 @@ const FORBIDDEN_BELOW: [&str; 9] =
     ["tokio", "hyper", "axum", "reqwest", "tower", "async-std", "smol", "rand", "rayon"];
 
 /// Third-party crates by the floor that may name them. The reason stands in the root Cargo.toml.
-const THIRD_PARTY: [(&str, &[&str]); 21] = [
+const THIRD_PARTY: [(&str, &[&str]); 22] = [
     ("io-uring", &["base"]),
     ("libc", &["base", "media", "targets", "control"]),
     ("rustix", &["control", "proof"]),
