@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the array beside its peers, on this machine, in one run, and prints goals met and not met.
 
-usage: bench.py [nbd] [device] [postgres] [snapshot] [overwrite] [steady]      all of them by default
+usage: bench.py [nbd] [device] [postgres] [snapshot] [overwrite] [steady] [dedupe]      all of them by default
 
 Environment: QUICK=1 (fewer cells, shorter), ROUNDS=3, SECONDS_PER_CELL, PG_SCALE, PG_SECONDS,
 PG_PEERS, SNAPSHOTS, RESULTS (directory; default target/bench/TIME), ASHLAR_BIN, TMPDIR.
@@ -13,6 +13,7 @@ import time
 import traceback
 
 import measure
+import part_dedupe
 import part_device
 import part_nbd
 import part_overwrite
@@ -23,7 +24,7 @@ from array_of_run import ROOT, binary
 from site_of_run import Site, run
 
 PARTS = {"nbd": part_nbd, "device": part_device, "postgres": part_postgres, "snapshot": part_snapshot,
-         "overwrite": part_overwrite, "steady": part_steady}
+         "overwrite": part_overwrite, "steady": part_steady, "dedupe": part_dedupe}
 
 
 def main():
