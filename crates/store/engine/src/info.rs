@@ -125,6 +125,10 @@ pub struct Counters {
     pub stored_bytes: u64,
     /// Zero blocks not stored.
     pub zero_blocks: u64,
+    /// Blocks stored as they are because compressing them would not have saved a sixteenth.
+    pub incompressible_blocks: u64,
+    /// Blocks stored as they are because their volume is not to be compressed.
+    pub uncompressed_blocks: u64,
     /// Blocks read from the cache.
     pub cache_hits: u64,
     /// Blocks read that the cache did not have.
@@ -135,6 +139,8 @@ pub struct Counters {
     pub segments_emptied: u64,
     /// Bytes of chunks and page records the cleaner moved.
     pub moved_bytes: u64,
+    /// Chunks not moved because they died after the mark.
+    pub left_behind_chunks: u64,
     /// Bytes saved by compressing moved chunks with Zstandard instead of LZ4.
     pub recompressed_saved_bytes: u64,
     /// Marks completed.

@@ -166,6 +166,11 @@ impl Inner {
             return;
         }
         counters.stored_bytes += bytes.len() as u64;
+        let blocks = (bytes.len() / BLOCK_BYTES_USIZE) as u64;
+        match codec {
+            Codec::None => counters.uncompressed_blocks += blocks,
+            Codec::Lz4 | Codec::Zstd => counters.incompressible_blocks += blocks,
+        }
         for (index, single) in bytes.chunks_exact(BLOCK_BYTES_USIZE).enumerate() {
             let (volume, payload) = (entry.id, single.to_vec());
             let block = block + index as u64;

@@ -363,6 +363,7 @@ impl Inner {
         counters.segments_freed += plan.freed.len() as u64;
         counters.segments_emptied += plan.emptied.len() as u64;
         counters.moved_bytes += plan.moved_bytes;
+        counters.left_behind_chunks += plan.left_behind.len() as u64;
         counters.recompressed_saved_bytes += plan.recompressed_saved_bytes;
     }
 
