@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Measures the array beside its peers, on this machine, in one run, and prints goals met and not met.
 
-usage: bench.py [nbd] [device] [postgres] [snapshot] [overwrite] [steady] [dedupe]      all of them by default
+usage: bench.py [nbd] [device] [postgres] [snapshot] [overwrite] [steady] [dedupe] [space]   all of them by default
 
 Environment: QUICK=1 (fewer cells, shorter), ROUNDS=3, SECONDS_PER_CELL, PG_SCALE, PG_SECONDS,
-PG_PEERS, SNAPSHOTS, RESULTS (directory; default target/bench/TIME), ASHLAR_BIN, TMPDIR.
+PG_PEERS, SNAPSHOTS, SPACE_POOL_MIB, SPACE_SECONDS, SPACE_SNAPSHOTS, SPACE_FILES_GIB,
+RESULTS (directory; default target/bench/TIME), ASHLAR_BIN, TMPDIR.
 """
 import os
 import platform
@@ -19,12 +20,13 @@ import part_nbd
 import part_overwrite
 import part_postgres
 import part_snapshot
+import part_space
 import part_steady
 from array_of_run import ROOT, binary
 from site_of_run import Site, run
 
 PARTS = {"nbd": part_nbd, "device": part_device, "postgres": part_postgres, "snapshot": part_snapshot,
-         "overwrite": part_overwrite, "steady": part_steady, "dedupe": part_dedupe}
+         "overwrite": part_overwrite, "steady": part_steady, "dedupe": part_dedupe, "space": part_space}
 
 
 def main():

@@ -134,18 +134,19 @@ class Table:
 
     @staticmethod
     def shown(values, ours):
-        if "added_ms" in values[0]:
+        is_rate = values[0].keys() & {"iops", "tps", "p99_us"}
+        if "added_ms" in values[0] or len(values) == 1 and not is_rate:
             return ", ".join(f"{name.removesuffix('_ms')} {value:.1f}" for name, value in values[0].items())
         key = "iops" if "iops" in values[0] else "tps" if "tps" in values[0] else next(iter(values[0]))
         numbers = [v[key] for v in values]
         middle = statistics.median(numbers)
         spread = (max(numbers) - min(numbers)) / 2 / middle * 100 if middle else 0
         text = f"{middle:,.0f} ±{spread:.0f} %"
-        if "p99_us" in values[0]:
+        if "p99_us" in values[0] and key != "p99_us":
             text += f" · p99 {statistics.median(v['p99_us'] for v in values):,.0f} µs"
         if "cpu_us" in values[0]:
             text += f" · {statistics.median(v['cpu_us'] for v in values):.1f} µs CPU"
-        if ours is not None and ours is not values:
+        if ours is not None and ours is not values and key != "p99_us":
             pairs = [o[key] / max(1e-9, v[key]) for o, v in zip(ours, values)]
             text += f" · ours {statistics.median(pairs):.2f}x"
         return text

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from site_of_run import run, wait_for
 
@@ -127,6 +128,23 @@ class Array:
         if response.status >= 300:
             raise Refused([method, path], response.status, text)
         return json.loads(text) if text else None
+
+    def api_many(self, method, paths, connections=16):
+        """One call for each path, over a few connections that stay open. Returns when all are answered."""
+        def work(share):
+            connection = _LocalConnection(self.state + "/api.sock")
+            try:
+                for path in share:
+                    connection.request(method, path)
+                    response = connection.getresponse()
+                    text = response.read().decode()
+                    if response.status >= 300:
+                        raise Refused([method, path], response.status, text)
+            finally:
+                connection.close()
+
+        with ThreadPoolExecutor(connections) as pool:
+            list(pool.map(work, [paths[first::connections] for first in range(connections)]))
 
     def pool(self, name="p", drives=2, drive_mib=1024):
         paths = [self.site.file(f"{name}-{index}.img") for index in range(drives)]
