@@ -20,10 +20,27 @@ use crate::{Error, ErrorKind, Result};
 /// emptied places can be used.
 const MOVED_SEGMENTS_MAX: u64 = 12;
 
-/// A segment fuller than this, in per cent, gives too little back for what moving it costs...
-const LIVE_PERCENT_MAX: u64 = 90;
-/// ... unless writes wait for room.
-const LIVE_PERCENT_MAX_URGENT: u64 = 97;
+/// Why segments are emptied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reason {
+    /// Something was deleted, and whoever did so looks for the room. There is no hurry.
+    GivenBack,
+    /// The pool runs out of free segments.
+    Scarce,
+    /// Writes wait for room.
+    Urgent,
+}
+
+impl Reason {
+    /// A segment fuller than this, in per cent, gives too little back for what moving it costs.
+    fn live_percent_max(self) -> u64 {
+        match self {
+            Reason::GivenBack => 25,
+            Reason::Scarce => 90,
+            Reason::Urgent => 97,
+        }
+    }
+}
 
 /// A segment is read in pieces of this size.
 const READ_BYTES: u64 = 1 << 20;
@@ -37,6 +54,8 @@ const TURN_BYTES: u64 = 64 << 10;
 struct Tools {
     segment: Vec<u8>,
     recompressor: Recompressor,
+    /// Compress better what moves.
+    is_cold: bool,
 }
 
 /// What a cycle wants to change, all at once.
@@ -79,7 +98,7 @@ pub(super) struct Choice<'a> {
     pub(super) died: &'a FxHashMap<SegmentId, u64>,
     /// Segments to win.
     pub(super) wanted: u64,
-    pub(super) is_urgent: bool,
+    pub(super) reason: Reason,
 }
 
 impl Choice<'_> {
@@ -88,7 +107,7 @@ impl Choice<'_> {
     /// the age: in a model of this cleaner at 80 % full it moves a fifth less than the age itself under
     /// a skewed load, and the same under a uniform one.
     fn victims(&self, segment_bytes: u64) -> Vec<SegmentEntry> {
-        let percent_max = if self.is_urgent { LIVE_PERCENT_MAX_URGENT } else { LIVE_PERCENT_MAX };
+        let percent_max = self.reason.live_percent_max();
         let newest = self.candidates.iter().map(|entry| entry.segment.0).max().unwrap_or(0);
         let mut scored: Vec<(u64, u64, SegmentEntry)> = Vec::new();
         for entry in self.candidates {
@@ -122,7 +141,9 @@ impl Inner {
     pub(super) async fn evacuate(&self, choice: &Choice<'_>, plan: &mut Plan) -> Result<()> {
         let mut mover = self.mover.lock().await;
         mover.segments_left_min = self.reserve_segments() / 2;
-        let mut tools = Tools::default();
+        // What is moved only because its neighbours were deleted need not be cold.
+        let is_cold = choice.reason != Reason::GivenBack;
+        let mut tools = Tools { is_cold, ..Tools::default() };
         for victim in choice.victims(self.pool.segment_bytes()) {
             if choice.with_tables.contains(&victim.segment) {
                 // Table records are written anew by the next checkpoint; the next cycle has the rest.
@@ -179,7 +200,8 @@ impl Inner {
                     dead.push((record.segment, old_units));
                     continue;
                 }
-                let bytes = tools.recompressor.improve(record.bytes);
+                let bytes =
+                    if tools.is_cold { tools.recompressor.improve(record.bytes) } else { record.bytes };
                 let (container, offset_bytes) = mover.append(bytes).await?;
                 let length_bytes_max = (bytes.len() as u64).next_multiple_of(LENGTH_UNIT_BYTES);
                 let moved = Relocation { old_units, container, offset_bytes, length_bytes_max };

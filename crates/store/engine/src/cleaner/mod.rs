@@ -51,7 +51,7 @@ use crate::walk::Walk;
 use crate::{Error, ErrorKind, Result};
 use condemned::Condemned;
 pub(crate) use deaths::Deaths;
-use evacuate::{Choice, Plan};
+use evacuate::{Choice, Plan, Reason};
 use marks::Marks;
 
 /// A cycle starts when this share of the pool was written since the last one, in segments (1/20, the
@@ -170,7 +170,7 @@ impl Inner {
 
     /// One cycle.
     async fn clean(self: &Rc<Self>) -> Result<()> {
-        self.cleaner.is_wanted.set(false);
+        let is_asked_for = self.cleaner.is_wanted.replace(false);
         let is_urgent = self.cleaner.is_urgent.replace(false);
         let start = self.start_of_cycle().await?;
         let marks = self.mark(&start).await?;
@@ -194,7 +194,11 @@ impl Inner {
         // What a mark found dead stays dead: one mark serves several rounds of moving.
         for _ in 0..ROUNDS_MAX {
             let opened_before = self.mover.lock().await.opened;
-            let wanted = self.segments_wanted(plan.freed.len() as u64);
+            let (wanted, reason) = match self.segments_wanted(plan.freed.len() as u64) {
+                0 if is_asked_for => (candidates.len() as u64, Reason::GivenBack),
+                wanted if is_urgent => (wanted, Reason::Urgent),
+                wanted => (wanted, Reason::Scarce),
+            };
             if wanted > 0 {
                 self.note_died(&mut died);
                 let candidates = &candidates;
@@ -204,7 +208,7 @@ impl Inner {
                     marks: &marks,
                     died: &died,
                     wanted,
-                    is_urgent,
+                    reason,
                 };
                 self.evacuate(&choice, &mut plan).await?;
             }
