@@ -3,6 +3,8 @@
 //! and what is measured when the set is really deleted.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -11,7 +13,8 @@ use ashlar_engine::{
     SpaceReport, VolumeSpec,
 };
 use ashlar_format::chunk::Codec;
-use ashlar_runtime::{LocalFuture, Runtime, ShardSettings, start_shard};
+use ashlar_runtime::Runtime;
+use support::on_shard;
 
 const POOL_BYTES: u64 = 64 << 20;
 const VOLUME_BLOCKS: u64 = 2048;
@@ -20,18 +23,6 @@ const BLOCK: u64 = 4096;
 const WRITE_BLOCKS: u64 = 4;
 /// More than any count here takes.
 const PATIENCE: Duration = Duration::from_secs(600);
-
-fn on_shard(test: impl FnOnce(Runtime) -> LocalFuture<'static, ()> + Send + 'static) {
-    let (done, finished) = std::sync::mpsc::channel();
-    let shard = start_shard(ShardSettings::default(), move |runtime| {
-        Box::pin(async move {
-            test(runtime).await;
-            done.send(()).unwrap();
-        })
-    });
-    shard.unwrap().join();
-    finished.recv().expect("the test ran to its end");
-}
 
 struct Chance(u64);
 

@@ -2,26 +2,17 @@
 //! and go, neither fills nor forgets.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
-use ashlar_runtime::{LocalFuture, Priority, Runtime, ShardSettings, start_shard};
+use ashlar_runtime::{Priority, Runtime};
+use support::on_shard;
 
 const POOL_BYTES: u64 = 64 << 20;
 const LIVE_BYTES: u64 = 28 << 20;
 const BLOCKS: u64 = LIVE_BYTES / 4096;
 const WRITERS: u64 = 32;
 const WRITES_PER_ROUND: u64 = 150;
-
-fn on_shard(test: impl FnOnce(Runtime) -> LocalFuture<'static, ()> + Send + 'static) {
-    let (done, finished) = std::sync::mpsc::channel();
-    let shard = start_shard(ShardSettings::default(), move |runtime| {
-        Box::pin(async move {
-            test(runtime).await;
-            done.send(()).unwrap();
-        })
-    });
-    shard.unwrap().join();
-    finished.recv().expect("the test ran to its end");
-}
 
 /// Incompressible, and different for every block and version.
 fn content(block: u64, version: u64) -> Vec<u8> {

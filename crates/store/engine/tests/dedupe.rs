@@ -2,13 +2,16 @@
 //! and is left alone where nobody asked for it.
 #![allow(clippy::unwrap_used)]
 
+mod support;
+
 use std::time::Duration;
 
 use ashlar_engine::{
     Compression, DedupeStatus, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumePolicy,
     VolumeSpec,
 };
-use ashlar_runtime::{LocalFuture, Runtime, ShardSettings, start_shard};
+use ashlar_runtime::Runtime;
+use support::on_drive;
 
 const POOL_BYTES: u64 = 128 << 20;
 const VOLUME_BYTES: u64 = 16 << 20;
@@ -18,20 +21,6 @@ const BLOCKS: u64 = 2048;
 const WRITE_BLOCKS: u64 = 32;
 /// More than any count here takes.
 const PATIENCE: Duration = Duration::from_secs(600);
-
-fn on_shard(test: impl FnOnce(Runtime, String) -> LocalFuture<'static, ()> + Send + 'static) {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = format!("{}/drive", directory.path().to_str().unwrap());
-    let (done, finished) = std::sync::mpsc::channel();
-    let shard = start_shard(ShardSettings::default(), move |runtime| {
-        Box::pin(async move {
-            test(runtime, path).await;
-            done.send(()).unwrap();
-        })
-    });
-    shard.unwrap().join();
-    finished.recv().expect("the test ran to its end");
-}
 
 /// Half noise: two to one for a compressor. Different for every block and kind.
 fn content(block: u64, kind: u64) -> Vec<u8> {
@@ -118,7 +107,7 @@ async fn check(engine: &Engine) {
 
 #[test]
 fn the_same_content_in_two_volumes_takes_the_space_of_one() {
-    on_shard(|runtime, path| Box::pin(two_volumes(runtime, path)));
+    on_drive(|runtime, path| Box::pin(two_volumes(runtime, path)));
 }
 
 async fn two_volumes(runtime: Runtime, path: String) {
@@ -156,7 +145,7 @@ async fn two_volumes(runtime: Runtime, path: String) {
 
 #[test]
 fn volumes_without_dedupe_cost_nothing_and_are_found_when_it_is_switched_on() {
-    on_shard(|runtime, path| Box::pin(switched(runtime, path)));
+    on_drive(|runtime, path| Box::pin(switched(runtime, path)));
 }
 
 async fn switched(runtime: Runtime, path: String) {
@@ -208,7 +197,7 @@ async fn switched(runtime: Runtime, path: String) {
 
 #[test]
 fn snapshots_small_writes_and_overwrites_keep_what_they_had() {
-    on_shard(|runtime, path| Box::pin(mixed(runtime, path)));
+    on_drive(|runtime, path| Box::pin(mixed(runtime, path)));
 }
 
 async fn mixed(runtime: Runtime, path: String) {
@@ -251,7 +240,7 @@ async fn shared(engine: &Engine) -> (u64, u64) {
 
 #[test]
 fn what_content_shares_is_told_from_what_clones_share() {
-    on_shard(|runtime, path| Box::pin(told_apart(runtime, path)));
+    on_drive(|runtime, path| Box::pin(told_apart(runtime, path)));
 }
 
 async fn told_apart(runtime: Runtime, path: String) {
@@ -296,7 +285,7 @@ impl Chance {
 
 #[test]
 fn what_is_predicted_for_a_delete_is_what_it_gives_with_dedupe_too() {
-    on_shard(|runtime, path| Box::pin(predicted(runtime, path)));
+    on_drive(|runtime, path| Box::pin(predicted(runtime, path)));
 }
 
 async fn predicted(runtime: Runtime, path: String) {

@@ -2,6 +2,8 @@
 //! to the byte, and refused when the record they differ from is not the right one.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod support;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -11,31 +13,14 @@ use ashlar_format::page::{PAGE_HEADER_BYTES, PageContent, PageHeader, pointers_f
 use ashlar_format::superblock::{INCOMPATIBLE_DELTA_PAGES, SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock};
 use ashlar_format::{Pointer, overrides};
 use ashlar_reduction::decompress;
-use ashlar_runtime::{LocalFuture, Runtime, ShardSettings, start_shard};
+use ashlar_runtime::Runtime;
+use support::on_drive;
 
 const POOL_BYTES: u64 = 48 << 20;
 const BLOCK: u64 = 4096;
 /// Four leaves.
 const BLOCKS: u64 = 2048;
 const PATIENCE: Duration = Duration::from_secs(600);
-
-fn on_shard(test: impl FnOnce(Runtime) -> LocalFuture<'static, ()> + Send + 'static) {
-    let (done, finished) = std::sync::mpsc::channel();
-    let shard = start_shard(ShardSettings::default(), move |runtime| {
-        Box::pin(async move {
-            test(runtime).await;
-            done.send(()).unwrap();
-        })
-    });
-    shard.unwrap().join();
-    finished.recv().expect("the test ran to its end");
-}
-
-fn with_drive(test: impl FnOnce(Runtime, String) -> LocalFuture<'static, ()> + Send + 'static) {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = dir.path().join("drive").to_str().unwrap().to_string();
-    on_shard(move |runtime| test(runtime, path));
-}
 
 fn content(number: u64) -> Vec<u8> {
     let mut block = vec![7; BLOCK as usize];
@@ -175,15 +160,16 @@ impl Drive {
 
     fn roots(&self) -> Vec<Pointer> {
         let mut roots = Vec::new();
-        for directory in on_drive(&pointers_from_bytes(&self.page(self.superblock.volume_table)).unwrap()[..])
+        for directory in
+            pages_among(&pointers_from_bytes(&self.page(self.superblock.volume_table)).unwrap()[..])
         {
-            for page in on_drive(&pointers_from_bytes(&self.page(directory)).unwrap()[..]) {
+            for page in pages_among(&pointers_from_bytes(&self.page(directory)).unwrap()[..]) {
                 for slot in self.page(page).chunks_exact(VOLUME_ENTRY_BYTES) {
                     roots.extend(VolumeEntry::decode(slot).unwrap().map(|entry| entry.root));
                 }
             }
         }
-        on_drive(&roots)
+        pages_among(&roots)
     }
 
     /// Records of map pages in use: those pages are told by, each once. And how many are bases alone.
@@ -195,7 +181,7 @@ impl Drive {
             if pages.insert(pointer) {
                 bases.extend(header.base);
                 if header.identity.level > 0 {
-                    waiting.extend(on_drive(&self.pointers(pointer)));
+                    waiting.extend(pages_among(&self.pointers(pointer)));
                 }
             }
         }
@@ -208,7 +194,7 @@ impl Drive {
     }
 }
 
-fn on_drive(pointers: &[Pointer]) -> Vec<Pointer> {
+fn pages_among(pointers: &[Pointer]) -> Vec<Pointer> {
     pointers.iter().filter(|pointer| pointer.is_page()).copied().collect()
 }
 
@@ -225,7 +211,7 @@ async fn check_census(subject: &Subject) {
 
 #[test]
 fn deltas_survive_restarts_and_are_counted_to_the_byte() {
-    with_drive(|runtime, path| {
+    on_drive(|runtime, path| {
         Box::pin(async move {
             let mut subject = Subject::new(runtime, path).await;
             let mut snapshots: Vec<(String, Vec<u64>)> = Vec::new();
@@ -298,7 +284,7 @@ fn rebase(drive: &mut Drive, leaf: Pointer, base: Pointer) {
 
 #[test]
 fn a_damaged_base_is_an_error_and_never_wrong_bytes() {
-    with_drive(|runtime, path| {
+    on_drive(|runtime, path| {
         Box::pin(spoiled(runtime, path, |drive, leaf| {
             let base = drive.open(leaf).0.base.unwrap();
             let at = drive.records[&(base.segment().0, base.offset_bytes())];
@@ -309,7 +295,7 @@ fn a_damaged_base_is_an_error_and_never_wrong_bytes() {
 
 #[test]
 fn the_base_of_another_page_is_refused() {
-    with_drive(|runtime, path| {
+    on_drive(|runtime, path| {
         Box::pin(spoiled(runtime, path, |drive, leaf| {
             let index = drive.open(leaf).0.identity.index;
             let is_other = |pointer: &Pointer| {
@@ -327,5 +313,5 @@ fn the_base_of_another_page_is_refused() {
 /// A chain of two differences: the reader must not follow it.
 #[test]
 fn a_base_that_is_a_difference_itself_is_refused() {
-    with_drive(|runtime, path| Box::pin(spoiled(runtime, path, |drive, leaf| rebase(drive, leaf, leaf))));
+    on_drive(|runtime, path| Box::pin(spoiled(runtime, path, |drive, leaf| rebase(drive, leaf, leaf))));
 }

@@ -2,20 +2,14 @@
 //! reopening, with and without a clean close.
 #![allow(clippy::unwrap_used)]
 
-use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
-use ashlar_runtime::{DriverChoice, LocalFuture, Runtime, ShardSettings, start_shard};
+mod support;
 
-fn on_shard(driver: DriverChoice, test: impl FnOnce(Runtime) -> LocalFuture<'static, ()> + Send + 'static) {
-    let settings = ShardSettings { name: "test".into(), driver, ..ShardSettings::default() };
-    let (done, finished) = std::sync::mpsc::channel();
-    let shard = start_shard(settings, move |runtime| {
-        Box::pin(async move {
-            test(runtime).await;
-            done.send(()).unwrap();
-        })
-    });
-    shard.unwrap().join();
-    finished.recv().expect("the test ran to its end");
+use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
+use ashlar_runtime::{DriverChoice, LocalFuture, Runtime, ShardSettings};
+use support::on_shard_with;
+
+fn on_driver(driver: DriverChoice, test: impl FnOnce(Runtime) -> LocalFuture<'static, ()> + Send + 'static) {
+    on_shard_with(ShardSettings { name: "test".into(), driver, ..ShardSettings::default() }, test);
 }
 
 fn spec(dir: &str) -> PoolSpec {
@@ -113,7 +107,7 @@ async fn life_of_a_pool(runtime: Runtime, dir: String) {
 fn run(driver: DriverChoice) {
     let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let path = dir.path().to_str().unwrap().to_string();
-    on_shard(driver, move |runtime| Box::pin(life_of_a_pool(runtime, path)));
+    on_driver(driver, move |runtime| Box::pin(life_of_a_pool(runtime, path)));
 }
 
 #[test]

@@ -8,24 +8,15 @@
 // The drive is a real file.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
+mod support;
+
 use std::path::{Path, PathBuf};
 
 use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
-use ashlar_runtime::{LocalFuture, Runtime, ShardSettings, start_shard};
+use ashlar_runtime::Runtime;
+use support::on_shard;
 
 const DRIVE_BYTES: usize = 4 << 20;
-
-fn on_shard(test: impl FnOnce(Runtime) -> LocalFuture<'static, ()> + Send + 'static) {
-    let (done, finished) = std::sync::mpsc::channel();
-    let shard = start_shard(ShardSettings::default(), move |runtime| {
-        Box::pin(async move {
-            test(runtime).await;
-            done.send(()).unwrap();
-        })
-    });
-    shard.unwrap().join();
-    finished.recv().expect("the test ran to its end");
-}
 
 /// All there are.
 const GOLDEN: [&str; 2] = ["format-1", "format-1-deltas"];

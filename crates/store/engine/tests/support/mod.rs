@@ -1,0 +1,32 @@
+//! A shard for one test.
+#![allow(clippy::unwrap_used, dead_code)]
+
+use ashlar_runtime::{LocalFuture, Runtime, ShardSettings, start_shard};
+
+/// Runs a test on a shard of its own, to its end.
+pub fn on_shard(test: impl FnOnce(Runtime) -> LocalFuture<'static, ()> + Send + 'static) {
+    on_shard_with(ShardSettings::default(), test);
+}
+
+/// The same with settings.
+pub fn on_shard_with(
+    settings: ShardSettings,
+    test: impl FnOnce(Runtime) -> LocalFuture<'static, ()> + Send + 'static,
+) {
+    let (done, finished) = std::sync::mpsc::channel();
+    let shard = start_shard(settings, move |runtime| {
+        Box::pin(async move {
+            test(runtime).await;
+            done.send(()).unwrap();
+        })
+    });
+    shard.unwrap().join();
+    finished.recv().expect("the test ran to its end");
+}
+
+/// The same with the path of a drive that is not there yet.
+pub fn on_drive(test: impl FnOnce(Runtime, String) -> LocalFuture<'static, ()> + Send + 'static) {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = format!("{}/drive", directory.path().to_str().unwrap());
+    on_shard(move |runtime| test(runtime, path));
+}
