@@ -51,6 +51,8 @@ pub(crate) struct Deaths {
     young_from: BTreeMap<VolumeId, (Lsn, u32)>,
     /// Chunks left behind: the next mark must not meet them.
     left_behind: FxHashSet<Address>,
+    /// What was applied by then: images of this or an earlier LSN may still refer to them.
+    left_behind_at: u64,
 }
 
 impl Deaths {
@@ -115,13 +117,20 @@ impl Deaths {
         std::mem::take(&mut self.news)
     }
 
-    /// The places of dead chunks go.
-    pub(super) fn leave_behind(&mut self, chunks: &[(SegmentId, u32)]) {
+    /// The places of dead chunks go, with everything below this LSN applied.
+    pub(super) fn leave_behind(&mut self, chunks: &[(SegmentId, u32)], applied_lsn: u64) {
+        if !chunks.is_empty() {
+            self.left_behind_at = applied_lsn;
+        }
         self.left_behind.extend(chunks.iter().map(|(segment, units)| (segment.0, *units)));
     }
 
-    /// Chunks left behind since the last mark, for this mark to compare with.
-    pub(super) fn take_left_behind(&mut self) -> LeftBehind {
+    /// Chunks left behind since the last mark, for a mark of images of this LSN to compare with. None when
+    /// the images may be older than the deaths: the checkpoint after them found no space.
+    pub(super) fn take_left_behind(&mut self, lsn: u64) -> LeftBehind {
+        if lsn <= self.left_behind_at {
+            return LeftBehind::default();
+        }
         LeftBehind(std::mem::take(&mut self.left_behind))
     }
 }
@@ -159,6 +168,15 @@ mod tests {
         assert!(!deaths.is_dead(SegmentId(9), 4096, 3));
         deaths.end();
         assert!(!deaths.is_recording());
+    }
+
+    #[test]
+    fn a_mark_of_images_older_than_the_deaths_does_not_compare() {
+        let mut deaths = Deaths::default();
+        deaths.leave_behind(&[(SegmentId(9), 64)], 100);
+        assert!(!deaths.take_left_behind(100).has(chunk(9)));
+        assert!(deaths.take_left_behind(101).has(chunk(9)));
+        assert!(!deaths.take_left_behind(102).has(chunk(9)));
     }
 
     #[test]

@@ -255,7 +255,7 @@ impl Inner {
     }
 
     async fn mark(&self, start: &Start) -> Result<Marks> {
-        let mut marks = Marks::new(self.cleaner.deaths.borrow_mut().take_left_behind());
+        let mut marks = Marks::new(self.cleaner.deaths.borrow_mut().take_left_behind(start.lsn));
         start.tables.iter().for_each(|pointer| marks.add(*pointer));
         start.shares.iter().for_each(|pointer| marks.add(*pointer));
         let mut walk = Walk::new(self, true);
@@ -336,7 +336,7 @@ impl Inner {
         for segment in &plan.rewritten {
             self.rewrite_table_records(&mut checkpointer, *segment).await?;
         }
-        self.cleaner.deaths.borrow_mut().leave_behind(&plan.left_behind);
+        self.cleaner.deaths.borrow_mut().leave_behind(&plan.left_behind, self.applied.get().next_lsn.0);
         let mut relocations = self.media.relocations.borrow_mut();
         plan.pages.iter().for_each(|(slot, entries)| relocations.replace(*slot, entries));
         plan.emptied.iter().for_each(|(segment, entries)| relocations.add_segment(*segment, entries));
