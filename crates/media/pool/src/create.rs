@@ -39,10 +39,12 @@ const SEGMENT_BYTES_MIN: u64 = 128 << 10;
 const SEGMENT_BYTES_FULL: u64 = 64 << 20;
 
 /// Segments of a pool this large: 64 MiB at full size, smaller so that a small pool still has some
-/// 256 of them to clean and reuse, never below 1 MiB.
+/// thousand of them to clean and reuse, never below 1 MiB. With 256 of them the one or two dozen that
+/// are being emptied, filled or published at a time are a twentieth of a nearly full pool, and its rate
+/// swings three times as much.
 #[must_use]
 pub fn segment_bytes_for(pool_bytes: u64) -> u64 {
-    let wanted = (pool_bytes / 256).max(1);
+    let wanted = (pool_bytes / 1024).max(1);
     let power = 1_u64 << (63 - wanted.leading_zeros());
     power.clamp(1 << 20, SEGMENT_BYTES_FULL)
 }

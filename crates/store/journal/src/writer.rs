@@ -159,10 +159,12 @@ impl<T: 'static> Journal<T> {
         self.inner.queue.len() == 0 && self.inner.in_flight.borrow().is_empty()
     }
 
-    /// Bytes a submission may store at most, so that it fits a group of the smallest segment.
+    /// Bytes a submission may store at most: so that it fits a group of the smallest segment, and that
+    /// little of a segment's end is left over when the next one does not fit there any more.
     #[must_use]
     pub fn submission_bytes_max(&self) -> u64 {
-        (self.inner.pool.segment_bytes() / 8).min(256 << 10)
+        let segment_bytes = self.inner.pool.segment_bytes();
+        (segment_bytes / 32).max((segment_bytes / 8).min(64 << 10)).min(256 << 10)
     }
 
     /// The next group all of whose predecessors are durable too; `None` after close or failure.

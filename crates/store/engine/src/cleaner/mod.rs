@@ -71,6 +71,7 @@ pub(crate) struct CleanerState {
     /// Rung when a cycle should start.
     pub(crate) wake: Notify,
     is_wanted: Cell<bool>,
+    is_running: Cell<bool>,
     /// Writes wait for room.
     is_urgent: Cell<bool>,
     /// The LSN of the last cycle's cut: nothing changed since means nothing to find.
@@ -99,8 +100,10 @@ impl CleanerState {
         self.is_urgent.set(true);
     }
 
+    /// Whether a checkpoint would start a cycle that somebody waits for. While one runs the next has
+    /// to wait for its end, not for checkpoints.
     pub(crate) fn is_mark_wanted(&self) -> bool {
-        self.is_wanted.get()
+        self.is_wanted.get() && !self.is_running.get()
     }
 
     /// Segments won by the last cycle.
@@ -151,7 +154,12 @@ impl Inner {
                 Life::Stopped(_) => continue,
                 Life::Closing | Life::Closed => return,
             }
+            self.cleaner.is_running.set(true);
             let cleaned = self.clean().await;
+            self.cleaner.is_running.set(false);
+            if self.cleaner.is_wanted.get() {
+                self.checkpoints.wanted.notify_one();
+            }
             self.cleaner.deaths.borrow_mut().end();
             self.cleaner.condemned.end();
             self.dedupe.marked();
