@@ -231,23 +231,29 @@ fn chunk(data: &[u8]) {
 }
 
 fn chunk_seeds() -> Vec<Vec<u8>> {
-    [(Codec::None, 1, 4096), (Codec::Lz4, 16, 900), (Codec::Zstd, 3, 77)]
-        .into_iter()
-        .map(|(codec, blocks, payload_bytes)| {
-            let header = ChunkHeader {
-                codec,
-                blocks,
-                segment: SegmentId(77),
-                offset_bytes: 64_000,
-                payload_bytes,
-                owner_volume: 5,
-                owner_block: 123_456,
-            };
-            let mut bytes = vec![0x5a; header.total_bytes() as usize];
-            header.seal(&mut bytes);
-            bytes
-        })
-        .collect()
+    [
+        (Codec::None, 1, 1, 4096),
+        (Codec::Lz4, 16, 0xffff, 900),
+        (Codec::Zstd, 3, 0b111, 77),
+        (Codec::Lz4, 8, 0x81, 99),
+    ]
+    .into_iter()
+    .map(|(codec, blocks, kept, payload_bytes)| {
+        let header = ChunkHeader {
+            codec,
+            blocks,
+            kept,
+            segment: SegmentId(77),
+            offset_bytes: 64_000,
+            payload_bytes,
+            owner_volume: 5,
+            owner_block: 123_456,
+        };
+        let mut bytes = vec![0x5a; header.total_bytes() as usize];
+        header.seal(&mut bytes);
+        bytes
+    })
+    .collect()
 }
 
 fn page(data: &[u8]) {

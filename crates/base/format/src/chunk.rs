@@ -4,12 +4,17 @@
 //!  0 u16 magic      2 u8 codec       3 u8 blocks
 //!  4 u32 segment    8 u32 offset / 64
 //! 12 u32 payload bytes
+//!    of a trimmed chunk (bit 7 of the codec): u16 payload bytes, 14 u16 blocks kept
 //! 16 u64 owner: volume (low 28 bits) << 36 | first block (36 bits), a hint
 //! 24 u64 checksum of bytes 0..24 and the payload
 //! ```
 //!
 //! Segment and offset are the chunk's own address: with segment numbers never reused they tell a
 //! lost or misdirected write from the real thing.
+//!
+//! A trimmed chunk is one of which the cleaner kept only the blocks that something refers to: bit i of
+//! the mask says whether block i is there, and the payload holds those, in order. Pointers go on naming
+//! blocks by their number in the whole chunk.
 
 use ashlar_units::{BLOCK_BYTES_USIZE, SegmentId, VolumeId};
 use xxhash_rust::xxh3::Xxh3;
@@ -27,6 +32,8 @@ pub const CHUNK_BLOCKS_MAX: usize = 16;
 pub const CHUNK_REGION_BLOCKS: u64 = 16;
 
 const MAGIC: u16 = 0xc4a5;
+/// Bit of the codec byte: the chunk is trimmed.
+const TRIMMED: u8 = 0x80;
 const CHECKSUM_SEED: u64 = 0x0063_6875_6e6b;
 
 /// How a chunk's blocks are stored.
@@ -65,8 +72,10 @@ impl Codec {
 pub struct ChunkHeader {
     /// How the payload is stored.
     pub codec: Codec,
-    /// Blocks in the chunk, 1 to 16.
+    /// Blocks in the chunk as it was written, 1 to 16.
     pub blocks: u8,
+    /// A bit for each of them that is still there.
+    pub kept: u16,
     /// Where the chunk lives.
     pub segment: SegmentId,
     /// Its offset in the segment.
@@ -92,10 +101,29 @@ impl ChunkHeader {
         CHUNK_HEADER_BYTES as u64 + u64::from(self.payload_bytes)
     }
 
-    /// Bytes of the blocks when decoded.
+    /// A bit for each of so many blocks.
+    #[must_use]
+    pub fn all_of(blocks: u8) -> u16 {
+        u16::MAX >> (CHUNK_BLOCKS_MAX as u32 - u32::from(blocks).clamp(1, CHUNK_BLOCKS_MAX as u32))
+    }
+
+    /// Whether a block is there.
+    #[must_use]
+    pub fn has(&self, block_index: usize) -> bool {
+        block_index < CHUNK_BLOCKS_MAX && self.kept >> block_index & 1 == 1
+    }
+
+    /// Where a block that is there lies among the decoded ones.
+    #[must_use]
+    pub fn decoded_at(&self, block_index: usize) -> usize {
+        let before = self.kept & ((1 << block_index) - 1);
+        before.count_ones() as usize * BLOCK_BYTES_USIZE
+    }
+
+    /// Bytes of the blocks that are there, when decoded.
     #[must_use]
     pub fn decoded_bytes(&self) -> usize {
-        usize::from(self.blocks) * BLOCK_BYTES_USIZE
+        self.kept.count_ones() as usize * BLOCK_BYTES_USIZE
     }
 
     /// The pointer to the chunk's first block.
@@ -113,14 +141,21 @@ impl ChunkHeader {
             "chunk of {} blocks",
             self.blocks
         );
+        let all = Self::all_of(self.blocks);
+        assert!(self.kept != 0 && self.kept & !all == 0, "{:#b} of {} blocks", self.kept, self.blocks);
         let (header, payload) = chunk.split_at_mut(CHUNK_HEADER_BYTES);
         header[0..2].copy_from_slice(&MAGIC.to_le_bytes());
-        header[2] = self.codec.to_byte();
+        let is_trimmed = self.kept != all;
+        header[2] = self.codec.to_byte() | if is_trimmed { TRIMMED } else { 0 };
         header[3] = self.blocks;
         header[4..8].copy_from_slice(&self.segment.0.to_le_bytes());
         let units = u32::try_from(self.offset_bytes / PLACE_UNIT_BYTES).expect("a segment is at most 64 MiB");
         header[8..12].copy_from_slice(&units.to_le_bytes());
         header[12..16].copy_from_slice(&self.payload_bytes.to_le_bytes());
+        if is_trimmed {
+            assert!(self.payload_bytes <= u32::from(u16::MAX), "15 blocks are less than 64 KiB");
+            header[14..16].copy_from_slice(&self.kept.to_le_bytes());
+        }
         let owner = u64::from(self.owner_volume & 0xfff_ffff) << 36 | self.owner_block & 0xf_ffff_ffff;
         header[16..24].copy_from_slice(&owner.to_le_bytes());
         let sum = chunk_checksum(&header[..24], payload);
@@ -137,12 +172,17 @@ impl ChunkHeader {
         let blocks = reader.u8()?;
         let segment = SegmentId(reader.u32()?);
         let offset_bytes = u64::from(reader.u32()?) * PLACE_UNIT_BYTES;
-        let payload_bytes = reader.u32()?;
+        let lengths = reader.u32()?;
+        let (payload_bytes, kept) = match codec_byte & TRIMMED {
+            0 => (lengths, Self::all_of(blocks)),
+            _ => (lengths & 0xffff, (lengths >> 16) as u16),
+        };
         let owner = reader.u64()?;
         reader.u64()?;
         Ok(ChunkHeader {
-            codec: Codec::from_byte(codec_byte)?,
+            codec: Codec::from_byte(codec_byte & !TRIMMED)?,
             blocks,
+            kept,
             segment,
             offset_bytes,
             payload_bytes,
@@ -151,14 +191,20 @@ impl ChunkHeader {
         })
     }
 
-    /// Reads and verifies a chunk that a pointer led to. Returns the header and the payload.
+    /// Reads and verifies a chunk with the block that a pointer names. Returns the header and the payload.
     pub fn open(pointer: Pointer, bytes: &[u8]) -> Result<(ChunkHeader, &[u8]), Damage> {
+        let (header, payload) = Self::open_chunk_of(pointer, bytes)?;
+        if !header.has(pointer.block_index()) {
+            return Err(Damage::new(DamageKind::Impossible, "pointer names a block the chunk does not have"));
+        }
+        Ok((header, payload))
+    }
+
+    /// The same for any block of it.
+    pub fn open_chunk_of(pointer: Pointer, bytes: &[u8]) -> Result<(ChunkHeader, &[u8]), Damage> {
         let (header, payload) = Self::open_any(bytes)?;
         if header.segment != pointer.segment() || header.offset_bytes != pointer.offset_bytes() {
             return Err(Damage::new(DamageKind::Misplaced, "chunk belongs to another place"));
-        }
-        if pointer.block_index() >= usize::from(header.blocks) {
-            return Err(Damage::new(DamageKind::Impossible, "pointer names a block the chunk does not have"));
         }
         Ok((header, payload))
     }
@@ -168,6 +214,11 @@ impl ChunkHeader {
         let header = Self::peek(bytes)?;
         if !(1..=CHUNK_BLOCKS_MAX).contains(&usize::from(header.blocks)) {
             return Err(Damage::new(DamageKind::Impossible, "chunk has an impossible number of blocks"));
+        }
+        let is_trimmed = bytes.get(2).is_some_and(|byte| byte & TRIMMED != 0);
+        let all = Self::all_of(header.blocks);
+        if header.kept == 0 || header.kept & !all != 0 || is_trimmed && header.kept == all {
+            return Err(Damage::new(DamageKind::Impossible, "chunk keeps blocks that it never had"));
         }
         let mut reader = Reader::new(bytes);
         reader.take(CHUNK_HEADER_BYTES - 8)?;
@@ -197,6 +248,7 @@ mod tests {
         let header = ChunkHeader {
             codec: Codec::None,
             blocks: 2,
+            kept: 0b11,
             segment: SegmentId(77),
             offset_bytes: 64 * 1000,
             payload_bytes: 8192,
@@ -227,6 +279,34 @@ mod tests {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
             assert!(ChunkHeader::open(header.pointer(), &damaged).is_err(), "bit {bit}");
+        }
+    }
+
+    #[test]
+    fn a_trimmed_chunk_has_what_was_kept() {
+        let header = ChunkHeader { blocks: 16, kept: 0x8005, payload_bytes: 3 * 4096, ..sample().0 };
+        let mut bytes = vec![0x5a; header.total_bytes() as usize];
+        header.seal(&mut bytes);
+        let last = header.pointer().with_block_index(15);
+        let (opened, payload) = ChunkHeader::open(last, &bytes).unwrap();
+        assert_eq!((opened, payload.len()), (header, 3 * 4096));
+        assert_eq!(opened.decoded_bytes(), 3 * 4096);
+        assert_eq!([0, 2, 15].map(|index| opened.decoded_at(index)), [0, 4096, 8192]);
+        assert!(opened.has(2) && !opened.has(1) && !opened.has(16));
+        let gone = header.pointer().with_block_index(1);
+        assert_eq!(ChunkHeader::open(gone, &bytes).unwrap_err().kind, DamageKind::Impossible);
+    }
+
+    #[test]
+    fn a_chunk_that_keeps_nothing_or_what_it_never_had_is_refused() {
+        let whole = ChunkHeader { blocks: 4, kept: 0b0111, payload_bytes: 4096, ..sample().0 };
+        for kept in [0_u16, 0b1_0000, 0b1111] {
+            let mut bytes = vec![0; whole.total_bytes() as usize];
+            whole.seal(&mut bytes);
+            bytes[14..16].copy_from_slice(&kept.to_le_bytes());
+            let sum = chunk_checksum(&bytes[..24], &bytes[32..]);
+            bytes[24..32].copy_from_slice(&sum.to_le_bytes());
+            assert_eq!(ChunkHeader::open_any(&bytes).unwrap_err().kind, DamageKind::Impossible, "{kept:#b}");
         }
     }
 

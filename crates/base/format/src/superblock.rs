@@ -38,7 +38,11 @@ pub const INCOMPATIBLE_DELTA_PAGES: u64 = 2;
 /// the journal's end.
 pub const INCOMPATIBLE_SHARES: u64 = 4;
 
-const KNOWN_INCOMPATIBLE: u64 = INCOMPATIBLE_RELOCATIONS | INCOMPATIBLE_DELTA_PAGES | INCOMPATIBLE_SHARES;
+/// Chunks may be trimmed to the blocks that something refers to.
+pub const INCOMPATIBLE_TRIMMED_CHUNKS: u64 = 8;
+
+const KNOWN_INCOMPATIBLE: u64 =
+    INCOMPATIBLE_RELOCATIONS | INCOMPATIBLE_DELTA_PAGES | INCOMPATIBLE_SHARES | INCOMPATIBLE_TRIMMED_CHUNKS;
 
 /// Where the root of the relocation table stands: before the checksum. Zero in pools without one.
 const RELOCATION_TABLE_AT: usize = SUPERBLOCK_BYTES - 16;

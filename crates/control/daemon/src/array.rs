@@ -498,6 +498,7 @@ fn counter_views(
         moved_bytes,
         left_behind_chunks,
         recompressed_saved_bytes,
+        trimmed_blocks,
         marks,
         damage,
     } = *counters;
@@ -521,6 +522,7 @@ fn counter_views(
         ("moved_bytes", moved_bytes),
         ("left_behind_chunks", left_behind_chunks),
         ("recompressed_saved_bytes", recompressed_saved_bytes),
+        ("trimmed_blocks", trimmed_blocks),
         ("marks", marks),
         ("damage", damage),
         ("cache_bytes_used", cache_bytes_used),

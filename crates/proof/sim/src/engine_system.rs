@@ -204,6 +204,7 @@ impl SystemUnderTest for EngineSystem {
             ("journal MiB", counters.journal_bytes_written >> 20),
             ("zero blocks", counters.zero_blocks),
             ("chunks left behind dead", counters.left_behind_chunks),
+            ("blocks trimmed", counters.trimmed_blocks),
             ("cache hits", counters.cache_hits),
             ("cache misses", counters.cache_misses),
             ("segments freed", counters.segments_freed),

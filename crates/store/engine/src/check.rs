@@ -3,11 +3,11 @@
 use ashlar_format::Pointer;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
 
+use crate::Result;
 use crate::engine::Engine;
 use crate::info::CheckReport;
 use crate::read_path::open_chunk;
 use crate::walk::{Visitor, Walk};
-use crate::{ErrorKind, Result};
 
 /// Errors listed at most: the first ones tell the story.
 const ERRORS_MAX: usize = 100;
@@ -85,26 +85,21 @@ impl Engine {
     ) -> Result<()> {
         let inner = &self.inner;
         blocks.sort_unstable();
-        // The last block of each chunk: if the chunk has it, it has the others.
-        let mut last_blocks: Vec<Pointer> = Vec::new();
-        for pointer in blocks {
-            match last_blocks.last_mut() {
-                Some(last) if last.chunk() == pointer.chunk() => *last = pointer,
-                _ => last_blocks.push(pointer),
-            }
-        }
+        blocks.dedup();
         let mut scratch = Vec::new();
-        for pointer in last_blocks {
+        for of_chunk in blocks.chunk_by(|one, next| one.chunk() == next.chunk()) {
+            let pointer = of_chunk[0];
             self.check_place(pointer, report).await;
             let read = inner.media.read(pointer).await;
-            let verified =
-                read.and_then(|(bytes, skip)| open_chunk(pointer, &bytes[skip..], &mut scratch).map(|_| ()));
+            let verified = read.and_then(|(bytes, skip)| {
+                let chunk = open_chunk(pointer, &bytes[skip..], &mut scratch)?;
+                of_chunk.iter().try_for_each(|pointer| chunk.block(*pointer).map(drop))
+            });
             match verified {
                 Ok(()) => {
                     report.chunks += 1;
                     report.live_bytes += pointer.length_bytes_max();
                 }
-                Err(error) if error.kind == ErrorKind::Medium => note(report, format!("{name}: {error}")),
                 Err(error) => note(report, format!("{name}: {error}")),
             }
         }

@@ -143,6 +143,8 @@ pub struct Counters {
     pub left_behind_chunks: u64,
     /// Bytes saved by compressing moved chunks with Zstandard instead of LZ4.
     pub recompressed_saved_bytes: u64,
+    /// Blocks of moved chunks that were left out because nothing refers to them.
+    pub trimmed_blocks: u64,
     /// Marks completed.
     pub marks: u64,
     /// Damage met: checksums, misplaced or missing structures.

@@ -21,8 +21,8 @@ pub(crate) struct FoundRecord<'a> {
     /// The address its header names.
     pub(crate) segment: SegmentId,
     pub(crate) offset_bytes: u64,
-    /// Blocks of a chunk; none for a page.
-    pub(crate) blocks: u8,
+    /// A bit for each block of a chunk that is there; none for a page.
+    pub(crate) blocks: u16,
     pub(crate) bytes: &'a [u8],
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct FoundRecord<'a> {
 pub(crate) fn record_at(bytes: &[u8]) -> Option<FoundRecord<'_>> {
     if let Ok((header, payload)) = ChunkHeader::open_any(bytes) {
         let bytes = &bytes[..CHUNK_HEADER_BYTES + payload.len()];
-        let (segment, offset_bytes, blocks) = (header.segment, header.offset_bytes, header.blocks);
+        let (segment, offset_bytes, blocks) = (header.segment, header.offset_bytes, header.kept);
         return Some(FoundRecord { segment, offset_bytes, blocks, bytes });
     }
     let (header, payload) = PageHeader::open_any(bytes).ok()?;
@@ -38,17 +38,37 @@ pub(crate) fn record_at(bytes: &[u8]) -> Option<FoundRecord<'_>> {
     Some(FoundRecord { segment: header.segment, offset_bytes: header.offset_bytes, blocks: 0, bytes })
 }
 
+/// How long something has lived: what outlived its first segment is more likely to outlive the next.
+/// Kept apart, the young ones die together and leave segments that are cheap to empty.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Age {
+    /// It leaves the segment that it was written to.
+    Young,
+    /// It was moved before.
+    Old,
+}
+
+/// Pools with fewer segments than this keep one container open, not one for each age.
+const SEGMENTS_FOR_AGES: usize = 128;
+
 struct Container {
     segment: SegmentId,
     /// Where the batch in memory starts; whole blocks.
     batch_start: u64,
 }
 
+/// Containers of one age, one after the other.
+#[derive(Default)]
+struct Stream {
+    open: Option<Container>,
+    batch: Vec<u8>,
+}
+
 /// Appends records to containers.
 pub(crate) struct Mover {
     pool: Pool,
-    open: Option<Container>,
-    batch: Vec<u8>,
+    young: Stream,
+    old: Stream,
     /// No container is opened when only this many segments are left: the checkpoint that makes the
     /// emptied ones usable needs some, in this life or after a crash.
     pub(crate) segments_left_min: u64,
@@ -58,60 +78,74 @@ pub(crate) struct Mover {
 
 impl Mover {
     pub(crate) fn new(pool: &Pool) -> Mover {
-        Mover { pool: pool.clone(), open: None, batch: Vec::new(), segments_left_min: 0, opened: 0 }
+        let (young, old) = (Stream::default(), Stream::default());
+        Mover { pool: pool.clone(), young, old, segments_left_min: 0, opened: 0 }
     }
 
     /// Appends a record; returns where it will be. It is there after [`Mover::flush`].
-    pub(crate) async fn append(&mut self, record: &[u8]) -> Result<(SegmentId, u64)> {
-        if self.batch.len() >= BATCH_BYTES {
-            self.flush().await?;
+    pub(crate) async fn append(&mut self, record: &[u8], age: Age) -> Result<(SegmentId, u64)> {
+        let has_ages = self.pool.with_table(|table| table.entries().len()) >= SEGMENTS_FOR_AGES;
+        let stream = if has_ages && age == Age::Old { &mut self.old } else { &mut self.young };
+        if stream.batch.len() >= BATCH_BYTES {
+            stream.flush(&self.pool).await?;
         }
-        if !self.has_room(record.len() as u64) {
-            self.flush().await?;
-            self.open_container().await?;
+        if !stream.has_room(record.len() as u64, self.pool.segment_bytes()) {
+            stream.flush(&self.pool).await?;
+            if self.pool.cells_available() <= self.segments_left_min {
+                return Err(Error::new(ErrorKind::NoSpace, "too few segments are left to move data into"));
+            }
+            stream.open_container(&self.pool).await?;
+            self.opened += 1;
         }
-        let open = self.open.as_ref().expect("a container was opened");
-        let offset = open.batch_start + self.batch.len() as u64;
-        self.batch.extend_from_slice(record);
-        self.batch.resize(self.batch.len().next_multiple_of(PLACE_UNIT_BYTES as usize), 0);
-        Ok((open.segment, offset))
-    }
-
-    fn has_room(&self, bytes: u64) -> bool {
-        self.open.as_ref().is_some_and(|open| {
-            let end = open.batch_start + self.batch.len() as u64 + bytes;
-            end.next_multiple_of(BLOCK_BYTES) <= self.pool.segment_bytes()
-        })
-    }
-
-    async fn open_container(&mut self) -> Result<()> {
-        if self.pool.cells_available() <= self.segments_left_min {
-            return Err(Error::new(ErrorKind::NoSpace, "too few segments are left to move data into"));
-        }
-        let opened: OpenedSegment = self.pool.open_segment(SegmentKind::Moved, 0).await?;
-        // Only now: without another one the old one stays open for smaller records.
-        if let Some(full) = self.open.take() {
-            self.pool.with_table_mut(|table| table.seal(full.segment));
-        }
-        self.open = Some(Container { segment: opened.segment, batch_start: 0 });
-        self.batch = opened.header_block();
-        self.opened += 1;
-        Ok(())
+        Ok(stream.append(record))
     }
 
     /// Writes what is gathered. Not durable before the pool is synced.
     pub(crate) async fn flush(&mut self) -> Result<()> {
+        self.young.flush(&self.pool).await?;
+        self.old.flush(&self.pool).await
+    }
+}
+
+impl Stream {
+    fn append(&mut self, record: &[u8]) -> (SegmentId, u64) {
+        let open = self.open.as_ref().expect("a container was opened");
+        let offset = open.batch_start + self.batch.len() as u64;
+        self.batch.extend_from_slice(record);
+        self.batch.resize(self.batch.len().next_multiple_of(PLACE_UNIT_BYTES as usize), 0);
+        (open.segment, offset)
+    }
+
+    fn has_room(&self, bytes: u64, segment_bytes: u64) -> bool {
+        self.open.as_ref().is_some_and(|open| {
+            let end = open.batch_start + self.batch.len() as u64 + bytes;
+            end.next_multiple_of(BLOCK_BYTES) <= segment_bytes
+        })
+    }
+
+    async fn open_container(&mut self, pool: &Pool) -> Result<()> {
+        let opened: OpenedSegment = pool.open_segment(SegmentKind::Moved, 0).await?;
+        // Only now: without another one the old one stays open for smaller records.
+        if let Some(full) = self.open.take() {
+            pool.with_table_mut(|table| table.seal(full.segment));
+        }
+        self.open = Some(Container { segment: opened.segment, batch_start: 0 });
+        self.batch = opened.header_block();
+        Ok(())
+    }
+
+    async fn flush(&mut self, pool: &Pool) -> Result<()> {
         let Some(open) = self.open.as_mut() else { return Ok(()) };
         if self.batch.is_empty() {
             return Ok(());
         }
         self.batch.resize(self.batch.len().next_multiple_of(BLOCK_BYTES as usize), 0);
-        let mut buffer = self.pool.runtime().buffer(self.batch.len());
+        let mut buffer = pool.runtime().buffer(self.batch.len());
         buffer.copy_from_slice(&self.batch);
         let (segment, at) = (open.segment, open.batch_start);
         open.batch_start += self.batch.len() as u64;
         self.batch.clear();
-        self.pool.with_table_mut(|table| table.set_used(segment, open.batch_start));
-        Ok(self.pool.write(segment, at, buffer, Durability::Cached).await?)
+        pool.with_table_mut(|table| table.set_used(segment, open.batch_start));
+        Ok(pool.write(segment, at, buffer, Durability::Cached).await?)
     }
 }

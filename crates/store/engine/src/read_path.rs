@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
-use ashlar_format::chunk::{ChunkHeader, Codec};
+use ashlar_format::chunk::{CHUNK_BLOCKS_MAX, ChunkHeader, Codec};
 use ashlar_format::{Pointer, PointerKind};
 use ashlar_map::BlockCache;
 use ashlar_reduction as reduction;
@@ -187,16 +187,14 @@ impl Inner {
         for of_chunk in blocks.chunk_by(|a, b| a.pointer.chunk() == b.pointer.chunk()) {
             let Missing { location, pointer: last, .. } = *of_chunk.last().expect("no part is empty");
             let at = skip + (location.offset_bytes - extent.start) as usize;
-            // If the chunk has the last block asked for, it has the others.
             let chunk = open_chunk(last, bytes.get(at..).unwrap_or_default(), &mut scratch)?;
             for Missing { pointer, index, .. } in of_chunk {
-                into[index * BLOCK_BYTES_USIZE..][..BLOCK_BYTES_USIZE].copy_from_slice(
-                    &chunk[pointer.block_index() * BLOCK_BYTES_USIZE..][..BLOCK_BYTES_USIZE],
-                );
+                into[index * BLOCK_BYTES_USIZE..][..BLOCK_BYTES_USIZE]
+                    .copy_from_slice(chunk.block(*pointer)?);
             }
             if !is_scan {
                 let is_asked = |index| of_chunk.iter().any(|asked| asked.pointer.block_index() == index);
-                keep_blocks(&mut cache, last, chunk, is_asked);
+                keep_blocks(&mut cache, last, &chunk, is_asked);
             }
         }
         Ok(())
@@ -205,8 +203,14 @@ impl Inner {
 
 /// Caches a chunk's blocks. The host has what it asked for and a cache of its own; what came along with
 /// it is what it may ask for next.
-fn keep_blocks(cache: &mut BlockCache, of_chunk: Pointer, chunk: &[u8], is_asked: impl Fn(usize) -> bool) {
-    for (index, block) in chunk.chunks_exact(BLOCK_BYTES_USIZE).enumerate() {
+fn keep_blocks(
+    cache: &mut BlockCache,
+    of_chunk: Pointer,
+    chunk: &OpenChunk<'_>,
+    is_asked: impl Fn(usize) -> bool,
+) {
+    let there = (0..CHUNK_BLOCKS_MAX).filter(|index| chunk.header.has(*index));
+    for (index, block) in there.zip(chunk.blocks.chunks_exact(BLOCK_BYTES_USIZE)) {
         let pointer = of_chunk.with_block_index(index);
         if is_asked(index) {
             cache.offer(pointer, block);
@@ -236,20 +240,38 @@ fn gather(missing: &[Missing]) -> Vec<Extent> {
     extents
 }
 
-/// Verifies the chunk at the front of `stored`, which must have the block that `pointer` names, and
-/// returns its blocks: in place when it is stored as it is, in `scratch` when it was compressed.
+/// A verified chunk.
+pub(crate) struct OpenChunk<'a> {
+    pub(crate) header: ChunkHeader,
+    /// The blocks that are there, in order.
+    pub(crate) blocks: &'a [u8],
+}
+
+impl OpenChunk<'_> {
+    /// The block that a pointer to this chunk names.
+    pub(crate) fn block(&self, pointer: Pointer) -> Result<&[u8]> {
+        let index = pointer.block_index();
+        if self.header.has(index) {
+            return Ok(&self.blocks[self.header.decoded_at(index)..][..BLOCK_BYTES_USIZE]);
+        }
+        Err(Error::new(ErrorKind::Damaged, format!("chunk {pointer:?} does not have that block")))
+    }
+}
+
+/// Verifies the chunk at the front of `stored`, which must have the block that `pointer` names. Its
+/// blocks are in place when it is stored as it is, in `scratch` when it was compressed.
 pub(crate) fn open_chunk<'a>(
     pointer: Pointer,
     stored: &'a [u8],
     scratch: &'a mut Vec<u8>,
-) -> Result<&'a [u8]> {
+) -> Result<OpenChunk<'a>> {
     let damaged = |what: String| Error::new(ErrorKind::Damaged, format!("chunk {pointer:?}: {what}"));
     let (header, payload) =
         ChunkHeader::open(pointer, stored).map_err(|damage| damaged(damage.to_string()))?;
     if header.codec == Codec::None && payload.len() == header.decoded_bytes() {
-        return Ok(payload);
+        return Ok(OpenChunk { header, blocks: payload });
     }
     scratch.resize(header.decoded_bytes(), 0);
     reduction::decompress(header.codec, payload, scratch).map_err(|error| damaged(error.to_string()))?;
-    Ok(scratch)
+    Ok(OpenChunk { header, blocks: scratch })
 }

@@ -2,7 +2,8 @@
 //!
 //! `golden/format-1.pool.zst` is a drive of a pool that was left without a clean close: a checkpoint,
 //! a journal behind it, a snapshot, a clone, a hole, 512-byte writes. `format-1-deltas.pool.zst` is the
-//! same, with a leaf that is a DELTA in the volume and in the snapshot. A new format version or feature
+//! same, with a leaf that is a DELTA in the volume and in the snapshot; `format-1-trimmed.pool.zst` has
+//! chunks besides that were trimmed to one of their blocks. A new format version or feature
 //! adds a file made by `ASHLAR_WRITE_GOLDEN=1 cargo test -p ashlar-engine --test golden`; none is ever
 //! replaced.
 // The drive is a real file.
@@ -19,11 +20,15 @@ use support::on_shard;
 const DRIVE_BYTES: usize = 4 << 20;
 
 /// All there are.
-const GOLDEN: [&str; 2] = ["format-1", "format-1-deltas"];
+const GOLDEN: [&str; 3] = ["format-1", "format-1-deltas", "format-1-trimmed"];
 /// The one that is made anew.
 const NEWEST: &str = GOLDEN[GOLDEN.len() - 1];
 /// Where the leaf is that is written as differences.
 const DELTAS_AT: u64 = 2 << 30;
+/// Where chunks are of which only the last block is left, and how many.
+const TRIMMED_AT: u64 = 3 << 30;
+const TRIMMED_CHUNKS: u32 = 40;
+const CHUNK_BYTES: u64 = 16 << 10;
 
 fn golden(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.pool.zst"))
@@ -60,10 +65,45 @@ async fn change_leaf(engine: &Engine, changes: std::ops::Range<u8>) {
 /// What a golden pool holds: image, offset, content.
 fn contents(name: &str) -> Vec<(&'static str, u64, Vec<u8>)> {
     let mut contents = contents_of_all();
-    if name == "format-1-deltas" {
+    if name != "format-1" {
         contents.extend([("data", DELTAS_AT, leaf(15)), ("data@before", DELTAS_AT, leaf(5))]);
     }
+    if name == "format-1-trimmed" {
+        contents.extend((0..TRIMMED_CHUNKS).map(|chunk| {
+            let mut left = vec![0; CHUNK_BYTES as usize];
+            left[3 * 4096..].copy_from_slice(&chunk_content(chunk)[3 * 4096..]);
+            ("data", TRIMMED_AT + u64::from(chunk) * CHUNK_BYTES, left)
+        }));
+    }
     contents
+}
+
+fn chunk_content(chunk: u32) -> Vec<u8> {
+    // Few contents, so that the file stays small.
+    pattern(100 + chunk % 3, CHUNK_BYTES as usize)
+}
+
+/// Chunks of which three of four blocks die, and a cycle of the cleaner that moves the rest.
+async fn trim_chunks(runtime: &Runtime, engine: &Engine) {
+    let data = engine.device("data").unwrap();
+    let at = |chunk: u32| TRIMMED_AT + u64::from(chunk) * CHUNK_BYTES;
+    for chunk in 0..TRIMMED_CHUNKS {
+        data.write(at(chunk), &chunk_content(chunk), false).await.unwrap();
+    }
+    engine.check().await.unwrap();
+    for chunk in 0..TRIMMED_CHUNKS {
+        data.unmap(at(chunk), 3 * 4096).await.unwrap();
+    }
+    for _ in 0..500 {
+        // A discard of a segment and more asks for a mark.
+        data.unmap(TRIMMED_AT + (1 << 30), 1 << 20).await.unwrap();
+        engine.check().await.unwrap();
+        if engine.status().counters.trimmed_blocks > 0 {
+            return;
+        }
+        runtime.sleep(std::time::Duration::from_millis(10)).await;
+    }
+    panic!("nothing was trimmed: {:?}", engine.status().counters);
 }
 
 fn contents_of_all() -> Vec<(&'static str, u64, Vec<u8>)> {
@@ -104,6 +144,7 @@ async fn make(runtime: Runtime, drive: String) {
     data.write(DELTAS_AT, &leaf(0), false).await.unwrap();
     engine.check().await.unwrap();
     change_leaf(&engine, 0..5).await;
+    trim_chunks(&runtime, &engine).await;
     engine.snapshot_create("before", &["data".into()]).await.unwrap();
     engine.check().await.unwrap();
     change_leaf(&engine, 5..10).await;

@@ -95,6 +95,7 @@ pub(crate) fn build<T>(
                     let header = ChunkHeader {
                         codec: chunk.codec,
                         blocks: chunk.blocks,
+                        kept: ChunkHeader::all_of(chunk.blocks),
                         segment: place.segment,
                         offset_bytes: place.offset_bytes + at as u64,
                         payload_bytes: u32::try_from(chunk.payload.len()).expect("a chunk is at most 64 KiB"),

@@ -160,6 +160,6 @@ fn open(pointer: Pointer, bytes: &[u8]) -> Option<Measured> {
         let (header, payload) = PageHeader::open(pointer, bytes).ok()?;
         return Some(Measured::new((PAGE_HEADER_BYTES + payload.len()) as u64, header.identity.tree));
     }
-    let (header, _) = ChunkHeader::open(pointer, bytes).ok()?;
+    let (header, _) = ChunkHeader::open_chunk_of(pointer, bytes).ok()?;
     Some(Measured::new(header.total_bytes(), u64::from(header.owner_volume)))
 }

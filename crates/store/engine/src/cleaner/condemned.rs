@@ -51,14 +51,19 @@ impl Condemned {
         self.cycle.borrow().as_ref().is_some_and(|cycle| cycle.marks.is_none())
     }
 
-    /// True when the chunk born at this address may be freed by the running cycle: it is in a candidate,
-    /// or it was moved and its relocation may go. Whole lines live and move together, so the line decides
-    /// as it does for the cleaner.
-    pub(crate) fn has(&self, segment: SegmentId, offset_bytes: u64, is_moved: bool) -> bool {
+    /// True when this block of the chunk born at this address may be freed by the running cycle: it is in
+    /// a candidate, or it was moved and its relocation may go. The cleaner trims by the same marks.
+    pub(crate) fn has(
+        &self,
+        segment: SegmentId,
+        offset_bytes: u64,
+        block_index: usize,
+        is_moved: bool,
+    ) -> bool {
         let cycle = self.cycle.borrow();
         let is_in_question = |cycle: &&Cycle| is_moved || cycle.candidates.contains(&segment);
         let Some(cycle) = cycle.as_ref().filter(is_in_question) else { return false };
         let marks = cycle.marks.as_ref().and_then(|marks| marks.of(segment));
-        !marks.is_some_and(|marks| marks.has(offset_bytes))
+        !marks.is_some_and(|marks| marks.has_block(offset_bytes, block_index))
     }
 }

@@ -105,11 +105,10 @@ impl Deaths {
         }
     }
 
-    /// Whether all blocks of a chunk are dead.
-    pub(super) fn is_dead(&self, segment: SegmentId, offset_bytes: u64, blocks: u8) -> bool {
-        let all = u16::MAX >> (16 - u32::from(blocks.clamp(1, 16)));
+    /// Whether all these blocks of a chunk are dead, a bit each.
+    pub(super) fn is_dead(&self, segment: SegmentId, offset_bytes: u64, blocks: u16) -> bool {
         let at = (segment.0, (offset_bytes / PLACE_UNIT_BYTES) as u32);
-        self.blocks.get(&at).is_some_and(|dead| dead & all == all)
+        self.blocks.get(&at).is_some_and(|dead| dead & blocks == blocks)
     }
 
     /// What died since the last time this was asked.
@@ -160,12 +159,12 @@ mod tests {
         deaths.begin();
         assert!(deaths.is_recording());
         deaths.note(&[chunk(9), Pointer::HOLE, chunk(9).with_block_index(2)], 0);
-        assert!(!deaths.is_dead(SegmentId(9), 4096, 3));
+        assert!(!deaths.is_dead(SegmentId(9), 4096, 0b111));
         deaths.note(&[chunk(9).with_block_index(1)], 0);
-        assert!(deaths.is_dead(SegmentId(9), 4096, 3) && !deaths.is_dead(SegmentId(9), 4096, 4));
-        assert!(!deaths.is_dead(SegmentId(9), 8192, 3) && !deaths.is_dead(SegmentId(8), 4096, 3));
+        assert!(deaths.is_dead(SegmentId(9), 4096, 0b111) && !deaths.is_dead(SegmentId(9), 4096, 0b1111));
+        assert!(!deaths.is_dead(SegmentId(9), 8192, 0b111) && !deaths.is_dead(SegmentId(8), 4096, 0b111));
         deaths.begin();
-        assert!(!deaths.is_dead(SegmentId(9), 4096, 3));
+        assert!(!deaths.is_dead(SegmentId(9), 4096, 0b111));
         deaths.end();
         assert!(!deaths.is_recording());
     }

@@ -12,7 +12,7 @@ use rustc_hash::FxHashMap;
 use super::marks::{LINE_BYTES, Marks, SegmentMarks};
 use super::recompress::Recompressor;
 use crate::engine::Inner;
-use crate::mover::{FoundRecord, Mover, record_at};
+use crate::mover::{Age, FoundRecord, Mover, record_at};
 use crate::relocations::PageSlot;
 use crate::{Error, ErrorKind, Result};
 
@@ -75,6 +75,8 @@ pub(super) struct Plan {
     pub(super) moved_bytes: u64,
     /// Bytes saved by compressing moved chunks better.
     pub(super) recompressed_saved_bytes: u64,
+    /// Blocks of moved chunks that nothing refers to, left out.
+    pub(super) trimmed_blocks: u64,
 }
 
 impl Plan {
@@ -113,7 +115,7 @@ impl Choice<'_> {
         for entry in self.candidates {
             let Some(marks) = self.marks.of(entry.segment) else { continue };
             let died = self.died.get(&entry.segment).copied().unwrap_or(0);
-            let live = marks.live_bytes().saturating_sub(died).min(segment_bytes);
+            let live = marks.kept_bytes().saturating_sub(died).min(segment_bytes);
             if live * 100 > segment_bytes * percent_max {
                 continue;
             }
@@ -151,7 +153,7 @@ impl Inner {
                 continue;
             }
             let Some(marks) = choice.marks.of(victim.segment) else { continue };
-            match self.evacuate_one(&victim, marks, &mut mover, &mut tools, plan).await {
+            match self.evacuate_one(&victim, marks, choice.marks, &mut mover, &mut tools, plan).await {
                 Ok(()) => {}
                 Err(error) if error.kind == ErrorKind::NoSpace => break,
                 Err(error) if error.kind == ErrorKind::Damaged => {
@@ -163,6 +165,7 @@ impl Inner {
             }
         }
         plan.recompressed_saved_bytes += tools.recompressor.saved_bytes;
+        plan.trimmed_blocks += tools.recompressor.trimmed_blocks;
         mover.flush().await
     }
 
@@ -170,11 +173,13 @@ impl Inner {
         &self,
         victim: &SegmentEntry,
         marks: &SegmentMarks,
+        all_marks: &Marks,
         mover: &mut Mover,
         tools: &mut Tools,
         plan: &mut Plan,
     ) -> Result<()> {
         self.read_marked(victim.segment, marks, &mut tools.segment).await?;
+        let age = if victim.kind == SegmentKind::Moved { Age::Old } else { Age::Young };
         let mut survivors = Vec::new();
         let mut dead = Vec::new();
         let mut end_of_last = 0;
@@ -200,9 +205,11 @@ impl Inner {
                     dead.push((record.segment, old_units));
                     continue;
                 }
-                let bytes =
-                    if tools.is_cold { tools.recompressor.improve(record.bytes) } else { record.bytes };
-                let (container, offset_bytes) = mover.append(bytes).await?;
+                // The address of birth knows which blocks are referred to.
+                let old_marks = all_marks.of(record.segment);
+                let alive = old_marks.map_or(0, |marks| marks.block_mask(record.offset_bytes));
+                let bytes = tools.recompressor.fit(record.bytes, alive, tools.is_cold);
+                let (container, offset_bytes) = mover.append(bytes, age).await?;
                 let length_bytes_max = (bytes.len() as u64).next_multiple_of(LENGTH_UNIT_BYTES);
                 let moved = Relocation { old_units, container, offset_bytes, length_bytes_max };
                 survivors.push((record.segment, moved));

@@ -1,62 +1,141 @@
-//! What a mark found alive: by segment, the lines in which something alive begins.
+//! What a mark found alive: by segment, the lines in which something alive begins, and the blocks of
+//! chunks that something refers to.
 
 use ashlar_format::Pointer;
-use ashlar_units::SegmentId;
+use ashlar_format::chunk::{CHUNK_BLOCKS_MAX, CHUNK_HEADER_BYTES};
+use ashlar_format::pointer::LENGTH_UNIT_BYTES;
+use ashlar_format::relocation::Relocation;
+use ashlar_units::{BLOCK_BYTES, SegmentId};
 use rustc_hash::FxHashMap;
 
 use super::deaths::LeftBehind;
 use crate::walk::Visitor;
 
-/// A line: 1 KiB, a bit for each (128 MiB for a full TiB, while a mark is under way). Few chunks are
-/// smaller, so a line says which chunk is alive; the dead neighbours of small ones move along.
+/// A line: 1 KiB, a bit for each (128 MiB for a full TiB, while a mark is under way, and as much again
+/// where chunks have several blocks). Few chunks are smaller, so a line says which chunk is alive; the
+/// dead neighbours of small ones move along.
 pub(super) const LINE_BYTES: u64 = 1024;
 
-/// One segment's lines.
+/// A bit for each line.
+#[derive(Clone, Default)]
+struct Lines(Vec<u64>);
+
+impl Lines {
+    /// Sets a bit; true when it was not set.
+    fn set(&mut self, line: u64) -> bool {
+        let (word, bit) = ((line / 64) as usize, 1 << (line % 64));
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        let is_new = self.0[word] & bit == 0;
+        self.0[word] |= bit;
+        is_new
+    }
+
+    fn has(&self, line: u64) -> bool {
+        self.0.get((line / 64) as usize).is_some_and(|word| word >> (line % 64) & 1 == 1)
+    }
+
+    fn iter(&self) -> impl Iterator<Item = u64> {
+        let bits = |(word, bits): (usize, &u64)| {
+            let bits = *bits;
+            (0..64).filter(move |bit| bits >> bit & 1 == 1).map(move |bit| word as u64 * 64 + bit)
+        };
+        self.0.iter().enumerate().flat_map(bits)
+    }
+}
+
+/// One segment's marks.
 #[derive(Default)]
 pub(super) struct SegmentMarks {
-    lines: Vec<u64>,
+    begins: Lines,
+    /// Block i of a chunk has the bit of the i-th line from the chunk's own. Chunks compressed to less
+    /// than a quarter have fewer lines than blocks, and their bits spill over into those of the chunk
+    /// behind: more may be taken for alive then, never less. `None` while every chunk met was referred to
+    /// by its first block only: then the line says it.
+    blocks: Option<Lines>,
     live_bytes: u64,
+    kept_bytes: u64,
 }
 
 impl SegmentMarks {
+    /// A page record, or anything of which no part can go.
     fn set(&mut self, offset_bytes: u64, length_bytes: u64) {
-        let (word, bit) = place_of(offset_bytes);
-        if self.lines.len() <= word {
-            self.lines.resize(word + 1, 0);
+        self.set_partly(offset_bytes, length_bytes, length_bytes);
+    }
+
+    fn set_partly(&mut self, offset_bytes: u64, length_bytes: u64, kept_bytes: u64) {
+        if self.begins.set(offset_bytes / LINE_BYTES) {
+            self.live_bytes += length_bytes;
+            self.kept_bytes += kept_bytes;
         }
-        if self.lines[word] & bit == 0 {
-            self.lines[word] |= bit;
+    }
+
+    /// Blocks of a chunk, a bit each.
+    fn set_blocks(&mut self, offset_bytes: u64, length_bytes: u64, mask: u16) {
+        let line = offset_bytes / LINE_BYTES;
+        let before = self.block_mask(offset_bytes);
+        if mask != 1 && self.blocks.is_none() {
+            self.blocks = Some(self.begins.clone());
+        }
+        if let Some(blocks) = &mut self.blocks {
+            for index in (0..u64::from(u16::BITS)).filter(|index| mask >> index & 1 == 1) {
+                blocks.set(line + index);
+            }
+        }
+        if self.begins.set(line) {
             self.live_bytes += length_bytes;
         }
+        // How many blocks the chunk has is not known here: at least up to the last one met.
+        let last = u64::from(u16::BITS - (mask | before).leading_zeros());
+        let blocks = last.max(blocks_stored_min(length_bytes));
+        self.kept_bytes += length_bytes * u64::from((mask & !before).count_ones()) / blocks;
     }
 
     /// Whether something alive begins in the line of this offset.
     pub(super) fn has(&self, offset_bytes: u64) -> bool {
-        let (word, bit) = place_of(offset_bytes);
-        self.lines.get(word).is_some_and(|line| line & bit != 0)
+        self.begins.has(offset_bytes / LINE_BYTES)
+    }
+
+    /// Whether something refers to this block of the chunk that begins at an offset, as far as known.
+    pub(super) fn has_block(&self, offset_bytes: u64, block_index: usize) -> bool {
+        let line = offset_bytes / LINE_BYTES;
+        match &self.blocks {
+            Some(blocks) => blocks.has(line + block_index as u64),
+            None => block_index == 0 && self.begins.has(line),
+        }
+    }
+
+    /// A bit for each of those blocks.
+    pub(super) fn block_mask(&self, offset_bytes: u64) -> u16 {
+        (0..CHUNK_BLOCKS_MAX)
+            .filter(|index| self.has_block(offset_bytes, *index))
+            .fold(0, |mask, index| mask | 1 << index)
     }
 
     /// Where the marked lines begin, ascending.
     pub(super) fn lines(&self) -> impl Iterator<Item = u64> {
-        let bits = |(word, line): (usize, &u64)| {
-            let line = *line;
-            (0..64).filter(move |bit| line >> bit & 1 == 1).map(move |bit| word as u64 * 64 + bit)
-        };
-        self.lines.iter().enumerate().flat_map(bits).map(|line| line * LINE_BYTES)
+        self.begins.iter().map(|line| line * LINE_BYTES)
     }
 
     /// Bytes alive. Of several small chunks that begin in one line only one is counted.
     pub(super) fn live_bytes(&self) -> u64 {
         self.live_bytes
     }
+
+    /// What of that would be left after moving, an estimate: blocks that nothing refers to stay behind.
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.kept_bytes
+    }
 }
 
-fn place_of(offset_bytes: u64) -> (usize, u64) {
-    let line = offset_bytes / LINE_BYTES;
-    ((line / 64) as usize, 1 << (line % 64))
+/// Blocks that a chunk of this stored length has at least.
+fn blocks_stored_min(length_bytes: u64) -> u64 {
+    let around = CHUNK_HEADER_BYTES as u64 + LENGTH_UNIT_BYTES - 1;
+    length_bytes.saturating_sub(around).div_ceil(BLOCK_BYTES).max(1)
 }
 
-/// All segments' lines, by the addresses that pointers name.
+/// All segments' marks, by the addresses that pointers name.
 #[derive(Default)]
 pub(super) struct Marks {
     segments: FxHashMap<SegmentId, SegmentMarks>,
@@ -75,12 +154,33 @@ impl Marks {
         self.wrongly_dead
     }
 
-    pub(super) fn add(&mut self, pointer: Pointer) {
-        self.add_at(pointer.segment(), pointer.offset_bytes(), pointer.length_bytes_max());
+    /// A page record.
+    pub(super) fn add_page(&mut self, pointer: Pointer) {
+        let marks = self.segments.entry(pointer.segment()).or_default();
+        marks.set(pointer.offset_bytes(), pointer.length_bytes_max());
     }
 
-    pub(super) fn add_at(&mut self, segment: SegmentId, offset_bytes: u64, length_bytes: u64) {
-        self.segments.entry(segment).or_default().set(offset_bytes, length_bytes);
+    /// A block of a chunk.
+    pub(super) fn add_block(&mut self, pointer: Pointer) {
+        self.add_blocks(pointer.chunk(), 1 << pointer.block_index());
+    }
+
+    fn add_blocks(&mut self, chunk: Pointer, mask: u16) {
+        let marks = self.segments.entry(chunk.segment()).or_default();
+        marks.set_blocks(chunk.offset_bytes(), chunk.length_bytes_max(), mask);
+    }
+
+    /// Something alive that was moved to a container. Its blocks are marked by the address of birth.
+    pub(super) fn add_moved(&mut self, moved: &Relocation, blocks: u16) {
+        let length = moved.length_bytes_max;
+        // It may have been trimmed to as many blocks as it stores; the mask may have those of others.
+        let own = blocks & (u16::MAX >> (16 - length.div_ceil(LINE_BYTES).min(16)));
+        let stored = blocks_stored_min(length);
+        let kept = match u64::from(own.count_ones()) {
+            0 => length,
+            alive => length * alive.min(stored) / stored,
+        };
+        self.segments.entry(moved.container).or_default().set_partly(moved.offset_bytes, length, kept);
     }
 
     /// The marks of a segment; `None` when nothing in it is alive.
@@ -91,18 +191,19 @@ impl Marks {
 
 impl Visitor for Marks {
     fn page(&mut self, pointer: Pointer) {
-        self.add(pointer);
+        self.add_page(pointer);
     }
 
     fn leaf(&mut self, pointers: &[Pointer]) {
-        let mut last = Pointer::HOLE;
-        for pointer in pointers.iter().filter(|pointer| pointer.is_data()) {
-            if pointer.chunk() != last {
-                last = pointer.chunk();
-                self.add(last);
-                if self.left_behind.has(last) {
-                    self.wrongly_dead = Some(last);
-                }
+        for of_chunk in pointers.chunk_by(|one, next| one.is_data() && one.chunk() == next.chunk()) {
+            if !of_chunk[0].is_data() {
+                continue;
+            }
+            let chunk = of_chunk[0].chunk();
+            let mask = of_chunk.iter().fold(0, |mask, pointer| mask | 1 << pointer.block_index());
+            self.add_blocks(chunk, mask);
+            if self.left_behind.has(chunk) {
+                self.wrongly_dead = Some(chunk);
             }
         }
     }
@@ -116,13 +217,51 @@ mod tests {
     fn a_chunk_met_twice_counts_once() {
         let mut marks = Marks::default();
         let pointer = Pointer::data(SegmentId(3), 70 * 1024 + 64, 4128);
-        marks.add(pointer);
-        marks.add(pointer.with_block_index(2));
-        marks.add(Pointer::data(SegmentId(3), 4096, 300));
+        marks.add_block(pointer);
+        marks.add_block(pointer.with_block_index(2));
+        marks.add_page(Pointer::page(SegmentId(3), 4096, 300));
         let of = marks.of(SegmentId(3)).expect("marked");
         assert_eq!(of.live_bytes(), 4352 + 512);
         assert_eq!(of.lines().collect::<Vec<_>>(), [4096, 70 * 1024]);
         assert!(of.has(70 * 1024 + 1000) && !of.has(71 * 1024) && !of.has(1 << 30));
         assert!(marks.of(SegmentId(4)).is_none());
+    }
+
+    #[test]
+    fn blocks_of_a_chunk_are_told_apart() {
+        let mut marks = Marks::default();
+        let first = Pointer::data(SegmentId(3), 64, 4128);
+        let chunk = Pointer::data(SegmentId(3), 8192, 32 + 8 * 4096);
+        marks.add_block(first);
+        let alone = marks.of(SegmentId(3)).expect("marked");
+        assert!(alone.has_block(64, 0) && !alone.has_block(64, 1) && !alone.has_block(8192, 0));
+        marks.leaf(&[Pointer::HOLE, chunk.with_block_index(1), chunk.with_block_index(6), Pointer::ZERO]);
+        let of = marks.of(SegmentId(3)).expect("marked");
+        assert_eq!(of.block_mask(8192), 0b100_0010);
+        assert!(of.has_block(64, 0) && !of.has_block(64, 1));
+        assert_eq!(of.live_bytes(), first.length_bytes_max() + chunk.length_bytes_max());
+        assert_eq!(of.kept_bytes(), first.length_bytes_max() + chunk.length_bytes_max() / 4);
+        marks.leaf(&(0..8).map(|index| chunk.with_block_index(index)).collect::<Vec<_>>());
+        let of = marks.of(SegmentId(3)).expect("marked");
+        let off_by = of.live_bytes() - of.kept_bytes();
+        assert!(off_by < 8, "{off_by} bytes of rounding");
+    }
+
+    #[test]
+    fn what_was_moved_keeps_the_share_of_its_blocks_that_is_alive() {
+        let moved = |container, blocks: u64| Relocation {
+            old_units: 1,
+            container: SegmentId(container),
+            offset_bytes: 4096,
+            length_bytes_max: (32 + blocks * 4096).next_multiple_of(LENGTH_UNIT_BYTES),
+        };
+        let mut marks = Marks::default();
+        marks.add_moved(&moved(5, 8), 0b1010);
+        marks.add_moved(&moved(6, 2), 0b1000_0001);
+        marks.add_moved(&moved(7, 1), 0);
+        let kept = |container| marks.of(SegmentId(container)).map(SegmentMarks::kept_bytes);
+        assert_eq!(kept(5), Some(moved(5, 8).length_bytes_max / 4));
+        assert_eq!(kept(6), Some(moved(6, 2).length_bytes_max));
+        assert_eq!(kept(7), Some(moved(7, 1).length_bytes_max));
     }
 }

@@ -7,7 +7,8 @@
 //! mark     every page below the roots once: the lines of each segment in which something alive begins
 //! sweep    relocation entries of what is dead go; what they still name is alive in its container
 //! choose   segments without marks are free; of the others the best by cost and benefit are emptied
-//! evacuate what is alive in them, and did not die meanwhile, is copied to containers, verified on the way
+//! evacuate what is alive in them, and did not die meanwhile, is copied to containers, verified on the way;
+//!          of chunks the blocks that something refers to
 //! apply    relocation entries in, emptied segments out, at once                        (checkpointer held)
 //! publish  a checkpoint makes it durable; only then are the places used again
 //! ```
@@ -21,6 +22,8 @@
 //!    marked along with the roots, and from the start of a cycle to its end what the cycle may free is
 //!    condemned: dedupe leaves it alone (the argument stands in `dedupe/mod.rs`). For the record that a
 //!    DELTA page is a difference from this takes an argument of its own: see the map's module `lineage`.
+//!    All of this holds for each block of a chunk: those without a reference stay behind when the chunk
+//!    moves (it is trimmed).
 //! 3. Pointers never change: they name the address a chunk was born at, in maps and in its header. The
 //!    relocation table leads from there to where it is. So emptying a segment rewrites no map page,
 //!    however many snapshots share it, and readers need no lock: one that met the old place fails the
@@ -40,7 +43,7 @@ use ashlar_format::Pointer;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::relocation::Relocation;
 use ashlar_format::segment::{SegmentEntry, SegmentKind, SegmentState};
-use ashlar_format::superblock::INCOMPATIBLE_SHARES;
+use ashlar_format::superblock::{INCOMPATIBLE_SHARES, INCOMPATIBLE_TRIMMED_CHUNKS};
 use ashlar_runtime::sync::Notify;
 use ashlar_units::SegmentId;
 use rustc_hash::FxHashMap;
@@ -264,8 +267,8 @@ impl Inner {
 
     async fn mark(&self, start: &Start) -> Result<Marks> {
         let mut marks = Marks::new(self.cleaner.deaths.borrow_mut().take_left_behind(start.lsn));
-        start.tables.iter().for_each(|pointer| marks.add(*pointer));
-        start.shares.iter().for_each(|pointer| marks.add(*pointer));
+        start.tables.iter().for_each(|pointer| marks.add_page(*pointer));
+        start.shares.iter().for_each(|pointer| marks.add_block(*pointer));
         let mut walk = Walk::new(self, true);
         for root in &start.roots {
             walk.visit_root(*root, &mut marks).await?;
@@ -310,8 +313,12 @@ impl Inner {
             let entries = self.media.relocated_from(slot).await?;
             let is_alive = |entry: &&Relocation| old.has(u64::from(entry.old_units) * PLACE_UNIT_BYTES);
             let kept: Vec<_> = entries.iter().filter(is_alive).copied().collect();
-            for entry in &kept {
-                marks.add_at(entry.container, entry.offset_bytes, entry.length_bytes_max);
+            let old_blocks: Vec<u16> = kept
+                .iter()
+                .map(|entry| old.block_mask(u64::from(entry.old_units) * PLACE_UNIT_BYTES))
+                .collect();
+            for (entry, blocks) in kept.iter().zip(old_blocks) {
+                marks.add_moved(entry, blocks);
             }
             // A page with a few dead entries is not worth writing anew.
             if kept.len() * 4 <= entries.len() * 3 {
@@ -343,6 +350,9 @@ impl Inner {
         self.check_not_closing()?;
         for segment in &plan.rewritten {
             self.rewrite_table_records(&mut checkpointer, *segment).await?;
+        }
+        if plan.trimmed_blocks > 0 {
+            checkpointer.incompatible |= INCOMPATIBLE_TRIMMED_CHUNKS;
         }
         self.cleaner.deaths.borrow_mut().leave_behind(&plan.left_behind, self.applied.get().next_lsn.0);
         let mut relocations = self.media.relocations.borrow_mut();
@@ -377,6 +387,7 @@ impl Inner {
         counters.moved_bytes += plan.moved_bytes;
         counters.left_behind_chunks += plan.left_behind.len() as u64;
         counters.recompressed_saved_bytes += plan.recompressed_saved_bytes;
+        counters.trimmed_blocks += plan.trimmed_blocks;
     }
 
     /// Sealed segments that the published checkpoint has seen to the end.

@@ -10,7 +10,7 @@ use ashlar_reduction::BlockPlace;
 use ashlar_units::BLOCK_BYTES_USIZE;
 
 use crate::engine::Inner;
-use crate::read_path::open_chunk;
+use crate::read_path::{OpenChunk, open_chunk};
 
 /// Bytes of chunks kept: both sides of what is looked at in one go, and as much again beside it.
 const KEPT_BYTES_MAX: usize = 1 << 20;
@@ -23,24 +23,34 @@ pub(super) struct Chunk {
 
 impl Chunk {
     pub(super) fn block(&self, index: usize) -> &[u8] {
-        &self.blocks[index * BLOCK_BYTES_USIZE..][..BLOCK_BYTES_USIZE]
+        &self.blocks[self.header.decoded_at(index)..][..BLOCK_BYTES_USIZE]
     }
 
     pub(super) fn has(&self, index: usize) -> bool {
-        index < usize::from(self.header.blocks)
+        self.header.has(index)
     }
 }
 
-/// Reads chunks and keeps the last few. What is at an address never changes, so what is kept stays true;
-/// whether its address may still be referred to is for others to say.
+/// Reads chunks and keeps the last few. What a block of an address is never changes, so what is kept stays
+/// true; whether the block is still there and may be referred to is for others to say.
 #[derive(Default)]
 pub(super) struct ChunkReader {
     kept: VecDeque<(Pointer, Rc<Chunk>)>,
     kept_bytes: usize,
     scratch: Vec<u8>,
+    /// Of the relocation table, when the first of them was read.
+    epoch: u64,
 }
 
 impl ChunkReader {
+    /// What was read before this epoch goes: the cleaner may have trimmed it.
+    pub(super) fn start(&mut self, epoch: u64) {
+        if self.epoch != epoch {
+            self.clear();
+            self.epoch = epoch;
+        }
+    }
+
     pub(super) fn clear(&mut self) {
         *self = ChunkReader::default();
     }
@@ -74,7 +84,7 @@ impl ChunkReader {
         let length = header.total_bytes();
         let is_possible = header.segment == segment
             && header.offset_bytes == offset
-            && place.block_index() < usize::from(header.blocks)
+            && header.has(place.block_index())
             && length <= POINTED_BYTES_MAX
             && offset + length <= inner.pool.segment_bytes();
         if !is_possible {
@@ -110,9 +120,8 @@ impl ChunkReader {
     }
 
     fn keep(&mut self, pointer: Pointer, stored: &[u8]) -> Option<Rc<Chunk>> {
-        let blocks = open_chunk(pointer, stored, &mut self.scratch).ok()?.to_vec();
-        let header = ChunkHeader::peek(stored).ok()?;
-        let chunk = Rc::new(Chunk { header, blocks });
+        let OpenChunk { header, blocks } = open_chunk(pointer, stored, &mut self.scratch).ok()?;
+        let chunk = Rc::new(Chunk { header, blocks: blocks.to_vec() });
         self.kept_bytes += chunk.blocks.len();
         self.kept.push_back((pointer.chunk(), chunk.clone()));
         while self.kept_bytes > KEPT_BYTES_MAX

@@ -16,8 +16,8 @@
 //! The chunks given up are dead like any chunk written over; the cleaner frees them. Snapshots keep
 //! the pointers they have.
 //!
-//! Why a share never leads to a place that is freed. A target T is a chunk at the address it was born
-//! at, in segment S. T may be dead: an index entry keeps nothing alive.
+//! Why a share never leads to a place that is freed. A target T is a block of a chunk, by the address
+//! that was born at, in segment S. T may be dead: an index entry keeps nothing alive.
 //! 1. `Share` is decided, noted in the list of shares and submitted between two awaits
 //!    (`submit_share`), and only if S is in the pool, or the relocation table knows T in a container
 //!    that is, and T is not condemned. Segment numbers are never used twice, so T's bytes are those
@@ -30,9 +30,11 @@
 //!    journal, or will turn out to be overtaken.
 //! 4. Behind: S was in the pool and no candidate, or the mark had found T alive already. What is no
 //!    candidate is not freed by this cycle; what is alive by its mark stays or moves, in all of its
-//!    rounds, and whatever moves is found through the relocation table by its old address. (Lines
-//!    decide, not chunks; a chunk that begins in a marked line is moved with it.) Cycles with eager death
-//!    leave marked chunks behind; in those the mark clears nothing (`cleaner/deaths.rs`).
+//!    rounds, and whatever moves is found through the relocation table by its old address. The
+//!    cleaner trims chunks by the same marks of blocks that clear T. Cycles with eager death leave marked
+//!    chunks behind; in those the mark clears nothing (`cleaner/deaths.rs`). T's chunk may have been
+//!    trimmed by a cycle that came and went since it was read: then it moved, and the relocation table's
+//!    epoch with it, and the share is not made.
 //! 5. A next cycle starts from a checkpoint that holds the share, or finds it in the list. Hence no
 //!    cycle ever frees the target of a share that anything refers to.
 //! 6. Crash: what a plan freed is used again only after a checkpoint that the plan was part of. Records

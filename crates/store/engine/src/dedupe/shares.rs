@@ -14,8 +14,10 @@ const SHARES_MAX: usize = 64 << 10;
 pub(super) struct ShareNumber(u64);
 
 struct Share {
-    /// The chunk that is shared.
+    /// The first block that is shared.
     pointer: Pointer,
+    /// How many of its chunk.
+    blocks: usize,
     /// Cuts taken when the share was known to be applied; `None` before.
     applied_after_cut: Option<u64>,
 }
@@ -35,10 +37,10 @@ impl ShareList {
     }
 
     /// Notes a share that is about to be submitted.
-    pub(super) fn add(&self, pointer: Pointer) -> ShareNumber {
+    pub(super) fn add(&self, pointer: Pointer, blocks: usize) -> ShareNumber {
         let number = ShareNumber(self.next.get());
         self.next.set(number.0 + 1);
-        self.shares.borrow_mut().insert(number, Share { pointer, applied_after_cut: None });
+        self.shares.borrow_mut().insert(number, Share { pointer, blocks, applied_after_cut: None });
         number
     }
 
@@ -57,9 +59,13 @@ impl ShareList {
         self.ring();
     }
 
-    /// The chunks that are shared.
+    /// The blocks that are shared.
     pub(crate) fn pointers(&self) -> Vec<Pointer> {
-        self.shares.borrow().values().map(|share| share.pointer).collect()
+        let blocks = |share: &Share| {
+            let first = share.pointer;
+            (0..share.blocks).map(move |index| first.with_block_index(first.block_index() + index))
+        };
+        self.shares.borrow().values().flat_map(blocks).collect()
     }
 
     pub(super) fn ring(&self) {
@@ -81,10 +87,10 @@ mod tests {
     fn a_share_is_kept_until_a_cut_taken_after_it_is_published() {
         let list = ShareList::default();
         let pointer = |segment| Pointer::data(SegmentId(segment), 640, 100);
-        let (first, second) = (list.add(pointer(1)), list.add(pointer(2)));
+        let (first, second) = (list.add(pointer(1), 2), list.add(pointer(2), 1));
         list.applied(first, 4);
         list.published(4);
-        assert_eq!(list.pointers(), [pointer(1), pointer(2)]);
+        assert_eq!(list.pointers(), [pointer(1), pointer(1).with_block_index(1), pointer(2)]);
         list.published(5);
         assert_eq!(list.pointers(), [pointer(2)]);
         list.applied(second, 5);

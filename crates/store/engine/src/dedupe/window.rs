@@ -31,6 +31,8 @@ pub(super) struct Window {
     targets: Vec<Option<Pointer>>,
     /// Something was condemned only because a mark is under way.
     met_condemned: bool,
+    /// Of the relocation table, before any chunk was read.
+    epoch: u64,
 }
 
 /// Blocks of one chunk to be found in another from now on.
@@ -82,6 +84,7 @@ impl Inner {
             self.dedupe.count(|counters| counters.without_room += fingerprints.len() as u64);
             return false;
         }
+        reader.start(self.media.epoch());
         let Some(mut window) = self.window(volume, first_block, fingerprints).await else { return false };
         for at in 0..window.pointers.len() {
             if self.is_closing() {
@@ -108,6 +111,7 @@ impl Inner {
     ) -> Option<Window> {
         let blocks_max = self.blocks_to_dedupe(volume)?;
         let start = first_block / CHUNK_REGION_BLOCKS * CHUNK_REGION_BLOCKS;
+        let epoch = self.media.epoch();
         let end = first_block + fingerprints.len() as u64;
         let end = end.next_multiple_of(CHUNK_REGION_BLOCKS).min(blocks_max);
         let count = end.checked_sub(start).filter(|count| *count > 0)?;
@@ -117,7 +121,8 @@ impl Inner {
         fingerprints.splice(0..0, (start..first_block).map(|_| None));
         fingerprints.resize(pointers.len(), None);
         let targets = vec![None; pointers.len()];
-        Some(Window { volume, first_block: start, pointers, fingerprints, targets, met_condemned: false })
+        let met_condemned = false;
+        Some(Window { volume, first_block: start, pointers, fingerprints, targets, met_condemned, epoch })
     }
 
     /// Journals shares and waits until they are applied.
@@ -169,7 +174,10 @@ impl Inner {
     /// note in the list and the submission: see the module's argument.
     fn submit_share(&self, window: &mut Window, share: Share) -> Option<Submitted> {
         let Share { at, blocks, expected, pointer } = share;
-        match self.standing(BlockPlace::of(pointer)) {
+        let first = pointer.block_index();
+        let mut standings = (first..first + blocks)
+            .map(|index| self.standing(BlockPlace::of(pointer.with_block_index(index)), window.epoch));
+        match standings.find(|standing| *standing != Standing::There).unwrap_or(Standing::There) {
             Standing::There => {}
             Standing::Gone => {
                 self.dedupe.count(|counters| counters.stale += blocks as u64);
@@ -181,7 +189,7 @@ impl Inner {
                 return None;
             }
         }
-        let number = self.dedupe.shares.add(pointer.chunk());
+        let number = self.dedupe.shares.add(pointer, blocks);
         let (volume, block) = (window.volume, window.first_block + at as u64);
         let record = Record::Share { volume, block, blocks: blocks as u8, expected, pointer };
         let pending = self.submit(vec![Draft::Record(record)], None);
@@ -190,10 +198,15 @@ impl Inner {
         Some(Submitted { share, number, pending, is_in_cycle, is_moved })
     }
 
-    /// Whether something may come to refer to a chunk, at this instant.
-    fn standing(&self, place: BlockPlace) -> Standing {
+    /// Whether something may come to refer to a block, at this instant. Its chunk was read after this
+    /// epoch began.
+    fn standing(&self, place: BlockPlace, epoch: u64) -> Standing {
         let (segment, offset) = (place.segment(), place.offset_bytes());
         let is_moved = !self.pool.has_segment(segment);
+        if is_moved && self.media.epoch() != epoch {
+            // It may have been trimmed since.
+            return Standing::Gone;
+        }
         if is_moved {
             let found = self.media.relocations.borrow().find(Pointer::data(segment, offset, 1));
             match found {
@@ -204,7 +217,7 @@ impl Inner {
                 Found::Load(_) | Found::Nowhere => return Standing::Gone,
             }
         }
-        let is_condemned = self.cleaner.condemned.has(segment, offset, is_moved);
+        let is_condemned = self.cleaner.condemned.has(segment, offset, place.block_index(), is_moved);
         if is_condemned { Standing::Condemned } else { Standing::There }
     }
 
@@ -257,7 +270,8 @@ impl Window {
         reader: &mut ChunkReader,
     ) -> Option<Pointer> {
         let is_moved = !inner.pool.has_segment(place.segment());
-        if inner.cleaner.condemned.has(place.segment(), place.offset_bytes(), is_moved) {
+        let (segment, offset, index) = (place.segment(), place.offset_bytes(), place.block_index());
+        if inner.cleaner.condemned.has(segment, offset, index, is_moved) {
             inner.dedupe.count(|counters| counters.condemned += 1);
             self.met_condemned |= inner.cleaner.condemned.is_marking();
             return None;
@@ -308,7 +322,7 @@ impl Window {
             }
             let Some(own_chunk) = reader.read(inner, own).await else { return };
             let Some(chunk) = reader.read(inner, beside).await else { return };
-            if inner.standing(BlockPlace::of(beside)) != Standing::There {
+            if inner.standing(BlockPlace::of(beside), self.epoch) != Standing::There {
                 return;
             }
             inner.dedupe.count(|counters| counters.compared += 1);
@@ -368,13 +382,18 @@ impl Inner {
     /// the chunk has beside it now. A guess; the contents decide.
     async fn pointer_beside(&self, of: Pointer, side: Side, reader: &mut ChunkReader) -> Option<Pointer> {
         let chunk = reader.read(self, of).await?;
+        let here = of.block_index();
+        let beside = match side {
+            Side::Behind => here.checked_add(1),
+            Side::Before => here.checked_sub(1),
+        };
+        if let Some(index) = beside.filter(|index| chunk.has(*index)) {
+            return Some(of.with_block_index(index));
+        }
+        let owner_block = chunk.header.owner_block + here as u64;
         let block = match side {
-            Side::Behind if chunk.has(of.block_index() + 1) => {
-                return Some(of.with_block_index(of.block_index() + 1));
-            }
-            Side::Before if of.block_index() > 0 => return Some(of.with_block_index(of.block_index() - 1)),
-            Side::Behind => chunk.header.owner_block + u64::from(chunk.header.blocks),
-            Side::Before => chunk.header.owner_block.checked_sub(1)?,
+            Side::Behind => owner_block + 1,
+            Side::Before => owner_block.checked_sub(1)?,
         };
         self.pointer_of_writer(&chunk.header, block).await
     }
@@ -403,7 +422,15 @@ mod tests {
 
     fn window(pointers: Vec<Pointer>, targets: Vec<Option<Pointer>>) -> Window {
         let fingerprints = vec![None; pointers.len()];
-        Window { volume: VolumeId(1), first_block: 0, pointers, fingerprints, targets, met_condemned: false }
+        Window {
+            volume: VolumeId(1),
+            first_block: 0,
+            pointers,
+            fingerprints,
+            targets,
+            met_condemned: false,
+            epoch: 0,
+        }
     }
 
     #[test]
