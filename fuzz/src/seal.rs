@@ -11,7 +11,10 @@ const GROUP_SEED: u64 = 0x6772_6f75;
 
 /// A chunk: header 0..24 and payload, by the length field at 12.
 pub fn chunk(bytes: &mut [u8]) {
-    let Some(payload) = payload_range(bytes, 32, length_u32(bytes, 12)) else { return };
+    // Of a trimmed chunk the upper half of the length is the mask of its blocks.
+    let is_trimmed = bytes.get(2).is_some_and(|codec| codec & 0x80 != 0);
+    let length = if is_trimmed { length_u16(bytes, 12) } else { length_u32(bytes, 12) };
+    let Some(payload) = payload_range(bytes, 32, length) else { return };
     let mut joined = bytes[..24].to_vec();
     joined.extend_from_slice(&checksum(CHUNK_SEED, &bytes[payload]).to_le_bytes());
     let sum = checksum(CHUNK_SEED, &joined);
