@@ -15,8 +15,8 @@ use crate::{Error, ErrorKind, Result};
 const RESERVE_SEGMENTS_MIN: u64 = 6;
 const RESERVE_FRACTION: u64 = 50;
 
-/// Cleaning rounds without gain that a write waits for before it is told that the pool is full.
-const CLEANING_ROUNDS: usize = 2;
+/// Cycles of the cleaner without gain that a write waits for before it is told that the pool is full.
+const CLEANING_CYCLES: usize = 2;
 
 /// Writes are slowed down while less than this fraction of the pool is free beyond the reserve.
 const THROTTLE_FRACTION: u64 = 64;
@@ -35,9 +35,11 @@ impl Inner {
     pub(crate) async fn admit(&self, bytes: usize) -> Result<Permit> {
         self.check_online()?;
         let permit = self.write_credits.acquire(bytes.min(self.write_credits_total)).await;
-        let mut rounds_in_vain = 0;
+        let mut cycles_in_vain = 0;
+        // The cycle under way may have looked before there was anything to find.
+        let mut is_too_early = self.cleaner.is_running();
         while !self.has_room() {
-            if rounds_in_vain == CLEANING_ROUNDS || !self.can_clean() {
+            if cycles_in_vain == CLEANING_CYCLES || !self.can_clean() {
                 return Err(Error::new(
                     ErrorKind::NoSpace,
                     "the pool is full: delete or unmap something, or add a drive",
@@ -47,8 +49,9 @@ impl Inner {
             self.cleaner.want_room();
             self.checkpoints.wanted.notify_one();
             finished.await;
-            if self.cleaner.gained() == 0 {
-                rounds_in_vain += 1;
+            let is_over = !self.cleaner.is_running();
+            if is_over && !std::mem::take(&mut is_too_early) && self.cleaner.gained() == 0 {
+                cycles_in_vain += 1;
             }
             self.check_online()?;
         }

@@ -103,6 +103,11 @@ impl CleanerState {
         self.is_urgent.set(true);
     }
 
+    /// A cycle is under way.
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_running.get()
+    }
+
     /// Whether a checkpoint would start a cycle that somebody waits for. While one runs the next has
     /// to wait for its end, not for checkpoints.
     pub(crate) fn is_mark_wanted(&self) -> bool {
@@ -133,11 +138,12 @@ struct Start {
 }
 
 impl Inner {
-    /// Whether a cycle could win anything: something changed since the last one, or that one won.
+    /// Whether a cycle could win anything: one is under way, something changed since the last one, or that
+    /// one won.
     pub(crate) fn can_clean(&self) -> bool {
         let is_online = *self.life.borrow() == Life::Online;
         let has_news = self.cleaner.marked_lsn.get() != Some(self.applied.get().next_lsn.0);
-        is_online && (has_news || self.cleaner.gained() > 0)
+        is_online && (self.cleaner.is_running() || has_news || self.cleaner.gained() > 0)
     }
 
     pub(crate) fn should_mark(&self) -> bool {
@@ -181,6 +187,7 @@ impl Inner {
 
     /// One cycle.
     async fn clean(self: &Rc<Self>) -> Result<()> {
+        self.renew_checkpoint().await?;
         let is_asked_for = self.cleaner.is_wanted.replace(false);
         let is_urgent = self.cleaner.is_urgent.replace(false);
         let start = self.start_of_cycle().await?;
@@ -240,6 +247,17 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// A mark of images that are old finds little: the cycle before may have taken long.
+    async fn renew_checkpoint(&self) -> Result<()> {
+        if self.applied.get().next_lsn.0 == self.checkpoints.published_lsn.get() {
+            return Ok(());
+        }
+        match self.checkpoint_now(false).await {
+            Err(error) if error.kind == ErrorKind::NoSpace => Ok(()),
+            other => other,
+        }
     }
 
     async fn start_of_cycle(&self) -> Result<Start> {
