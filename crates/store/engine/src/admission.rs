@@ -16,7 +16,7 @@ const RESERVE_SEGMENTS_MIN: u64 = 6;
 const RESERVE_FRACTION: u64 = 50;
 
 /// Cycles of the cleaner without gain that a write waits for before it is told that the pool is full.
-const CLEANING_CYCLES: usize = 2;
+const CLEANING_CYCLES: u64 = 2;
 
 /// Writes are slowed down while less than this fraction of the pool is free beyond the reserve.
 const THROTTLE_FRACTION: u64 = 64;
@@ -35,23 +35,27 @@ impl Inner {
     pub(crate) async fn admit(&self, bytes: usize) -> Result<Permit> {
         self.check_online()?;
         let permit = self.write_credits.acquire(bytes.min(self.write_credits_total)).await;
-        let mut cycles_in_vain = 0;
         // The cycle under way may have looked before there was anything to find.
-        let mut is_too_early = self.cleaner.is_running();
+        let begun_before = self.cleaner.begun();
+        let mut rings_in_vain = 0;
         while !self.has_room() {
-            if cycles_in_vain == CLEANING_CYCLES || !self.can_clean() {
+            if rings_in_vain == CLEANING_CYCLES
+                || self.cleaner.is_in_vain(CLEANING_CYCLES, begun_before)
+                || !self.can_clean()
+            {
                 return Err(Error::new(
                     ErrorKind::NoSpace,
                     "the pool is full: delete or unmap something, or add a drive",
                 ));
             }
             let finished = self.cleaner.finished.notified();
+            let ended_before = self.cleaner.ended();
             self.cleaner.want_room();
             self.checkpoints.wanted.notify_one();
             finished.await;
-            let is_over = !self.cleaner.is_running();
-            if is_over && !std::mem::take(&mut is_too_early) && self.cleaner.gained() == 0 {
-                cycles_in_vain += 1;
+            if !self.cleaner.is_running() && self.cleaner.ended() == ended_before {
+                // Not even a checkpoint found room.
+                rings_in_vain += 1;
             }
             self.check_online()?;
         }

@@ -3,7 +3,7 @@
 use ashlar_format::Pointer;
 use ashlar_format::page::PAGE_POINTERS;
 use ashlar_map::{Missing, ROOT_LEVEL, TrackedPage, slot_span_blocks};
-use ashlar_runtime::LocalFuture;
+use ashlar_runtime::{LocalFuture, Priority};
 use rustc_hash::FxHashMap;
 
 use crate::Result;
@@ -21,6 +21,10 @@ pub(crate) trait Visitor {
 
 /// Pages to look at before others get a turn.
 const PAGES_PER_TURN: u64 = 32;
+
+/// Pages read from drives at a time: one by one a walk would take the drive's latency for each, minutes
+/// for the pages that a thousand snapshots of a busy volume do not share.
+pub(crate) const PAGES_AT_ONCE: usize = 32;
 
 /// What a tree maps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -72,37 +76,61 @@ impl<'a> Walk<'a> {
             if let Some(mapped) = self.mapped.get(&at.pointer) {
                 return Ok(*mapped);
             }
-            self.step().await?;
+            self.step(self.pages.is_multiple_of(PAGES_PER_TURN)).await?;
             let tracked = load_page(self.inner, at, self.is_memory_allowed).await?;
-            let page = tracked.pointers();
-            self.pages += 1;
-            visitor.page(at.pointer);
-            if let Some(base) = base_beside(at.pointer, &tracked) {
-                visitor.page(base);
-            }
-            let mut mapped = Mapped::default();
-            let zero_slots = page.iter().filter(|pointer| **pointer == Pointer::ZERO).count() as u64;
-            mapped.zero_blocks = zero_slots * slot_span_blocks(at.level);
-            if at.level == 0 {
-                visitor.leaf(&page[..]);
-                mapped.data_blocks = page.iter().filter(|pointer| pointer.is_data()).count() as u64;
-            } else {
-                for (slot, pointer) in page.iter().enumerate().filter(|(_, pointer)| pointer.is_page()) {
-                    let index = at.index * PAGE_POINTERS as u64 + slot as u64;
-                    let child = Missing { pointer: *pointer, level: at.level - 1, index };
-                    mapped.add(self.visit(child, visitor).await?);
-                }
+            let mut mapped = self.take_page(at, &tracked, visitor);
+            if at.level > 0 {
+                let children = children_of(at, &tracked);
+                mapped.add(self.visit_children(&children, visitor).await?);
             }
             self.mapped.insert(at.pointer, mapped);
             Ok(mapped)
         })
     }
 
-    async fn step(&self) -> Result<()> {
+    /// Tells of a page; returns what it maps itself.
+    fn take_page(&mut self, at: Missing, tracked: &TrackedPage, visitor: &mut dyn Visitor) -> Mapped {
+        self.pages += 1;
+        visitor.page(at.pointer);
+        if let Some(base) = base_beside(at.pointer, tracked) {
+            visitor.page(base);
+        }
+        let page = tracked.pointers();
+        let zero_slots = page.iter().filter(|pointer| **pointer == Pointer::ZERO).count() as u64;
+        let mut mapped = Mapped { data_blocks: 0, zero_blocks: zero_slots * slot_span_blocks(at.level) };
+        if at.level == 0 {
+            visitor.leaf(&page[..]);
+            mapped.data_blocks = page.iter().filter(|pointer| pointer.is_data()).count() as u64;
+        }
+        mapped
+    }
+
+    async fn visit_children(&mut self, children: &[Missing], visitor: &mut dyn Visitor) -> Result<Mapped> {
+        let mut mapped = Mapped::default();
+        if children.first().is_none_or(|child| child.level > 0) {
+            for child in children {
+                mapped.add(self.visit(*child, visitor).await?);
+            }
+            return Ok(mapped);
+        }
+        for leaves in children.chunks(PAGES_AT_ONCE) {
+            let is_new = |leaf: &Missing| !self.mapped.contains_key(&leaf.pointer);
+            let new: Vec<Missing> = leaves.iter().copied().filter(is_new).collect();
+            self.step(true).await?;
+            for (leaf, tracked) in load_pages(self.inner, &new, self.is_memory_allowed).await? {
+                let of_leaf = self.take_page(leaf, &tracked, visitor);
+                self.mapped.insert(leaf.pointer, of_leaf);
+            }
+            leaves.iter().for_each(|leaf| mapped.add(self.mapped[&leaf.pointer]));
+        }
+        Ok(mapped)
+    }
+
+    async fn step(&self, is_turn_over: bool) -> Result<()> {
         if let Some(turn) = self.turn {
             return turn.step().await;
         }
-        if self.pages.is_multiple_of(PAGES_PER_TURN) {
+        if is_turn_over {
             self.inner.runtime.yield_now().await;
         }
         self.inner.check_not_closing()
@@ -111,13 +139,52 @@ impl<'a> Walk<'a> {
 
 /// A map page, from memory where that is allowed and it is there.
 pub(crate) async fn load_page(inner: &Inner, at: Missing, is_memory_allowed: bool) -> Result<TrackedPage> {
-    if is_memory_allowed {
-        let tree = inner.tree.borrow();
-        if let Some(page) = tree.arena.loaded(at.pointer, at.level) {
-            return Ok(page.clone());
+    match loaded(inner, at).filter(|_| is_memory_allowed) {
+        Some(page) => Ok(page),
+        None => inner.media.read_map_page(at).await,
+    }
+}
+
+/// The same for several, those on drives at once.
+pub(crate) async fn load_pages(
+    inner: &Inner,
+    pages: &[Missing],
+    is_memory_allowed: bool,
+) -> Result<Vec<(Missing, TrackedPage)>> {
+    let mut found = Vec::with_capacity(pages.len());
+    let mut reads = Vec::new();
+    for at in pages {
+        let in_memory = if is_memory_allowed { loaded(inner, *at) } else { None };
+        if let Some(page) = in_memory {
+            found.push((*at, page));
+            continue;
+        }
+        let (media, at) = (inner.media.clone(), *at);
+        let read = async move { (at, media.read_map_page(at).await) };
+        reads.push(inner.runtime.spawn(Priority::Background, read));
+    }
+    let mut result = Ok(());
+    for read in reads {
+        match read.await {
+            (at, Ok(page)) => found.push((at, page)),
+            (_, Err(error)) => result = result.and(Err(error)),
         }
     }
-    inner.media.read_map_page(at).await
+    result.map(|()| found)
+}
+
+fn loaded(inner: &Inner, at: Missing) -> Option<TrackedPage> {
+    inner.tree.borrow().arena.loaded(at.pointer, at.level).cloned()
+}
+
+/// The pages that an inner page refers to, in the order of its slots.
+pub(crate) fn children_of(at: Missing, page: &TrackedPage) -> Vec<Missing> {
+    let slots = page.pointers().iter().enumerate().filter(|(_, pointer)| pointer.is_page());
+    let child = |(slot, pointer): (usize, &Pointer)| {
+        let index = at.index * PAGE_POINTERS as u64 + slot as u64;
+        Missing { pointer: *pointer, level: at.level - 1, index }
+    };
+    slots.map(child).collect()
 }
 
 /// The record that a page at `pointer` is a difference from, if it is one: as alive as the page.

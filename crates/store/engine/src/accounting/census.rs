@@ -14,7 +14,7 @@ use std::collections::hash_map::Entry;
 
 use ashlar_format::Pointer;
 use ashlar_format::page::PAGE_POINTERS;
-use ashlar_map::{Missing, Page, ROOT_LEVEL};
+use ashlar_map::{Missing, Page, ROOT_LEVEL, TrackedPage};
 use ashlar_units::SegmentId;
 use rustc_hash::FxHashMap;
 
@@ -23,7 +23,7 @@ use super::lengths::{Measured, measure};
 use super::sharing::{Holders, Role};
 use super::turn::Turn;
 use crate::Result;
-use crate::walk::{base_beside, load_page};
+use crate::walk::{PAGES_AT_ONCE, base_beside, children_of, load_page, load_pages};
 
 /// Chunks kept at a time: some 120 MB, for 16 to 64 GiB of data.
 const CHUNKS_MAX: usize = 2 << 20;
@@ -238,33 +238,50 @@ impl Round<'_> {
         }
         let mut waiting = vec![Missing { pointer: root, level: ROOT_LEVEL, index: 0 }];
         while let Some(at) = waiting.pop() {
-            let page = self.pages.entry(at.pointer);
-            if let (Some(families), Some(number)) = (&mut self.families, role.number()) {
-                families.join(*page.first.get_or_insert(number), number);
-            }
-            let with_us = page.holders.with(role);
-            if page.holders == with_us {
-                // Whoever made it so went through everything below, too.
+            if !self.is_news(at, role) {
                 continue;
             }
-            page.holders = with_us;
             self.turn.step().await?;
             let tracked = load_page(self.turn.inner, at, true).await?;
-            if let Some(base) = base_beside(at.pointer, &tracked) {
-                let holders = self.bases.entry(base);
-                *holders = holders.with(role);
-            }
-            let page = tracked.pointers();
-            if at.level == 0 {
-                self.visit_leaf(page, at.index, role);
+            self.take_page(at, &tracked, role);
+            let children = children_of(at, &tracked);
+            if at.level > 1 {
+                waiting.extend(children);
                 continue;
             }
-            for (slot, pointer) in page.iter().enumerate().filter(|(_, pointer)| pointer.is_page()) {
-                let index = at.index * PAGE_POINTERS as u64 + slot as u64;
-                waiting.push(Missing { pointer: *pointer, level: at.level - 1, index });
+            for leaves in children.chunks(PAGES_AT_ONCE) {
+                let news: Vec<Missing> =
+                    leaves.iter().copied().filter(|leaf| self.is_news(*leaf, role)).collect();
+                self.turn.step().await?;
+                for (leaf, tracked) in load_pages(self.turn.inner, &news, true).await? {
+                    self.take_page(leaf, &tracked, role);
+                }
             }
         }
         Ok(())
+    }
+
+    /// Notes that an image has a page. False when whoever made it so before went through everything below,
+    /// too.
+    fn is_news(&mut self, at: Missing, role: Role) -> bool {
+        let page = self.pages.entry(at.pointer);
+        if let (Some(families), Some(number)) = (&mut self.families, role.number()) {
+            families.join(*page.first.get_or_insert(number), number);
+        }
+        let with_us = page.holders.with(role);
+        let is_news = page.holders != with_us;
+        page.holders = with_us;
+        is_news
+    }
+
+    fn take_page(&mut self, at: Missing, tracked: &TrackedPage, role: Role) {
+        if let Some(base) = base_beside(at.pointer, tracked) {
+            let holders = self.bases.entry(base);
+            *holders = holders.with(role);
+        }
+        if at.level == 0 {
+            self.visit_leaf(tracked.pointers(), at.index, role);
+        }
     }
 
     fn visit_leaf(&mut self, page: &Page, index: u64, role: Role) {

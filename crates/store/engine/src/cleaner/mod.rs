@@ -75,6 +75,11 @@ pub(crate) struct CleanerState {
     pub(crate) wake: Notify,
     is_wanted: Cell<bool>,
     is_running: Cell<bool>,
+    /// Cycles begun and ended since the start.
+    begun: Cell<u64>,
+    ended: Cell<u64>,
+    /// How many of the last ones to end won nothing.
+    in_vain: Cell<u64>,
     /// Writes wait for room.
     is_urgent: Cell<bool>,
     /// The LSN of the last cycle's cut: nothing changed since means nothing to find.
@@ -106,6 +111,32 @@ impl CleanerState {
     /// A cycle is under way.
     pub(crate) fn is_running(&self) -> bool {
         self.is_running.get()
+    }
+
+    /// Cycles begun since the start.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.get()
+    }
+
+    /// Cycles ended since the start.
+    pub(crate) fn ended(&self) -> u64 {
+        self.ended.get()
+    }
+
+    /// Whether the last `cycles` to end won nothing, and began after so many had.
+    pub(crate) fn is_in_vain(&self, cycles: u64, begun_before: u64) -> bool {
+        self.in_vain.get() >= cycles && self.ended.get() >= begun_before + cycles
+    }
+
+    fn begin(&self) {
+        self.is_running.set(true);
+        self.begun.set(self.begun.get() + 1);
+    }
+
+    fn end(&self) {
+        self.is_running.set(false);
+        self.ended.set(self.begun.get());
+        self.in_vain.set(if self.gained.get() == 0 { self.in_vain.get() + 1 } else { 0 });
     }
 
     /// Whether a checkpoint would start a cycle that somebody waits for. While one runs the next has
@@ -163,9 +194,13 @@ impl Inner {
                 Life::Stopped(_) => continue,
                 Life::Closing | Life::Closed => return,
             }
-            self.cleaner.is_running.set(true);
+            self.cleaner.begin();
             let cleaned = self.clean().await;
-            self.cleaner.is_running.set(false);
+            // Without a free segment nothing moves.
+            if cleaned.as_ref().is_err_and(|error| error.kind == ErrorKind::NoSpace) {
+                self.cleaner.gained.set(0);
+            }
+            self.cleaner.end();
             if self.cleaner.is_wanted.get() {
                 self.checkpoints.wanted.notify_one();
             }
@@ -174,10 +209,9 @@ impl Inner {
             self.dedupe.marked();
             self.cleaner.finished.notify_waiters();
             match cleaned {
-                // Without a free segment nothing moves. Deletes and unmap go on; writes that wait for
-                // room are told that there is none.
                 Ok(()) => {}
-                Err(error) if error.kind == ErrorKind::NoSpace => self.cleaner.gained.set(0),
+                // Deletes and unmap go on; writes that wait for room are told that there is none.
+                Err(error) if error.kind == ErrorKind::NoSpace => {}
                 // Cut short by the end of the pool: close writes the last checkpoint.
                 Err(error) if error.kind == ErrorKind::Closed && self.is_closing() => return,
                 Err(error) => self.stop(&error),
