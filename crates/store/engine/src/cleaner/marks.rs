@@ -97,13 +97,12 @@ impl SegmentMarks {
         self.begins.has(offset_bytes / LINE_BYTES)
     }
 
-    /// Whether something refers to this block of the chunk that begins at an offset, as far as known.
+    /// Whether something refers to this block of the chunk that begins at an offset, as far as known. Only
+    /// what begins in a marked line is looked at for moving: the bit of a block may be another chunk's.
     pub(super) fn has_block(&self, offset_bytes: u64, block_index: usize) -> bool {
         let line = offset_bytes / LINE_BYTES;
-        match &self.blocks {
-            Some(blocks) => blocks.has(line + block_index as u64),
-            None => block_index == 0 && self.begins.has(line),
-        }
+        let is_marked = |blocks: &Lines| blocks.has(line + block_index as u64);
+        self.begins.has(line) && self.blocks.as_ref().map_or(block_index == 0, is_marked)
     }
 
     /// A bit for each of those blocks.
@@ -238,6 +237,8 @@ mod tests {
         marks.leaf(&[Pointer::HOLE, chunk.with_block_index(1), chunk.with_block_index(6), Pointer::ZERO]);
         let of = marks.of(SegmentId(3)).expect("marked");
         assert_eq!(of.block_mask(8192), 0b100_0010);
+        // Behind it, where block 1 has its bit, nothing begins.
+        assert!(!of.has_block(8192 + 1024, 0) && !of.has(8192 + 1024));
         assert!(of.has_block(64, 0) && !of.has_block(64, 1));
         assert_eq!(of.live_bytes(), first.length_bytes_max() + chunk.length_bytes_max());
         assert_eq!(of.kept_bytes(), first.length_bytes_max() + chunk.length_bytes_max() / 4);
