@@ -67,6 +67,7 @@ struct Stream {
 /// Appends records to containers.
 pub(crate) struct Mover {
     pool: Pool,
+    has_ages: bool,
     young: Stream,
     old: Stream,
     /// No container is opened when only this many segments are left: the checkpoint that makes the
@@ -78,14 +79,14 @@ pub(crate) struct Mover {
 
 impl Mover {
     pub(crate) fn new(pool: &Pool) -> Mover {
+        let has_ages = pool.with_table(|table| table.entries().len()) >= SEGMENTS_FOR_AGES;
         let (young, old) = (Stream::default(), Stream::default());
-        Mover { pool: pool.clone(), young, old, segments_left_min: 0, opened: 0 }
+        Mover { pool: pool.clone(), has_ages, young, old, segments_left_min: 0, opened: 0 }
     }
 
     /// Appends a record; returns where it will be. It is there after [`Mover::flush`].
     pub(crate) async fn append(&mut self, record: &[u8], age: Age) -> Result<(SegmentId, u64)> {
-        let has_ages = self.pool.with_table(|table| table.entries().len()) >= SEGMENTS_FOR_AGES;
-        let stream = if has_ages && age == Age::Old { &mut self.old } else { &mut self.young };
+        let stream = if self.has_ages && age == Age::Old { &mut self.old } else { &mut self.young };
         if stream.batch.len() >= BATCH_BYTES {
             stream.flush(&self.pool).await?;
         }

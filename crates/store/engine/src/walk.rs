@@ -118,6 +118,7 @@ impl<'a> Walk<'a> {
             let new: Vec<Missing> = leaves.iter().copied().filter(is_new).collect();
             self.step(true).await?;
             for (leaf, tracked) in load_pages(self.inner, &new, self.is_memory_allowed).await? {
+                self.step(false).await?;
                 let of_leaf = self.take_page(leaf, &tracked, visitor);
                 self.mapped.insert(leaf.pointer, of_leaf);
             }
@@ -139,7 +140,7 @@ impl<'a> Walk<'a> {
 
 /// A map page, from memory where that is allowed and it is there.
 pub(crate) async fn load_page(inner: &Inner, at: Missing, is_memory_allowed: bool) -> Result<TrackedPage> {
-    match loaded(inner, at).filter(|_| is_memory_allowed) {
+    match loaded(inner, at, is_memory_allowed) {
         Some(page) => Ok(page),
         None => inner.media.read_map_page(at).await,
     }
@@ -154,8 +155,7 @@ pub(crate) async fn load_pages(
     let mut found = Vec::with_capacity(pages.len());
     let mut reads = Vec::new();
     for at in pages {
-        let in_memory = if is_memory_allowed { loaded(inner, *at) } else { None };
-        if let Some(page) = in_memory {
+        if let Some(page) = loaded(inner, *at, is_memory_allowed) {
             found.push((*at, page));
             continue;
         }
@@ -173,7 +173,10 @@ pub(crate) async fn load_pages(
     result.map(|()| found)
 }
 
-fn loaded(inner: &Inner, at: Missing) -> Option<TrackedPage> {
+fn loaded(inner: &Inner, at: Missing, is_memory_allowed: bool) -> Option<TrackedPage> {
+    if !is_memory_allowed {
+        return None;
+    }
     inner.tree.borrow().arena.loaded(at.pointer, at.level).cloned()
 }
 

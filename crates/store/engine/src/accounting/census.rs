@@ -252,8 +252,8 @@ impl Round<'_> {
             for leaves in children.chunks(PAGES_AT_ONCE) {
                 let news: Vec<Missing> =
                     leaves.iter().copied().filter(|leaf| self.is_news(*leaf, role)).collect();
-                self.turn.step().await?;
                 for (leaf, tracked) in load_pages(self.turn.inner, &news, true).await? {
+                    self.turn.step().await?;
                     self.take_page(leaf, &tracked, role);
                 }
             }

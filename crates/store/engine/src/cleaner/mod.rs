@@ -74,7 +74,6 @@ pub(crate) struct CleanerState {
     /// Rung when a cycle should start.
     pub(crate) wake: Notify,
     is_wanted: Cell<bool>,
-    is_running: Cell<bool>,
     /// Cycles begun and ended since the start.
     begun: Cell<u64>,
     ended: Cell<u64>,
@@ -110,7 +109,7 @@ impl CleanerState {
 
     /// A cycle is under way.
     pub(crate) fn is_running(&self) -> bool {
-        self.is_running.get()
+        self.begun.get() != self.ended.get()
     }
 
     /// Cycles begun since the start.
@@ -129,12 +128,10 @@ impl CleanerState {
     }
 
     fn begin(&self) {
-        self.is_running.set(true);
         self.begun.set(self.begun.get() + 1);
     }
 
     fn end(&self) {
-        self.is_running.set(false);
         self.ended.set(self.begun.get());
         self.in_vain.set(if self.gained.get() == 0 { self.in_vain.get() + 1 } else { 0 });
     }
@@ -142,7 +139,7 @@ impl CleanerState {
     /// Whether a checkpoint would start a cycle that somebody waits for. While one runs the next has
     /// to wait for its end, not for checkpoints.
     pub(crate) fn is_mark_wanted(&self) -> bool {
-        self.is_wanted.get() && !self.is_running.get()
+        self.is_wanted.get() && !self.is_running()
     }
 
     /// Segments won by the last cycle.
