@@ -17,7 +17,6 @@
 //! blocks by their number in the whole chunk.
 
 use ashlar_units::{BLOCK_BYTES_USIZE, SegmentId, VolumeId};
-use xxhash_rust::xxh3::Xxh3;
 
 use crate::bytes::Reader;
 use crate::pointer::PLACE_UNIT_BYTES;
@@ -143,7 +142,8 @@ impl ChunkHeader {
         );
         let all = Self::all_of(self.blocks);
         assert!(self.kept != 0 && self.kept & !all == 0, "{:#b} of {} blocks", self.kept, self.blocks);
-        let (header, payload) = chunk.split_at_mut(CHUNK_HEADER_BYTES);
+        let (place, payload) = chunk.split_at_mut(CHUNK_HEADER_BYTES);
+        let mut header = [0; CHUNK_HEADER_BYTES];
         header[0..2].copy_from_slice(&MAGIC.to_le_bytes());
         let is_trimmed = self.kept != all;
         header[2] = self.codec.to_byte() | if is_trimmed { TRIMMED } else { 0 };
@@ -160,6 +160,7 @@ impl ChunkHeader {
         header[16..24].copy_from_slice(&owner.to_le_bytes());
         let sum = chunk_checksum(&header[..24], payload);
         header[24..32].copy_from_slice(&sum.to_le_bytes());
+        place.copy_from_slice(&header);
     }
 
     /// Reads a header, unverified: only its lengths may be used, to read the rest.
@@ -231,12 +232,12 @@ impl ChunkHeader {
     }
 }
 
+/// Of the header and the payload's own checksum: the payload is hashed in one piece, where it lies.
 fn chunk_checksum(header: &[u8], payload: &[u8]) -> u64 {
-    let mut state = Xxh3::with_seed(CHECKSUM_SEED);
-    state.update(header);
-    // Long inputs hash faster in one piece; the two-step form keeps the payload uncopied.
-    state.update(&crate::checksum(CHECKSUM_SEED, payload).to_le_bytes());
-    state.digest()
+    let mut both = [0; CHUNK_HEADER_BYTES];
+    both[..header.len()].copy_from_slice(header);
+    both[header.len()..].copy_from_slice(&crate::checksum(CHECKSUM_SEED, payload).to_le_bytes());
+    crate::checksum(CHECKSUM_SEED, &both)
 }
 
 #[cfg(test)]

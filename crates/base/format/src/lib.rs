@@ -29,7 +29,7 @@ pub mod superblock;
 pub use damage::{Damage, DamageKind};
 pub use pointer::{Pointer, PointerKind};
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use twox_hash::XxHash3_64;
 
 /// The version of everything on a drive. A change of any layout raises it and adds a golden pool.
 pub const FORMAT_VERSION: u16 = 1;
@@ -38,5 +38,5 @@ pub const FORMAT_VERSION: u16 = 1;
 /// 32-bit CRC gets weak; seeded by the structure's kind so that one kind never passes as another.
 #[must_use]
 pub fn checksum(seed: u64, bytes: &[u8]) -> u64 {
-    xxh3_64_with_seed(bytes, seed)
+    XxHash3_64::oneshot_with_seed(seed, bytes)
 }

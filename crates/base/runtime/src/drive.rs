@@ -236,9 +236,12 @@ impl DriveFile {
         let mut kept = None;
         while at < end {
             let piece = PIECE.min(end - at) as usize;
-            let mut buf = kept.take().unwrap_or_else(|| self.inner.runtime.buffer(piece));
+            let mut buf = kept.take().unwrap_or_else(|| {
+                let mut zeroes = self.inner.runtime.buffer(piece);
+                zeroes.fill(0);
+                zeroes
+            });
             buf.set_len(piece);
-            buf.fill(0);
             let (result, buf) = self.write(at, buf, Durability::Cached).await;
             result?;
             kept = Some(buf);

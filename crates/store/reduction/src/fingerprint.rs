@@ -4,7 +4,7 @@
 //! cost reads, never data. The key lives as long as the index, in memory.
 
 use ashlar_units::BLOCK_BYTES_USIZE;
-use xxhash_rust::xxh3::xxh3_128_with_secret;
+use twox_hash::XxHash3_128;
 
 /// Bytes of a key: what XXH3 takes as its default secret.
 pub const FINGERPRINT_KEY_BYTES: usize = 192;
@@ -20,11 +20,13 @@ impl FingerprintKey {
         FingerprintKey(bytes)
     }
 
-    /// The fingerprint of a block. XXH3-128: a third of a microsecond for 4 KiB.
+    /// The fingerprint of a block. XXH3-128: a tenth of a microsecond for 4 KiB with AVX2.
     #[must_use]
     pub fn of(&self, block: &[u8]) -> Fingerprint {
         debug_assert_eq!(block.len(), BLOCK_BYTES_USIZE);
-        Fingerprint(xxh3_128_with_secret(block, &self.0))
+        Fingerprint(
+            XxHash3_128::oneshot_with_secret(&self.0, block).expect("a key is longer than the least secret"),
+        )
     }
 }
 

@@ -132,7 +132,7 @@ const THIRD_PARTY: [(&str, &[&str]); 22] = [
     ("io-uring", &["base"]),
     ("libc", &["base", "media", "targets", "control"]),
     ("rustix", &["control", "proof"]),
-    ("xxhash-rust", &["base", "store"]),
+    ("twox-hash", &["base", "store"]),
     ("rustc-hash", &["base", "media", "store"]),
     ("lz4-sys", &["store"]),
     ("zstd-safe", &["store"]),
