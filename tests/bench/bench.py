@@ -4,7 +4,8 @@
 usage: bench.py [nbd] [device] [postgres] [snapshot] [overwrite] [steady] [dedupe] [space]   all of them by default
 
 Environment: QUICK=1 (fewer cells, shorter), ROUNDS=3, SECONDS_PER_CELL, PG_SCALE, PG_SECONDS,
-PG_PEERS, SNAPSHOTS, SPACE_POOL_MIB, SPACE_SECONDS, SPACE_SNAPSHOTS, SPACE_FILES_GIB,
+PG_PEERS, STEADY_POOL_MIB, STEADY_SECONDS, STEADY_FULL, STEADY_LOAD, SNAPSHOTS, SPACE_POOL_MIB,
+SPACE_SECONDS, SPACE_SNAPSHOTS, SPACE_FILES_GIB,
 RESULTS (directory; default target/bench/TIME), ASHLAR_BIN, TMPDIR.
 """
 import os

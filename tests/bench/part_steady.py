@@ -12,6 +12,7 @@ POOL_MIB = int(os.environ.get("STEADY_POOL_MIB", "2048" if measure.QUICK else "8
 SECONDS_STEADY = int(os.environ.get("STEADY_SECONDS", "40" if measure.QUICK else "180"))
 FULL_PERCENT = int(os.environ.get("STEADY_FULL", "80"))
 LOADS = (("uniform", "random", 2.7), ("skewed, zipf 1.1", "zipf:1.1", 1.8))
+ONLY = os.environ.get("STEADY_LOAD", "")
 PART = f"Steady state, {FULL_PERCENT} % full, 4k random overwrite depth 32"
 
 
@@ -50,7 +51,7 @@ def overwrite(site, array, target, distribution, span):
 
 
 def play(site, table):
-    for name, distribution, goal in LOADS:
+    for name, distribution, goal in [load for load in LOADS if load[0].startswith(ONLY)]:
         array = Array(site, "steady-" + distribution.split(":")[0])
         array.start()
         drives = array.pool("p", 2, POOL_MIB)

@@ -7,6 +7,7 @@ use ashlar_format::bytes::{Reader, Writer};
 use ashlar_format::catalogue::{Compression, Profile, VOLUME_ENTRY_BYTES, VolumeEntry, VolumeKind};
 use ashlar_format::chunk::{ChunkHeader, Codec};
 use ashlar_format::group::{GROUP_HEADER_BYTES, GroupHeader, Record};
+use ashlar_format::layout::{Band, BandMember, Layout};
 use ashlar_format::overrides::{self, Override};
 use ashlar_format::page::{
     PAGE_BYTES, PAGE_POINTERS, PageContent, PageHeader, PageIdentity, pointers_from_bytes, pointers_to_bytes,
@@ -15,7 +16,9 @@ use ashlar_format::relocation::{self, Relocation, RelocationPage};
 use ashlar_format::segment::{
     FooterEntry, Place, Protection, SegmentEntry, SegmentHeader, SegmentKind, decode_footer, encode_footer,
 };
-use ashlar_format::superblock::{DriveEntry, FrontierEntry, JournalPosition, SUPERBLOCK_BYTES, Superblock};
+use ashlar_format::superblock::{
+    DriveEntry, DriveState, FrontierEntry, INCOMPATIBLE_PARITY, JournalPosition, SUPERBLOCK_BYTES, Superblock,
+};
 use ashlar_format::{Pointer, PointerKind};
 use ashlar_units::{DriveIndex, Lsn, PoolId, SegmentId, VolumeId};
 
@@ -74,10 +77,20 @@ fn superblock_seeds() -> Vec<Vec<u8>> {
         volume_next: 91,
         previous_hash: 92,
         drive: DriveIndex(1),
-        drives: vec![DriveEntry { id: 1 << 100, cells: 160, state: 0 }; 2],
+        drives: vec![DriveEntry { id: 1 << 100, cells: 160, state: DriveState::InService }; 2],
         frontier: vec![FrontierEntry { segment: SegmentId(3), place }; 3],
+        layout: None,
     };
-    vec![superblock.encode().0[..512].to_vec()]
+    let members = (0..4).map(|drive| BandMember { drive: DriveIndex(drive), first_cell: 0 }).collect();
+    let band = Band { first_row: 0, slices: 40, members };
+    let with_parity = Superblock {
+        incompatible: INCOMPATIBLE_PARITY,
+        protection: Protection::Dual,
+        drives: vec![superblock.drives[0]; 4],
+        layout: Some(Layout { width: 4, bands: vec![band], settled_below: 3, stale_from: vec![1; 4] }),
+        ..superblock.clone()
+    };
+    [superblock, with_parity].map(|superblock| superblock.encode().0[..512].to_vec()).to_vec()
 }
 
 /// Page, directory and root of the relocation table; the page record round them has the checksum.

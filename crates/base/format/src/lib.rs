@@ -19,6 +19,7 @@ pub mod catalogue;
 pub mod chunk;
 pub mod damage;
 pub mod group;
+pub mod layout;
 pub mod overrides;
 pub mod page;
 pub mod pointer;

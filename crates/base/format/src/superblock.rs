@@ -8,6 +8,7 @@
 use ashlar_units::{DriveIndex, Lsn, PoolId, SegmentId};
 
 use crate::bytes::{Reader, Writer};
+use crate::layout::Layout;
 use crate::segment::{Place, Protection};
 use crate::{Damage, DamageKind, FORMAT_VERSION, Pointer, checksum};
 
@@ -41,8 +42,14 @@ pub const INCOMPATIBLE_SHARES: u64 = 4;
 /// Chunks may be trimmed to the blocks that something refers to.
 pub const INCOMPATIBLE_TRIMMED_CHUNKS: u64 = 8;
 
-const KNOWN_INCOMPATIBLE: u64 =
-    INCOMPATIBLE_RELOCATIONS | INCOMPATIBLE_DELTA_PAGES | INCOMPATIBLE_SHARES | INCOMPATIBLE_TRIMMED_CHUNKS;
+/// Segments are rows of columns with parity, and the superblock says which drives hold them.
+pub const INCOMPATIBLE_PARITY: u64 = 16;
+
+const KNOWN_INCOMPATIBLE: u64 = INCOMPATIBLE_RELOCATIONS
+    | INCOMPATIBLE_DELTA_PAGES
+    | INCOMPATIBLE_SHARES
+    | INCOMPATIBLE_TRIMMED_CHUNKS
+    | INCOMPATIBLE_PARITY;
 
 /// Where the root of the relocation table stands: before the checksum. Zero in pools without one.
 const RELOCATION_TABLE_AT: usize = SUPERBLOCK_BYTES - 16;
@@ -54,8 +61,38 @@ pub struct DriveEntry {
     pub id: u128,
     /// Cells it holds.
     pub cells: u32,
-    /// 0 in service; the protection issue adds missing, failed and leaving.
-    pub state: u8,
+    /// What the pool may ask of it.
+    pub state: DriveState,
+}
+
+/// What a pool may ask of one of its drives.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DriveState {
+    /// It holds everything it should.
+    InService,
+    /// It is gone, or was given up: what it holds is not counted on.
+    Out,
+    /// It is written again, and what it lacks is being restored: not read yet.
+    Rebuilding,
+}
+
+impl DriveState {
+    fn to_byte(self) -> u8 {
+        match self {
+            DriveState::InService => 0,
+            DriveState::Out => 1,
+            DriveState::Rebuilding => 2,
+        }
+    }
+
+    fn from_byte(byte: u8) -> Result<DriveState, Damage> {
+        match byte {
+            0 => Ok(DriveState::InService),
+            1 => Ok(DriveState::Out),
+            2 => Ok(DriveState::Rebuilding),
+            _ => Err(Damage::new(DamageKind::Version, "drive state is unknown")),
+        }
+    }
 }
 
 /// A place that may be opened as this segment before the next superblock.
@@ -133,6 +170,8 @@ pub struct Superblock {
     pub drives: Vec<DriveEntry>,
     /// Places that may be opened before the next superblock.
     pub frontier: Vec<FrontierEntry>,
+    /// Where the columns of rows are; only in pools with parity.
+    pub layout: Option<Layout>,
 }
 
 impl Superblock {
@@ -154,10 +193,14 @@ impl Superblock {
         writer.u32(self.segment_next).u32(0).u64(self.volume_next).u64(self.previous_hash);
         writer.u16(self.drive.0).u16(self.drives.len() as u16).u32(self.frontier.len() as u32);
         for drive in &self.drives {
-            writer.u128(drive.id).u32(drive.cells).u8(drive.state).u8(0).u16(0);
+            writer.u128(drive.id).u32(drive.cells).u8(drive.state.to_byte()).u8(0).u16(0);
         }
         for entry in &self.frontier {
             writer.u32(entry.segment.0).u16(entry.place.drive.0).u16(0).u32(entry.place.cell);
+        }
+        if let Some(layout) = &self.layout {
+            assert_eq!(layout.stale_from.len(), self.drives.len(), "layout and drive table disagree");
+            layout.encode(&mut writer);
         }
         writer.pad_to(RELOCATION_TABLE_AT).u64(self.relocation_table.0);
         let sum = checksum(CHECKSUM_SEED, writer.as_bytes());
@@ -227,6 +270,14 @@ impl Superblock {
         let previous_hash = reader.u64()?;
         let drive = DriveIndex(reader.u16()?);
         let (drives, frontier) = decode_tables(&mut reader)?;
+        let has_layout = incompatible & INCOMPATIBLE_PARITY != 0;
+        if has_layout != (protection != Protection::None) {
+            return Err(Damage::new(DamageKind::Impossible, "protection without layout, or the reverse"));
+        }
+        let layout = has_layout.then(|| Layout::decode(&mut reader, drives.len())).transpose()?;
+        if layout.as_ref().is_some_and(|layout| layout.width <= protection.parity_strips()) {
+            return Err(Damage::new(DamageKind::Impossible, "rows without a data column"));
+        }
         let relocation_table = Pointer(Reader::new(&bytes[RELOCATION_TABLE_AT..]).u64()?);
         Ok(Superblock {
             compatible,
@@ -254,6 +305,7 @@ impl Superblock {
             drive,
             drives,
             frontier,
+            layout,
         })
     }
 }
@@ -266,7 +318,8 @@ fn decode_tables(reader: &mut Reader<'_>) -> Result<(Vec<DriveEntry>, Vec<Fronti
     }
     let mut drives = Vec::with_capacity(drive_count);
     for _ in 0..drive_count {
-        let entry = DriveEntry { id: reader.u128()?, cells: reader.u32()?, state: reader.u8()? };
+        let (id, cells) = (reader.u128()?, reader.u32()?);
+        let entry = DriveEntry { id, cells, state: DriveState::from_byte(reader.u8()?)? };
         reader.take(3)?;
         drives.push(entry);
     }
@@ -284,6 +337,7 @@ fn decode_tables(reader: &mut Reader<'_>) -> Result<(Vec<DriveEntry>, Vec<Fronti
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use crate::layout::{BANDS_MAX, Band, BandMember};
 
     fn sample(drives: usize, frontier: usize) -> Superblock {
         let place = Place { drive: DriveIndex(1), cell: 7 };
@@ -316,14 +370,29 @@ mod tests {
             volume_next: 91,
             previous_hash: 92,
             drive: DriveIndex(1),
-            drives: vec![DriveEntry { id: 1 << 100, cells: 160, state: 0 }; drives],
+            drives: vec![DriveEntry { id: 1 << 100, cells: 160, state: DriveState::InService }; drives],
             frontier: vec![FrontierEntry { segment: SegmentId(3), place }; frontier],
+            layout: None,
         }
+    }
+
+    fn sample_with_parity(drives: usize, bands: usize) -> Superblock {
+        let members = (0..drives as u16).map(|drive| BandMember { drive: DriveIndex(drive), first_cell: 9 });
+        let band = Band { first_row: 4, slices: 5, members: members.collect() };
+        let layout =
+            Layout { width: 8, bands: vec![band; bands], settled_below: 2, stale_from: vec![6; drives] };
+        let mut superblock = sample(drives, FRONTIER_MAX);
+        superblock.protection = Protection::Dual;
+        superblock.incompatible |= INCOMPATIBLE_PARITY;
+        superblock.drives[0].state = DriveState::Rebuilding;
+        superblock.layout = Some(layout);
+        superblock
     }
 
     #[test]
     fn the_fullest_superblock_fits_and_survives_the_trip() {
-        for superblock in [sample(1, 0), sample(DRIVES_MAX, FRONTIER_MAX)] {
+        let fullest = [sample(DRIVES_MAX, FRONTIER_MAX), sample_with_parity(DRIVES_MAX, BANDS_MAX)];
+        for superblock in [sample(1, 0), sample_with_parity(8, 1)].into_iter().chain(fullest) {
             let (bytes, _) = superblock.encode();
             assert_eq!(bytes.len(), SUPERBLOCK_BYTES);
             assert_eq!(Superblock::decode(&bytes).unwrap(), superblock);

@@ -10,6 +10,10 @@ pub enum Protection {
     /// No redundancy: the loss of a drive loses the pool.
     #[default]
     None,
+    /// One drive may fail. At least three drives.
+    Single,
+    /// Two drives may fail. At least four drives.
+    Dual,
 }
 
 /// Whether a pool serves.
@@ -61,7 +65,12 @@ pub struct Drive {
     #[schema(example = "/var/lib/ashlar/drive-0.img")]
     pub path: String,
     pub size_bytes: u64,
+    /// `online`, `rebuilding`, `out` (it is gone or was given up) or, while the pool is not open, `unknown`.
+    #[schema(example = "online")]
     pub state: String,
+    /// Why it is not online.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// Where a pool's bytes are. The parts sum to `physical_bytes`.
@@ -81,6 +90,9 @@ pub struct Space {
     pub reserve_bytes: u64,
     /// Superblock areas, and what is left at the drives' ends.
     pub superblock_bytes: u64,
+    /// Parity columns.
+    #[serde(default)]
+    pub parity_bytes: u64,
     /// Freed, not yet reusable.
     pub freed_bytes: u64,
 }
@@ -95,6 +107,7 @@ impl Space {
             + self.journal_bytes
             + self.reserve_bytes
             + self.superblock_bytes
+            + self.parity_bytes
             + self.freed_bytes
     }
 }
@@ -138,6 +151,11 @@ pub struct PoolCreate {
     pub drives: Vec<DriveSpec>,
     #[serde(default)]
     pub protection: Protection,
+    /// Drives that a segment is spread over, parity included: more keep more of the space for data. All drives
+    /// up to 16 when absent. Only with protection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 3, maximum = 24)]
+    pub width: Option<u8>,
 }
 
 /// Request to open a pool that other drives' owner exported, or that failed to open before.

@@ -40,6 +40,9 @@ pub struct SpaceParts {
     pub freed_bytes: u64,
     /// Superblock areas.
     pub superblock_bytes: u64,
+    /// Parity columns.
+    #[serde(default)]
+    pub parity_bytes: u64,
 }
 
 impl SpaceParts {
@@ -55,6 +58,7 @@ impl SpaceParts {
             + self.free_bytes
             + self.freed_bytes
             + self.superblock_bytes
+            + self.parity_bytes
     }
 }
 

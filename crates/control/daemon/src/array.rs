@@ -176,18 +176,24 @@ impl Array {
     }
 
     /// Makes a pool on drives; it is not open yet.
-    pub(crate) async fn pool_create(&self, name: &str, drives: &[api::DriveSpec]) -> Result<()> {
+    pub(crate) async fn pool_create(&self, wanted: &api::PoolCreate) -> Result<()> {
         let spec = ashlar_engine::PoolSpec {
-            name: name.to_string(),
-            drives: drives
+            name: wanted.name.clone(),
+            drives: wanted
+                .drives
                 .iter()
                 .map(|drive| ashlar_engine::DriveSpec {
                     path: drive.path.clone(),
                     create_size_bytes: drive.size_bytes,
                 })
                 .collect(),
-            protection: ashlar_engine::Protection::None,
+            protection: match wanted.protection {
+                api::Protection::None => ashlar_engine::Protection::None,
+                api::Protection::Single => ashlar_engine::Protection::Single,
+                api::Protection::Dual => ashlar_engine::Protection::Dual,
+            },
             segment_bytes: None,
+            width: wanted.width,
         };
         self.run(move |runtime, _| {
             Box::pin(async move { Engine::create_pool(&runtime, spec).await.map(drop).map_err(from_engine) })
@@ -434,12 +440,12 @@ fn pool_view(engine: &Engine) -> api::Pool {
         id: status.id,
         state,
         reason,
-        protection: api::Protection::None,
-        drives: status
-            .drives
-            .into_iter()
-            .map(|drive| api::Drive { path: drive.path, size_bytes: drive.size_bytes, state: drive.state })
-            .collect(),
+        protection: match status.protection {
+            ashlar_engine::Protection::None => api::Protection::None,
+            ashlar_engine::Protection::Single => api::Protection::Single,
+            ashlar_engine::Protection::Dual => api::Protection::Dual,
+        },
+        drives: status.drives.into_iter().map(drive_view).collect(),
         space: Some(api::Space {
             physical_bytes: status.space.physical_bytes,
             free_bytes: status.space.free_bytes,
@@ -448,6 +454,7 @@ fn pool_view(engine: &Engine) -> api::Pool {
             journal_bytes: status.space.journal_bytes,
             reserve_bytes: status.space.reserve_bytes,
             superblock_bytes: status.space.superblock_bytes,
+            parity_bytes: status.space.parity_bytes,
             freed_bytes: status.space.freed_bytes,
         }),
         full_percent: status.full_percent,
@@ -470,6 +477,11 @@ fn pool_view(engine: &Engine) -> api::Pool {
             .map(|(name, value)| (name.to_string(), value))
             .collect(),
     }
+}
+
+fn drive_view(drive: ashlar_engine::DriveStatus) -> api::Drive {
+    let ashlar_engine::DriveStatus { path, size_bytes, state, reason } = drive;
+    api::Drive { path, size_bytes, state, reason }
 }
 
 fn counter_views(
@@ -499,6 +511,7 @@ fn counter_views(
         left_behind_chunks,
         recompressed_saved_bytes,
         trimmed_blocks,
+        mended_blocks,
         marks,
         damage,
     } = *counters;
@@ -523,6 +536,7 @@ fn counter_views(
         ("left_behind_chunks", left_behind_chunks),
         ("recompressed_saved_bytes", recompressed_saved_bytes),
         ("trimmed_blocks", trimmed_blocks),
+        ("mended_blocks", mended_blocks),
         ("marks", marks),
         ("damage", damage),
         ("cache_bytes_used", cache_bytes_used),

@@ -207,6 +207,7 @@ fn pool_parts(pool: &api::Pool) -> Vec<(Labels, f64)> {
         ("journal", space.journal_bytes),
         ("reserve", space.reserve_bytes),
         ("superblock", space.superblock_bytes),
+        ("parity", space.parity_bytes),
         ("freed", space.freed_bytes),
     ]
     .into_iter()

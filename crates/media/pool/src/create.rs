@@ -2,13 +2,16 @@
 
 use ashlar_drive::Drive;
 use ashlar_format::Pointer;
+use ashlar_format::layout::Layout;
 use ashlar_format::segment::{Place, Protection};
 use ashlar_format::superblock::{
-    CELLS_START_BYTES, DRIVES_MAX, DriveEntry, JournalPosition, SUPERBLOCK_SLOTS, Superblock,
+    CELLS_START_BYTES, DRIVES_MAX, DriveEntry, DriveState, INCOMPATIBLE_PARITY, JournalPosition,
+    SUPERBLOCK_SLOTS, Superblock,
 };
 use ashlar_runtime::Runtime;
-use ashlar_units::{ByteCount, DriveIndex, Lsn, PoolId, SegmentId};
+use ashlar_units::{BLOCK_BYTES, ByteCount, DriveIndex, Lsn, PoolId, SegmentId};
 
+use crate::rows::{Rows, WIDTH_DEFAULT, layout_for};
 use crate::{Error, ErrorKind, Result};
 
 /// A drive to be: a path, and a size when the file is to be made.
@@ -31,6 +34,8 @@ pub struct PoolSpec {
     pub protection: Protection,
     /// Bytes of a segment; chosen by the size of the drives when not given.
     pub segment_bytes: Option<u64>,
+    /// Columns of a row, parity included; all drives up to 16 when not given.
+    pub width: Option<u8>,
 }
 
 /// Cells below which a pool cannot work: journal, metadata, reserve and something to write to.
@@ -55,8 +60,8 @@ pub(crate) async fn create(runtime: &Runtime, spec: &PoolSpec) -> Result<PoolId>
     if spec.drives.is_empty() || spec.drives.len() > DRIVES_MAX {
         return invalid(format!("a pool has 1 to {DRIVES_MAX} drives, not {}", spec.drives.len()));
     }
-    if spec.protection != Protection::None {
-        return invalid("protection single and dual do not exist yet: use --protection none".to_string());
+    if spec.protection == Protection::None && spec.width.is_some() {
+        return invalid("a pool without protection has no rows: leave the width away".to_string());
     }
     let mut drives = Vec::new();
     for drive in &spec.drives {
@@ -79,23 +84,14 @@ pub(crate) async fn create(runtime: &Runtime, spec: &PoolSpec) -> Result<PoolId>
     {
         return invalid(format!("segment size {segment_bytes} is not a power of two from 128 KiB to 64 MiB"));
     }
-    let cells = |drive: &Drive| drive.size_bytes().saturating_sub(CELLS_START_BYTES) / segment_bytes;
-    if let Some(small) = drives.iter().find(|drive| cells(drive) == 0) {
-        return invalid(format!("drive {} of {} is too small", small.path(), ByteCount(small.size_bytes())));
-    }
-    if drives.iter().map(cells).sum::<u64>() < CELLS_MIN {
-        return invalid(format!(
-            "the drives hold {} in all; a pool needs at least {}",
-            ByteCount(total),
-            ByteCount(CELLS_MIN * segment_bytes + CELLS_START_BYTES)
-        ));
-    }
-    let entries = drives.iter().map(|drive| DriveEntry {
+    let plan = plan(spec, &drives, segment_bytes)?;
+    let entries = plan.cells.iter().map(|cells| DriveEntry {
         id: u128::from(runtime.random()) << 64 | u128::from(runtime.random()),
-        cells: u32::try_from(cells(drive)).unwrap_or(u32::MAX),
-        state: 0,
+        cells: *cells,
+        state: DriveState::InService,
     });
-    let mut superblock = first_superblock(runtime, spec, segment_bytes, entries.collect());
+    let entries = entries.collect();
+    let mut superblock = first_superblock(runtime, spec, plan, entries);
     for drive in &drives {
         drive.wipe_ring().await?;
     }
@@ -110,17 +106,56 @@ pub(crate) async fn create(runtime: &Runtime, spec: &PoolSpec) -> Result<PoolId>
     Ok(superblock.pool)
 }
 
-fn first_superblock(
-    runtime: &Runtime,
-    spec: &PoolSpec,
+/// How the drives of a pool to be are shared out.
+struct Plan {
     segment_bytes: u64,
-    drives: Vec<DriveEntry>,
-) -> Superblock {
-    let size = u32::try_from(segment_bytes).expect("checked to be at most 64 MiB");
+    cell_bytes: u64,
+    cells: Vec<u32>,
+    layout: Option<Layout>,
+}
+
+fn plan(spec: &PoolSpec, drives: &[Drive], segment_bytes: u64) -> Result<Plan> {
+    let invalid = |context: String| Err(Error::new(ErrorKind::Invalid, context));
+    let parity = u64::from(spec.protection.parity_strips());
+    let width = spec.width.map_or(WIDTH_DEFAULT.min(drives.len()), usize::from) as u64;
+    let data = if parity == 0 { 1 } else { width.saturating_sub(parity).max(1) };
+    let cell_bytes = (segment_bytes / data / BLOCK_BYTES * BLOCK_BYTES).max(BLOCK_BYTES);
+    let cells_of = |drive: &Drive| {
+        let cells = drive.size_bytes().saturating_sub(CELLS_START_BYTES) / cell_bytes;
+        u32::try_from(cells).unwrap_or(u32::MAX)
+    };
+    if let Some(small) = drives.iter().find(|drive| cells_of(drive) == 0) {
+        return invalid(format!("drive {} of {} is too small", small.path(), ByteCount(small.size_bytes())));
+    }
+    let cells: Vec<u32> = drives.iter().map(cells_of).collect();
+    let layout = match parity {
+        0 => None,
+        _ => match layout_for(spec.protection, &cells, spec.width) {
+            Ok(layout) => Some(layout),
+            Err(context) => return invalid(context),
+        },
+    };
+    let segments = match &layout {
+        Some(layout) => u64::from(Rows::new(layout).count()),
+        None => cells.iter().map(|cells| u64::from(*cells)).sum(),
+    };
+    if segments < CELLS_MIN {
+        let columns = if parity == 0 { 1 } else { width };
+        return invalid(format!(
+            "the drives hold {} in all; a pool needs at least {}",
+            ByteCount(drives.iter().map(Drive::size_bytes).sum::<u64>()),
+            ByteCount(CELLS_MIN * cell_bytes * columns + CELLS_START_BYTES)
+        ));
+    }
+    Ok(Plan { segment_bytes: data * cell_bytes, cell_bytes, cells, layout })
+}
+
+fn first_superblock(runtime: &Runtime, spec: &PoolSpec, plan: Plan, drives: Vec<DriveEntry>) -> Superblock {
+    let size = |bytes: u64| u32::try_from(bytes).expect("a segment is at most 64 MiB");
     Superblock {
         compatible: 0,
         read_only: 0,
-        incompatible: 0,
+        incompatible: if plan.layout.is_some() { INCOMPATIBLE_PARITY } else { 0 },
         relocation_table: Pointer::HOLE,
         pool: PoolId(u128::from(runtime.random()) << 64 | u128::from(runtime.random())),
         name: spec.name.clone(),
@@ -128,8 +163,8 @@ fn first_superblock(
         session: 0,
         protection: spec.protection,
         is_clean: true,
-        segment_bytes: size,
-        cell_bytes: size,
+        segment_bytes: size(plan.segment_bytes),
+        cell_bytes: size(plan.cell_bytes),
         fingerprint_key: runtime.random(),
         created_unix_seconds: runtime.unix_nanos() / 1_000_000_000,
         checkpoint: Lsn(0),
@@ -143,5 +178,6 @@ fn first_superblock(
         drive: DriveIndex(0),
         drives,
         frontier: Vec::new(),
+        layout: plan.layout,
     }
 }

@@ -11,20 +11,27 @@
 //!    alignment and bounds only).
 //! 3. A place freed by superblock N is opened again only after N is durable on a majority.
 //! 4. Every segment opened since the last durable segment table is listed in the durable frontier.
-//! 5. A superblock is decided only when a majority of the drives it names hold it, read back.
+//! 5. A superblock is decided only when a majority of the drives it names hold it, read back; in a pool
+//!    with parity all drives that it does not call out.
+//! 6. A row that is being mended or rebuilt is not given to another segment.
 
 mod create;
 mod error;
 mod frontier;
+mod members;
+mod mend;
 mod open;
+mod rebuild;
+mod rows;
 mod space;
+mod stripes;
 mod table;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use ashlar_drive::Drive;
-use ashlar_format::segment::{Place, SegmentKind};
+use ashlar_format::segment::{Place, SegmentKind, SegmentState};
 use ashlar_format::superblock::{CELLS_START_BYTES, FrontierEntry, Superblock};
 use ashlar_runtime::sync::{Mutex, Notify};
 use ashlar_runtime::{Buf, Durability, Priority, Runtime};
@@ -33,11 +40,17 @@ use ashlar_units::{BLOCK_BYTES, SegmentId};
 pub use create::{DriveSpec, PoolSpec, segment_bytes_for};
 pub use error::{Error, ErrorKind, Result};
 pub use frontier::OpenedSegment;
+pub use members::MemberStatus;
 pub use open::RecoveredSegment;
+pub use rebuild::{Rebuild, RebuildProgress};
 pub use space::CellCount;
 pub use table::SegmentTable;
 
 use frontier::Frontier;
+use members::{Member, unsettled_from};
+use mend::HeldPlaces;
+use rebuild::WriteGate;
+use stripes::Striping;
 
 /// An open pool: its drives as one space.
 #[derive(Clone)]
@@ -47,8 +60,14 @@ pub struct Pool {
 
 struct Inner {
     runtime: Runtime,
-    drives: Vec<Drive>,
+    members: RefCell<Vec<Member>>,
     segment_bytes: u64,
+    /// Only with protection.
+    striping: Option<Striping>,
+    held: HeldPlaces,
+    gate: WriteGate,
+    /// Blocks written back because their content was wrong or could not be read.
+    mended_blocks: Cell<u64>,
     state: RefCell<State>,
     /// One superblock at a time; holds nothing.
     superblock_turn: Mutex<()>,
@@ -67,6 +86,10 @@ struct State {
     superblock: Superblock,
     table: SegmentTable,
     frontier: Frontier,
+    /// Every write to segments below this number is durable; none above it need be.
+    settled_below: u32,
+    /// What that will be when the flush under way is over and its superblock durable.
+    settling_below: u32,
 }
 
 impl Pool {
@@ -106,7 +129,37 @@ impl Pool {
     /// Paths and sizes of the drives.
     #[must_use]
     pub fn drives(&self) -> Vec<(String, u64)> {
-        self.inner.drives.iter().map(|drive| (drive.path().to_string(), drive.size_bytes())).collect()
+        let members = self.inner.members.borrow();
+        members.iter().map(|member| (member.path.clone(), member.size_bytes)).collect()
+    }
+
+    /// Writes to a segment start and end at multiples of this: a block, or a whole stripe of data.
+    #[must_use]
+    pub fn stripe_bytes(&self) -> u64 {
+        self.inner.striping.as_ref().map_or(BLOCK_BYTES, |striping| striping.data() as u64 * BLOCK_BYTES)
+    }
+
+    /// A segment's last write and where it goes: its footer, at the very end, behind what fills a stripe.
+    #[must_use]
+    pub fn footer_buffer(&self, footer: &[u8]) -> (u64, Buf) {
+        let length = (footer.len() as u64).next_multiple_of(self.stripe_bytes()) as usize;
+        let mut buffer = self.inner.runtime.buffer(length);
+        let filler = length - footer.len();
+        buffer[..filler].fill(0);
+        buffer[filler..].copy_from_slice(footer);
+        (self.inner.segment_bytes - length as u64, buffer)
+    }
+
+    /// Blocks written back since the opening because what was there was wrong.
+    #[must_use]
+    pub fn mended_blocks(&self) -> u64 {
+        self.inner.mended_blocks.get()
+    }
+
+    /// Drives that may be lost.
+    #[must_use]
+    pub fn parity_columns(&self) -> usize {
+        self.inner.striping.as_ref().map_or(0, |striping| striping.parity)
     }
 
     /// Runs `look` over the segment table.
@@ -119,9 +172,16 @@ impl Pool {
         change(&mut self.inner.state.borrow_mut().table)
     }
 
-    fn address(&self, place: Place, offset: u64) -> (&Drive, u64) {
-        let drive = &self.inner.drives[usize::from(place.drive.0)];
-        (drive, CELLS_START_BYTES + u64::from(place.cell) * self.inner.segment_bytes + offset)
+    fn cell_address(&self, cell: u32, cell_bytes: u64) -> u64 {
+        CELLS_START_BYTES + u64::from(cell) * cell_bytes
+    }
+
+    /// The drive of a place that is a cell, and where on it.
+    fn address(&self, place: Place, offset: u64) -> Result<(Rc<Drive>, u64)> {
+        let drive = self.writable(usize::from(place.drive.0));
+        let drive =
+            drive.ok_or_else(|| Error::new(ErrorKind::Medium, format!("{place:?} is on no drive")))?;
+        Ok((drive, self.cell_address(place.cell, self.inner.segment_bytes) + offset))
     }
 
     fn place_of(&self, segment: SegmentId) -> Result<Place> {
@@ -142,21 +202,31 @@ impl Pool {
     /// Reads a range of a segment that is not in the table yet, at a place told by whoever points to
     /// it: how the segment table itself is found.
     pub async fn read_at(&self, place: Place, offset: u64, length: u64) -> Result<(Buf, usize)> {
-        let is_known = self
-            .inner
-            .state
-            .borrow()
-            .superblock
-            .drives
-            .get(usize::from(place.drive.0))
-            .is_some_and(|drive| place.cell < drive.cells && offset + length <= self.inner.segment_bytes);
-        if !is_known {
+        let is_known = self.with_table(|table| table.has_place(place));
+        if !is_known || offset + length > self.inner.segment_bytes {
             return Err(Error::new(ErrorKind::Damaged, format!("{place:?} is not a place of this pool")));
         }
-        let first = offset / BLOCK_BYTES * BLOCK_BYTES;
+        self.read_place(place, offset, length).await
+    }
+
+    async fn read_place(&self, place: Place, offset: u64, length: u64) -> Result<(Buf, usize)> {
+        let (first, end) = self.blocks_around(offset, length);
+        let buffer = match &self.inner.striping {
+            Some(striping) => {
+                self.read_stripes(striping, place.cell, first / BLOCK_BYTES..end / BLOCK_BYTES).await?
+            }
+            None => {
+                let (drive, address) = self.address(place, first)?;
+                drive.read(address, (end - first) as usize).await?
+            }
+        };
+        Ok((buffer, (offset - first) as usize))
+    }
+
+    /// First byte and end of the whole blocks that cover a range; none beyond the segment's end.
+    fn blocks_around(&self, offset: u64, length: u64) -> (u64, u64) {
         let end = (offset + length).next_multiple_of(BLOCK_BYTES).min(self.inner.segment_bytes);
-        let (drive, address) = self.address(place, first);
-        Ok((drive.read(address, (end - first) as usize).await?, (offset - first) as usize))
+        (offset / BLOCK_BYTES * BLOCK_BYTES, end)
     }
 
     /// Where a segment lives.
@@ -174,20 +244,17 @@ impl Pool {
     /// the range starts. Ranges beyond the segment's end are cut.
     pub async fn read(&self, segment: SegmentId, offset: u64, length: u64) -> Result<(Buf, usize)> {
         let place = self.place_of(segment)?;
-        let first = offset / BLOCK_BYTES * BLOCK_BYTES;
-        let end = (offset + length).next_multiple_of(BLOCK_BYTES).min(self.inner.segment_bytes);
+        let (first, end) = self.blocks_around(offset, length);
         if first >= end {
             return Err(Error::new(
                 ErrorKind::Damaged,
                 format!("offset {offset} is beyond segment {segment}"),
             ));
         }
-        let (drive, address) = self.address(place, first);
-        let buffer = drive.read(address, (end - first) as usize).await?;
-        Ok((buffer, (offset - first) as usize))
+        self.read_place(place, offset, length).await
     }
 
-    /// Writes whole blocks at `offset` of an open segment.
+    /// Writes whole stripes (see [`Pool::stripe_bytes`]) at `offset` of an open segment.
     pub async fn write(
         &self,
         segment: SegmentId,
@@ -199,17 +266,24 @@ impl Pool {
         assert!(end <= self.inner.segment_bytes, "write to {end} is beyond segment {segment}");
         self.check_not_fenced()?;
         let place = self.place_of(segment)?;
-        let (drive, address) = self.address(place, offset);
+        if let Some(striping) = &self.inner.striping {
+            return self.write_stripes(striping, segment, place, offset, buffer, durability).await;
+        }
+        let (drive, address) = self.address(place, offset)?;
         drive.write(address, buffer, durability).await?;
         Ok(())
     }
 
     /// Makes every completed write of every drive durable.
     pub async fn sync(&self) -> Result<()> {
-        for drive in &self.inner.drives {
-            drive.sync().await?;
+        for (index, drive) in self.writable_drives() {
+            match drive.sync().await {
+                // What it had in its cache may be gone: only parity has it now.
+                Err(error) if self.inner.striping.is_some() => self.give_up(index, &error.context)?,
+                result => result?,
+            }
         }
-        Ok(())
+        self.record_members().await
     }
 
     /// Writes the next superblock: the last one with the present frontier and the next generation.
@@ -228,14 +302,39 @@ impl Pool {
         let next = self.next_superblock(recorded, change);
         self.decide(next).await?;
         let freed = self.with_table_mut(SegmentTable::release_freed);
+        self.with_table(|table| {
+            let is_open =
+                |segment| table.find(segment).is_some_and(|entry| entry.state == SegmentState::Open);
+            self.inner.gate.forget(is_open);
+        });
         for place in freed {
-            let (drive, address) = self.address(place, 0);
-            // A trim is a hint: a drive that refuses it only wears faster. The place stays out of the
-            // free list until the trim is over, or it could wipe the next tenant.
-            let _ignored = drive.trim(address, self.inner.segment_bytes).await;
+            self.inner.held.until_free(place).await;
+            for (drive, address, length) in self.cells_of(place) {
+                // A trim is a hint: a drive that refuses it only wears faster. The place stays out of the
+                // free list until the trim is over, or it could wipe the next tenant.
+                let _ignored = drive.trim(address, length).await;
+            }
             self.with_table_mut(|table| table.put_free(place));
         }
         Ok(())
+    }
+
+    /// The cells of a place on drives that are written: drive, address and length.
+    fn cells_of(&self, place: Place) -> Vec<(Rc<Drive>, u64, u64)> {
+        let Some(striping) = &self.inner.striping else {
+            let cell = self.address(place, 0).ok();
+            return cell
+                .map(|(drive, address)| (drive, address, self.inner.segment_bytes))
+                .into_iter()
+                .collect();
+        };
+        (0..striping.rows.width())
+            .filter_map(|column| {
+                let at = striping.rows.cell(place.cell, column);
+                let address = self.cell_address(at.cell, striping.cell_bytes);
+                Some((self.writable(at.drive)?, address, striping.cell_bytes))
+            })
+            .collect()
     }
 
     fn next_superblock(&self, recorded: &[SegmentId], change: impl FnOnce(&mut Superblock)) -> Superblock {
@@ -247,12 +346,20 @@ impl Pool {
         next.frontier = state.frontier.list(&mut state.table, &mut next.segment_next);
         next.generation += 1;
         next.previous_hash = state.superblock.content_hash();
+        if !recorded.is_empty() {
+            let newly_opened = state.frontier.opened().iter().map(|segment| segment.0).min();
+            state.settled_below = state.settling_below.min(newly_opened.unwrap_or(u32::MAX));
+        }
+        self.note_members(state, &mut next);
         next
     }
 
     async fn decide(&self, mut next: Superblock) -> Result<()> {
         self.check_not_fenced()?;
-        self.write_superblock(&mut next).await?;
+        match self.inner.striping {
+            Some(_) => self.write_superblock_to_members(&mut next).await?,
+            None => self.write_superblock(&mut next).await?,
+        }
         let mut state = self.inner.state.borrow_mut();
         state.frontier.make_openable(&next.frontier);
         state.superblock = next;
@@ -262,7 +369,7 @@ impl Pool {
     async fn write_superblock(&self, next: &mut Superblock) -> Result<()> {
         let mut written = 0;
         let mut last_error = None;
-        for (index, drive) in self.inner.drives.iter().enumerate() {
+        for (index, drive) in self.writable_drives() {
             next.drive = ashlar_units::DriveIndex(index as u16);
             match drive.write_superblock(next).await {
                 Ok(()) => written += 1,
@@ -277,6 +384,33 @@ impl Pool {
                 Err(error.into())
             }
             _ => Ok(()),
+        }
+    }
+
+    /// Writes a superblock to all drives that it does not call out. One that fails is called out by
+    /// another superblock.
+    async fn write_superblock_to_members(&self, next: &mut Superblock) -> Result<()> {
+        loop {
+            let mut is_everywhere = true;
+            for (index, drive) in self.writable_drives() {
+                next.drive = ashlar_units::DriveIndex(index as u16);
+                if let Err(error) = drive.write_superblock(next).await {
+                    self.give_up(index, &error.context)?;
+                    is_everywhere = false;
+                }
+            }
+            let is_as_told = self
+                .inner
+                .members
+                .borrow()
+                .iter()
+                .zip(&next.drives)
+                .all(|(now, told)| now.state == told.state);
+            if is_everywhere && is_as_told {
+                return Ok(());
+            }
+            next.generation += 1;
+            self.note_members(&self.inner.state.borrow(), next);
         }
     }
 
@@ -361,13 +495,26 @@ impl Pool {
     }
 
     async fn prepare(&self, entry: FrontierEntry) {
-        let (drive, address) = self.address(entry.place, 0);
-        if drive.needs_preparing() && self.with_table(|table| table.is_pristine(entry.place)) {
+        if !self.with_table(|table| table.is_pristine(entry.place)) {
+            return;
+        }
+        for (drive, address, length) in self.cells_of(entry.place) {
             // It ends with a flush, and a flush that fails may have lost what others wrote and hidden
             // it from their own flush: nothing may be acknowledged any more.
-            if drive.prepare(address, self.inner.segment_bytes).await.is_err() {
-                self.fence();
+            if drive.needs_preparing() && drive.prepare(address, length).await.is_err() {
+                self.preparing_failed(drive.path());
             }
+        }
+    }
+
+    fn preparing_failed(&self, path: &str) {
+        let position = self.inner.members.borrow().iter().position(|member| member.path == path);
+        match position {
+            // Recorded with the next write that goes without it.
+            Some(drive) if self.inner.striping.is_some() => {
+                let _fenced = self.give_up(drive, &format!("drive {path}: preparing a segment failed"));
+            }
+            _ => self.fence(),
         }
     }
 
@@ -380,6 +527,8 @@ impl Pool {
     /// The segments opened so far: pass them to `commit` when the table taken now is published.
     #[must_use]
     pub fn opened_mark(&self) -> Vec<SegmentId> {
-        self.inner.state.borrow().frontier.opened()
+        let mut state = self.inner.state.borrow_mut();
+        state.settling_below = unsettled_from(&state);
+        state.frontier.opened()
     }
 }

@@ -5,12 +5,18 @@ use std::rc::Rc;
 
 use ashlar_drive::Drive;
 use ashlar_format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
-use ashlar_format::superblock::{CELLS_START_BYTES, FrontierEntry, Superblock};
+use ashlar_format::superblock::{CELLS_START_BYTES, DriveState, FrontierEntry, Superblock};
+use ashlar_parity::Kernel;
 use ashlar_runtime::Runtime;
 use ashlar_runtime::sync::{Mutex, Notify};
 use ashlar_units::{ByteCount, DriveIndex, PoolId};
 
 use crate::frontier::Frontier;
+use crate::members::Member;
+use crate::mend::HeldPlaces;
+use crate::rebuild::WriteGate;
+use crate::rows::Rows;
+use crate::stripes::Striping;
 use crate::table::SegmentTable;
 use crate::{Error, ErrorKind, Inner, Pool, PoolSpec, Result, State};
 
@@ -28,29 +34,50 @@ impl Pool {
     }
 
     /// Opens drives and decides the superblock. The segment table is still empty: the engine loads
-    /// it (`with_table_mut`), then calls [`Pool::adopt_frontier`].
+    /// it (`with_table_mut`), then calls [`Pool::adopt_frontier`]. A pool with parity opens without
+    /// the drives that its protection lets it miss.
     pub async fn open(runtime: &Runtime, paths: &[String]) -> Result<Pool> {
-        let mut found: Vec<(Drive, Vec<Superblock>)> = Vec::new();
+        let mut found: Vec<Found> = Vec::new();
+        let mut failed: Vec<Error> = Vec::new();
         for path in paths {
-            let drive = Drive::open(runtime, path, None).await?;
-            let ring = drive.read_ring().await?;
-            if ring.valid.is_empty() {
-                let what = if ring.has_remains { "has a damaged superblock ring" } else { "carries no pool" };
-                return Err(Error::new(ErrorKind::Damaged, format!("drive {path} {what}")));
+            match find(runtime, path).await {
+                Ok(drive) => found.push(drive),
+                Err(error) => failed.push(error),
             }
-            found.push((drive, ring.valid));
         }
-        let superblock = decide(&found)?;
-        let drives = arrange(found, &superblock)?;
-        let cells: Vec<u32> = superblock.drives.iter().map(|drive| drive.cells).collect();
+        let superblock = decide(&found, &failed)?;
+        let members = arrange(found, failed, &superblock)?;
         let segment_bytes = u64::from(superblock.segment_bytes);
-        let table = SegmentTable::new(&cells);
+        let striping = superblock.layout.as_ref().map(|layout| Striping {
+            rows: Rows::new(layout),
+            parity: usize::from(superblock.protection.parity_strips()),
+            cell_bytes: u64::from(superblock.cell_bytes),
+            kernel: Kernel::detect(),
+        });
+        let table = match &striping {
+            Some(striping) => {
+                SegmentTable::of_rows(striping.rows.count(), superblock.protection, striping.rows.width())
+            }
+            None => SegmentTable::new(&superblock.drives.iter().map(|drive| drive.cells).collect::<Vec<_>>()),
+        };
+        let settled_below = superblock.layout.as_ref().map_or(0, |layout| layout.settled_below);
+        let state = State {
+            superblock,
+            table,
+            frontier: Frontier::default(),
+            settled_below,
+            settling_below: settled_below,
+        };
         Ok(Pool {
             inner: Rc::new(Inner {
                 runtime: runtime.clone(),
-                drives,
+                members: RefCell::new(members),
                 segment_bytes,
-                state: RefCell::new(State { superblock, table, frontier: Frontier::default() }),
+                striping,
+                held: HeldPlaces::default(),
+                gate: WriteGate::default(),
+                mended_blocks: Cell::new(0),
+                state: RefCell::new(state),
                 superblock_turn: Mutex::new(()),
                 prepared: Notify::new(),
                 background: Cell::new(0),
@@ -83,46 +110,87 @@ impl Pool {
     }
 
     async fn probe(&self, entry: &FrontierEntry, pool: PoolId) -> Result<Option<SegmentHeader>> {
-        let (drive, address) = self.address(entry.place, 0);
-        let block = drive.read(address, SEGMENT_HEADER_BYTES as usize).await?;
-        Ok(SegmentHeader::decode(&block).ok().filter(|header| {
-            header.pool == pool && header.segment == entry.segment && header.place == entry.place
-        }))
+        let is_it = |block: &[u8]| {
+            SegmentHeader::decode(block).ok().filter(|header| {
+                header.pool == pool && header.segment == entry.segment && header.place == entry.place
+            })
+        };
+        let (block, _) = self.read_place(entry.place, 0, SEGMENT_HEADER_BYTES).await?;
+        let mut header = is_it(&block);
+        if let (None, Some(striping)) = (header, &self.inner.striping) {
+            // Damage, or never opened: the other columns know.
+            let mut accept = |block: &[u8]| {
+                header = is_it(block);
+                header.map(|_| SEGMENT_HEADER_BYTES)
+            };
+            self.mend_place(striping, entry.place, 0, SEGMENT_HEADER_BYTES, &mut accept).await?;
+        }
+        Ok(header)
     }
 
     /// Wipes the superblocks of an open pool: it is deleted.
     pub async fn destroy(&self) -> Result<()> {
         self.fence();
-        for drive in &self.inner.drives {
+        let drives: Vec<_> =
+            self.inner.members.borrow().iter().filter_map(|member| member.drive.clone()).collect();
+        for drive in drives {
             drive.wipe_ring().await?;
         }
         Ok(())
     }
 }
 
-/// The newest superblock that a majority of the drives it names hold.
-fn decide(found: &[(Drive, Vec<Superblock>)]) -> Result<Superblock> {
-    let first = &found[0].1[0];
-    for (drive, ring) in found {
-        if ring[0].pool != first.pool {
+/// A drive with a ring of superblocks, newest first.
+struct Found {
+    drive: Drive,
+    ring: Vec<Superblock>,
+}
+
+async fn find(runtime: &Runtime, path: &str) -> Result<Found> {
+    let drive = Drive::open(runtime, path, None).await?;
+    let ring = drive.read_ring().await?;
+    if ring.valid.is_empty() {
+        let what = if ring.has_remains { "has a damaged superblock ring" } else { "carries no pool" };
+        return Err(Error::new(ErrorKind::Damaged, format!("drive {path} {what}")));
+    }
+    Ok(Found { drive, ring: ring.valid })
+}
+
+/// The superblock that counts. Without parity: the newest that a majority of the drives it names hold.
+/// With parity: the newest; every drive that it does not call out had to hold it before it meant anything,
+/// so as long as no more drives are missing than may be lost, one that has it is there.
+fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
+    let Some(first) = found.first().map(|found| &found.ring[0]) else {
+        return Err(failed.first().cloned().unwrap_or_else(|| {
+            Error::new(ErrorKind::Invalid, "a pool has at least one drive: name them".to_string())
+        }));
+    };
+    for other in found {
+        if other.ring[0].pool != first.pool {
             return Err(Error::new(
                 ErrorKind::Damaged,
                 format!(
                     "drive {} belongs to pool {} ({}), not to pool {} ({}): put the right drive back",
-                    drive.path(),
-                    ring[0].name,
-                    ring[0].pool,
+                    other.drive.path(),
+                    other.ring[0].name,
+                    other.ring[0].pool,
                     first.name,
                     first.pool
                 ),
             ));
         }
     }
-    let mut candidates: Vec<&Superblock> = found.iter().flat_map(|(_, ring)| ring).collect();
+    let mut candidates: Vec<&Superblock> = found.iter().flat_map(|found| &found.ring).collect();
     candidates.sort_by_key(|superblock| std::cmp::Reverse(superblock.generation));
+    if candidates[0].layout.is_some() {
+        return Ok(candidates[0].clone());
+    }
+    if let Some(error) = failed.first() {
+        return Err(error.clone());
+    }
     for candidate in candidates {
-        let holders = found.iter().filter(|(_, ring)| {
-            ring.iter().any(|other| {
+        let holders = found.iter().filter(|found| {
+            found.ring.iter().any(|other| {
                 other.generation == candidate.generation && other.content_hash() == candidate.content_hash()
             })
         });
@@ -141,48 +209,98 @@ fn decide(found: &[(Drive, Vec<Superblock>)]) -> Result<Superblock> {
     ))
 }
 
-/// Puts the drives in the order of the pool's table and checks that they are all there, whole.
-fn arrange(found: Vec<(Drive, Vec<Superblock>)>, superblock: &Superblock) -> Result<Vec<Drive>> {
-    let mut places: Vec<Option<Drive>> = superblock.drives.iter().map(|_| None).collect();
-    for (drive, ring) in found {
-        let index = usize::from(ring[0].drive.0);
-        let Some(entry) = superblock.drives.get(index) else {
-            let context = format!("drive {} is not one of pool {}", drive.path(), superblock.name);
-            return Err(Error::new(ErrorKind::Damaged, context));
-        };
-        let needed = CELLS_START_BYTES + u64::from(entry.cells) * u64::from(superblock.segment_bytes);
-        if drive.size_bytes() < needed {
-            return Err(Error::new(
-                ErrorKind::Damaged,
-                format!(
-                    "drive {} is {} but pool {} needs {} of it: it was cut short",
-                    drive.path(),
-                    ByteCount(drive.size_bytes()),
-                    superblock.name,
-                    ByteCount(needed)
-                ),
-            ));
-        }
-        if let Some(twin) = &places[index] {
-            let context = format!("drives {} and {} are copies of one drive", twin.path(), drive.path());
-            return Err(Error::new(ErrorKind::Damaged, context));
-        }
-        places[index] = Some(drive);
-    }
-    let missing: Vec<String> = (0..places.len())
-        .filter(|index| places[*index].is_none())
-        .map(|index| DriveIndex(index as u16).to_string())
+/// Puts the drives in the order of the pool's table and checks that as many are there, whole, as must be.
+fn arrange(found: Vec<Found>, failed: Vec<Error>, superblock: &Superblock) -> Result<Vec<Member>> {
+    let cell_bytes = u64::from(superblock.cell_bytes);
+    let needed = |index: usize| CELLS_START_BYTES + u64::from(superblock.drives[index].cells) * cell_bytes;
+    let mut members: Vec<Member> = (0..superblock.drives.len())
+        .map(|index| Member {
+            id: superblock.drives[index].id,
+            path: String::new(),
+            size_bytes: needed(index),
+            drive: None,
+            state: superblock.drives[index].state,
+            stale_from: superblock.layout.as_ref().map_or(0, |layout| layout.stale_from[index]),
+            reason: None,
+        })
         .collect();
-    if !missing.is_empty() {
+    let mut refused = failed;
+    for Found { drive, ring } in found {
+        match place_in_pool(&drive, &ring[0], superblock, needed) {
+            Ok(index) => {
+                let member = &mut members[index];
+                if member.drive.is_some() {
+                    let twins =
+                        format!("drives {} and {} are copies of one drive", member.path, drive.path());
+                    return Err(Error::new(ErrorKind::Damaged, twins));
+                }
+                member.path = drive.path().to_string();
+                member.size_bytes = drive.size_bytes();
+                member.drive = Some(Rc::new(drive));
+            }
+            Err(error) if superblock.layout.is_none() => return Err(error),
+            Err(error) => refused.push(error),
+        }
+    }
+    miss(&mut members, &refused, superblock)?;
+    Ok(members)
+}
+
+/// Which drive of the pool this is.
+fn place_in_pool(
+    drive: &Drive,
+    newest: &Superblock,
+    superblock: &Superblock,
+    needed: impl Fn(usize) -> u64,
+) -> Result<usize> {
+    let index = usize::from(newest.drive.0);
+    let own = newest.drives.get(index).map(|entry| entry.id);
+    if superblock.drives.get(index).map(|entry| entry.id) != own {
+        let context = format!("drive {} is not one of pool {}", drive.path(), superblock.name);
+        return Err(Error::new(ErrorKind::Damaged, context));
+    }
+    if drive.size_bytes() < needed(index) {
         return Err(Error::new(
-            ErrorKind::NotFound,
+            ErrorKind::Damaged,
             format!(
-                "pool {} has {} drives; number {} is missing and protection is none: name it with the others",
+                "drive {} is {} but pool {} needs {} of it: it was cut short",
+                drive.path(),
+                ByteCount(drive.size_bytes()),
                 superblock.name,
-                places.len(),
-                missing.join(", ")
+                ByteCount(needed(index))
             ),
         ));
     }
-    Ok(places.into_iter().flatten().collect())
+    Ok(index)
+}
+
+/// Takes the drives that are not there out of service, if the pool can do without them.
+fn miss(members: &mut [Member], refused: &[Error], superblock: &Superblock) -> Result<()> {
+    let why = refused.iter().map(|error| error.context.as_str()).collect::<Vec<_>>().join("; ");
+    let mut missing = Vec::new();
+    for (index, member) in members.iter_mut().enumerate().filter(|(_, member)| member.drive.is_none()) {
+        missing.push(DriveIndex(index as u16).to_string());
+        if member.state == DriveState::InService {
+            member.stale_from = superblock.layout.as_ref().map_or(0, |layout| layout.settled_below);
+        }
+        member.state = DriveState::Out;
+        member.reason =
+            Some(if why.is_empty() { "it was not named at the opening".to_string() } else { why.clone() });
+    }
+    let out = members.iter().filter(|member| member.state != DriveState::InService).count();
+    if out <= usize::from(superblock.protection.parity_strips()) {
+        return Ok(());
+    }
+    let (name, drives) = (&superblock.name, members.len());
+    let numbers = missing.join(", ");
+    let context = match superblock.protection.parity_strips() {
+        0 => format!(
+            "pool {name} has {drives} drives; number {numbers} is missing and protection is none: name it with the others"
+        ),
+        parity => format!(
+            "pool {name} has {drives} drives, {out} cannot serve (missing: {numbers}) and it survives {parity}: \
+             bring drives back ({why})"
+        ),
+    };
+    Err(Error::new(ErrorKind::NotFound, context))
 }

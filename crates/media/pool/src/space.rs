@@ -60,6 +60,14 @@ impl Pool {
         count
     }
 
+    /// Bytes of all parity columns.
+    #[must_use]
+    pub fn parity_bytes(&self) -> u64 {
+        self.inner.striping.as_ref().map_or(0, |striping| {
+            u64::from(striping.rows.count()) * striping.parity as u64 * striping.cell_bytes
+        })
+    }
+
     /// Cells that can still be opened: what admission of host writes looks at, cheap.
     #[must_use]
     pub fn cells_available(&self) -> u64 {

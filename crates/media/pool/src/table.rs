@@ -4,7 +4,9 @@ use std::collections::VecDeque;
 
 use ashlar_format::Damage;
 use ashlar_format::bytes::{Reader, Writer};
-use ashlar_format::segment::{Place, SEGMENT_ENTRY_BYTES, SegmentEntry, SegmentKind, SegmentState};
+use ashlar_format::segment::{
+    Place, Protection, SEGMENT_ENTRY_BYTES, SegmentEntry, SegmentKind, SegmentState,
+};
 use ashlar_units::{DriveIndex, SegmentId};
 use rustc_hash::FxHashMap;
 
@@ -14,8 +16,16 @@ const ENTRIES_PER_PAGE: usize = 4096 / SEGMENT_ENTRY_BYTES;
 /// `used_units` of a free place that held a segment before: it needs no preparing.
 const WRITTEN_BEFORE: u32 = 1;
 
+/// How segments of the pool are protected.
+#[derive(Clone, Copy)]
+struct Home {
+    protection: Protection,
+    width: u8,
+}
+
 /// The segment table.
 pub struct SegmentTable {
+    home: Home,
     entries: Vec<SegmentEntry>,
     /// First entry of each drive.
     drive_starts: Vec<usize>,
@@ -45,6 +55,7 @@ impl SegmentTable {
         }
         let pages = entries.len().div_ceil(ENTRIES_PER_PAGE);
         let mut table = SegmentTable {
+            home: Home { protection: Protection::None, width: 1 },
             entries,
             drive_starts,
             by_segment: FxHashMap::default(),
@@ -55,6 +66,14 @@ impl SegmentTable {
             is_page_dirty: vec![true; pages],
         };
         table.rebuild();
+        table
+    }
+
+    /// A table of free rows.
+    #[must_use]
+    pub(crate) fn of_rows(rows: u32, protection: Protection, width: usize) -> SegmentTable {
+        let mut table = SegmentTable::new(&[rows]);
+        table.home = Home { protection, width: width as u8 };
         table
     }
 
@@ -73,6 +92,12 @@ impl SegmentTable {
                 }
             }
         }
+    }
+
+    /// True for places that the pool has.
+    #[must_use]
+    pub fn has_place(&self, place: Place) -> bool {
+        self.index(place).is_some()
     }
 
     fn index(&self, place: Place) -> Option<usize> {
@@ -196,10 +221,18 @@ impl SegmentTable {
     /// A taken place becomes an open segment.
     pub(crate) fn set_open(&mut self, segment: SegmentId, place: Place, kind: SegmentKind, birth: u64) {
         let index = self.index(place).expect("the frontier only holds places of this pool");
+        let Home { protection, width } = self.home;
         let entry = self.touch(index);
         assert_eq!(entry.state, SegmentState::Free, "place {place:?} opened twice");
-        *entry =
-            SegmentEntry { segment, state: SegmentState::Open, kind, birth, ..SegmentEntry::free(place) };
+        *entry = SegmentEntry {
+            segment,
+            state: SegmentState::Open,
+            kind,
+            protection,
+            width,
+            birth,
+            ..SegmentEntry::free(place)
+        };
         let before = self.by_segment.insert(segment, index);
         assert!(before.is_none(), "segment number {segment} given out twice");
     }

@@ -95,13 +95,15 @@ impl fmt::Display for Summary {
         writeln!(f, "covered: {}", probes.join(", "))?;
         write!(
             f,
-            "drives: {} reads, {} writes, {} syncs, {} errors, {} lies; at crashes {} writes in flight, \
-             {} unsynced blocks lost",
+            "drives: {} reads, {} writes, {} syncs, {} errors, {} lies; {} errors and lies and {} deaths that \
+             parity survives; at crashes {} writes in flight, {} unsynced blocks lost",
             drives.reads,
             drives.writes,
             drives.syncs,
             drives.errors,
             drives.damages,
+            drives.survivable,
+            drives.deaths,
             drives.writes_in_flight_at_crash,
             drives.blocks_lost_at_crash
         )

@@ -40,8 +40,9 @@ impl SystemMaker for EngineMaker {
         let spec = PoolSpec {
             name: "pool".to_string(),
             drives: layout.drives.iter().map(drive).collect(),
-            protection: Protection::None,
+            protection: [Protection::None, Protection::Single, Protection::Dual][usize::from(layout.parity)],
             segment_bytes: Some(layout.segment_bytes),
+            width: layout.width,
         };
         Box::pin(async move {
             Engine::create_pool(&runtime, spec).await?;
@@ -155,6 +156,7 @@ impl SystemUnderTest for EngineSystem {
                 space.journal_bytes,
                 space.reserve_bytes,
                 space.superblock_bytes,
+                space.parity_bytes,
                 space.freed_bytes,
             ];
             if parts.iter().sum::<u64>() != space.physical_bytes {
@@ -213,6 +215,8 @@ impl SystemUnderTest for EngineSystem {
             ("KiB saved by recompression", counters.recompressed_saved_bytes >> 10),
             ("marks", counters.marks),
             ("damage met", counters.damage),
+            ("blocks mended", counters.mended_blocks),
+            ("pools with drives out", u64::from(status.drives.iter().any(|drive| drive.state == "out"))),
             ("dedupe hits", dedupe.hits),
             ("blocks found beside hits", dedupe.extended),
             ("blocks shared", dedupe.shared),

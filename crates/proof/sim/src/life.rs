@@ -263,10 +263,12 @@ impl Life {
     /// A pool that lacks a drive must not start: what is on it would be missing.
     async fn provoke_missing_drive(&mut self) {
         let mut layout = self.shuffled_layout();
-        if layout.drives.len() < 2 || !self.maker.is_exclusive() || !self.chance.one_in(6) {
+        let missing = usize::from(layout.parity) + 1;
+        if layout.drives.len() <= missing || !self.maker.is_exclusive() || !self.chance.one_in(6) {
             return;
         }
-        layout.drives.pop();
+        // More than the pool promises to do without.
+        layout.drives.truncate(layout.drives.len() - missing);
         if self.maker.open(&self.runtime, &layout).await.is_ok() {
             self.record.fail("the pool starts without one of its drives");
         }

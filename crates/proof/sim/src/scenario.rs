@@ -102,6 +102,9 @@ pub struct Scenario {
     pub lives: u64,
     /// Faults are possible at all.
     pub faults: FaultClass,
+    /// With parity: so many drives, the first ones, have all the faults, and may be lost; the others have
+    /// none. Nothing they do may be noticed.
+    pub victims: u64,
     /// Data requests in a life, about.
     pub requests: u64,
     /// Changes of metadata in a life, about.
@@ -155,14 +158,27 @@ pub enum FaultClass {
 impl Scenario {
     /// The plan of a seed.
     #[must_use]
+    // tidy: long because it names every field once.
     pub fn draw(chance: &mut Chance) -> Scenario {
-        let drives = *chance.pick(&[1, 1, 2, 3, 4]);
+        let parity: u64 = *chance.pick(&[0, 0, 0, 1, 2, 2]);
+        let drives = if parity == 0 {
+            *chance.pick(&[1, 1, 2, 3, 4])
+        } else {
+            parity + *chance.pick(&[2, 2, 3, 4, 6])
+        };
+        let width = if parity > 0 && chance.one_in(2) { chance.between(parity + 2, drives) } else { drives };
         let segment_bytes = *chance.pick(&[256 << 10, 256 << 10, 512 << 10, 1 << 20]);
         // Room for some twenty-four to a hundred segments: small enough to be filled, large enough to work.
         let segments = if chance.one_in(2) { chance.between(24, 40) } else { chance.between(32, 96) };
         // Before the first segment lies the area of the superblocks; behind the last is any length.
         let rest_bytes = (1 << 20) + chance.below(64) * 4096;
-        let drive_bytes = segments.div_ceil(drives) * segment_bytes + rest_bytes;
+        // With parity a segment is spread over the data columns, and as much again for each of parity.
+        let on_drives = segment_bytes * width / (width - parity).max(1);
+        let column = if parity == 0 { segment_bytes } else { segment_bytes / (width - parity) };
+        let drive_bytes =
+            (segments * on_drives).div_ceil(drives).next_multiple_of(column.next_multiple_of(4096))
+                + if parity == 0 { 0 } else { column.next_multiple_of(4096) * width }
+                + rest_bytes;
         let faults = *chance.pick(&[
             FaultClass::Crashes,
             FaultClass::Crashes,
@@ -176,6 +192,8 @@ impl Scenario {
                 drives: (0..drives).map(|index| format!("drive-{index}")).collect(),
                 drive_bytes,
                 segment_bytes,
+                parity: parity as u8,
+                width: (parity > 0).then_some(width as u8),
                 cache_bytes: *chance.pick(&[64 << 10, 256 << 10, 4 << 20]),
                 map_cache_bytes: *chance.pick(&[32 << 10, 128 << 10, 4 << 20]),
                 checkpoint_interval_millis: *chance.pick(&[5, 50, 1_000, 30_000]),
@@ -186,6 +204,7 @@ impl Scenario {
                 dedupe_run_blocks_min: *chance.pick(&[1, 1, 2, 4]),
                 dedupe_sample_shift: *chance.pick(&[0, 0, 0, 2]),
             },
+            victims: chance.below(parity + 1),
             sector_bytes: *chance.pick(&[512, 4096]),
             pace: Pace {
                 usual_micros: *chance.pick(&[(10, 60), (20, 400), (1, 3)]),
@@ -217,6 +236,12 @@ impl Scenario {
         }
     }
 
+    /// The drives that may be lost.
+    #[must_use]
+    pub fn victim_paths(&self) -> Option<Vec<String>> {
+        (self.layout.parity > 0).then(|| self.layout.drives[..self.victims as usize].to_vec())
+    }
+
     /// The faults of a life.
     #[must_use]
     pub fn draw_faults(&self, chance: &mut Chance) -> LifeFaults {
@@ -236,7 +261,20 @@ impl Scenario {
             ..if chance.one_in(4) { errors } else { quiet }
         };
         let is_armed = chance.one_in(2);
+        let losses = FaultRates {
+            death: *chance.pick(&[0, 0, 500, 5_000]),
+            ..if chance.one_in(2) { FaultRates { no_space: 0, ..errors } } else { quiet }
+        };
+        let losses = FaultRates {
+            lost_write: damage.lost_write,
+            misdirected_write: damage.misdirected_write,
+            bit_rot: damage.bit_rot,
+            ..losses
+        };
+        let is_within_promise = self.layout.parity > 0;
         let rates = match (self.faults, is_armed) {
+            (_, true) if is_within_promise && self.victims > 0 => losses,
+            (_, _) if is_within_promise => quiet,
             (FaultClass::Crashes, _) | (_, false) => quiet,
             (FaultClass::Errors, true) => errors,
             (FaultClass::Damage, true) => damage,

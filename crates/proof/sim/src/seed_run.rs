@@ -44,6 +44,7 @@ const NO_FAULTS: FaultRates = FaultRates {
     lost_write: 0,
     misdirected_write: 0,
     bit_rot: 0,
+    death: 0,
 };
 
 /// Runs one seed against the system that `maker` makes.
@@ -51,7 +52,8 @@ const NO_FAULTS: FaultRates = FaultRates {
 pub fn run_seed(seed: u64, maker: Rc<dyn SystemMaker>, is_tracing: bool) -> SeedReport {
     let mut chance = Chance::new(seed);
     let scenario = Rc::new(Scenario::draw(&mut chance));
-    let array = DriveArray::new(chance.next(), scenario.sector_bytes, scenario.pace);
+    let mut array = DriveArray::new(chance.next(), scenario.sector_bytes, scenario.pace);
+    array.limit_faults_to(scenario.victim_paths());
     let record = Rc::new(Record::new(is_tracing));
     record.note(|| format!("{scenario:?}"));
     let mut machine = Machine {

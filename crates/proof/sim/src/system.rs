@@ -66,6 +66,10 @@ pub struct PoolLayout {
     pub drive_bytes: u64,
     /// Bytes of a segment.
     pub segment_bytes: u64,
+    /// Drives that may be lost.
+    pub parity: u8,
+    /// Columns of a row, with parity.
+    pub width: Option<u8>,
     /// Bytes of the data cache.
     pub cache_bytes: u64,
     /// Bytes of the cache of map pages.

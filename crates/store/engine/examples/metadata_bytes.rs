@@ -44,6 +44,7 @@ async fn open(runtime: &Runtime, volume_bytes: u64) -> Engine {
         drives: vec![DriveSpec { path: path.clone(), create_size_bytes: Some(6 << 30) }],
         protection: Protection::None,
         segment_bytes: None,
+        width: None,
     };
     Engine::create_pool(runtime, spec).await.unwrap();
     let settings = Settings { map_cache_bytes: 256 << 20, ..Settings::default() };

@@ -90,12 +90,11 @@ impl Engine {
         for of_chunk in blocks.chunk_by(|one, next| one.chunk() == next.chunk()) {
             let pointer = of_chunk[0];
             self.check_place(pointer, report).await;
-            let read = inner.media.read(pointer).await;
-            let verified = read.and_then(|(bytes, skip)| {
-                let chunk = open_chunk(pointer, &bytes[skip..], &mut scratch)?;
+            let verified = inner.media.read_proven(pointer, |bytes| {
+                let chunk = open_chunk(pointer, bytes, &mut scratch)?;
                 of_chunk.iter().try_for_each(|pointer| chunk.block(*pointer).map(drop))
             });
-            match verified {
+            match verified.await {
                 Ok(()) => {
                     report.chunks += 1;
                     report.live_bytes += pointer.length_bytes_max();

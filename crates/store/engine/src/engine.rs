@@ -7,9 +7,10 @@ use std::rc::{Rc, Weak};
 use ashlar_block::BlockDevice;
 use ashlar_format::catalogue::VolumeKind;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
+use ashlar_format::superblock::DriveState;
 use ashlar_journal::Journal;
 use ashlar_map::BlockCache;
-use ashlar_pool::{Pool, PoolSpec};
+use ashlar_pool::{MemberStatus, Pool, PoolSpec};
 use ashlar_runtime::sync::{Mutex, Notify, Semaphore};
 use ashlar_runtime::{Priority, Runtime};
 use ashlar_units::{PoolId, VolumeId};
@@ -245,7 +246,6 @@ impl Engine {
     pub fn status(&self) -> PoolStatus {
         let inner = &self.inner;
         let superblock = inner.pool.superblock();
-        let drives = inner.pool.drives();
         let state = match &*inner.life.borrow() {
             Life::Online => "online".to_string(),
             Life::Stopped(reason) => format!("read-only: {reason}"),
@@ -259,10 +259,8 @@ impl Engine {
             space: inner.space(),
             full_percent: inner.full_percent(),
             segment_bytes: inner.pool.segment_bytes(),
-            drives: drives
-                .into_iter()
-                .map(|(path, size_bytes)| DriveStatus { path, size_bytes, state: "online".to_string() })
-                .collect(),
+            protection: superblock.protection,
+            drives: inner.pool.members().into_iter().map(drive_status).collect(),
             recovery: inner.recovery.clone(),
             counters: inner.counters_now(),
             cache_bytes_used: inner.cache.borrow().bytes_used() as u64,
@@ -270,6 +268,16 @@ impl Engine {
             dedupe: inner.dedupe.status(),
         }
     }
+}
+
+fn drive_status(member: MemberStatus) -> DriveStatus {
+    let MemberStatus { path, size_bytes, state, reason } = member;
+    let state = match state {
+        DriveState::InService => "online",
+        DriveState::Rebuilding => "rebuilding",
+        DriveState::Out => "out",
+    };
+    DriveStatus { path, size_bytes, state: state.to_string(), reason }
 }
 
 impl Inner {
@@ -422,6 +430,7 @@ impl Inner {
             journal_bytes_written: journal.written_bytes,
             cache_hits: cache.hits,
             cache_misses: cache.misses,
+            mended_blocks: self.pool.mended_blocks(),
             ..*self.counters.borrow()
         }
     }
@@ -440,7 +449,8 @@ impl Inner {
             journal_bytes: journal * size,
             reserve_bytes: reserve * size,
             freed_bytes: cells.freed_only() * size,
-            superblock_bytes: physical_bytes - cells.total * size,
+            superblock_bytes: physical_bytes - cells.total * size - self.pool.parity_bytes(),
+            parity_bytes: self.pool.parity_bytes(),
         }
     }
 
@@ -452,7 +462,7 @@ impl Inner {
             marked.map(|entry| size.saturating_sub(u64::from(entry.live_units) * PLACE_UNIT_BYTES)).sum()
         });
         let space = self.space();
-        let usable = space.physical_bytes - space.superblock_bytes - space.reserve_bytes;
+        let usable = space.physical_bytes - space.superblock_bytes - space.parity_bytes - space.reserve_bytes;
         let alive = usable.saturating_sub(space.free_bytes + space.freed_bytes + dead);
         (alive * 100 / usable.max(1)).min(100) as u8
     }

@@ -1,6 +1,7 @@
 //! What the engine tells of itself: volumes, snapshots, space, recovery, checks.
 
 use ashlar_format::catalogue::{Compression, Profile};
+use ashlar_format::segment::Protection;
 
 /// A volume to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -64,8 +65,10 @@ pub struct DriveStatus {
     pub path: String,
     /// Its size.
     pub size_bytes: u64,
-    /// `online`.
+    /// `online`, `rebuilding` or `out`.
     pub state: String,
+    /// Why it is not online.
+    pub reason: Option<String>,
 }
 
 /// Where the pool's bytes are. All parts but `physical_bytes` sum to it.
@@ -85,6 +88,8 @@ pub struct Space {
     pub reserve_bytes: u64,
     /// Superblock areas and what is left at the drives' ends.
     pub superblock_bytes: u64,
+    /// Parity columns.
+    pub parity_bytes: u64,
     /// Freed, not yet reusable.
     pub freed_bytes: u64,
 }
@@ -145,6 +150,8 @@ pub struct Counters {
     pub recompressed_saved_bytes: u64,
     /// Blocks of moved chunks that were left out because nothing refers to them.
     pub trimmed_blocks: u64,
+    /// Blocks of drives that were wrong or could not be read, computed from the others and written back.
+    pub mended_blocks: u64,
     /// Marks completed.
     pub marks: u64,
     /// Damage met: checksums, misplaced or missing structures.
@@ -160,6 +167,8 @@ pub struct PoolStatus {
     pub id: String,
     /// `online`, or why it takes no writes.
     pub state: String,
+    /// How it survives drives.
+    pub protection: Protection,
     /// Its drives.
     pub drives: Vec<DriveStatus>,
     /// Where its bytes are.

@@ -3,7 +3,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use ashlar_format::page::{PageContent, PageIdentity, pointers_from_bytes};
+use ashlar_format::chunk::ChunkHeader;
+use ashlar_format::page::{PAGE_HEADER_BYTES, PageContent, PageHeader, PageIdentity, pointers_from_bytes};
 use ashlar_format::relocation;
 use ashlar_format::{Damage, Pointer};
 use ashlar_map::{Missing, Page, TrackedPage};
@@ -77,6 +78,32 @@ impl Media {
         Ok(self.pool.read(at.segment, at.offset_bytes, at.length_bytes_max).await?)
     }
 
+    /// Has what a pointer names computed from the other columns and written back. `None` when nothing
+    /// proves to be it.
+    pub(crate) async fn mend(&self, pointer: Pointer) -> Result<Option<Vec<u8>>> {
+        let at = self.locate(pointer).await?;
+        let mended = self
+            .pool
+            .mend(at.segment, at.offset_bytes, at.length_bytes_max, |bytes| stored_bytes(pointer, bytes));
+        Ok(mended.await?)
+    }
+
+    /// Reads what a pointer names; when it does not prove to be that, has it mended.
+    pub(crate) async fn read_proven<T>(
+        &self,
+        pointer: Pointer,
+        mut prove: impl FnMut(&[u8]) -> Result<T>,
+    ) -> Result<T> {
+        let (bytes, skip) = self.read(pointer).await?;
+        match prove(&bytes[skip..]) {
+            Err(error) if error.kind == ErrorKind::Damaged => match self.mend(pointer).await? {
+                Some(mended) => prove(&mended),
+                None => Err(error),
+            },
+            result => result,
+        }
+    }
+
     /// Reads and verifies a map page: its record, and the one that it is a difference from.
     pub(crate) async fn read_map_page(&self, missing: Missing) -> Result<TrackedPage> {
         let Missing { pointer, level, index } = missing;
@@ -100,8 +127,7 @@ impl Media {
         let mut attempt = 0;
         loop {
             let epoch = self.epoch();
-            let read = self.read(pointer).await;
-            match read.and_then(|(bytes, skip)| decode_record(pointer, expected, &bytes[skip..])) {
+            match self.read_proven(pointer, |bytes| decode_record(pointer, expected, bytes)).await {
                 // It may have been moved while it was read: look again.
                 Err(_) if self.epoch() != epoch && attempt < ATTEMPTS => attempt += 1,
                 result => return result,
@@ -136,9 +162,16 @@ impl Media {
 
     /// Records of tables are rewritten, never moved: reading one asks no other.
     pub(crate) async fn read_page_here(&self, pointer: Pointer, expected: PageIdentity) -> Result<Vec<u8>> {
-        let read = self.pool.read(pointer.segment(), pointer.offset_bytes(), pointer.length_bytes_max());
-        let (bytes, skip) = read.await?;
-        decode_page(pointer, expected, &bytes[skip..])
+        let (segment, offset, length) =
+            (pointer.segment(), pointer.offset_bytes(), pointer.length_bytes_max());
+        let (bytes, skip) = self.pool.read(segment, offset, length).await?;
+        match decode_page(pointer, expected, &bytes[skip..]) {
+            Err(error) => {
+                let mended = self.pool.mend(segment, offset, length, |bytes| stored_bytes(pointer, bytes));
+                mended.await?.map_or(Err(error), |bytes| decode_page(pointer, expected, &bytes))
+            }
+            page => page,
+        }
     }
 
     /// Reads the directories of the relocation table.
@@ -156,6 +189,16 @@ impl Media {
         self.relocations.borrow_mut().load(root, directories, &pages);
         Ok(())
     }
+}
+
+/// Bytes of the chunk or page record that a pointer names, if these are it.
+pub(crate) fn stored_bytes(pointer: Pointer, bytes: &[u8]) -> Option<u64> {
+    if pointer.is_page() {
+        let (_, payload) = PageHeader::open(pointer, bytes).ok()?;
+        return Some((PAGE_HEADER_BYTES + payload.len()) as u64);
+    }
+    let (header, _) = ChunkHeader::open_chunk_of(pointer, bytes).ok()?;
+    Some(header.total_bytes())
 }
 
 fn pointers_of(record: Pointer, bytes: &[u8]) -> Result<Box<Page>> {

@@ -12,8 +12,9 @@ use ashlar_map::{Delta, PageRecord, RecordForm};
 use ashlar_pool::{OpenedSegment, Pool};
 use ashlar_reduction as reduction;
 use ashlar_runtime::Durability;
-use ashlar_units::{BLOCK_BYTES, Lsn, SegmentId};
+use ashlar_units::{Lsn, SegmentId};
 
+use crate::media::stored_bytes;
 use crate::tables::Located;
 use crate::{Error, ErrorKind, Result};
 
@@ -69,7 +70,7 @@ impl MetadataStream {
 
     /// Goes on in a segment that an earlier session left open, from an address never written.
     pub(crate) fn resume(&mut self, segment: SegmentId, place: Place, offset: u64) {
-        assert!(offset.is_multiple_of(BLOCK_BYTES), "resume offset {offset}");
+        assert!(offset.is_multiple_of(self.pool.stripe_bytes()), "resume offset {offset}");
         self.open = Some(OpenStream { segment, place, batch_start: offset, header: None, footer: None });
     }
 
@@ -103,8 +104,10 @@ impl MetadataStream {
     fn has_room(&self, records: u64) -> bool {
         let Some(open) = &self.open else { return false };
         let entries = open.footer.as_ref().map_or(0, |footer| footer.len() as u64) + records;
-        let end = (open.batch_start + self.batch.len() as u64).next_multiple_of(BLOCK_BYTES);
-        end + records * RECORD_BYTES_MAX + BLOCK_BYTES + footer_bytes(entries) <= self.pool.segment_bytes()
+        let stripe_bytes = self.pool.stripe_bytes();
+        let end = (open.batch_start + self.batch.len() as u64).next_multiple_of(stripe_bytes);
+        let footer = footer_bytes(entries).next_multiple_of(stripe_bytes);
+        end + records * RECORD_BYTES_MAX + stripe_bytes + footer <= self.pool.segment_bytes()
     }
 
     /// Where the open segment's written part may end after `records` more: what the segment table
@@ -112,7 +115,8 @@ impl MetadataStream {
     pub(crate) fn note_used(&self, records: u64) {
         if let Some(open) = &self.open {
             let end = open.batch_start + self.batch.len() as u64 + records * RECORD_BYTES_MAX;
-            let used = (end + BLOCK_BYTES).next_multiple_of(BLOCK_BYTES).min(self.pool.segment_bytes());
+            let stripe_bytes = self.pool.stripe_bytes();
+            let used = (end + stripe_bytes).next_multiple_of(stripe_bytes).min(self.pool.segment_bytes());
             self.pool.with_table_mut(|table| table.set_used(open.segment, used));
         }
     }
@@ -181,7 +185,7 @@ impl MetadataStream {
         if self.batch.is_empty() {
             return Ok(());
         }
-        self.batch.resize(self.batch.len().next_multiple_of(BLOCK_BYTES as usize), 0);
+        self.batch.resize(self.batch.len().next_multiple_of(self.pool.stripe_bytes() as usize), 0);
         let mut buffer = self.pool.runtime().buffer(self.batch.len());
         buffer.copy_from_slice(&self.batch);
         let (segment, at) = (open.segment, open.batch_start);
@@ -195,11 +199,8 @@ impl MetadataStream {
 
     async fn seal(&mut self, full: OpenStream) -> Result<()> {
         if let Some(entries) = full.footer {
-            let footer = encode_footer(full.segment, &entries);
-            let offset = self.pool.segment_bytes() - footer.len() as u64;
+            let (offset, buffer) = self.pool.footer_buffer(&encode_footer(full.segment, &entries));
             assert!(offset >= full.batch_start, "footer of segment {} overlaps its content", full.segment);
-            let mut buffer = self.pool.runtime().buffer(footer.len());
-            buffer.copy_from_slice(&footer);
             self.pool.write(full.segment, offset, buffer, Durability::Cached).await?;
         }
         self.pool.with_table_mut(|table| table.seal(full.segment));
@@ -209,7 +210,8 @@ impl MetadataStream {
     /// The last block of a segment that may hold records of an interrupted checkpoint, looked for
     /// from `offset` on: writing goes on behind it, so that no address is written twice.
     pub(crate) async fn end_of_writing(pool: &Pool, segment: SegmentId, offset: u64) -> Result<u64> {
-        let mut end = offset.next_multiple_of(BLOCK_BYTES);
+        let stripe_bytes = pool.stripe_bytes();
+        let mut end = offset.next_multiple_of(stripe_bytes);
         let mut at = end;
         while at < pool.segment_bytes() {
             let length = (1 << 20).min(pool.segment_bytes() - at);
@@ -218,7 +220,7 @@ impl MetadataStream {
             for (index, unit) in units {
                 if PageHeader::looks_written(segment, unit) {
                     let start = at + index as u64 * PLACE_UNIT_BYTES;
-                    end = (start + RECORD_BYTES_MAX).next_multiple_of(BLOCK_BYTES);
+                    end = (start + RECORD_BYTES_MAX).next_multiple_of(stripe_bytes);
                 }
             }
             at += length;
@@ -232,7 +234,12 @@ pub(crate) async fn read_located(pool: &Pool, located: Located, expected: PageId
     let Located { pointer, place } = located;
     let length = pointer.length_bytes_max().min(pool.segment_bytes().saturating_sub(pointer.offset_bytes()));
     let (bytes, skip) = pool.read_at(place, pointer.offset_bytes(), length).await?;
-    decode_page(pointer, expected, &bytes[skip..])
+    let page = decode_page(pointer, expected, &bytes[skip..]);
+    if page.is_ok() {
+        return page;
+    }
+    let mended = pool.mend_at(place, pointer.offset_bytes(), length, |bytes| stored_bytes(pointer, bytes));
+    mended.await?.map_or(page, |bytes| decode_page(pointer, expected, &bytes))
 }
 
 /// Base and payload of a page to be written as a DELTA: where it must be, and where that is short.

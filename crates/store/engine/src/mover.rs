@@ -9,7 +9,7 @@ use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::segment::SegmentKind;
 use ashlar_pool::{OpenedSegment, Pool};
 use ashlar_runtime::Durability;
-use ashlar_units::{BLOCK_BYTES, SegmentId};
+use ashlar_units::SegmentId;
 
 use crate::{Error, ErrorKind, Result};
 
@@ -90,7 +90,7 @@ impl Mover {
         if stream.batch.len() >= BATCH_BYTES {
             stream.flush(&self.pool).await?;
         }
-        if !stream.has_room(record.len() as u64, self.pool.segment_bytes()) {
+        if !stream.has_room(record.len() as u64, &self.pool) {
             stream.flush(&self.pool).await?;
             if self.pool.cells_available() <= self.segments_left_min {
                 return Err(Error::new(ErrorKind::NoSpace, "too few segments are left to move data into"));
@@ -117,10 +117,10 @@ impl Stream {
         (open.segment, offset)
     }
 
-    fn has_room(&self, bytes: u64, segment_bytes: u64) -> bool {
+    fn has_room(&self, bytes: u64, pool: &Pool) -> bool {
         self.open.as_ref().is_some_and(|open| {
             let end = open.batch_start + self.batch.len() as u64 + bytes;
-            end.next_multiple_of(BLOCK_BYTES) <= segment_bytes
+            end.next_multiple_of(pool.stripe_bytes()) <= pool.segment_bytes()
         })
     }
 
@@ -140,7 +140,7 @@ impl Stream {
         if self.batch.is_empty() {
             return Ok(());
         }
-        self.batch.resize(self.batch.len().next_multiple_of(BLOCK_BYTES as usize), 0);
+        self.batch.resize(self.batch.len().next_multiple_of(pool.stripe_bytes() as usize), 0);
         let mut buffer = pool.runtime().buffer(self.batch.len());
         buffer.copy_from_slice(&self.batch);
         let (segment, at) = (open.segment, open.batch_start);

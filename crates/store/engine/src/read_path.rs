@@ -11,7 +11,7 @@ use ashlar_runtime::{Buf, Priority};
 use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId, VolumeId};
 
 use crate::engine::Inner;
-use crate::media::Location;
+use crate::media::{Location, stored_bytes};
 use crate::{Error, ErrorKind, Result};
 
 /// Chunks that lie this close together are read in one piece: the gap costs less than a request.
@@ -137,7 +137,7 @@ impl Inner {
             && let Some(extent) = extents.pop()
         {
             let read = self.pool.read(extent.segment, extent.start, extent.end - extent.start).await?;
-            return self.take_extent(&extent, read, &missing, into);
+            return self.take_or_mend(&extent, read, &missing, into).await;
         }
         let reads: Vec<_> = extents
             .into_iter()
@@ -152,11 +152,41 @@ impl Inner {
         let mut result = Ok(());
         for read in reads {
             let (extent, read) = read.await;
-            let taken =
-                read.map_err(Into::into).and_then(|read| self.take_extent(&extent, read, &missing, into));
+            let taken = match read {
+                Ok(read) => self.take_or_mend(&extent, read, &missing, into).await,
+                Err(error) => Err(error.into()),
+            };
             result = result.and(taken);
         }
         result
+    }
+
+    /// Takes an extent; has the chunks mended that do not prove to be what they should.
+    async fn take_or_mend(
+        &self,
+        extent: &Extent,
+        mut read: (Buf, usize),
+        missing: &[Missing],
+        into: &mut [u8],
+    ) -> Result<()> {
+        let taken = self.take_extent(extent, &read, missing, into);
+        let is_damaged = taken.as_ref().is_err_and(|error| error.kind == ErrorKind::Damaged);
+        if !is_damaged || self.pool.parity_columns() == 0 {
+            return taken;
+        }
+        let (bytes, skip) = &mut read;
+        for of_chunk in missing[extent.blocks.clone()].chunk_by(|a, b| a.pointer.chunk() == b.pointer.chunk())
+        {
+            let Missing { location, pointer, .. } = of_chunk[0];
+            let at = *skip + (location.offset_bytes - extent.start) as usize;
+            if stored_bytes(pointer, bytes.get(at..).unwrap_or_default()).is_some() {
+                continue;
+            }
+            let Some(mended) = self.media.mend(pointer).await? else { return taken };
+            // It may have been moved meanwhile; what it is does not change with where it is.
+            bytes[at..at + mended.len()].copy_from_slice(&mended);
+        }
+        self.take_extent(extent, &read, missing, into)
     }
 
     async fn locate_sorted(&self, blocks: &[(Pointer, usize)]) -> Result<Vec<Missing>> {
@@ -176,7 +206,7 @@ impl Inner {
     fn take_extent(
         &self,
         extent: &Extent,
-        (bytes, skip): (Buf, usize),
+        (bytes, skip): &(Buf, usize),
         missing: &[Missing],
         into: &mut [u8],
     ) -> Result<()> {

@@ -214,7 +214,7 @@ async fn settle_segments(
             SegmentKind::Metadata if is_stream(stream, entry.segment) => {
                 let used = u64::from(entry.used_units) * PLACE_UNIT_BYTES;
                 let end = if is_clean {
-                    used.next_multiple_of(ashlar_units::BLOCK_BYTES)
+                    used.next_multiple_of(pool.stripe_bytes())
                 } else {
                     MetadataStream::end_of_writing(pool, entry.segment, used).await?
                 };

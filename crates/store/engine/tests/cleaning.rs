@@ -71,6 +71,7 @@ async fn rounds(runtime: Runtime, dir: String) {
         drives: vec![DriveSpec { path: path.clone(), create_size_bytes: Some(POOL_BYTES) }],
         protection: Protection::None,
         segment_bytes: Some(512 << 10),
+        width: None,
     };
     Engine::create_pool(&runtime, spec).await.unwrap();
     let settings = Settings { cache_bytes: 1 << 20, ..Settings::default() };

@@ -43,6 +43,7 @@ async fn make_pool(runtime: &Runtime, path: &str) -> Engine {
         drives: vec![DriveSpec { path: path.to_string(), create_size_bytes: Some(POOL_BYTES) }],
         protection: Protection::None,
         segment_bytes: Some(1 << 20),
+        width: None,
     };
     Engine::create_pool(runtime, spec).await.unwrap();
     open(runtime, path).await

@@ -44,6 +44,7 @@ impl Subject {
             drives: vec![DriveSpec { path: path.clone(), create_size_bytes: Some(POOL_BYTES) }],
             protection: Protection::None,
             segment_bytes: Some(512 << 10),
+            width: None,
         };
         Engine::create_pool(&runtime, spec).await.unwrap();
         let engine = open(&runtime, &path).await;

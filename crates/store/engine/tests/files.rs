@@ -20,6 +20,7 @@ fn spec(dir: &str) -> PoolSpec {
         drives: vec![drive(0), drive(1)],
         protection: Protection::None,
         segment_bytes: Some(1 << 20),
+        width: None,
     }
 }
 

@@ -127,6 +127,7 @@ async fn make(runtime: Runtime, drive: String) {
         drives: vec![DriveSpec { path: drive.clone(), create_size_bytes: Some(DRIVE_BYTES as u64) }],
         protection: Protection::None,
         segment_bytes: Some(128 << 10),
+        width: None,
     };
     Engine::create_pool(&runtime, spec).await.unwrap();
     let engine = Engine::open(&runtime, std::slice::from_ref(&drive), Settings::default()).await.unwrap();

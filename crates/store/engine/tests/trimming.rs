@@ -44,6 +44,7 @@ async fn overwrite_all_but_one(runtime: Runtime, path: String) {
         drives: vec![DriveSpec { path: path.clone(), create_size_bytes: Some(POOL_BYTES) }],
         protection: Protection::None,
         segment_bytes: Some(256 << 10),
+        width: None,
     };
     Engine::create_pool(&runtime, spec).await.unwrap();
     let settings = Settings { cache_bytes: 1 << 20, ..Settings::default() };

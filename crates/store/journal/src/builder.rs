@@ -42,14 +42,14 @@ impl Room {
         GROUP_HEADER_BYTES as u64 + self.record_bytes
     }
 
-    /// Bytes of the group.
-    pub(crate) fn group_bytes(&self) -> u64 {
-        (self.header_bytes().next_multiple_of(PLACE_UNIT_BYTES) + self.chunk_bytes)
-            .next_multiple_of(GROUP_ALIGN_BYTES)
+    /// Bytes of the group at this offset of a segment: it ends where a stripe ends.
+    pub(crate) fn group_bytes(&self, offset: u64, stripe_bytes: u64) -> u64 {
+        let content = self.header_bytes().next_multiple_of(PLACE_UNIT_BYTES) + self.chunk_bytes;
+        (offset + content).next_multiple_of(stripe_bytes) - offset
     }
 }
 
-/// Where a group goes and what it follows.
+/// Where a group goes and what it follows. Its buffer is as long as [`Room::group_bytes`] says.
 #[derive(Clone, Copy)]
 pub(crate) struct GroupPlace {
     pub(crate) session: u32,
@@ -69,14 +69,14 @@ pub(crate) struct BuiltGroup {
     pub(crate) hash: u64,
 }
 
-/// Fills `group` (of `room.group_bytes()`).
+/// Fills `group`.
 pub(crate) fn build<T>(
     place: GroupPlace,
     room: Room,
     submissions: &[Submission<T>],
     group: &mut [u8],
 ) -> BuiltGroup {
-    assert_eq!(group.len() as u64, room.group_bytes(), "group buffer and room disagree");
+    assert!((group.len() as u64).is_multiple_of(GROUP_ALIGN_BYTES), "group of {} bytes", group.len());
     let mut built = BuiltGroup {
         records: Vec::with_capacity(submissions.len()),
         record_count: 0,
@@ -131,7 +131,7 @@ pub(crate) fn build<T>(
         first_lsn: place.first_lsn,
         record_count: u32::try_from(built.record_count).expect("a group holds few records"),
         header_bytes: u32::try_from(room.header_bytes()).expect("a group is at most a MiB"),
-        group_bytes: u32::try_from(room.group_bytes()).expect("a group is at most a MiB"),
+        group_bytes: u32::try_from(group.len()).expect("a group is at most a MiB"),
         segment: place.segment,
         offset_bytes: place.offset_bytes,
     };

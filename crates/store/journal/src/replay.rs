@@ -18,6 +18,7 @@ pub struct Replayed {
     /// Its records.
     pub records: Vec<Record>,
     segment: SegmentId,
+    offset: u64,
     end: JournalPosition,
 }
 
@@ -62,12 +63,17 @@ pub async fn replay(
         count += 1;
     }
     groups.truncate(count);
+    for group in groups.iter().skip(proven) {
+        let length = group.end.offset_bytes - group.offset;
+        pool.renew_parity(group.segment, group.offset, length, |bytes| proven_bytes(group, bytes)).await?;
+    }
     let end = groups.back().map_or(position, |last| last.end);
     refuse_damage(pool, end).await?;
     let next_lsn = groups.back().map_or(next_lsn, |last| Lsn(last.first_lsn.0 + last.records.len() as u64));
     let records = groups.iter().map(|group| group.records.len() as u64).sum();
     // Everything in flight at the crash lies within this many bytes behind the end.
-    let resume = end.offset_bytes + WINDOW * GROUP_BYTES_MAX.min(pool.segment_bytes() / 4);
+    let in_flight = WINDOW * GROUP_BYTES_MAX.min(pool.segment_bytes() / 4);
+    let resume = (end.offset_bytes + in_flight).next_multiple_of(pool.stripe_bytes());
     let is_known = pool.has_segment(end.segment);
     let resume_offset = (is_known && resume < pool.segment_bytes()).then_some(resume);
     let end = ReplayEnd { position: end, next_lsn, groups: groups.len() as u64, records, resume_offset };
@@ -86,17 +92,42 @@ impl Walk<'_> {
     /// begins with this sequence number.
     async fn next(&mut self) -> Result<Option<Replayed>> {
         let JournalPosition { segment, offset_bytes, .. } = self.position;
-        if self.pool.has_segment(segment)
-            && let Some(group) = self.read_group(segment, offset_bytes).await?
-        {
-            return Ok(Some(group));
+        let mut candidates = Vec::new();
+        if self.pool.has_segment(segment) {
+            candidates.push((segment, offset_bytes));
         }
-        for segment in journal_segments(self.pool, |birth| birth == self.position.sequence) {
-            if let Some(group) = self.read_group(segment, SEGMENT_HEADER_BYTES).await? {
+        let begun = journal_segments(self.pool, |birth| birth == self.position.sequence);
+        candidates.extend(begun.into_iter().map(|segment| (segment, SEGMENT_HEADER_BYTES)));
+        for (segment, offset) in &candidates {
+            if let Some(group) = self.read_group(*segment, *offset).await? {
+                return Ok(Some(group));
+            }
+        }
+        // The end, or damage: the other columns know.
+        for (segment, offset) in candidates {
+            if self.mend_group(segment, offset).await?
+                && let Some(group) = self.read_group(segment, offset).await?
+            {
                 return Ok(Some(group));
             }
         }
         Ok(None)
+    }
+
+    async fn mend_group(&mut self, segment: SegmentId, offset: u64) -> Result<bool> {
+        let length = GROUP_BYTES_MAX.min(self.pool.segment_bytes().saturating_sub(offset));
+        let position = self.position;
+        let accept = |bytes: &[u8]| {
+            let (header, _, _) = GroupHeader::open(bytes).ok()?;
+            is_next(&header, position, segment, offset).then_some(u64::from(header.header_bytes))
+        };
+        let Some(mended) = self.pool.mend(segment, offset, length, accept).await? else { return Ok(false) };
+        // Read from there: parity that was wrong is not mended yet.
+        let mut bytes = self.pool.runtime().buffer(mended.len().next_multiple_of(GROUP_ALIGN_BYTES as usize));
+        bytes.fill(0);
+        bytes[..mended.len()].copy_from_slice(&mended);
+        self.window = Some((segment, offset, bytes));
+        Ok(true)
     }
 
     async fn read_group(&mut self, segment: SegmentId, offset: u64) -> Result<Option<Replayed>> {
@@ -114,11 +145,7 @@ impl Walk<'_> {
         else {
             return Ok(None);
         };
-        let is_next = header.sequence == self.position.sequence
-            && header.previous_hash == self.position.previous_hash
-            && header.segment == segment
-            && header.offset_bytes == offset;
-        if !is_next {
+        if !is_next(&header, self.position, segment, offset) {
             return Ok(None);
         }
         let end = JournalPosition {
@@ -128,7 +155,7 @@ impl Walk<'_> {
             previous_hash: hash,
         };
         self.position = end;
-        Ok(Some(Replayed { first_lsn: header.first_lsn, records, segment, end }))
+        Ok(Some(Replayed { first_lsn: header.first_lsn, records, segment, offset, end }))
     }
 
     /// `length` bytes of a segment, from the read-ahead window when they are there.
@@ -149,6 +176,14 @@ impl Walk<'_> {
     }
 }
 
+/// Whether a group found somewhere is the one that follows a position.
+fn is_next(header: &GroupHeader, position: JournalPosition, segment: SegmentId, offset: u64) -> bool {
+    header.sequence == position.sequence
+        && header.previous_hash == position.previous_hash
+        && header.segment == segment
+        && header.offset_bytes == offset
+}
+
 /// Journal segments whose first group number `wanted` accepts.
 fn journal_segments(pool: &Pool, wanted: impl Fn(u64) -> bool) -> Vec<SegmentId> {
     pool.with_table(|table| {
@@ -166,13 +201,28 @@ async fn chunks_are_there(pool: &Pool, group: &Replayed) -> Result<bool> {
     for record in &group.records {
         let Record::Write { pointer, .. } = record else { continue };
         assert_eq!(pointer.segment(), group.segment, "a group's chunks are in its own segment");
-        let (bytes, skip) =
-            pool.read(pointer.segment(), pointer.offset_bytes(), pointer.length_bytes_max()).await?;
-        if ChunkHeader::open(*pointer, &bytes[skip..]).is_err() {
+        let (segment, offset, length) =
+            (pointer.segment(), pointer.offset_bytes(), pointer.length_bytes_max());
+        let (bytes, skip) = pool.read(segment, offset, length).await?;
+        let is_there =
+            |bytes: &[u8]| ChunkHeader::open(*pointer, bytes).ok().map(|(header, _)| header.total_bytes());
+        if is_there(&bytes[skip..]).is_none() && pool.mend(segment, offset, length, is_there).await?.is_none()
+        {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// The length of a group's bytes if header, records and all its chunks are what they were.
+fn proven_bytes(group: &Replayed, bytes: &[u8]) -> Option<u64> {
+    GroupHeader::open(bytes).ok()?;
+    for record in &group.records {
+        let Record::Write { pointer, .. } = record else { continue };
+        let at = usize::try_from(pointer.offset_bytes() - group.offset).ok()?;
+        ChunkHeader::open(*pointer, bytes.get(at..)?).ok()?;
+    }
+    Some(bytes.len() as u64)
 }
 
 /// A group more than a window behind the end was submitted only after the group missing at the end

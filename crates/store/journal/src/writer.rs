@@ -243,6 +243,7 @@ impl<T: 'static> Inner<T> {
     }
 
     /// Takes what fits into one group, in order, and starts its write.
+    // tidy: long because a group is one thing: what is in it, where it goes, what follows it.
     async fn build_group(self: &Rc<Self>, tail: &mut Tail) -> Result<()> {
         let first = match self.queue.take_if(|_| true) {
             Some(first) => first,
@@ -252,8 +253,10 @@ impl<T: 'static> Inner<T> {
                 return Ok(());
             }
         };
+        let stripe_bytes = self.pool.stripe_bytes();
         let mut room = Room::default().with(&first);
-        assert!(room.group_bytes() <= GROUP_BYTES_MAX, "a submission of {} bytes", room.group_bytes());
+        let alone = room.group_bytes(0, stripe_bytes);
+        assert!(alone <= GROUP_BYTES_MAX, "a submission of {alone} bytes");
         let mut submissions = vec![first];
         if let Err(error) = self.make_room(tail, room).await {
             submissions.into_iter().for_each(|submission| drop(submission.done.send(Err(error.clone()))));
@@ -263,7 +266,8 @@ impl<T: 'static> Inner<T> {
         let limit = self.pool.segment_bytes();
         while let Some(next) = self.queue.take_if(|next| {
             let wider = room.with(next);
-            wider.group_bytes() <= GROUP_BYTES_TARGET && fits(open, wider, limit)
+            wider.group_bytes(open.offset, stripe_bytes) <= GROUP_BYTES_TARGET
+                && fits(open, wider, limit, stripe_bytes)
         }) {
             room = room.with(&next);
             submissions.push(next);
@@ -278,13 +282,14 @@ impl<T: 'static> Inner<T> {
         };
         let header = open.header.take();
         let header_bytes = header.map_or(0, |opened| opened.content_start as usize);
-        let mut buffer = self.pool.runtime().buffer(header_bytes + room.group_bytes() as usize);
+        let group_bytes = room.group_bytes(open.offset, stripe_bytes);
+        let mut buffer = self.pool.runtime().buffer(header_bytes + group_bytes as usize);
         if let Some(opened) = header {
             buffer[..header_bytes].copy_from_slice(&opened.header_block());
         }
         let built = build(place, room, &submissions, &mut buffer[header_bytes..]);
         let write_at = open.offset - header_bytes as u64;
-        open.offset += room.group_bytes();
+        open.offset += group_bytes;
         if let Some(footer) = &mut open.footer {
             footer.extend(built.footer);
         }
@@ -346,8 +351,8 @@ impl<T: 'static> Inner<T> {
 
     /// Sees to it that the open segment has room for a group.
     async fn make_room(self: &Rc<Self>, tail: &mut Tail, room: Room) -> Result<()> {
-        let limit = self.pool.segment_bytes();
-        if tail.segment.as_ref().is_some_and(|open| fits(open, room, limit)) {
+        let (limit, stripe_bytes) = (self.pool.segment_bytes(), self.pool.stripe_bytes());
+        if tail.segment.as_ref().is_some_and(|open| fits(open, room, limit, stripe_bytes)) {
             return Ok(());
         }
         if let Some(full) = tail.segment.take() {
@@ -396,11 +401,8 @@ impl<T: 'static> Inner<T> {
             pool.with_table_mut(|table| table.seal(full.segment));
             return;
         };
-        let footer = encode_footer(full.segment, &entries);
-        let offset = pool.segment_bytes() - footer.len() as u64;
+        let (offset, buffer) = pool.footer_buffer(&encode_footer(full.segment, &entries));
         assert!(offset >= full.offset, "footer of segment {} overlaps its content", full.segment);
-        let mut buffer = pool.runtime().buffer(footer.len());
-        buffer.copy_from_slice(&footer);
         let keeper = pool.clone();
         keeper.spawn(async move {
             let _no_footer = pool.write(full.segment, offset, buffer, Durability::Cached).await;
@@ -463,7 +465,8 @@ const OPEN_ATTEMPTS: usize = 200;
 const OPEN_RETRY: Duration = Duration::from_millis(20);
 
 /// Whether a group fits behind what is written, with room for the footer of all of it.
-fn fits(open: &OpenTail, room: Room, segment_bytes: u64) -> bool {
+fn fits(open: &OpenTail, room: Room, segment_bytes: u64, stripe_bytes: u64) -> bool {
     let entries = open.footer.as_ref().map_or(0, |entries| entries.len() as u64);
-    open.offset + room.group_bytes() + footer_bytes(entries + room.chunks) <= segment_bytes
+    let footer = footer_bytes(entries + room.chunks).next_multiple_of(stripe_bytes);
+    open.offset + room.group_bytes(open.offset, stripe_bytes) + footer <= segment_bytes
 }

@@ -26,7 +26,9 @@ enum Verb {
     /// Make a pool of drives; drives that carry a pool are refused.
     #[command(
         after_help = "Example:\n  ashlar pool create main --drive /dev/nvme0n1 --drive /dev/nvme1n1\n  \
-            ashlar pool create lab --drive /srv/drive.img,size=10GiB"
+            ashlar pool create lab --drive /srv/drive.img,size=10GiB\n  \
+            ashlar pool create safe --protection dual --drive /dev/nvme0n1 --drive /dev/nvme1n1 \
+            --drive /dev/nvme2n1 --drive /dev/nvme3n1"
     )]
     Create {
         /// Name of the new pool.
@@ -37,6 +39,9 @@ enum Verb {
         /// How many drives may fail.
         #[arg(long, value_enum, default_value = "none")]
         protection: ProtectionName,
+        /// Drives that a segment is spread over, parity included [default: all, up to 16].
+        #[arg(long, value_name = "DRIVES")]
+        width: Option<u8>,
     },
     /// List the pools, also those that could not be opened.
     #[command(visible_alias = "ls", after_help = "Example:\n  ashlar pool list --json")]
@@ -85,17 +90,23 @@ enum Verb {
 enum ProtectionName {
     /// No redundancy: the loss of a drive loses the pool.
     None,
+    /// One drive may fail; at least three drives.
+    Single,
+    /// Two drives may fail; at least four drives.
+    Dual,
 }
 
 impl Pool {
     pub fn run(self, context: &Context) -> Result<()> {
         let client = context.client()?;
         match self.verb {
-            Verb::Create { name, drives, protection } => {
+            Verb::Create { name, drives, protection, width } => {
                 let protection = match protection {
                     ProtectionName::None => Protection::None,
+                    ProtectionName::Single => Protection::Single,
+                    ProtectionName::Dual => Protection::Dual,
                 };
-                let pool = client.pool_create(&PoolCreate { name, drives, protection })?;
+                let pool = client.pool_create(&PoolCreate { name, drives, protection, width })?;
                 context.output.print(&pool, show)?;
             }
             Verb::List => context.output.print(&client.pools()?, |pools| list(pools))?,
@@ -140,6 +151,14 @@ pub fn state_name(state: PoolState) -> &'static str {
     }
 }
 
+fn protection_name(protection: Protection) -> &'static str {
+    match protection {
+        Protection::None => "none",
+        Protection::Single => "single",
+        Protection::Dual => "dual",
+    }
+}
+
 fn list(pools: &[PoolView]) -> String {
     let rows: Vec<Vec<String>> = pools
         .iter()
@@ -167,6 +186,7 @@ fn show(pool: &PoolView) -> String {
         pairs.push(("reason", reason.clone()));
     }
     pairs.push(("id", pool.id.clone()));
+    pairs.push(("protection", protection_name(pool.protection).to_string()));
     pairs.push(("volumes", pool.volume_count.to_string()));
     pairs.push(("snapshots", pool.snapshot_count.to_string()));
     if let Some(space) = &pool.space {
@@ -178,6 +198,7 @@ fn show(pool: &PoolView) -> String {
             ("  journal", space.journal_bytes),
             ("  reserve", space.reserve_bytes),
             ("  superblocks", space.superblock_bytes),
+            ("  parity", space.parity_bytes),
             ("  freed", space.freed_bytes),
         ] {
             pairs.push((name, size(bytes)));
@@ -191,7 +212,9 @@ fn show(pool: &PoolView) -> String {
         pairs.push(("last start", line));
     }
     for drive in &pool.drives {
-        pairs.push(("drive", format!("{}  {}  {}", drive.path, size(drive.size_bytes), drive.state)));
+        let path = if drive.path.is_empty() { "(not found)" } else { &drive.path };
+        let reason = drive.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+        pairs.push(("drive", format!("{path}  {}  {}{reason}", size(drive.size_bytes), drive.state)));
     }
     fields(&pairs)
 }

@@ -107,6 +107,7 @@ fn pool_space_view(pool: String, report: SpaceReport, reason: Option<String>) ->
             free_bytes: parts.free_bytes,
             freed_bytes: parts.freed_bytes,
             superblock_bytes: parts.superblock_bytes,
+            parity_bytes: parts.parity_bytes,
         },
         map_page_bytes: report.walked.map(|walked| walked.map_page_bytes),
         provisioned_bytes: volumes.iter().map(|volume| volume.provisioned_bytes).sum(),

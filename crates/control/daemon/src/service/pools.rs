@@ -87,7 +87,7 @@ impl Service {
             check_nothing_on(&drive.path).await?;
         }
         let made = files_to_make(&request.drives)?;
-        let created = self.array.pool_create(&request.name, &request.drives).await;
+        let created = self.array.pool_create(&request).await;
         if let Err(error) = created {
             // What was not there before the attempt is not there after it.
             for path in made {
@@ -315,8 +315,12 @@ pub(super) fn device_volume(name: &str) -> &str {
 }
 
 fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
-    let drive =
-        |path: &String| api::Drive { path: path.clone(), size_bytes: 0, state: "unknown".to_string() };
+    let drive = |path: &String| api::Drive {
+        path: path.clone(),
+        size_bytes: 0,
+        state: "unknown".to_string(),
+        reason: None,
+    };
     api::Pool {
         name: pool.name.clone(),
         id: String::new(),

@@ -24,6 +24,8 @@ pub struct FaultRates {
     pub misdirected_write: u64,
     /// With a request a bit somewhere on the drive changes.
     pub bit_rot: u64,
+    /// With a request the drive dies: it answers nothing but errors from then on, and is not found again.
+    pub death: u64,
 }
 
 /// How fast a drive is. Virtual time.
@@ -59,6 +61,9 @@ pub struct DriveCounters {
     pub discards: u64,
     pub errors: u64,
     pub damages: u64,
+    /// Errors and damage of drives that the pool promises to survive.
+    pub survivable: u64,
+    pub deaths: u64,
     pub writes_in_flight_at_crash: u64,
     pub blocks_lost_at_crash: u64,
 }
@@ -73,6 +78,8 @@ impl DriveCounters {
             discards,
             errors,
             damages,
+            survivable,
+            deaths,
             writes_in_flight_at_crash,
             blocks_lost_at_crash,
         } = other;
@@ -82,6 +89,8 @@ impl DriveCounters {
         self.discards += discards;
         self.errors += errors;
         self.damages += damages;
+        self.survivable += survivable;
+        self.deaths += deaths;
         self.writes_in_flight_at_crash += writes_in_flight_at_crash;
         self.blocks_lost_at_crash += blocks_lost_at_crash;
     }

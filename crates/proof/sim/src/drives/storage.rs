@@ -39,6 +39,9 @@ struct Slot {
     path: String,
     drive: Drive,
     is_open: bool,
+    is_dead: bool,
+    /// The pool promises to survive what happens to it.
+    is_victim: bool,
 }
 
 /// The drives of one simulated machine.
@@ -53,6 +56,8 @@ pub struct DriveArray {
     next_crash: Crash,
     counters: DriveCounters,
     errors_in_life: u64,
+    /// Only these drives have faults, and the pool promises to survive them.
+    victims: Option<Vec<String>>,
 }
 
 impl DriveArray {
@@ -70,6 +75,40 @@ impl DriveArray {
             next_crash: Crash::Power { survival_per_mille: 500 },
             counters: DriveCounters::default(),
             errors_in_life: 0,
+            victims: None,
+        }
+    }
+
+    /// Only these drives have faults from now on, and the pool must survive all of them.
+    pub fn limit_faults_to(&mut self, victims: Option<Vec<String>>) {
+        self.victims = victims;
+    }
+
+    fn can_fail(&self, drive: u32) -> bool {
+        self.victims.is_none() || self.slots[drive as usize].is_victim
+    }
+
+    fn count_error(&mut self, drive: usize) {
+        if self.slots[drive].is_victim {
+            self.counters.survivable += 1;
+            return;
+        }
+        self.counters.errors += 1;
+        self.errors_in_life += 1;
+    }
+
+    fn count_damage(&mut self, drive: usize) {
+        if self.slots[drive].is_victim {
+            self.counters.survivable += 1;
+            return;
+        }
+        self.counters.damages += 1;
+    }
+
+    fn maybe_die(&mut self, drive: u32) {
+        if self.slots[drive as usize].is_victim && self.draw(self.rates.death) {
+            self.slots[drive as usize].is_dead = true;
+            self.counters.deaths += 1;
         }
     }
 
@@ -137,6 +176,17 @@ impl DriveArray {
     }
 
     fn fate(&mut self, operation: &SimOperation) -> Fate {
+        let drive = operation.drive();
+        if !self.can_fail(drive.0) {
+            return self.fate_without_faults(operation);
+        }
+        self.maybe_die(drive.0);
+        if self.slots[drive.0 as usize].is_dead {
+            return match operation {
+                SimOperation::Sync { .. } => Fate::SyncFailure,
+                _ => Fate::Failure(io::ErrorKind::Other),
+            };
+        }
         match operation {
             SimOperation::Read { drive, offset, into, .. } => {
                 let (block, blocks) = (offset / BLOCK_BYTES, into.len() as u64 / BLOCK_BYTES);
@@ -160,6 +210,15 @@ impl DriveArray {
                 Fate::Sync { covered: self.slots[drive.0 as usize].drive.completions() }
             }
             SimOperation::Discard { .. } => Fate::Success,
+        }
+    }
+
+    fn fate_without_faults(&self, operation: &SimOperation) -> Fate {
+        match operation {
+            SimOperation::Sync { drive } => {
+                Fate::Sync { covered: self.slots[drive.0 as usize].drive.completions() }
+            }
+            _ => Fate::Success,
         }
     }
 
@@ -203,18 +262,17 @@ impl DriveArray {
         match fate {
             Fate::Success => target.write(block, data, is_durable),
             Fate::Failure(kind) => {
-                self.counters.errors += 1;
-                self.errors_in_life += 1;
                 if kind != io::ErrorKind::StorageFull {
                     let survival = Survival { per_mille: *self.chance.pick(&[0, 500, 1000]) };
                     target.write_torn(block, data, survival, &mut self.chance);
                 }
+                self.count_error(drive);
                 return Err(io::Error::new(kind, "simulated drive error on write"));
             }
-            Fate::Lost => self.counters.damages += 1,
+            Fate::Lost => self.count_damage(drive),
             Fate::Misdirected { block: elsewhere } => {
-                self.counters.damages += 1;
                 target.write(elsewhere, data, is_durable);
+                self.count_damage(drive);
             }
             Fate::Sync { .. } | Fate::SyncFailure => unreachable!("a write has a write's fate"),
         }
@@ -229,20 +287,19 @@ impl DriveArray {
                 Ok(())
             }
             Fate::Success | Fate::Failure(_) | Fate::Lost | Fate::Misdirected { .. } | Fate::SyncFailure => {
-                self.counters.errors += 1;
-                self.errors_in_life += 1;
                 target.fail_sync(&mut self.chance);
+                self.count_error(drive);
                 Err(io::Error::other("simulated drive error on sync"))
             }
         }
     }
 
     fn maybe_rot(&mut self, drive: usize) {
-        if self.draw(self.rates.bit_rot) {
+        if self.can_fail(drive as u32) && self.draw(self.rates.bit_rot) {
             let target = &mut self.slots[drive].drive;
             if let Some(block) = target.pick_written(&mut self.chance) {
                 target.rot(block, &mut self.chance);
-                self.counters.damages += 1;
+                self.count_damage(drive);
             }
         }
     }
@@ -255,7 +312,14 @@ impl SimStorage for DriveArray {
             (Some(index), _) => index,
             (None, Some(size_bytes)) => {
                 let drive = Drive::new(size_bytes, self.sector_bytes);
-                self.slots.push(Slot { path: path.to_string(), drive, is_open: false });
+                let is_victim = self.victims.iter().flatten().any(|victim| victim == path);
+                self.slots.push(Slot {
+                    path: path.to_string(),
+                    drive,
+                    is_open: false,
+                    is_dead: false,
+                    is_victim,
+                });
                 self.slots.len() - 1
             }
             (None, None) => {
@@ -263,6 +327,9 @@ impl SimStorage for DriveArray {
             }
         };
         let slot = &mut self.slots[index];
+        if slot.is_dead {
+            return Err(io::Error::new(io::ErrorKind::NotFound, format!("{path}: no such drive")));
+        }
         if slot.is_open {
             return Err(io::Error::new(io::ErrorKind::ResourceBusy, format!("{path}: in use")));
         }
@@ -289,8 +356,7 @@ impl SimStorage for DriveArray {
             SimOperation::Read { offset, into, .. } => {
                 self.counters.reads += 1;
                 if let Fate::Failure(kind) = fate {
-                    self.counters.errors += 1;
-                    self.errors_in_life += 1;
+                    self.count_error(drive);
                     return Err(io::Error::new(kind, "simulated drive error on read"));
                 }
                 self.slots[drive].drive.read(*offset / BLOCK_BYTES, into);

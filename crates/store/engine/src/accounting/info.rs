@@ -24,6 +24,8 @@ pub struct SpaceParts {
     pub freed_bytes: u64,
     /// Superblock areas.
     pub superblock_bytes: u64,
+    /// Parity columns.
+    pub parity_bytes: u64,
 }
 
 impl SpaceParts {
@@ -39,6 +41,7 @@ impl SpaceParts {
             + self.free_bytes
             + self.freed_bytes
             + self.superblock_bytes
+            + self.parity_bytes
     }
 }
 

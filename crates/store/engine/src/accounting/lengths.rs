@@ -148,10 +148,12 @@ impl Piece {
 }
 
 async fn read_alone(inner: &Inner, pointer: Pointer) -> Result<Measured> {
-    let (bytes, skip) = inner.media.read(pointer).await?;
-    open(pointer, &bytes[skip..]).ok_or_else(|| {
-        Error::new(ErrorKind::Damaged, format!("{pointer:?} does not lead to what it names: run a check"))
-    })
+    let prove = |bytes: &[u8]| {
+        open(pointer, bytes).ok_or_else(|| {
+            Error::new(ErrorKind::Damaged, format!("{pointer:?} does not lead to what it names: run a check"))
+        })
+    };
+    inner.media.read_proven(pointer, prove).await
 }
 
 /// The record at the front of `bytes`, if it is the one the pointer names.

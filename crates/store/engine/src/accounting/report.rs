@@ -74,6 +74,7 @@ fn parts(inner: &Inner, frozen: &Frozen, written: &Written, data: u64, metadata:
     let drives = inner.pool.drives();
     let physical_bytes: u64 = drives.iter().map(|(_, bytes)| bytes).sum();
     let superblock_bytes = drives.len() as u64 * CELLS_START_BYTES;
+    let parity_bytes = inner.pool.parity_bytes();
     let cells = &frozen.cells;
     let reserve = inner.reserve_segments().min(cells.available());
     let settled = written.settled_bytes;
@@ -88,11 +89,15 @@ fn parts(inner: &Inner, frozen: &Frozen, written: &Written, data: u64, metadata:
         metadata_alive_bytes: metadata,
         dead_bytes,
         recent_bytes: written.recent_bytes,
-        slack_bytes: written.rest_bytes + physical_bytes - superblock_bytes - cells.total * size,
+        slack_bytes: written.rest_bytes + physical_bytes
+            - superblock_bytes
+            - parity_bytes
+            - cells.total * size,
         reserve_bytes: reserve * size,
         free_bytes: (cells.available() - reserve) * size,
         freed_bytes: cells.freed_only() * size,
         superblock_bytes,
+        parity_bytes,
     })
 }
 

@@ -37,6 +37,7 @@ async fn engine(runtime: &Runtime, path: &str) -> Engine {
         drives: vec![DriveSpec { path: path.into(), create_size_bytes: Some(48 << 20) }],
         protection: Protection::None,
         segment_bytes: Some(1 << 20),
+        width: None,
     };
     Engine::create_pool(runtime, spec).await.unwrap();
     let engine = Engine::open(runtime, &[path.to_string()], Settings::default()).await.unwrap();

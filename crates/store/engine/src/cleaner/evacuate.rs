@@ -2,6 +2,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use ashlar_format::pointer::{LENGTH_UNIT_BYTES, PLACE_UNIT_BYTES, POINTED_BYTES_MAX};
 use ashlar_format::relocation::Relocation;
@@ -238,6 +239,7 @@ impl Inner {
         bytes.clear();
         bytes.resize(size as usize, 0);
         let mut read_to = 0;
+        let mut doubtful: Vec<Range<u64>> = Vec::new();
         for line in marks.lines() {
             self.check_not_closing()?;
             let end = (line + LINE_BYTES + POINTED_BYTES_MAX + BLOCK_BYTES).min(size);
@@ -249,8 +251,40 @@ impl Inner {
                 let (piece, skip) =
                     read.map_err(|error| Error::new(ErrorKind::Damaged, error.to_string()))?;
                 bytes[start as usize..(start + length) as usize].copy_from_slice(&piece[skip..]);
+                if !self.pool.is_borne_out(segment, start, length).await? {
+                    doubtful.push(start..start + length);
+                }
                 read_to = start + length;
             }
+        }
+        for range in doubtful {
+            self.mend_marked(segment, marks, range, bytes).await?;
+        }
+        Ok(())
+    }
+
+    /// Has every record mended that may begin in a marked line of a range: several small ones can, and the
+    /// mark does not say which. What is left behind would be lost with the segment.
+    async fn mend_marked(
+        &self,
+        segment: SegmentId,
+        marks: &SegmentMarks,
+        range: Range<u64>,
+        bytes: &mut [u8],
+    ) -> Result<()> {
+        // One that begins in a line before the range may end in it.
+        let first = range.start.saturating_sub(POINTED_BYTES_MAX);
+        for line in marks.lines().filter(|line| (first..range.end).contains(line)) {
+            for at in (line..line + LINE_BYTES).step_by(PLACE_UNIT_BYTES as usize) {
+                let proven = |bytes: &[u8]| record_at(bytes).map(|record| record.bytes.len() as u64);
+                if proven(&bytes[at as usize..]).is_some() {
+                    continue;
+                }
+                if let Some(mended) = self.pool.mend(segment, at, POINTED_BYTES_MAX, proven).await? {
+                    bytes[at as usize..at as usize + mended.len()].copy_from_slice(&mended);
+                }
+            }
+            self.runtime.yield_now().await;
         }
         Ok(())
     }

@@ -72,6 +72,7 @@ fn pool_text(space: &PoolSpace) -> String {
         ("  free", size(parts.free_bytes)),
         ("  freed, being released", size(parts.freed_bytes)),
         ("  superblocks", size(parts.superblock_bytes)),
+        ("  parity", size(parts.parity_bytes)),
         ("provisioned", size(space.provisioned_bytes)),
     ];
     let by_content = space.content_saved_bytes;

@@ -1,0 +1,146 @@
+//! The layout of a pool with parity: which drives hold the columns of a row. Part of the superblock.
+//!
+//! A row is the home of one segment: one cell on each of `width` drives, its columns. The first columns
+//! hold data, the last one or two parity. Rows follow from bands by arithmetic, so that everything can be
+//! found from the superblock alone, and so that any number of drives shares the work of a lost one.
+//!
+//! ```text
+//! 0 u8 width   1 u8 bands   2 u16 zero   4 u32 settled below
+//!   each band: u32 first row   u32 slices   u8 zero   u8 members   u16 zero
+//!     each member: u16 drive   u16 zero   u32 first cell
+//!   each drive of the pool: u32 stale from
+//! ```
+
+use ashlar_units::DriveIndex;
+
+use crate::bytes::{Reader, Writer};
+use crate::{Damage, DamageKind};
+
+/// Columns of a row at most: 22 of data and two of parity.
+pub const WIDTH_MAX: usize = 24;
+
+/// Bands of a pool at most: what a superblock has room for.
+pub const BANDS_MAX: usize = 3;
+
+/// One drive's part of a band.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BandMember {
+    /// The drive.
+    pub drive: DriveIndex,
+    /// Its first cell that belongs to the band.
+    pub first_cell: u32,
+}
+
+/// Cells of some drives, shared out to rows in one way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Band {
+    /// Its first row's number.
+    pub first_row: u32,
+    /// How often the pattern repeats. Its length follows from the number of members and the width.
+    pub slices: u32,
+    /// Its drives.
+    pub members: Vec<BandMember>,
+}
+
+/// The layout of a pool with parity.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layout {
+    /// Columns of a row.
+    pub width: u8,
+    /// Its bands, by first row.
+    pub bands: Vec<Band>,
+    /// Every write to segments below this number was durable before the superblock was written.
+    pub settled_below: u32,
+    /// For each drive that is not in service: segments below this number are on it as they should be.
+    pub stale_from: Vec<u32>,
+}
+
+impl Layout {
+    pub(crate) fn encode(&self, writer: &mut Writer) {
+        writer.u8(self.width).u8(self.bands.len() as u8).u16(0).u32(self.settled_below);
+        for band in &self.bands {
+            writer.u32(band.first_row).u32(band.slices).u8(0).u8(band.members.len() as u8).u16(0);
+            for member in &band.members {
+                writer.u16(member.drive.0).u16(0).u32(member.first_cell);
+            }
+        }
+        for stale_from in &self.stale_from {
+            writer.u32(*stale_from);
+        }
+    }
+
+    pub(crate) fn decode(reader: &mut Reader<'_>, drives: usize) -> Result<Layout, Damage> {
+        let impossible = |what| Err(Damage::new(DamageKind::Impossible, what));
+        let width = reader.u8()?;
+        let band_count = usize::from(reader.u8()?);
+        reader.u16()?;
+        let settled_below = reader.u32()?;
+        if usize::from(width) > WIDTH_MAX || band_count > BANDS_MAX {
+            return impossible("layout is too wide or has too many bands");
+        }
+        let mut bands = Vec::with_capacity(band_count);
+        for _ in 0..band_count {
+            let (first_row, slices) = (reader.u32()?, reader.u32()?);
+            reader.u8()?;
+            let member_count = usize::from(reader.u8()?);
+            reader.u16()?;
+            if member_count < usize::from(width) || member_count > drives {
+                return impossible("a band has fewer drives than columns or more than the pool");
+            }
+            let mut members = Vec::with_capacity(member_count);
+            for _ in 0..member_count {
+                let drive = DriveIndex(reader.u16()?);
+                reader.u16()?;
+                if usize::from(drive.0) >= drives {
+                    return impossible("a band names a drive that the pool does not have");
+                }
+                members.push(BandMember { drive, first_cell: reader.u32()? });
+            }
+            bands.push(Band { first_row, slices, members });
+        }
+        let mut stale_from = Vec::with_capacity(drives);
+        for _ in 0..drives {
+            stale_from.push(reader.u32()?);
+        }
+        Ok(Layout { width, bands, settled_below, stale_from })
+    }
+
+    /// Bytes it takes in the superblock.
+    #[must_use]
+    pub fn encoded_bytes(&self) -> usize {
+        let bands: usize = self.bands.iter().map(|band| 12 + 8 * band.members.len()).sum();
+        8 + bands + 4 * self.stale_from.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn sample() -> Layout {
+        let members = (0..9).map(|drive| BandMember { drive: DriveIndex(drive), first_cell: 7 }).collect();
+        Layout {
+            width: 8,
+            bands: vec![Band { first_row: 3, slices: 40, members }],
+            settled_below: 4,
+            stale_from: vec![5; 9],
+        }
+    }
+
+    #[test]
+    fn a_layout_survives_the_trip() {
+        let mut writer = Writer::new();
+        sample().encode(&mut writer);
+        assert_eq!(writer.len(), sample().encoded_bytes());
+        assert_eq!(Layout::decode(&mut Reader::new(writer.as_bytes()), 9).unwrap(), sample());
+    }
+
+    #[test]
+    fn drives_the_pool_does_not_have_are_refused() {
+        let mut writer = Writer::new();
+        sample().encode(&mut writer);
+        let damage = Layout::decode(&mut Reader::new(writer.as_bytes()), 8).unwrap_err();
+        assert_eq!(damage.kind, DamageKind::Impossible);
+    }
+}

@@ -1,0 +1,147 @@
+//! Columns back from the others: which equations are at hand, and what solves them.
+//!
+//! With data columns x and y counted as zeroes, s = P + sum and t = Q + weighted sum leave
+//!
+//! ```text
+//! Dx + Dy = s        2^x Dx + 2^y Dy = t
+//! ```
+//!
+//! so with d = 2^(y-x): Dx = (d s + 2^-x t) / (d + 1) and Dy = s + Dx. One unknown data column is s by P, and
+//! 2^-x t by Q; a parity column that is missing besides follows from the same two sums. Every case is one pass.
+
+use crate::field::{inverse, multiply, power};
+use crate::strips::{Finish, Pass, Sources, Syndromes};
+use crate::{Kernel, WIDTH_MAX, check_length};
+
+/// What is known of a column, and what is asked.
+#[derive(Debug)]
+pub enum Column<'a> {
+    /// Its bytes.
+    Present(&'a [u8]),
+    /// Unknown: to be rebuilt into this buffer.
+    Missing(&'a mut [u8]),
+    /// Unknown and not asked for. A column that need not be read to rebuild others, or Q where there is none.
+    Absent,
+}
+
+/// A data column that is not present.
+struct Unknown<'a> {
+    index: usize,
+    target: Option<&'a mut [u8]>,
+}
+
+impl<'a> Column<'a> {
+    fn length(&self) -> Option<usize> {
+        match self {
+            Column::Present(bytes) => Some(bytes.len()),
+            Column::Missing(bytes) => Some(bytes.len()),
+            Column::Absent => None,
+        }
+    }
+
+    fn target(self) -> Option<&'a mut [u8]> {
+        match self {
+            Column::Missing(bytes) => Some(bytes),
+            Column::Present(_) | Column::Absent => None,
+        }
+    }
+}
+
+impl Kernel {
+    /// Rebuilds the missing columns of a row: its data columns in order, P, and Q (absent where the row has
+    /// single protection). Panics when more data columns are unknown than parity columns are present: whether
+    /// a row can be rebuilt is for the caller to know before it reads.
+    pub fn reconstruct(self, data: &mut [Column<'_>], p: Column<'_>, q: Column<'_>) {
+        check_lengths(data, &p, &q);
+        let count = data.len();
+        let mut sources: [Option<&[u8]>; WIDTH_MAX] = [None; WIDTH_MAX];
+        let mut unknown = [None, None];
+        let mut unknown_count = 0;
+        for (index, column) in data.iter_mut().enumerate() {
+            let target = match column {
+                Column::Present(bytes) => {
+                    sources[index] = Some(*bytes);
+                    continue;
+                }
+                Column::Missing(bytes) => Some(&mut **bytes),
+                Column::Absent => None,
+            };
+            assert!(unknown_count < 2, "three data columns unknown, data column {index} being the third");
+            unknown[unknown_count] = Some(Unknown { index, target });
+            unknown_count += 1;
+        }
+        match unknown {
+            [Some(x), Some(y)] => self.two(&sources[..count], x, y, p, q),
+            [Some(x), None] => self.one(&mut sources[..=count], x, p, q),
+            [None, _] => self.encode(&sources[..count], p.target(), q.target()),
+        }
+    }
+
+    /// Two data columns, by P and Q.
+    fn two(self, data: Sources<'_>, x: Unknown<'_>, y: Unknown<'_>, p: Column<'_>, q: Column<'_>) {
+        let (Column::Present(p), Column::Present(q)) = (p, q) else {
+            panic!("data columns {} and {} unknown without both P and Q", x.index, y.index);
+        };
+        let distance = power(y.index - x.index);
+        let scale = inverse(distance ^ 1);
+        let a = multiply(distance, scale);
+        let b = multiply(inverse(power(x.index)), scale);
+        let finish = Finish::Split { a, b };
+        self.syndromes(Syndromes { data, p: Some(p), q: Some(q), finish, first: x.target, second: y.target });
+    }
+
+    /// One data column, by P if it is there, else by Q; and the other parity column if it is asked for.
+    /// The last of `sources` is room for P.
+    fn one<'a>(self, sources: &mut [Option<&'a [u8]>], x: Unknown<'_>, p: Column<'a>, q: Column<'a>) {
+        let count = sources.len() - 1;
+        match (p, q) {
+            (Column::Present(p), Column::Missing(q)) => {
+                let finish = Finish::Carry { c: power(x.index) };
+                let data = &sources[..count];
+                let (first, second) = (x.target, Some(q));
+                self.syndromes(Syndromes { data, p: Some(p), q: None, finish, first, second });
+            }
+            (Column::Present(p), Column::Present(_) | Column::Absent) => {
+                sources[count] = Some(p);
+                if let Some(target) = x.target {
+                    self.run(Pass::Sum { sources: &*sources, target });
+                }
+            }
+            (p, Column::Present(q)) => {
+                let finish = Finish::Split { a: 0, b: inverse(power(x.index)) };
+                let data = &sources[..count];
+                let (first, second) = (x.target, p.target());
+                self.syndromes(Syndromes { data, p: None, q: Some(q), finish, first, second });
+            }
+            (_, Column::Missing(_) | Column::Absent) => {
+                panic!("data column {} unknown without P or Q", x.index);
+            }
+        }
+    }
+
+    /// P and Q, or one of them, of whole data.
+    pub(crate) fn encode(self, data: Sources<'_>, p: Option<&mut [u8]>, q: Option<&mut [u8]>) {
+        match (p, q) {
+            (Some(target), None) => self.run(Pass::Sum { sources: data, target }),
+            (first, second) => {
+                let finish = Finish::Plain;
+                self.syndromes(Syndromes { data, p: None, q: None, finish, first, second });
+            }
+        }
+    }
+
+    fn syndromes(self, job: Syndromes<'_>) {
+        self.run(Pass::Syndromes(job));
+    }
+}
+
+fn check_lengths(data: &[Column<'_>], p: &Column<'_>, q: &Column<'_>) {
+    assert!(!data.is_empty(), "a row without data columns");
+    let width = data.len() + 1 + usize::from(q.length().is_some());
+    assert!(width <= WIDTH_MAX, "{width} columns, at most {WIDTH_MAX}");
+    let mut lengths = data.iter().chain([p, q]).filter_map(Column::length);
+    if let Some(length) = lengths.next() {
+        check_length(length);
+        assert!(lengths.all(|other| other == length), "columns of different lengths, one of {length}");
+    }
+}

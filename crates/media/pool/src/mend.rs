@@ -1,0 +1,301 @@
+//! Mending: a range whose content is proven wrong is computed from the other columns and written back.
+//!
+//! Whoever reads knows what the bytes must be (a checksum, an identity); the pool does not. So it is told
+//! to try: with each column that holds a part of the range taken for lost, then with each pair, until the
+//! caller accepts what comes out. Only the proven bytes are written back: the rest of a block belongs to
+//! others, and what parity says of it is proven by nobody.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use ashlar_drive::{self as drive, Drive};
+use ashlar_format::segment::Place;
+use ashlar_runtime::sync::Notify;
+use ashlar_runtime::{Buf, Durability, Runtime};
+use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId};
+
+use crate::stripes::{Striping, gather, stripes_of};
+use crate::{Pool, Result};
+
+/// Places that must not be given to another segment yet.
+#[derive(Default)]
+pub(crate) struct HeldPlaces {
+    counts: RefCell<BTreeMap<Place, usize>>,
+    released: Notify,
+}
+
+/// Holds a place until dropped.
+pub(crate) struct Hold<'a> {
+    held: &'a HeldPlaces,
+    place: Place,
+}
+
+impl HeldPlaces {
+    pub(crate) fn hold(&self, place: Place) -> Hold<'_> {
+        *self.counts.borrow_mut().entry(place).or_default() += 1;
+        Hold { held: self, place }
+    }
+
+    /// Waits until nobody holds a place.
+    pub(crate) async fn until_free(&self, place: Place) {
+        loop {
+            let released = self.released.notified();
+            if !self.counts.borrow().contains_key(&place) {
+                return;
+            }
+            released.await;
+        }
+    }
+}
+
+impl Drop for Hold<'_> {
+    fn drop(&mut self) {
+        let mut counts = self.held.counts.borrow_mut();
+        let count = counts.get_mut(&self.place).expect("a hold is counted");
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&self.place);
+        }
+        drop(counts);
+        self.held.released.notify_waiters();
+    }
+}
+
+/// What is being mended.
+struct Wound<'a> {
+    striping: &'a Striping,
+    row: u32,
+    /// Its place in the segment, in bytes.
+    bytes: Range<u64>,
+    blocks: Range<u64>,
+    stripes: Range<u64>,
+}
+
+impl Pool {
+    /// Looks for content of a range that `accept` takes, and writes it back where the drives say
+    /// otherwise. `accept` is given these bytes and says how many of them, from the first, are proven:
+    /// those are returned. `None` when nothing is, or without protection. Whoever reads the range again
+    /// may find it as wrong as before: when it is a lost drive's, what is wrong may be parity.
+    pub async fn mend(
+        &self,
+        segment: SegmentId,
+        offset: u64,
+        length: u64,
+        mut accept: impl FnMut(&[u8]) -> Option<u64>,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(striping) = &self.inner.striping else { return Ok(None) };
+        let Ok(place) = self.place_of(segment) else { return Ok(None) };
+        self.mend_place(striping, place, offset, length, &mut accept).await
+    }
+
+    pub(crate) async fn mend_place(
+        &self,
+        striping: &Striping,
+        place: Place,
+        offset: u64,
+        length: u64,
+        accept: &mut dyn FnMut(&[u8]) -> Option<u64>,
+    ) -> Result<Option<Vec<u8>>> {
+        let Some(wound) = Wound::new(striping, place, offset, (offset + length).min(self.segment_bytes()))
+        else {
+            return Ok(None);
+        };
+        let _hold = self.inner.held.hold(place);
+        let Some(cure) = self.solve(&wound, accept).await else { return Ok(None) };
+        self.write_back(&wound, &cure).await?;
+        Ok(Some(cure.run[cure.proven.clone()].to_vec()))
+    }
+
+    /// Content of all columns with which `accept` takes the range.
+    async fn solve(&self, wound: &Wound<'_>, accept: &mut dyn FnMut(&[u8]) -> Option<u64>) -> Option<Cure> {
+        let found = self.read_columns(wound.striping, wound.row, &wound.stripes).await;
+        for distrusted in wound.suspicions(&found) {
+            let mut columns: Vec<Option<Buf>> = found.iter().map(|column| self.copy_of(column)).collect();
+            if self.restore(wound.striping, &mut columns, &distrusted).is_err() {
+                continue;
+            }
+            let run = gather(self.runtime(), &columns, &wound.blocks, wound.striping.data());
+            let start = (wound.bytes.start - wound.blocks.start * BLOCK_BYTES) as usize;
+            let asked = &run[start..start + (wound.bytes.end - wound.bytes.start) as usize];
+            if let Some(length) = accept(asked) {
+                let proven = start..start + (length as usize).min(asked.len());
+                return Some(Cure { found, columns, run, proven });
+            }
+        }
+        None
+    }
+
+    /// Like [`Pool::mend`] for a segment that is not in the table yet.
+    pub async fn mend_at(
+        &self,
+        place: Place,
+        offset: u64,
+        length: u64,
+        mut accept: impl FnMut(&[u8]) -> Option<u64>,
+    ) -> Result<Option<Vec<u8>>> {
+        let is_known = self.with_table(|table| table.has_place(place));
+        match &self.inner.striping {
+            Some(striping) if is_known => self.mend_place(striping, place, offset, length, &mut accept).await,
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether parity bears out what the drives hold of the stripes around a range. True where nothing
+    /// beyond the data is left to ask.
+    pub async fn is_borne_out(&self, segment: SegmentId, offset: u64, length: u64) -> Result<bool> {
+        let Some(striping) = &self.inner.striping else { return Ok(true) };
+        let place = self.place_of(segment)?;
+        let (first, end) = self.blocks_around(offset, length);
+        let stripes = stripes_of(&(first / BLOCK_BYTES..end / BLOCK_BYTES), striping.data());
+        let mut columns = self.read_columns(striping, place.cell, &stripes).await;
+        let there: Vec<usize> = (0..columns.len()).filter(|column| columns[*column].is_some()).collect();
+        // As many columns as there are of data say what all others must be.
+        let Some(asked) = there.get(striping.data()..).filter(|asked| !asked.is_empty()) else {
+            return Ok(true);
+        };
+        let found: Vec<Option<Buf>> = asked.iter().map(|column| columns[*column].take()).collect();
+        self.restore(striping, &mut columns, &[])?;
+        Ok(asked.iter().zip(&found).all(|(column, found)| columns[*column].as_deref() == found.as_deref()))
+    }
+
+    /// Writes the parity of whole stripes anew where it is not what their data say: a crash may have cut
+    /// off the writes of some columns. `accept` proves all data, as in [`Pool::mend`].
+    pub async fn renew_parity(
+        &self,
+        segment: SegmentId,
+        offset: u64,
+        length: u64,
+        mut accept: impl FnMut(&[u8]) -> Option<u64>,
+    ) -> Result<()> {
+        let Some(striping) = &self.inner.striping else { return Ok(()) };
+        let place = self.place_of(segment)?;
+        let Some(wound) = Wound::new(striping, place, offset, offset + length) else { return Ok(()) };
+        let _hold = self.inner.held.hold(place);
+        let Some(mut cure) = self.solve(&wound, &mut accept).await else { return Ok(()) };
+        let parity: Vec<usize> = (striping.data()..striping.rows.width()).collect();
+        self.restore(striping, &mut cure.columns, &parity)?;
+        for column in parity {
+            if cure.columns[column].as_deref() == cure.found[column].as_deref() {
+                continue;
+            }
+            let at = striping.rows.cell(place.cell, column);
+            let Some(drive) = self.writable(at.drive) else { continue };
+            let address = self.cell_address(at.cell, striping.cell_bytes) + wound.stripes.start * BLOCK_BYTES;
+            let buffer = cure.columns[column].take().expect("restored");
+            if let Err(error) = drive.write(address, buffer, Durability::Durable).await {
+                self.give_up(at.drive, &error.context)?;
+            }
+        }
+        self.record_members().await
+    }
+
+    fn copy_of(&self, column: &Option<Buf>) -> Option<Buf> {
+        column.as_ref().map(|column| {
+            let mut copy = self.runtime().buffer(column.len());
+            copy.copy_from_slice(column);
+            copy
+        })
+    }
+
+    /// Writes the proven bytes of a run to the blocks that say otherwise.
+    async fn write_back(&self, wound: &Wound<'_>, cure: &Cure) -> Result<()> {
+        let Cure { found, run, proven, .. } = cure;
+        let data = wound.striping.data() as u64;
+        for (index, block) in wound.blocks.clone().enumerate() {
+            let column = (block % data) as usize;
+            let at = wound.striping.rows.cell(wound.row, column);
+            let Some(drive) = self.readable(at.drive) else { continue };
+            let stripe = block / data;
+            let from = index * BLOCK_BYTES_USIZE;
+            if from >= proven.end {
+                break;
+            }
+            let mut buffer = self.runtime().buffer(BLOCK_BYTES_USIZE);
+            buffer.copy_from_slice(&run[from..from + BLOCK_BYTES_USIZE]);
+            if let Some(there) = &found[column] {
+                let start = (stripe - wound.stripes.start) as usize * BLOCK_BYTES_USIZE;
+                let there = &there[start..start + BLOCK_BYTES_USIZE];
+                let part = proven.start.max(from) - from..proven.end.min(from + BLOCK_BYTES_USIZE) - from;
+                if there[part.clone()] == buffer[part.clone()] {
+                    continue;
+                }
+                buffer.copy_from_slice(there);
+                buffer[part.clone()].copy_from_slice(&run[from + part.start..from + part.end]);
+            }
+            let address = self.cell_address(at.cell, wound.striping.cell_bytes) + stripe * BLOCK_BYTES;
+            match write_surely(self.runtime(), &drive, address, &buffer).await {
+                Ok(()) => self.inner.mended_blocks.set(self.inner.mended_blocks.get() + 1),
+                Err(error) => self.give_up(at.drive, &error.context)?,
+            }
+        }
+        self.record_members().await
+    }
+}
+
+/// Content that was accepted.
+struct Cure {
+    /// What the columns held; none where they could not be read.
+    found: Vec<Option<Buf>>,
+    /// What they must hold.
+    columns: Vec<Option<Buf>>,
+    /// The blocks around the range.
+    run: Buf,
+    /// Its proven bytes.
+    proven: Range<usize>,
+}
+
+/// Writes and reads back: what was wrong once may be a drive that lies. One that does so twice in a row is
+/// as bad as none.
+async fn write_surely(runtime: &Runtime, drive: &Drive, address: u64, content: &Buf) -> drive::Result<()> {
+    for _ in 0..2 {
+        let mut buffer = runtime.buffer(content.len());
+        buffer.copy_from_slice(content);
+        drive.write(address, buffer, Durability::Durable).await?;
+        if drive.read(address, content.len()).await?[..] == content[..] {
+            return Ok(());
+        }
+    }
+    let what = format!("drive {} acknowledges writes and loses them: replace it", drive.path());
+    Err(drive::Error::new(drive::ErrorKind::Damaged, what))
+}
+
+impl<'a> Wound<'a> {
+    fn new(striping: &'a Striping, place: Place, offset: u64, end: u64) -> Option<Wound<'a>> {
+        if offset >= end {
+            return None;
+        }
+        let blocks = offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES);
+        let stripes = stripes_of(&blocks, striping.data());
+        Some(Wound { striping, row: place.cell, bytes: offset..end, blocks, stripes })
+    }
+
+    /// Which columns to take for lost, one attempt after the other: the fewest first.
+    fn suspicions(&self, found: &[Option<Buf>]) -> Vec<Vec<usize>> {
+        let lost = found.iter().filter(|column| column.is_none()).count();
+        let there = |column: &usize| found[*column].is_some();
+        let mut all = vec![Vec::new()];
+        if lost < self.striping.parity {
+            all.extend((0..found.len()).filter(there).map(|one| vec![one]));
+        }
+        if lost + 1 < self.striping.parity {
+            let pairs =
+                (0..found.len()).flat_map(|one| (one + 1..found.len()).map(move |other| vec![one, other]));
+            all.extend(pairs.filter(|pair| pair.iter().all(there)));
+        }
+        all.retain(|suspects| self.changes_something(suspects, found));
+        all
+    }
+
+    /// Whether the range comes out differently when these columns are taken for lost: one of them holds a
+    /// part of it, or is what a part of it that cannot be read is computed from.
+    fn changes_something(&self, suspects: &[usize], found: &[Option<Buf>]) -> bool {
+        let data = self.striping.data();
+        let holds_part = |column: usize| {
+            column < data
+                && self.blocks.clone().take(data).any(|block| (block % data as u64) as usize == column)
+        };
+        let is_part_lost = (0..data).any(|column| found[column].is_none() && holds_part(column));
+        suspects.is_empty() || is_part_lost || suspects.iter().any(|suspect| holds_part(*suspect))
+    }
+}

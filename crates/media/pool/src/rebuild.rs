@@ -1,0 +1,311 @@
+//! A drive comes back, or another takes its place: what it lacks is computed from the others.
+//!
+//! From the moment a drive joins, every write goes to it too; what was written before is restored behind
+//! that, segment by segment, only as far as segments were written. It is read again when all of it is there.
+//! The line between before and after is drawn exactly: a stripe that is being written while it is restored
+//! would be restored from halves.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use ashlar_drive::Drive;
+use ashlar_format::pointer::PLACE_UNIT_BYTES;
+use ashlar_format::segment::{SegmentEntry, SegmentState};
+use ashlar_format::superblock::{CELLS_START_BYTES, DriveState};
+use ashlar_runtime::Durability;
+use ashlar_runtime::sync::Notify;
+use ashlar_units::{BLOCK_BYTES, ByteCount, SegmentId};
+
+use crate::stripes::Striping;
+use crate::{Error, ErrorKind, Pool, Result};
+
+/// Stripes restored at a time: a quarter of a mebibyte of each column.
+const STRIPES_AT_ONCE: u64 = 64;
+
+/// Writes that are under way and how far open segments were written, so that a drive can join exactly
+/// between two writes.
+#[derive(Default)]
+pub(crate) struct WriteGate {
+    /// Writes under way, by whether they began before or after the last flip.
+    under_way: [Cell<usize>; 2],
+    side: Cell<usize>,
+    ended: Notify,
+    /// Where the writes begun so far end, for segments that are open.
+    begun: RefCell<BTreeMap<SegmentId, u64>>,
+}
+
+/// A write under way.
+pub(crate) struct Passage<'a> {
+    gate: &'a WriteGate,
+    side: usize,
+}
+
+impl WriteGate {
+    /// A write begins. Nothing may be awaited between this and the choice of drives.
+    pub(crate) fn enter(&self, segment: SegmentId, end: u64) -> Passage<'_> {
+        let side = self.side.get();
+        self.under_way[side].set(self.under_way[side].get() + 1);
+        let mut begun = self.begun.borrow_mut();
+        let known = begun.entry(segment).or_default();
+        *known = end.max(*known);
+        Passage { gate: self, side }
+    }
+
+    /// Segments that are open no more are of no interest.
+    pub(crate) fn forget(&self, is_open: impl Fn(SegmentId) -> bool) {
+        self.begun.borrow_mut().retain(|segment, _| is_open(*segment));
+    }
+
+    fn flip(&self) -> (usize, BTreeMap<SegmentId, u64>) {
+        let before = self.side.get();
+        self.side.set(1 - before);
+        (before, self.begun.borrow().clone())
+    }
+
+    async fn until_ended(&self, side: usize) {
+        loop {
+            let ended = self.ended.notified();
+            if self.under_way[side].get() == 0 {
+                return;
+            }
+            ended.await;
+        }
+    }
+}
+
+impl Drop for Passage<'_> {
+    fn drop(&mut self) {
+        let count = &self.gate.under_way[self.side];
+        count.set(count.get() - 1);
+        self.gate.ended.notify_waiters();
+    }
+}
+
+/// How far a rebuild is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RebuildProgress {
+    /// Bytes of columns to restore.
+    pub total_bytes: u64,
+    /// Bytes restored.
+    pub done_bytes: u64,
+}
+
+/// What a drive lacks: for each segment how far it is to be restored.
+pub struct Rebuild {
+    drive: usize,
+    segments: Vec<(SegmentId, u64)>,
+    side: usize,
+}
+
+impl Pool {
+    /// Puts a new drive in the place of one that is out of service. It is written from now on; what it
+    /// lacks is told by the result.
+    pub async fn replace_drive(
+        &self,
+        index: usize,
+        path: &str,
+        create_size_bytes: Option<u64>,
+    ) -> Result<Rebuild> {
+        let cell_bytes = self.striping()?.cell_bytes;
+        self.check_is_out(index)?;
+        let drive = Drive::open(self.runtime(), path, create_size_bytes).await?;
+        let ring = drive.read_ring().await?;
+        if let Some(superblock) = ring.valid.first() {
+            let (name, pool) = (&superblock.name, superblock.pool);
+            let what = format!(
+                "drive {path} belongs to pool {name} ({pool}): delete that pool or choose another drive"
+            );
+            return Err(Error::new(ErrorKind::Busy, what));
+        }
+        let cells = u64::from(self.inner.state.borrow().superblock.drives[index].cells);
+        let needed = CELLS_START_BYTES + cells * cell_bytes;
+        if drive.size_bytes() < needed {
+            let (size, needed) = (ByteCount(drive.size_bytes()), ByteCount(needed));
+            let what = format!("drive {path} is {size} and must be at least {needed}: choose a larger one");
+            return Err(Error::new(ErrorKind::Invalid, what));
+        }
+        drive.wipe_ring().await?;
+        let id = u128::from(self.runtime().random()) << 64 | u128::from(self.runtime().random());
+        self.join(index, Rc::new(drive), Some(id)).await
+    }
+
+    /// Takes a drive back into service that was away: only what was written meanwhile is restored.
+    pub async fn return_drive(&self, index: usize, path: &str) -> Result<Rebuild> {
+        self.check_is_out(index)?;
+        let known = self.inner.members.borrow()[index].drive.clone();
+        let drive = match known {
+            Some(drive) => drive,
+            None => Rc::new(self.find_again(index, path).await?),
+        };
+        self.join(index, drive, None).await
+    }
+
+    async fn find_again(&self, index: usize, path: &str) -> Result<Drive> {
+        let drive = Drive::open(self.runtime(), path, None).await?;
+        let ring = drive.read_ring().await?;
+        let expected = self.inner.state.borrow().superblock.drives[index].id;
+        let is_it = ring.valid.first().is_some_and(|newest| {
+            usize::from(newest.drive.0) == index
+                && newest.drives.get(index).is_some_and(|own| own.id == expected)
+        });
+        if is_it {
+            return Ok(drive);
+        }
+        let what = format!(
+            "drive {path} is not drive {index} of this pool: replace the drive to use it all the same"
+        );
+        Err(Error::new(ErrorKind::Invalid, what))
+    }
+
+    fn striping(&self) -> Result<&Striping> {
+        self.inner.striping.as_ref().ok_or_else(|| {
+            Error::new(
+                ErrorKind::Invalid,
+                "the pool has no protection: its drives cannot be replaced".to_string(),
+            )
+        })
+    }
+
+    fn check_is_out(&self, index: usize) -> Result<()> {
+        self.striping()?;
+        let state = self.inner.members.borrow().get(index).map(|member| member.state);
+        match state {
+            Some(DriveState::Out) => Ok(()),
+            Some(_) => {
+                let what = format!("drive {index} is in service: take it out of service first");
+                Err(Error::new(ErrorKind::Invalid, what))
+            }
+            None => Err(Error::new(ErrorKind::NotFound, format!("the pool has no drive {index}"))),
+        }
+    }
+
+    /// The drive is written from here on.
+    async fn join(&self, index: usize, drive: Rc<Drive>, new_id: Option<u128>) -> Result<Rebuild> {
+        let rebuild = {
+            let mut members = self.inner.members.borrow_mut();
+            let member = &mut members[index];
+            member.path = drive.path().to_string();
+            member.size_bytes = drive.size_bytes();
+            member.drive = Some(drive);
+            member.reason = None;
+            if let Some(id) = new_id {
+                member.id = id;
+                member.stale_from = 0;
+            }
+            // No await from the flip to here: writes before it go without the drive, writes after it do not.
+            member.state = DriveState::Rebuilding;
+            let (side, begun) = self.inner.gate.flip();
+            Rebuild { drive: index, segments: self.what_is_stale(member.stale_from, &begun), side }
+        };
+        self.record_members().await?;
+        Ok(rebuild)
+    }
+
+    /// A drive whose rebuild an earlier opening did not finish: what it lacks.
+    pub async fn resume_rebuild(&self, index: usize) -> Result<Rebuild> {
+        let stale_from = self.inner.members.borrow()[index].stale_from;
+        let (side, begun) = self.inner.gate.flip();
+        Ok(Rebuild { drive: index, segments: self.what_is_stale(stale_from, &begun), side })
+    }
+
+    fn what_is_stale(&self, stale_from: u32, begun: &BTreeMap<SegmentId, u64>) -> Vec<(SegmentId, u64)> {
+        let extent = |entry: &SegmentEntry| match entry.state {
+            // Its footer is at its end.
+            SegmentState::Sealed => self.segment_bytes(),
+            _ => {
+                let used = u64::from(entry.used_units) * PLACE_UNIT_BYTES;
+                begun.get(&entry.segment).copied().unwrap_or(used)
+            }
+        };
+        let mut segments: Vec<_> = self.with_table(|table| {
+            let used = table.entries().iter().filter(|entry| entry.state != SegmentState::Free);
+            let stale = used.filter(|entry| entry.segment.0 >= stale_from);
+            stale.map(|entry| (entry.segment, extent(entry))).collect()
+        });
+        segments.sort_unstable();
+        segments
+    }
+
+    /// Restores what a drive lacks and takes it into service. `report` is told how far it is and may
+    /// take its time; an error of it stops the rebuild where it is.
+    pub async fn rebuild<F: Future<Output = Result<()>>>(
+        &self,
+        rebuild: Rebuild,
+        mut report: impl FnMut(RebuildProgress) -> F,
+    ) -> Result<()> {
+        let striping = self.striping()?;
+        self.inner.gate.until_ended(rebuild.side).await;
+        let stripe_bytes = self.stripe_bytes();
+        let column_bytes = |extent: u64| extent.div_ceil(stripe_bytes) * BLOCK_BYTES;
+        let mut progress = RebuildProgress {
+            total_bytes: rebuild.segments.iter().map(|(_, extent)| column_bytes(*extent)).sum(),
+            done_bytes: 0,
+        };
+        report(progress).await?;
+        for (segment, extent) in &rebuild.segments {
+            let stripes = extent.div_ceil(stripe_bytes);
+            let mut stripe = 0;
+            while stripe < stripes {
+                let next = (stripe + STRIPES_AT_ONCE).min(stripes);
+                self.restore_part(striping, rebuild.drive, *segment, stripe..next).await?;
+                progress.done_bytes += (next - stripe) * BLOCK_BYTES;
+                stripe = next;
+                report(progress).await?;
+            }
+        }
+        self.put_in_service(rebuild.drive).await
+    }
+
+    async fn restore_part(
+        &self,
+        striping: &Striping,
+        drive: usize,
+        segment: SegmentId,
+        stripes: std::ops::Range<u64>,
+    ) -> Result<()> {
+        // Freed meanwhile: its next tenant is written whole.
+        let Ok(place) = self.place_of(segment) else { return Ok(()) };
+        let _hold = self.inner.held.hold(place);
+        let Some(column) =
+            (0..striping.rows.width()).find(|column| striping.rows.cell(place.cell, *column).drive == drive)
+        else {
+            return Ok(());
+        };
+        let Some(open) = self.writable(drive) else {
+            return Err(Error::new(ErrorKind::Medium, format!("drive {drive} failed while it was rebuilt")));
+        };
+        let mut columns = self.read_columns(striping, place.cell, &stripes).await;
+        self.restore(striping, &mut columns, &[])?;
+        let at = striping.rows.cell(place.cell, column);
+        let address = self.cell_address(at.cell, striping.cell_bytes) + stripes.start * BLOCK_BYTES;
+        let buffer = columns[column].take().expect("restored");
+        if let Err(error) = open.write(address, buffer, Durability::Cached).await {
+            self.give_up(drive, &error.context)?;
+            self.record_members().await?;
+            return Err(error.into());
+        }
+        Ok(())
+    }
+
+    async fn put_in_service(&self, index: usize) -> Result<()> {
+        let Some(drive) = self.writable(index) else {
+            return Err(Error::new(ErrorKind::Medium, format!("drive {index} failed while it was rebuilt")));
+        };
+        if let Err(error) = drive.sync().await {
+            self.give_up(index, &error.context)?;
+            self.record_members().await?;
+            return Err(error.into());
+        }
+        {
+            let mut members = self.inner.members.borrow_mut();
+            let member = &mut members[index];
+            if member.state != DriveState::Rebuilding {
+                let what = format!("drive {index} failed while it was rebuilt");
+                return Err(Error::new(ErrorKind::Medium, what));
+            }
+            member.state = DriveState::InService;
+        }
+        self.record_members().await
+    }
+}
