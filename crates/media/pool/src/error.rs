@@ -18,6 +18,8 @@ pub enum ErrorKind {
     Busy,
     /// No free segment.
     NoSpace,
+    /// The pool is being closed.
+    Closed,
     /// A drive failed.
     Medium,
     /// What is on the drives is not what should be.

@@ -279,7 +279,7 @@ impl Pool {
         for (index, drive) in self.writable_drives() {
             match drive.sync().await {
                 // What it had in its cache may be gone: only parity has it now.
-                Err(error) if self.inner.striping.is_some() => self.give_up(index, &error.context)?,
+                Err(error) if self.inner.striping.is_some() => self.failed(index, &drive, &error.context)?,
                 result => result?,
             }
         }
@@ -395,7 +395,7 @@ impl Pool {
             for (index, drive) in self.writable_drives() {
                 next.drive = ashlar_units::DriveIndex(index as u16);
                 if let Err(error) = drive.write_superblock(next).await {
-                    self.give_up(index, &error.context)?;
+                    self.failed(index, &drive, &error.context)?;
                     is_everywhere = false;
                 }
             }
@@ -502,19 +502,19 @@ impl Pool {
             // It ends with a flush, and a flush that fails may have lost what others wrote and hidden
             // it from their own flush: nothing may be acknowledged any more.
             if drive.needs_preparing() && drive.prepare(address, length).await.is_err() {
-                self.preparing_failed(drive.path());
+                self.preparing_failed(&drive);
             }
         }
     }
 
-    fn preparing_failed(&self, path: &str) {
-        let position = self.inner.members.borrow().iter().position(|member| member.path == path);
-        match position {
+    fn preparing_failed(&self, drive: &Rc<Drive>) {
+        if self.inner.striping.is_none() {
+            return self.fence();
+        }
+        let position = self.inner.members.borrow().iter().position(|member| member.path == drive.path());
+        if let Some(index) = position {
             // Recorded with the next write that goes without it.
-            Some(drive) if self.inner.striping.is_some() => {
-                let _fenced = self.give_up(drive, &format!("drive {path}: preparing a segment failed"));
-            }
-            _ => self.fence(),
+            let _fenced = self.failed(index, drive, &format!("prepare a segment of drive {}", drive.path()));
         }
     }
 

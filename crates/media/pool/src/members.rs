@@ -79,6 +79,15 @@ impl Pool {
         (0..count).filter_map(|drive| self.writable(drive).map(|open| (drive, open))).collect()
     }
 
+    /// A request to a drive failed: takes it out of service, unless another has its place by now.
+    pub(crate) fn failed(&self, index: usize, drive: &Rc<Drive>, reason: &str) -> Result<()> {
+        let is_current = {
+            let members = self.inner.members.borrow();
+            members[index].drive.as_ref().is_some_and(|current| Rc::ptr_eq(current, drive))
+        };
+        if is_current { self.give_up(index, reason) } else { Ok(()) }
+    }
+
     /// Takes a drive out of service in memory. Whoever writes without it calls
     /// [`Pool::record_members`] before telling anybody.
     pub(crate) fn give_up(&self, drive: usize, reason: &str) -> Result<()> {

@@ -184,7 +184,7 @@ impl Pool {
             let address = self.cell_address(at.cell, striping.cell_bytes) + wound.stripes.start * BLOCK_BYTES;
             let buffer = cure.columns[column].take().expect("restored");
             if let Err(error) = drive.write(address, buffer, Durability::Durable).await {
-                self.give_up(at.drive, &error.context)?;
+                self.failed(at.drive, &drive, &error.context)?;
             }
         }
         self.record_members().await
@@ -226,7 +226,7 @@ impl Pool {
             let address = self.cell_address(at.cell, wound.striping.cell_bytes) + stripe * BLOCK_BYTES;
             match write_surely(self.runtime(), &drive, address, &buffer).await {
                 Ok(()) => self.inner.mended_blocks.set(self.inner.mended_blocks.get() + 1),
-                Err(error) => self.give_up(at.drive, &error.context)?,
+                Err(error) => self.failed(at.drive, &drive, &error.context)?,
             }
         }
         self.record_members().await

@@ -98,6 +98,14 @@ pub struct Rebuild {
     side: usize,
 }
 
+impl Rebuild {
+    /// The drive, by its number.
+    #[must_use]
+    pub fn drive(&self) -> usize {
+        self.drive
+    }
+}
+
 impl Pool {
     /// Puts a new drive in the place of one that is out of service. It is written from now on; what it
     /// lacks is told by the result.
@@ -203,10 +211,32 @@ impl Pool {
     }
 
     /// A drive whose rebuild an earlier opening did not finish: what it lacks.
-    pub async fn resume_rebuild(&self, index: usize) -> Result<Rebuild> {
+    #[must_use]
+    pub fn resume_rebuild(&self, index: usize) -> Rebuild {
         let stale_from = self.inner.members.borrow()[index].stale_from;
         let (side, begun) = self.inner.gate.flip();
-        Ok(Rebuild { drive: index, segments: self.what_is_stale(stale_from, &begun), side })
+        Rebuild { drive: index, segments: self.what_is_stale(stale_from, &begun), side }
+    }
+
+    /// Takes a drive out of service, if the pool can do without it.
+    pub async fn take_out(&self, index: usize) -> Result<()> {
+        self.striping()?;
+        let state = self.inner.members.borrow().get(index).map(|member| member.state);
+        match state {
+            None => return Err(Error::new(ErrorKind::NotFound, format!("the pool has no drive {index}"))),
+            Some(DriveState::Out) => return Ok(()),
+            Some(DriveState::Rebuilding) => {}
+            Some(DriveState::InService) if self.drives_out() < self.parity_columns() => {}
+            Some(DriveState::InService) => {
+                let what = format!(
+                    "drive {index} is needed: {} drives are out of service already",
+                    self.drives_out()
+                );
+                return Err(Error::new(ErrorKind::Invalid, what));
+            }
+        }
+        self.give_up(index, "it was taken out of service")?;
+        self.record_members().await
     }
 
     fn what_is_stale(&self, stale_from: u32, begun: &BTreeMap<SegmentId, u64>) -> Vec<(SegmentId, u64)> {
@@ -281,7 +311,7 @@ impl Pool {
         let address = self.cell_address(at.cell, striping.cell_bytes) + stripes.start * BLOCK_BYTES;
         let buffer = columns[column].take().expect("restored");
         if let Err(error) = open.write(address, buffer, Durability::Cached).await {
-            self.give_up(drive, &error.context)?;
+            self.failed(drive, &open, &error.context)?;
             self.record_members().await?;
             return Err(error.into());
         }
@@ -293,7 +323,7 @@ impl Pool {
             return Err(Error::new(ErrorKind::Medium, format!("drive {index} failed while it was rebuilt")));
         };
         if let Err(error) = drive.sync().await {
-            self.give_up(index, &error.context)?;
+            self.failed(index, &drive, &error.context)?;
             self.record_members().await?;
             return Err(error.into());
         }

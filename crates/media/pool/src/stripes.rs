@@ -107,13 +107,14 @@ impl Pool {
         for (column, buffer) in columns.into_iter().enumerate() {
             let (drive, address) = self.column_address(striping, row, column, stripe);
             let Some(open) = self.writable(drive) else { continue };
-            let write = async move { open.write(address, buffer, durability).await };
-            writes.push((drive, self.runtime().spawn(Priority::Journal, write)));
+            let written = open.clone();
+            let write = async move { written.write(address, buffer, durability).await };
+            writes.push((drive, open, self.runtime().spawn(Priority::Journal, write)));
         }
         let mut result = Ok(());
-        for (drive, write) in writes {
+        for (index, drive, write) in writes {
             if let Err(error) = write.await {
-                result = result.and(self.give_up(drive, &error.context));
+                result = result.and(self.failed(index, &drive, &error.context));
             }
         }
         result?;

@@ -216,6 +216,7 @@ impl SystemUnderTest for EngineSystem {
             ("marks", counters.marks),
             ("damage met", counters.damage),
             ("blocks mended", counters.mended_blocks),
+            ("drives rebuilt", self.engine.rebuilds_finished()),
             ("pools with drives out", u64::from(status.drives.iter().any(|drive| drive.state == "out"))),
             ("dedupe hits", dedupe.hits),
             ("blocks found beside hits", dedupe.extended),
@@ -234,6 +235,29 @@ impl SystemUnderTest for EngineSystem {
             ("records replayed", status.recovery.records_replayed),
             ("starts that replayed", u64::from(status.recovery.groups_replayed > 0)),
         ]
+    }
+
+    fn drives_out(&self) -> Vec<(usize, String)> {
+        let drives = self.engine.status().drives.into_iter().enumerate();
+        drives.filter(|(_, drive)| drive.state == "out").map(|(number, drive)| (number, drive.path)).collect()
+    }
+
+    fn drive_return(&self, drive: usize, path: String) -> LocalFuture<'static, Result<(), Trouble>> {
+        let engine = self.engine.clone();
+        Box::pin(async move { Ok(engine.drive_return(drive, &path).await?) })
+    }
+
+    fn drive_replace(
+        &self,
+        drive: usize,
+        path: String,
+        size_bytes: u64,
+    ) -> LocalFuture<'static, Result<(), Trouble>> {
+        let engine = self.engine.clone();
+        Box::pin(async move {
+            let with = DriveSpec { path, create_size_bytes: Some(size_bytes) };
+            Ok(engine.drive_replace(drive, &with).await?)
+        })
     }
 
     fn close(&self) -> LocalFuture<'static, Result<(), Trouble>> {

@@ -25,6 +25,7 @@ mod engine_system;
 mod fuse_door;
 mod life;
 mod nbd_door;
+mod operator;
 mod oracle;
 mod record;
 mod scenario;

@@ -9,6 +9,7 @@ use ashlar_runtime::{Instant, Runtime};
 
 use crate::chance::Chance;
 use crate::drives::{Crash, DriveArray, FaultRates};
+use crate::operator::Operator;
 use crate::oracle::{Change, Oracle};
 use crate::record::{Phase, Record};
 use crate::scenario::{Ending, LifeFaults, Scenario};
@@ -201,14 +202,18 @@ impl Life {
             return;
         }
         self.record.enter(Phase::Working);
+        let operator = self.start_operator(&system);
         match errand {
             Errand::Create => unreachable!("done above"),
             Errand::Work if self.is_closed_at_end && self.chance.one_in(2) => {
-                self.close_under_load(&world).await;
+                self.close_under_load(&world, operator).await;
                 return;
             }
             Errand::Work => run_workload(&world).await,
             Errand::Farewell => farewell(&world).await,
+        }
+        if let Some(operator) = operator {
+            operator.send_home().await;
         }
         self.record.enter(Phase::Done);
         self.array.borrow_mut().mend();
@@ -228,6 +233,16 @@ impl Life {
         }
     }
 
+    fn start_operator(&mut self, system: &Rc<dyn SystemUnderTest>) -> Option<Operator> {
+        let layout = &self.scenario.layout;
+        if layout.parity == 0 || self.scenario.victims == 0 || !self.chance.one_in(2) {
+            return None;
+        }
+        let (array, record) = (self.array.clone(), self.record.clone());
+        let chance = self.chance.fork(3);
+        Some(Operator::start(&self.runtime, system.clone(), array, record, chance, layout.drive_bytes))
+    }
+
     /// Nothing is wrong, and of no volume is it open which content it has: after a read that failed, new
     /// writes could be judged against neither content of an unfinished restore.
     fn is_judgeable(&self) -> bool {
@@ -235,13 +250,16 @@ impl Life {
     }
 
     /// Closes the pool while requests are in flight: each must end, done or refused.
-    async fn close_under_load(&mut self, world: &Rc<World>) {
+    async fn close_under_load(&mut self, world: &Rc<World>, operator: Option<Operator>) {
         let workload = {
             let world = world.clone();
             self.runtime.spawn(ashlar_runtime::Priority::Host, async move { run_workload(&world).await })
         };
         let micros_max = *self.chance.pick(&[100, 2_000, 30_000]);
         self.runtime.sleep(Duration::from_micros(self.chance.below(micros_max))).await;
+        if let Some(operator) = operator {
+            operator.send_home().await;
+        }
         world.announce_close();
         self.record.note(|| "close under load".to_string());
         match world.system.close().await {
@@ -254,6 +272,8 @@ impl Life {
     /// The drives in any order: the pool knows them by what is on them.
     fn shuffled_layout(&mut self) -> PoolLayout {
         let mut layout = self.scenario.layout.clone();
+        // Those that were replaced are still named: the pool knows them, too.
+        layout.drives = self.array.borrow().paths();
         for index in (1..layout.drives.len()).rev() {
             layout.drives.swap(index, self.chance.below(index as u64 + 1) as usize);
         }
@@ -264,7 +284,12 @@ impl Life {
     async fn provoke_missing_drive(&mut self) {
         let mut layout = self.shuffled_layout();
         let missing = usize::from(layout.parity) + 1;
-        if layout.drives.len() <= missing || !self.maker.is_exclusive() || !self.chance.one_in(6) {
+        let were_replaced = layout.drives.len() > self.scenario.layout.drives.len();
+        if layout.drives.len() <= missing
+            || were_replaced
+            || !self.maker.is_exclusive()
+            || !self.chance.one_in(6)
+        {
             return;
         }
         // More than the pool promises to do without.

@@ -126,6 +126,23 @@ pub trait SystemUnderTest {
     fn segments_in_use(&self) -> Option<u64> {
         None
     }
+    /// Drives out of service: number and path.
+    fn drives_out(&self) -> Vec<(usize, String)> {
+        Vec::new()
+    }
+    /// Takes a drive back into service.
+    fn drive_return(&self, _drive: usize, _path: String) -> LocalFuture<'static, Result<(), Trouble>> {
+        Box::pin(async { Ok(()) })
+    }
+    /// Puts a new drive in the place of another.
+    fn drive_replace(
+        &self,
+        _drive: usize,
+        _path: String,
+        _size_bytes: u64,
+    ) -> LocalFuture<'static, Result<(), Trouble>> {
+        Box::pin(async { Ok(()) })
+    }
     /// Clean stop.
     fn close(&self) -> LocalFuture<'static, Result<(), Trouble>>;
 }

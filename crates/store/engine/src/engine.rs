@@ -20,6 +20,7 @@ use crate::checkpoint::{Applied, Checkpointer, Cut};
 use crate::cleaner::CleanerState;
 use crate::dedupe::Dedupe;
 use crate::device::VolumeDevice;
+use crate::drives::Rebuilds;
 use crate::info::{Counters, DriveStatus, PoolStatus, RecoveryReport, SnapshotInfo, Space, VolumeInfo};
 use crate::media::Media;
 use crate::mover::Mover;
@@ -61,6 +62,7 @@ pub(crate) struct Inner {
     pub(crate) checkpoints: CheckpointRequests,
     pub(crate) cleaner: CleanerState,
     pub(crate) dedupe: Dedupe,
+    pub(crate) rebuilds: Rebuilds,
     pub(crate) mover: Mutex<Mover>,
     /// Credits of host writes taken in, in bytes.
     pub(crate) write_credits: Semaphore,
@@ -137,6 +139,7 @@ impl Engine {
             },
             cleaner: CleanerState::default(),
             dedupe: Dedupe::new(&runtime, &settings, &pool),
+            rebuilds: Rebuilds::default(),
             mover: Mutex::new(Mover::new(&pool)),
             write_credits: Semaphore::new(credits),
             write_credits_total: credits,
@@ -308,6 +311,7 @@ impl Inner {
         // What the last session deleted may have been forgotten with its end: look once.
         self.cleaner.want_mark();
         self.recount_if_unknown();
+        self.resume_rebuilds();
     }
 
     /// Runs a task that `close` waits for.

@@ -63,6 +63,7 @@ impl From<pool::Error> for Error {
             pool::ErrorKind::NotFound => ErrorKind::NotFound,
             pool::ErrorKind::Busy => ErrorKind::Busy,
             pool::ErrorKind::NoSpace => ErrorKind::NoSpace,
+            pool::ErrorKind::Closed => ErrorKind::Closed,
             pool::ErrorKind::Medium => ErrorKind::Medium,
             pool::ErrorKind::Damaged => ErrorKind::Damaged,
         };

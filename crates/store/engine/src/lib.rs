@@ -35,6 +35,7 @@ mod cleaner;
 mod control;
 mod dedupe;
 mod device;
+mod drives;
 mod engine;
 mod error;
 mod info;
@@ -57,6 +58,7 @@ pub use accounting::{
 pub use ashlar_format::catalogue::{Compression, Profile};
 pub use ashlar_format::segment::Protection;
 pub use ashlar_pool::{DriveSpec, PoolSpec};
+pub use drives::RebuildStatus;
 pub use engine::Engine;
 pub use error::{Error, ErrorKind, Result};
 pub use info::{

@@ -84,6 +84,24 @@ impl DriveArray {
         self.victims = victims;
     }
 
+    /// Every drive there is or was, by its path.
+    #[must_use]
+    pub fn paths(&self) -> Vec<String> {
+        self.slots.iter().map(|slot| slot.path.clone()).collect()
+    }
+
+    /// True for drives that are there and answer.
+    #[must_use]
+    pub fn is_usable(&self, path: &str) -> bool {
+        self.slots.iter().any(|slot| slot.path == path && !slot.is_dead)
+    }
+
+    /// A path that no drive has yet, for one that takes the place of this one: the same faults await it.
+    #[must_use]
+    pub fn new_path(&self, number: usize) -> String {
+        format!("drive-{number}+{}", self.slots.len())
+    }
+
     fn can_fail(&self, drive: u32) -> bool {
         self.victims.is_none() || self.slots[drive as usize].is_victim
     }
@@ -312,7 +330,8 @@ impl SimStorage for DriveArray {
             (Some(index), _) => index,
             (None, Some(size_bytes)) => {
                 let drive = Drive::new(size_bytes, self.sector_bytes);
-                let is_victim = self.victims.iter().flatten().any(|victim| victim == path);
+                let kind = path.split('+').next().unwrap_or(path);
+                let is_victim = self.victims.iter().flatten().any(|victim| victim == kind);
                 self.slots.push(Slot {
                     path: path.to_string(),
                     drive,

@@ -1,0 +1,80 @@
+//! The operator of a pool with parity: brings drives back that are out of service, or replaces them, at any
+//! time and however the last attempt ended.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::Duration;
+
+use ashlar_runtime::{Priority, Runtime, Task};
+
+use crate::chance::Chance;
+use crate::drives::DriveArray;
+use crate::record::Record;
+use crate::system::SystemUnderTest;
+
+/// An operator at work. He must be sent home before the pool is closed.
+pub struct Operator {
+    is_over: Rc<Cell<bool>>,
+    task: Task<()>,
+}
+
+struct Shift {
+    runtime: Runtime,
+    system: Rc<dyn SystemUnderTest>,
+    array: Rc<RefCell<DriveArray>>,
+    record: Rc<Record>,
+    chance: Chance,
+    drive_bytes: u64,
+    is_over: Rc<Cell<bool>>,
+}
+
+impl Operator {
+    /// Begins a shift.
+    pub fn start(
+        runtime: &Runtime,
+        system: Rc<dyn SystemUnderTest>,
+        array: Rc<RefCell<DriveArray>>,
+        record: Rc<Record>,
+        chance: Chance,
+        drive_bytes: u64,
+    ) -> Operator {
+        let is_over = Rc::new(Cell::new(false));
+        let runtime = runtime.clone();
+        let over = is_over.clone();
+        let mut shift =
+            Shift { runtime: runtime.clone(), system, array, record, chance, drive_bytes, is_over: over };
+        let task = runtime.spawn(Priority::Host, async move { shift.work().await });
+        Operator { is_over, task }
+    }
+
+    /// Waits until he has put down what he has in his hands.
+    pub async fn send_home(self) {
+        self.is_over.set(true);
+        self.task.await;
+    }
+}
+
+impl Shift {
+    async fn work(&mut self) {
+        let pause_micros_max = *self.chance.pick(&[500, 5_000, 50_000]);
+        while !self.is_over.get() && !self.record.has_failed() {
+            self.runtime.sleep(Duration::from_micros(self.chance.between(10, pause_micros_max))).await;
+            let out = self.system.drives_out();
+            let Some((number, path)) = out.first().cloned() else { continue };
+            if self.is_over.get() || !self.chance.one_in(3) {
+                continue;
+            }
+            let is_usable = self.array.borrow().is_usable(&path);
+            let result = if is_usable && self.chance.one_in(2) {
+                self.record.note(|| format!("operator: drive {number}, {path}, returns"));
+                self.system.drive_return(number, path).await
+            } else {
+                let path = self.array.borrow().new_path(number);
+                self.record.note(|| format!("operator: drive {number} is replaced by {path}"));
+                self.system.drive_replace(number, path, self.drive_bytes).await
+            };
+            self.record
+                .note(|| format!("operator: drive {number}: {:?}", result.map_err(|trouble| trouble.text)));
+        }
+    }
+}

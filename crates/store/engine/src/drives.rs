@@ -1,0 +1,159 @@
+//! The life of a pool's drives: replaced or brought back, and rebuilt behind the hosts' backs.
+//!
+//! One rebuild runs at a time, in the background. Its pace is that of one read of all columns and one write
+//! after the other; hosts' requests go before it.
+
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+use ashlar_format::superblock::DriveState;
+use ashlar_pool::{DriveSpec, Rebuild, RebuildProgress};
+use ashlar_runtime::{Instant, Priority};
+
+use crate::engine::{Engine, Inner};
+use crate::{Error, ErrorKind, Result};
+
+/// Rebuilds that wait and the one that runs.
+#[derive(Default)]
+pub(crate) struct Rebuilds {
+    waiting: RefCell<VecDeque<Rebuild>>,
+    is_running: Cell<bool>,
+    now: Cell<Option<Running>>,
+    /// Drives taken into service by them since the opening.
+    finished: Cell<u64>,
+    last_error: RefCell<Option<String>>,
+}
+
+#[derive(Clone, Copy)]
+struct Running {
+    drive: usize,
+    since: Instant,
+    progress: RebuildProgress,
+}
+
+/// A rebuild under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RebuildStatus {
+    /// The drive, by its number.
+    pub drive: usize,
+    /// Bytes to write to it.
+    pub total_bytes: u64,
+    /// Bytes written.
+    pub done_bytes: u64,
+    /// How long it has taken so far.
+    pub elapsed_millis: u64,
+}
+
+impl RebuildStatus {
+    /// How much longer at the pace so far; `None` before there is one.
+    #[must_use]
+    pub fn remaining_millis(&self) -> Option<u64> {
+        let left = u128::from(self.total_bytes - self.done_bytes);
+        let millis = (u128::from(self.elapsed_millis) * left).checked_div(u128::from(self.done_bytes))?;
+        u64::try_from(millis).ok()
+    }
+}
+
+impl Engine {
+    /// Puts a new drive in the place of one that is out of service. Returns when the pool writes to it; what
+    /// it lacks is restored in the background.
+    pub async fn drive_replace(&self, drive: usize, with: &DriveSpec) -> Result<()> {
+        let inner = &self.inner;
+        inner.check_online()?;
+        let rebuild = inner.pool.replace_drive(drive, &with.path, with.create_size_bytes).await?;
+        inner.rebuild_later(rebuild);
+        Ok(())
+    }
+
+    /// Takes a drive back that was out of service: what was written meanwhile is restored in the background.
+    pub async fn drive_return(&self, drive: usize, path: &str) -> Result<()> {
+        let inner = &self.inner;
+        inner.check_online()?;
+        let rebuild = inner.pool.return_drive(drive, path).await?;
+        inner.rebuild_later(rebuild);
+        Ok(())
+    }
+
+    /// Takes a drive out of service, as if it had failed.
+    pub async fn drive_offline(&self, drive: usize) -> Result<()> {
+        self.inner.check_online()?;
+        Ok(self.inner.pool.take_out(drive).await?)
+    }
+
+    /// The rebuild under way.
+    #[must_use]
+    pub fn rebuild_status(&self) -> Option<RebuildStatus> {
+        let running = self.inner.rebuilds.now.get()?;
+        Some(RebuildStatus {
+            drive: running.drive,
+            total_bytes: running.progress.total_bytes,
+            done_bytes: running.progress.done_bytes,
+            elapsed_millis: self.inner.runtime.now().duration_since(running.since).as_millis() as u64,
+        })
+    }
+
+    /// Drives rebuilt since the opening.
+    #[must_use]
+    pub fn rebuilds_finished(&self) -> u64 {
+        self.inner.rebuilds.finished.get()
+    }
+
+    /// Why the last rebuild that failed did.
+    #[must_use]
+    pub fn rebuild_error(&self) -> Option<String> {
+        self.inner.rebuilds.last_error.borrow().clone()
+    }
+}
+
+impl Inner {
+    /// Goes on with rebuilds that an earlier opening did not finish.
+    pub(crate) fn resume_rebuilds(self: &Rc<Self>) {
+        let members = self.pool.members();
+        let unfinished =
+            members.iter().enumerate().filter(|(_, member)| member.state == DriveState::Rebuilding);
+        for (drive, _) in unfinished {
+            self.rebuild_later(self.pool.resume_rebuild(drive));
+        }
+    }
+
+    fn rebuild_later(self: &Rc<Self>, rebuild: Rebuild) {
+        self.rebuilds.waiting.borrow_mut().push_back(rebuild);
+        if self.rebuilds.is_running.replace(true) {
+            return;
+        }
+        let inner = self.clone();
+        self.spawn(Priority::Background, async move {
+            loop {
+                let next = inner.rebuilds.waiting.borrow_mut().pop_front();
+                let Some(rebuild) = next else { break };
+                match inner.rebuild(rebuild).await {
+                    Ok(()) => inner.rebuilds.finished.set(inner.rebuilds.finished.get() + 1),
+                    Err(error) if error.kind == ErrorKind::Closed => break,
+                    Err(error) => *inner.rebuilds.last_error.borrow_mut() = Some(error.to_string()),
+                }
+                inner.rebuilds.now.set(None);
+            }
+            inner.rebuilds.is_running.set(false);
+        });
+    }
+
+    async fn rebuild(self: &Rc<Self>, rebuild: Rebuild) -> Result<()> {
+        let (drive, since) = (rebuild.drive(), self.runtime.now());
+        let report = |progress| {
+            self.rebuilds.now.set(Some(Running { drive, since, progress }));
+            let inner = self.clone();
+            async move {
+                inner.runtime.yield_now().await;
+                match inner.is_closing() {
+                    true => Err(ashlar_pool::Error::new(
+                        ashlar_pool::ErrorKind::Closed,
+                        "the pool is closing".to_string(),
+                    )),
+                    false => Ok(()),
+                }
+            }
+        };
+        self.pool.rebuild(rebuild, report).await.map_err(Error::from)
+    }
+}
