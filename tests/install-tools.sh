@@ -16,6 +16,7 @@ TOOLS=(
     libnbd-bin:nbdinfo
     qemu-utils:qemu-img
     qemu-system-common:qemu-storage-daemon
+    libisal-dev:/usr/include/isa-l.h
     e2fsprogs:mkfs.ext4
     xfsprogs:mkfs.xfs
     btrfs-progs:mkfs.btrfs

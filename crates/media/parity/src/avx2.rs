@@ -10,6 +10,9 @@ use crate::strips::{self, Pass};
 /// Vectors of a strip. P and Q of each stay in registers, of which there are 16.
 const STRIP_VECTORS: usize = 2;
 
+/// Vectors of a strip of a sum.
+const SUM_STRIP_VECTORS: usize = 4;
+
 /// Exists only where the processor has AVX2.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Avx2(());
@@ -22,7 +25,7 @@ impl Avx2 {
 
 #[target_feature(enable = "avx2")]
 fn run(lanes: Avx2, pass: Pass<'_>) {
-    strips::run::<Avx2, STRIP_VECTORS>(lanes, pass);
+    strips::run::<Avx2, STRIP_VECTORS, SUM_STRIP_VECTORS>(lanes, pass);
 }
 
 /// Products with the low and with the high half of a byte, each table in both halves of a vector because
@@ -52,14 +55,14 @@ impl Lanes for Avx2 {
     #[inline(always)]
     fn load(self, bytes: &[u8]) -> __m256i {
         assert!(bytes.len() >= Self::BYTES);
-        // SAFETY: `self` exists, so the processor has AVX2; 32 bytes are there; no alignment is asked for.
+        // SAFETY: `self` exists, so the processor has AVX2; 32 bytes are there, aligned or not.
         unsafe { _mm256_loadu_si256(bytes.as_ptr().cast()) }
     }
 
     #[inline(always)]
     fn store(self, vector: __m256i, bytes: &mut [u8]) {
         assert!(bytes.len() >= Self::BYTES);
-        // SAFETY: `self` exists, so the processor has AVX2; 32 bytes are there; no alignment is asked for.
+        // SAFETY: `self` exists, so the processor has AVX2; 32 bytes are there, aligned or not.
         unsafe { _mm256_storeu_si256(bytes.as_mut_ptr().cast(), vector) }
     }
 

@@ -13,6 +13,9 @@ use crate::strips::{self, Pass};
 /// Vectors of a strip. The four chains hide that the affine instruction takes several cycles.
 const STRIP_VECTORS: usize = 4;
 
+/// Vectors of a strip of a sum.
+const SUM_STRIP_VECTORS: usize = 8;
+
 /// The truth table of a ^ b ^ c.
 const XOR3: i32 = 0x96;
 
@@ -28,7 +31,7 @@ impl Avx512 {
 
 #[target_feature(enable = "avx512f,gfni")]
 fn run(lanes: Avx512, pass: Pass<'_>) {
-    strips::run::<Avx512, STRIP_VECTORS>(lanes, pass);
+    strips::run::<Avx512, STRIP_VECTORS, SUM_STRIP_VECTORS>(lanes, pass);
 }
 
 impl Avx512 {
@@ -58,14 +61,14 @@ impl Lanes for Avx512 {
     #[inline(always)]
     fn load(self, bytes: &[u8]) -> __m512i {
         assert!(bytes.len() >= Self::BYTES);
-        // SAFETY: `self` exists, so the processor has AVX-512F; 64 bytes are there; no alignment is asked for.
+        // SAFETY: `self` exists, so the processor has AVX-512F; 64 bytes are there, aligned or not.
         unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
     }
 
     #[inline(always)]
     fn store(self, vector: __m512i, bytes: &mut [u8]) {
         assert!(bytes.len() >= Self::BYTES);
-        // SAFETY: `self` exists, so the processor has AVX-512F; 64 bytes are there; no alignment is asked for.
+        // SAFETY: `self` exists, so the processor has AVX-512F; 64 bytes are there, aligned or not.
         unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), vector) }
     }
 

@@ -11,13 +11,13 @@
 //! ```
 //!
 //! Bytes are elements of the field with 256 elements given by 0x11d; adding is exclusive or. As 2^0, 2^1, ...
-//! differ, P and Q are two independent equations: any two columns follow from the others. This is the code of
-//! Linux's RAID-6 (H. P. Anvin, "The mathematics of RAID-6"), so its tools can check ours. A row with single
+//! differ, P and Q are two independent equations: any two columns follow from the others. This is the code
+//! of Linux's RAID-6 (H. P. Anvin, "The mathematics of RAID-6"; why: docs/decisions/0017). A row with single
 //! protection has P alone.
 //!
-//! A [`Kernel`] is one way of computing it. All give the same bytes; [`Kernel::detect`] takes the fastest. How
-//! they differ is in `portable`, `avx2` and `avx512`; what they share in `strips`. `unsafe` stands only in the
-//! two vector modules, because vector instructions and the choice among them when running have no safe form.
+//! A [`Kernel`] is one way of computing it. All give the same bytes; [`Kernel::detect`] takes the fastest.
+//! How they differ is in `portable`, `avx2` and `avx512`; what they share in `strips`. `unsafe` stands only
+//! in the two vector modules: vector instructions, and choosing among them when running, have no safe form.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;

@@ -15,6 +15,9 @@ const WORDS: usize = 4;
 /// Vectors of a strip: few, because these processors may have few registers.
 const STRIP_VECTORS: usize = 2;
 
+/// Vectors of a strip of a sum.
+const SUM_STRIP_VECTORS: usize = 2;
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Portable;
 
@@ -34,7 +37,7 @@ impl Lanes for Portable {
     const BYTES: usize = WORDS * 8;
 
     fn run(self, pass: Pass<'_>) {
-        strips::run::<Portable, STRIP_VECTORS>(self, pass);
+        strips::run::<Portable, STRIP_VECTORS, SUM_STRIP_VECTORS>(self, pass);
     }
 
     #[inline(always)]
@@ -66,8 +69,9 @@ impl Lanes for Portable {
     fn double(self, v: Self::Vector) -> Self::Vector {
         each(v, |_, word| {
             let carries = word & repeat(0x80);
-            // 0x80 -> 0x100 - 0x01 = 0xff within the same byte: no borrow leaves it.
-            let masks = (carries << 1).wrapping_sub(carries >> 7);
+            // 0x80 - 0x01 = 0x7f, which covers the reduction; no borrow leaves the byte.
+            const { assert!(REDUCTION & 0x80 == 0) };
+            let masks = carries - (carries >> 7);
             ((word & repeat(0x7f)) << 1) ^ (masks & repeat(REDUCTION))
         })
     }

@@ -6,8 +6,9 @@
 //! Dx + Dy = s        2^x Dx + 2^y Dy = t
 //! ```
 //!
-//! so with d = 2^(y-x): Dx = (d s + 2^-x t) / (d + 1) and Dy = s + Dx. One unknown data column is s by P, and
-//! 2^-x t by Q; a parity column that is missing besides follows from the same two sums. Every case is one pass.
+//! so with d = 2^(y-x): Dx = (d s + 2^-x t) / (d + 1) and Dy = s + Dx. One unknown data column is s by P,
+//! and 2^-x t by Q; a parity column that is missing besides follows from the same two sums. Every case is
+//! one pass.
 
 use crate::field::{inverse, multiply, power};
 use crate::strips::{Finish, Pass, Sources, Syndromes};
@@ -72,7 +73,7 @@ impl Kernel {
         }
         match unknown {
             [Some(x), Some(y)] => self.two(&sources[..count], x, y, p, q),
-            [Some(x), None] => self.one(&mut sources[..=count], x, p, q),
+            [Some(x), None] => self.one(&mut sources[..count], x, p, q),
             [None, _] => self.encode(&sources[..count], p.target(), q.target()),
         }
     }
@@ -91,25 +92,22 @@ impl Kernel {
     }
 
     /// One data column, by P if it is there, else by Q; and the other parity column if it is asked for.
-    /// The last of `sources` is room for P.
-    fn one<'a>(self, sources: &mut [Option<&'a [u8]>], x: Unknown<'_>, p: Column<'a>, q: Column<'a>) {
-        let count = sources.len() - 1;
+    fn one<'a>(self, data: &mut [Option<&'a [u8]>], x: Unknown<'_>, p: Column<'a>, q: Column<'a>) {
         match (p, q) {
             (Column::Present(p), Column::Missing(q)) => {
                 let finish = Finish::Carry { c: power(x.index) };
-                let data = &sources[..count];
                 let (first, second) = (x.target, Some(q));
                 self.syndromes(Syndromes { data, p: Some(p), q: None, finish, first, second });
             }
             (Column::Present(p), Column::Present(_) | Column::Absent) => {
-                sources[count] = Some(p);
                 if let Some(target) = x.target {
-                    self.run(Pass::Sum { sources: &*sources, target });
+                    // P takes the place of the column it stands in for, so that no zeroes are summed.
+                    data[x.index] = Some(p);
+                    self.run(Pass::Sum { sources: data, target });
                 }
             }
             (p, Column::Present(q)) => {
                 let finish = Finish::Split { a: 0, b: inverse(power(x.index)) };
-                let data = &sources[..count];
                 let (first, second) = (x.target, p.target());
                 self.syndromes(Syndromes { data, p: None, q: Some(q), finish, first, second });
             }

@@ -45,15 +45,17 @@ const STRIP_BYTES_MAX: usize = 512;
 /// N vectors of one strip.
 type Strip<L, const N: usize> = [<L as Lanes>::Vector; N];
 
-/// Carries out a pass in strips of N vectors, and what is left over in strips of one.
+/// Carries out a pass in strips of N vectors (S where there is only a sum, which takes fewer registers), and
+/// what is left over in strips of one.
 #[inline(always)]
-pub(crate) fn run<L: Lanes, const N: usize>(lanes: L, pass: Pass<'_>) {
-    const { assert!(N * L::BYTES <= STRIP_BYTES_MAX && crate::LENGTH_UNIT_BYTES.is_multiple_of(L::BYTES)) };
+pub(crate) fn run<L: Lanes, const N: usize, const S: usize>(lanes: L, pass: Pass<'_>) {
+    const { assert!(N * L::BYTES <= STRIP_BYTES_MAX && S * L::BYTES <= STRIP_BYTES_MAX) };
+    const { assert!(crate::LENGTH_UNIT_BYTES.is_multiple_of(L::BYTES)) };
     match pass {
         Pass::Sum { sources, target } => {
-            let whole = target.len() / (N * L::BYTES) * (N * L::BYTES);
-            for offset in (0..whole).step_by(N * L::BYTES) {
-                sum_strip::<L, N>(lanes, sources, target, offset);
+            let whole = target.len() / (S * L::BYTES) * (S * L::BYTES);
+            for offset in (0..whole).step_by(S * L::BYTES) {
+                sum_strip::<L, S>(lanes, sources, target, offset);
             }
             for offset in (whole..target.len()).step_by(L::BYTES) {
                 sum_strip::<L, 1>(lanes, sources, target, offset);
