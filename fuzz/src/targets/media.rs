@@ -7,7 +7,7 @@ use ashlar_format::bytes::{Reader, Writer};
 use ashlar_format::catalogue::{Compression, Profile, VOLUME_ENTRY_BYTES, VolumeEntry, VolumeKind};
 use ashlar_format::chunk::{ChunkHeader, Codec};
 use ashlar_format::group::{GROUP_HEADER_BYTES, GroupHeader, Record};
-use ashlar_format::layout::{Band, BandMember, Layout};
+use ashlar_format::layout::{Band, BandDrive, Layout};
 use ashlar_format::overrides::{self, Override};
 use ashlar_format::page::{
     PAGE_BYTES, PAGE_POINTERS, PageContent, PageHeader, PageIdentity, pointers_from_bytes, pointers_to_bytes,
@@ -81,8 +81,8 @@ fn superblock_seeds() -> Vec<Vec<u8>> {
         frontier: vec![FrontierEntry { segment: SegmentId(3), place }; 3],
         layout: None,
     };
-    let members = (0..4).map(|drive| BandMember { drive: DriveIndex(drive), first_cell: 0 }).collect();
-    let band = Band { first_row: 0, slices: 40, members };
+    let drives = (0..4).map(|drive| BandDrive { drive: DriveIndex(drive), first_cell: 0 }).collect();
+    let band = Band { first_row: 0, slices: 40, drives };
     let with_parity = Superblock {
         incompatible: INCOMPATIBLE_PARITY,
         protection: Protection::Dual,

@@ -6,8 +6,8 @@
 //!
 //! ```text
 //! 0 u8 width   1 u8 bands   2 u16 zero   4 u32 settled below
-//!   each band: u32 first row   u32 slices   u8 zero   u8 members   u16 zero
-//!     each member: u16 drive   u16 zero   u32 first cell
+//!   each band: u32 first row   u32 slices   u8 zero   u8 drives   u16 zero
+//!     each drive: u16 drive   u16 zero   u32 first cell
 //!   each drive of the pool: u32 stale from
 //! ```
 
@@ -24,7 +24,7 @@ pub const BANDS_MAX: usize = 3;
 
 /// One drive's part of a band.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct BandMember {
+pub struct BandDrive {
     /// The drive.
     pub drive: DriveIndex,
     /// Its first cell that belongs to the band.
@@ -36,10 +36,10 @@ pub struct BandMember {
 pub struct Band {
     /// Its first row's number.
     pub first_row: u32,
-    /// How often the pattern repeats. Its length follows from the number of members and the width.
+    /// How often the pattern repeats. Its length follows from the number of drives and the width.
     pub slices: u32,
     /// Its drives.
-    pub members: Vec<BandMember>,
+    pub drives: Vec<BandDrive>,
 }
 
 /// The layout of a pool with parity.
@@ -59,9 +59,9 @@ impl Layout {
     pub(crate) fn encode(&self, writer: &mut Writer) {
         writer.u8(self.width).u8(self.bands.len() as u8).u16(0).u32(self.settled_below);
         for band in &self.bands {
-            writer.u32(band.first_row).u32(band.slices).u8(0).u8(band.members.len() as u8).u16(0);
-            for member in &band.members {
-                writer.u16(member.drive.0).u16(0).u32(member.first_cell);
+            writer.u32(band.first_row).u32(band.slices).u8(0).u8(band.drives.len() as u8).u16(0);
+            for drive in &band.drives {
+                writer.u16(drive.drive.0).u16(0).u32(drive.first_cell);
             }
         }
         for stale_from in &self.stale_from {
@@ -69,7 +69,7 @@ impl Layout {
         }
     }
 
-    pub(crate) fn decode(reader: &mut Reader<'_>, drives: usize) -> Result<Layout, Damage> {
+    pub(crate) fn decode(reader: &mut Reader<'_>, drives_of_pool: usize) -> Result<Layout, Damage> {
         let impossible = |what| Err(Damage::new(DamageKind::Impossible, what));
         let width = reader.u8()?;
         let band_count = usize::from(reader.u8()?);
@@ -82,24 +82,24 @@ impl Layout {
         for _ in 0..band_count {
             let (first_row, slices) = (reader.u32()?, reader.u32()?);
             reader.u8()?;
-            let member_count = usize::from(reader.u8()?);
+            let drive_count = usize::from(reader.u8()?);
             reader.u16()?;
-            if member_count < usize::from(width) || member_count > drives {
+            if drive_count < usize::from(width) || drive_count > drives_of_pool {
                 return impossible("a band has fewer drives than columns or more than the pool");
             }
-            let mut members = Vec::with_capacity(member_count);
-            for _ in 0..member_count {
+            let mut drives = Vec::with_capacity(drive_count);
+            for _ in 0..drive_count {
                 let drive = DriveIndex(reader.u16()?);
                 reader.u16()?;
-                if usize::from(drive.0) >= drives {
+                if usize::from(drive.0) >= drives_of_pool {
                     return impossible("a band names a drive that the pool does not have");
                 }
-                members.push(BandMember { drive, first_cell: reader.u32()? });
+                drives.push(BandDrive { drive, first_cell: reader.u32()? });
             }
-            bands.push(Band { first_row, slices, members });
+            bands.push(Band { first_row, slices, drives });
         }
-        let mut stale_from = Vec::with_capacity(drives);
-        for _ in 0..drives {
+        let mut stale_from = Vec::with_capacity(drives_of_pool);
+        for _ in 0..drives_of_pool {
             stale_from.push(reader.u32()?);
         }
         Ok(Layout { width, bands, settled_below, stale_from })
@@ -108,7 +108,7 @@ impl Layout {
     /// Bytes it takes in the superblock.
     #[must_use]
     pub fn encoded_bytes(&self) -> usize {
-        let bands: usize = self.bands.iter().map(|band| 12 + 8 * band.members.len()).sum();
+        let bands: usize = self.bands.iter().map(|band| 12 + 8 * band.drives.len()).sum();
         8 + bands + 4 * self.stale_from.len()
     }
 }
@@ -119,10 +119,10 @@ mod tests {
     use super::*;
 
     fn sample() -> Layout {
-        let members = (0..9).map(|drive| BandMember { drive: DriveIndex(drive), first_cell: 7 }).collect();
+        let drives = (0..9).map(|drive| BandDrive { drive: DriveIndex(drive), first_cell: 7 }).collect();
         Layout {
             width: 8,
-            bands: vec![Band { first_row: 3, slices: 40, members }],
+            bands: vec![Band { first_row: 3, slices: 40, drives }],
             settled_below: 4,
             stale_from: vec![5; 9],
         }

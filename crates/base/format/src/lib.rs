@@ -6,7 +6,8 @@
 //!
 //! ```text
 //! drive:    superblock ring (8 x 4 KiB) · pad to 1 MiB · cell 0 · cell 1 · ...
-//! cell:     one drive's part of a segment; with protection `none` a cell holds a whole segment
+//! cell:     one drive's part of a segment; with protection `none` a cell holds a whole segment, else a
+//!           column of it: every k-th block, or parity
 //! segment:  header (4 KiB) · journal groups, page records or moved chunks and records
 //!           · footer (at the end, when sealed; moved segments have none)
 //! group:    header and descriptors · chunks                 (4 KiB aligned, hash-chained)

@@ -83,13 +83,13 @@ impl Protection {
     }
 }
 
-/// Where a segment lives. With protection `none` a cell of one drive; with parity a stripe row whose
-/// cells follow from the row number and the drive table (drive is then the row's first drive).
+/// Where a segment lives. With protection `none` a cell of one drive; with parity a row, whose cells
+/// follow from its number and the layout in the superblock (the drive is then 0).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Place {
     /// The drive.
     pub drive: DriveIndex,
-    /// The cell on that drive, or the stripe row.
+    /// The cell on that drive, or the row.
     pub cell: u32,
 }
 

@@ -337,7 +337,7 @@ fn decode_tables(reader: &mut Reader<'_>) -> Result<(Vec<DriveEntry>, Vec<Fronti
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::layout::{BANDS_MAX, Band, BandMember};
+    use crate::layout::{BANDS_MAX, Band, BandDrive};
 
     fn sample(drives: usize, frontier: usize) -> Superblock {
         let place = Place { drive: DriveIndex(1), cell: 7 };
@@ -377,8 +377,8 @@ mod tests {
     }
 
     fn sample_with_parity(drives: usize, bands: usize) -> Superblock {
-        let members = (0..drives as u16).map(|drive| BandMember { drive: DriveIndex(drive), first_cell: 9 });
-        let band = Band { first_row: 4, slices: 5, members: members.collect() };
+        let of_band = (0..drives as u16).map(|drive| BandDrive { drive: DriveIndex(drive), first_cell: 9 });
+        let band = Band { first_row: 4, slices: 5, drives: of_band.collect() };
         let layout =
             Layout { width: 8, bands: vec![band; bands], settled_below: 2, stale_from: vec![6; drives] };
         let mut superblock = sample(drives, FRONTIER_MAX);

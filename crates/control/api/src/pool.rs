@@ -151,8 +151,8 @@ pub struct PoolCreate {
     pub drives: Vec<DriveSpec>,
     #[serde(default)]
     pub protection: Protection,
-    /// Drives that a segment is spread over, parity included: more keep more of the space for data. All drives
-    /// up to 16 when absent. Only with protection.
+    /// Drives that a segment is spread over, parity included: more keep more of the space for data. All
+    /// drives up to 16 when absent. Only with protection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 3, maximum = 24)]
     pub width: Option<u8>,

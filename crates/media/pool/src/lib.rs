@@ -16,13 +16,14 @@
 //! 6. A row that is being mended or rebuilt is not given to another segment.
 
 mod create;
+mod drives;
 mod error;
 mod frontier;
-mod members;
 mod mend;
 mod open;
 mod rebuild;
 mod rows;
+mod scrub;
 mod space;
 mod stripes;
 mod table;
@@ -38,16 +39,17 @@ use ashlar_runtime::{Buf, Durability, Priority, Runtime};
 use ashlar_units::{BLOCK_BYTES, SegmentId};
 
 pub use create::{DriveSpec, PoolSpec, segment_bytes_for};
+pub use drives::DriveReport;
 pub use error::{Error, ErrorKind, Result};
 pub use frontier::OpenedSegment;
-pub use members::MemberStatus;
 pub use open::RecoveredSegment;
 pub use rebuild::{Rebuild, RebuildProgress};
+pub use scrub::{ScrubCount, Weigh};
 pub use space::CellCount;
 pub use table::SegmentTable;
 
+use drives::{KnownDrive, unsettled_from};
 use frontier::Frontier;
-use members::{Member, unsettled_from};
 use mend::HeldPlaces;
 use rebuild::WriteGate;
 use stripes::Striping;
@@ -60,7 +62,7 @@ pub struct Pool {
 
 struct Inner {
     runtime: Runtime,
-    members: RefCell<Vec<Member>>,
+    drives: RefCell<Vec<KnownDrive>>,
     segment_bytes: u64,
     /// Only with protection.
     striping: Option<Striping>,
@@ -129,8 +131,8 @@ impl Pool {
     /// Paths and sizes of the drives.
     #[must_use]
     pub fn drives(&self) -> Vec<(String, u64)> {
-        let members = self.inner.members.borrow();
-        members.iter().map(|member| (member.path.clone(), member.size_bytes)).collect()
+        let drives = self.inner.drives.borrow();
+        drives.iter().map(|known| (known.path.clone(), known.size_bytes)).collect()
     }
 
     /// Writes to a segment start and end at multiples of this: a block, or a whole stripe of data.
@@ -283,7 +285,7 @@ impl Pool {
                 result => result?,
             }
         }
-        self.record_members().await
+        self.record_drives().await
     }
 
     /// Writes the next superblock: the last one with the present frontier and the next generation.
@@ -298,9 +300,12 @@ impl Pool {
     /// the segments that were opened when the table was taken (`opened_mark`) and need not be listed
     /// any more. Places freed by that table become reusable and are trimmed.
     pub async fn commit(&self, recorded: &[SegmentId], change: impl FnOnce(&mut Superblock)) -> Result<()> {
-        let _turn = self.inner.superblock_turn.lock().await;
-        let next = self.next_superblock(recorded, change);
-        self.decide(next).await?;
+        {
+            let _turn = self.inner.superblock_turn.lock().await;
+            let next = self.next_superblock(recorded, change);
+            self.decide(next).await?;
+        }
+        // Without the turn: whoever holds a freed place may need a superblock before it lets go.
         let freed = self.with_table_mut(SegmentTable::release_freed);
         self.with_table(|table| {
             let is_open =
@@ -350,14 +355,14 @@ impl Pool {
             let newly_opened = state.frontier.opened().iter().map(|segment| segment.0).min();
             state.settled_below = state.settling_below.min(newly_opened.unwrap_or(u32::MAX));
         }
-        self.note_members(state, &mut next);
+        self.note_drives(state, &mut next);
         next
     }
 
     async fn decide(&self, mut next: Superblock) -> Result<()> {
         self.check_not_fenced()?;
         match self.inner.striping {
-            Some(_) => self.write_superblock_to_members(&mut next).await?,
+            Some(_) => self.write_superblock_everywhere(&mut next).await?,
             None => self.write_superblock(&mut next).await?,
         }
         let mut state = self.inner.state.borrow_mut();
@@ -389,7 +394,7 @@ impl Pool {
 
     /// Writes a superblock to all drives that it does not call out. One that fails is called out by
     /// another superblock.
-    async fn write_superblock_to_members(&self, next: &mut Superblock) -> Result<()> {
+    async fn write_superblock_everywhere(&self, next: &mut Superblock) -> Result<()> {
         loop {
             let mut is_everywhere = true;
             for (index, drive) in self.writable_drives() {
@@ -401,7 +406,7 @@ impl Pool {
             }
             let is_as_told = self
                 .inner
-                .members
+                .drives
                 .borrow()
                 .iter()
                 .zip(&next.drives)
@@ -410,7 +415,7 @@ impl Pool {
                 return Ok(());
             }
             next.generation += 1;
-            self.note_members(&self.inner.state.borrow(), next);
+            self.note_drives(&self.inner.state.borrow(), next);
         }
     }
 
@@ -511,7 +516,7 @@ impl Pool {
         if self.inner.striping.is_none() {
             return self.fence();
         }
-        let position = self.inner.members.borrow().iter().position(|member| member.path == drive.path());
+        let position = self.inner.drives.borrow().iter().position(|known| known.path == drive.path());
         if let Some(index) = position {
             // Recorded with the next write that goes without it.
             let _fenced = self.failed(index, drive, &format!("prepare a segment of drive {}", drive.path()));

@@ -16,7 +16,7 @@ use ashlar_runtime::{Buf, Durability, Runtime};
 use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId};
 
 use crate::stripes::{Striping, gather, stripes_of};
-use crate::{Pool, Result};
+use crate::{Error, ErrorKind, Pool, Result};
 
 /// Places that must not be given to another segment yet.
 #[derive(Default)]
@@ -148,20 +148,14 @@ impl Pool {
         let place = self.place_of(segment)?;
         let (first, end) = self.blocks_around(offset, length);
         let stripes = stripes_of(&(first / BLOCK_BYTES..end / BLOCK_BYTES), striping.data());
-        let mut columns = self.read_columns(striping, place.cell, &stripes).await;
-        let there: Vec<usize> = (0..columns.len()).filter(|column| columns[*column].is_some()).collect();
-        // As many columns as there are of data say what all others must be.
-        let Some(asked) = there.get(striping.data()..).filter(|asked| !asked.is_empty()) else {
-            return Ok(true);
-        };
-        let found: Vec<Option<Buf>> = asked.iter().map(|column| columns[*column].take()).collect();
-        self.restore(striping, &mut columns, &[])?;
-        Ok(asked.iter().zip(&found).all(|(column, found)| columns[*column].as_deref() == found.as_deref()))
+        let columns = self.read_columns(striping, place.cell, &stripes).await;
+        Ok(self.are_agreed(striping, &columns))
     }
 
-    /// Writes the parity of whole stripes anew where it is not what their data say: a crash may have cut
-    /// off the writes of some columns. `accept` proves all data, as in [`Pool::mend`].
-    pub async fn renew_parity(
+    /// Writes the columns of whole stripes anew where they do not agree: a crash may have cut off the
+    /// writes of some. `accept` proves all that matters in them, as in [`Pool::mend`]. What does not is
+    /// written too: a column is only computed from others that are, byte for byte, what parity was made of.
+    pub async fn complete_stripes(
         &self,
         segment: SegmentId,
         offset: u64,
@@ -172,10 +166,14 @@ impl Pool {
         let place = self.place_of(segment)?;
         let Some(wound) = Wound::new(striping, place, offset, offset + length) else { return Ok(()) };
         let _hold = self.inner.held.hold(place);
-        let Some(mut cure) = self.solve(&wound, &mut accept).await else { return Ok(()) };
+        let Some(mut cure) = self.solve(&wound, &mut accept).await else {
+            let what =
+                format!("segment {segment} from {offset}: what was proven piece by piece is not as a whole");
+            return Err(Error::new(ErrorKind::Damaged, what));
+        };
         let parity: Vec<usize> = (striping.data()..striping.rows.width()).collect();
         self.restore(striping, &mut cure.columns, &parity)?;
-        for column in parity {
+        for column in 0..striping.rows.width() {
             if cure.columns[column].as_deref() == cure.found[column].as_deref() {
                 continue;
             }
@@ -183,19 +181,15 @@ impl Pool {
             let Some(drive) = self.writable(at.drive) else { continue };
             let address = self.cell_address(at.cell, striping.cell_bytes) + wound.stripes.start * BLOCK_BYTES;
             let buffer = cure.columns[column].take().expect("restored");
-            if let Err(error) = drive.write(address, buffer, Durability::Durable).await {
+            if let Err(error) = write_surely(self.runtime(), &drive, address, &buffer).await {
                 self.failed(at.drive, &drive, &error.context)?;
             }
         }
-        self.record_members().await
+        self.record_drives().await
     }
 
     fn copy_of(&self, column: &Option<Buf>) -> Option<Buf> {
-        column.as_ref().map(|column| {
-            let mut copy = self.runtime().buffer(column.len());
-            copy.copy_from_slice(column);
-            copy
-        })
+        column.as_ref().map(|column| self.copy_of_buffer(column))
     }
 
     /// Writes the proven bytes of a run to the blocks that say otherwise.
@@ -229,7 +223,7 @@ impl Pool {
                 Err(error) => self.failed(at.drive, &drive, &error.context)?,
             }
         }
-        self.record_members().await
+        self.record_drives().await
     }
 }
 

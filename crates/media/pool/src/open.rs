@@ -11,8 +11,8 @@ use ashlar_runtime::Runtime;
 use ashlar_runtime::sync::{Mutex, Notify};
 use ashlar_units::{ByteCount, DriveIndex, PoolId};
 
+use crate::drives::KnownDrive;
 use crate::frontier::Frontier;
-use crate::members::Member;
 use crate::mend::HeldPlaces;
 use crate::rebuild::WriteGate;
 use crate::rows::Rows;
@@ -46,7 +46,7 @@ impl Pool {
             }
         }
         let superblock = decide(&found, &failed)?;
-        let members = arrange(found, failed, &superblock)?;
+        let drives = arrange(found, failed, &superblock)?;
         let segment_bytes = u64::from(superblock.segment_bytes);
         let striping = superblock.layout.as_ref().map(|layout| Striping {
             rows: Rows::new(layout),
@@ -71,7 +71,7 @@ impl Pool {
         Ok(Pool {
             inner: Rc::new(Inner {
                 runtime: runtime.clone(),
-                members: RefCell::new(members),
+                drives: RefCell::new(drives),
                 segment_bytes,
                 striping,
                 held: HeldPlaces::default(),
@@ -132,7 +132,7 @@ impl Pool {
     pub async fn destroy(&self) -> Result<()> {
         self.fence();
         let drives: Vec<_> =
-            self.inner.members.borrow().iter().filter_map(|member| member.drive.clone()).collect();
+            self.inner.drives.borrow().iter().filter_map(|known| known.drive.clone()).collect();
         for drive in drives {
             drive.wipe_ring().await?;
         }
@@ -210,40 +210,40 @@ fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
 }
 
 /// Puts the drives in the order of the pool's table and checks that as many are there, whole, as must be.
-fn arrange(found: Vec<Found>, failed: Vec<Error>, superblock: &Superblock) -> Result<Vec<Member>> {
+fn arrange(found: Vec<Found>, failed: Vec<Error>, superblock: &Superblock) -> Result<Vec<KnownDrive>> {
     let cell_bytes = u64::from(superblock.cell_bytes);
     let needed = |index: usize| CELLS_START_BYTES + u64::from(superblock.drives[index].cells) * cell_bytes;
-    let mut members: Vec<Member> = (0..superblock.drives.len())
-        .map(|index| Member {
+    let mut drives: Vec<KnownDrive> = (0..superblock.drives.len())
+        .map(|index| KnownDrive {
             id: superblock.drives[index].id,
             path: String::new(),
             size_bytes: needed(index),
             drive: None,
             state: superblock.drives[index].state,
             stale_from: superblock.layout.as_ref().map_or(0, |layout| layout.stale_from[index]),
-            reason: None,
+            reason: (superblock.drives[index].state == DriveState::Out)
+                .then(|| "it was out of service when the pool was opened".to_string()),
         })
         .collect();
     let mut refused = failed;
     for Found { drive, ring } in found {
         match place_in_pool(&drive, &ring[0], superblock, needed) {
             Ok(index) => {
-                let member = &mut members[index];
-                if member.drive.is_some() {
-                    let twins =
-                        format!("drives {} and {} are copies of one drive", member.path, drive.path());
+                let known = &mut drives[index];
+                if known.drive.is_some() {
+                    let twins = format!("drives {} and {} are copies of one drive", known.path, drive.path());
                     return Err(Error::new(ErrorKind::Damaged, twins));
                 }
-                member.path = drive.path().to_string();
-                member.size_bytes = drive.size_bytes();
-                member.drive = Some(Rc::new(drive));
+                known.path = drive.path().to_string();
+                known.size_bytes = drive.size_bytes();
+                known.drive = Some(Rc::new(drive));
             }
             Err(error) if superblock.layout.is_none() => return Err(error),
             Err(error) => refused.push(error),
         }
     }
-    miss(&mut members, &refused, superblock)?;
-    Ok(members)
+    miss(&mut drives, &refused, superblock)?;
+    Ok(drives)
 }
 
 /// Which drive of the pool this is.
@@ -275,23 +275,23 @@ fn place_in_pool(
 }
 
 /// Takes the drives that are not there out of service, if the pool can do without them.
-fn miss(members: &mut [Member], refused: &[Error], superblock: &Superblock) -> Result<()> {
+fn miss(drives: &mut [KnownDrive], refused: &[Error], superblock: &Superblock) -> Result<()> {
     let why = refused.iter().map(|error| error.context.as_str()).collect::<Vec<_>>().join("; ");
     let mut missing = Vec::new();
-    for (index, member) in members.iter_mut().enumerate().filter(|(_, member)| member.drive.is_none()) {
+    for (index, known) in drives.iter_mut().enumerate().filter(|(_, known)| known.drive.is_none()) {
         missing.push(DriveIndex(index as u16).to_string());
-        if member.state == DriveState::InService {
-            member.stale_from = superblock.layout.as_ref().map_or(0, |layout| layout.settled_below);
+        if known.state == DriveState::InService {
+            known.stale_from = superblock.layout.as_ref().map_or(0, |layout| layout.settled_below);
         }
-        member.state = DriveState::Out;
-        member.reason =
+        known.state = DriveState::Out;
+        known.reason =
             Some(if why.is_empty() { "it was not named at the opening".to_string() } else { why.clone() });
     }
-    let out = members.iter().filter(|member| member.state != DriveState::InService).count();
+    let out = drives.iter().filter(|known| known.state != DriveState::InService).count();
     if out <= usize::from(superblock.protection.parity_strips()) {
         return Ok(());
     }
-    let (name, drives) = (&superblock.name, members.len());
+    let (name, drives) = (&superblock.name, drives.len());
     let numbers = missing.join(", ");
     let context = match superblock.protection.parity_strips() {
         0 => format!(

@@ -141,7 +141,7 @@ impl Pool {
     /// Takes a drive back into service that was away: only what was written meanwhile is restored.
     pub async fn return_drive(&self, index: usize, path: &str) -> Result<Rebuild> {
         self.check_is_out(index)?;
-        let known = self.inner.members.borrow()[index].drive.clone();
+        let known = self.inner.drives.borrow()[index].drive.clone();
         let drive = match known {
             Some(drive) => drive,
             None => Rc::new(self.find_again(index, path).await?),
@@ -177,7 +177,7 @@ impl Pool {
 
     fn check_is_out(&self, index: usize) -> Result<()> {
         self.striping()?;
-        let state = self.inner.members.borrow().get(index).map(|member| member.state);
+        let state = self.inner.drives.borrow().get(index).map(|known| known.state);
         match state {
             Some(DriveState::Out) => Ok(()),
             Some(_) => {
@@ -191,29 +191,29 @@ impl Pool {
     /// The drive is written from here on.
     async fn join(&self, index: usize, drive: Rc<Drive>, new_id: Option<u128>) -> Result<Rebuild> {
         let rebuild = {
-            let mut members = self.inner.members.borrow_mut();
-            let member = &mut members[index];
-            member.path = drive.path().to_string();
-            member.size_bytes = drive.size_bytes();
-            member.drive = Some(drive);
-            member.reason = None;
+            let mut drives = self.inner.drives.borrow_mut();
+            let known = &mut drives[index];
+            known.path = drive.path().to_string();
+            known.size_bytes = drive.size_bytes();
+            known.drive = Some(drive);
+            known.reason = None;
             if let Some(id) = new_id {
-                member.id = id;
-                member.stale_from = 0;
+                known.id = id;
+                known.stale_from = 0;
             }
             // No await from the flip to here: writes before it go without the drive, writes after it do not.
-            member.state = DriveState::Rebuilding;
+            known.state = DriveState::Rebuilding;
             let (side, begun) = self.inner.gate.flip();
-            Rebuild { drive: index, segments: self.what_is_stale(member.stale_from, &begun), side }
+            Rebuild { drive: index, segments: self.what_is_stale(known.stale_from, &begun), side }
         };
-        self.record_members().await?;
+        self.record_drives().await?;
         Ok(rebuild)
     }
 
     /// A drive whose rebuild an earlier opening did not finish: what it lacks.
     #[must_use]
     pub fn resume_rebuild(&self, index: usize) -> Rebuild {
-        let stale_from = self.inner.members.borrow()[index].stale_from;
+        let stale_from = self.inner.drives.borrow()[index].stale_from;
         let (side, begun) = self.inner.gate.flip();
         Rebuild { drive: index, segments: self.what_is_stale(stale_from, &begun), side }
     }
@@ -221,7 +221,7 @@ impl Pool {
     /// Takes a drive out of service, if the pool can do without it.
     pub async fn take_out(&self, index: usize) -> Result<()> {
         self.striping()?;
-        let state = self.inner.members.borrow().get(index).map(|member| member.state);
+        let state = self.inner.drives.borrow().get(index).map(|known| known.state);
         match state {
             None => return Err(Error::new(ErrorKind::NotFound, format!("the pool has no drive {index}"))),
             Some(DriveState::Out) => return Ok(()),
@@ -236,7 +236,7 @@ impl Pool {
             }
         }
         self.give_up(index, "it was taken out of service")?;
-        self.record_members().await
+        self.record_drives().await
     }
 
     fn what_is_stale(&self, stale_from: u32, begun: &BTreeMap<SegmentId, u64>) -> Vec<(SegmentId, u64)> {
@@ -312,7 +312,7 @@ impl Pool {
         let buffer = columns[column].take().expect("restored");
         if let Err(error) = open.write(address, buffer, Durability::Cached).await {
             self.failed(drive, &open, &error.context)?;
-            self.record_members().await?;
+            self.record_drives().await?;
             return Err(error.into());
         }
         Ok(())
@@ -324,18 +324,18 @@ impl Pool {
         };
         if let Err(error) = drive.sync().await {
             self.failed(index, &drive, &error.context)?;
-            self.record_members().await?;
+            self.record_drives().await?;
             return Err(error.into());
         }
         {
-            let mut members = self.inner.members.borrow_mut();
-            let member = &mut members[index];
-            if member.state != DriveState::Rebuilding {
+            let mut drives = self.inner.drives.borrow_mut();
+            let known = &mut drives[index];
+            if known.state != DriveState::Rebuilding {
                 let what = format!("drive {index} failed while it was rebuilt");
                 return Err(Error::new(ErrorKind::Medium, what));
             }
-            member.state = DriveState::InService;
+            known.state = DriveState::InService;
         }
-        self.record_members().await
+        self.record_drives().await
     }
 }

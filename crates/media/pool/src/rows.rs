@@ -7,7 +7,7 @@
 //! alike (declustering; Holland and Gibson, 1992). The orders are 256 shuffles, drawn by SplitMix64 from the
 //! number of drives and the number of the shuffle: they are part of the format.
 
-use ashlar_format::layout::{BANDS_MAX, Band, BandMember, Layout, WIDTH_MAX};
+use ashlar_format::layout::{BANDS_MAX, Band, BandDrive, Layout, WIDTH_MAX};
 use ashlar_format::segment::Protection;
 use ashlar_units::DriveIndex;
 
@@ -24,7 +24,7 @@ struct Pattern {
     band: Band,
     rows_per_slice: u32,
     layers_per_slice: u32,
-    /// One order of the members after the other.
+    /// One order of the drives after the other.
     orders: Vec<u8>,
 }
 
@@ -67,19 +67,19 @@ fn bands_of(cells_per_drive: &[u32], width: usize) -> Vec<Band> {
     let mut bands: Vec<Band> = Vec::new();
     let (mut first_cell, mut first_row) = (0, 0);
     loop {
-        let members: Vec<BandMember> = (0..cells_per_drive.len())
+        let drives: Vec<BandDrive> = (0..cells_per_drive.len())
             .filter(|drive| cells_per_drive[*drive] > first_cell)
-            .map(|drive| BandMember { drive: DriveIndex(drive as u16), first_cell })
+            .map(|drive| BandDrive { drive: DriveIndex(drive as u16), first_cell })
             .collect();
-        if members.len() < width || bands.len() == BANDS_MAX {
+        if drives.len() < width || bands.len() == BANDS_MAX {
             return bands;
         }
-        let shortest = members.iter().map(|member| cells_per_drive[usize::from(member.drive.0)]).min();
+        let shortest = drives.iter().map(|drive| cells_per_drive[usize::from(drive.drive.0)]).min();
         let level = shortest.expect("a row has columns");
-        let (rows_per_slice, layers) = slice_of(members.len() as u32, width as u32);
+        let (rows_per_slice, layers) = slice_of(drives.len() as u32, width as u32);
         let slices = (level - first_cell) / layers;
         if slices > 0 {
-            bands.push(Band { first_row, slices, members });
+            bands.push(Band { first_row, slices, drives });
             first_row += slices * rows_per_slice;
         }
         // A last band that the shortest drive cuts off starts where the one before ended.
@@ -120,7 +120,7 @@ impl Rows {
     pub(crate) fn new(layout: &Layout) -> Rows {
         let width = usize::from(layout.width);
         let pattern = |band: &Band| {
-            let drives = band.members.len() as u32;
+            let drives = band.drives.len() as u32;
             let (rows_per_slice, layers_per_slice) = slice_of(drives, width as u32);
             let orders = (0..ORDERS).flat_map(|number| order_of(drives, number)).collect();
             Pattern { band: band.clone(), rows_per_slice, layers_per_slice, orders }
@@ -147,16 +147,16 @@ impl Rows {
 
 impl Pattern {
     fn cell(&self, row: u32, column: usize, width: usize) -> CellAt {
-        let drives = self.band.members.len() as u32;
+        let drives = self.band.drives.len() as u32;
         let (slice, row) = (row / self.rows_per_slice, row % self.rows_per_slice);
         let position = row * width as u32 + column as u32;
         let (layer, position) = (position / drives, position % drives);
         // Each order is gone through from every start, then comes the next.
         let order = slice / drives % ORDERS;
-        let member = self.orders[(order * drives + (position + slice) % drives) as usize];
-        let member = &self.band.members[usize::from(member)];
-        let cell = member.first_cell + slice * self.layers_per_slice + layer;
-        CellAt { drive: usize::from(member.drive.0), cell }
+        let drive = self.orders[(order * drives + (position + slice) % drives) as usize];
+        let drive = &self.band.drives[usize::from(drive)];
+        let cell = drive.first_cell + slice * self.layers_per_slice + layer;
+        CellAt { drive: usize::from(drive.drive.0), cell }
     }
 }
 

@@ -118,7 +118,7 @@ impl Pool {
             }
         }
         result?;
-        self.record_members().await
+        self.record_drives().await
     }
 
     /// Reads a run of blocks.

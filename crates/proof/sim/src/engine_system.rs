@@ -147,7 +147,11 @@ impl SystemUnderTest for EngineSystem {
     fn check(&self) -> LocalFuture<'static, Result<Vec<String>, Trouble>> {
         let engine = self.engine.clone();
         Box::pin(async move {
-            let mut errors = engine.check().await?.errors;
+            // A scrub is a check and more.
+            let mut errors = match engine.status().protection {
+                Protection::None => engine.check().await?.errors,
+                Protection::Single | Protection::Dual => engine.scrub().await?.check.errors,
+            };
             let space = engine.status().space;
             let parts = [
                 space.free_bytes,

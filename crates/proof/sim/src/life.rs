@@ -158,6 +158,7 @@ struct Life {
 }
 
 impl Life {
+    // tidy: long because a life is one story.
     async fn run(mut self, errand: Errand) {
         if errand == Errand::Create {
             if let Err(trouble) = self.maker.create(&self.runtime, &self.scenario.layout).await {

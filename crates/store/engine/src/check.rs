@@ -1,11 +1,16 @@
 //! `check`: everything below every image read from the drives and verified; the oracle's oracle.
 
 use ashlar_format::Pointer;
+use ashlar_format::group::GroupHeader;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
+use ashlar_format::segment::SegmentState;
+use ashlar_pool::ScrubCount;
+use ashlar_units::{BLOCK_BYTES_USIZE, SegmentId};
 
 use crate::Result;
 use crate::engine::Engine;
-use crate::info::CheckReport;
+use crate::info::{CheckReport, ScrubReport};
+use crate::mover::record_at;
 use crate::read_path::open_chunk;
 use crate::walk::{Visitor, Walk};
 
@@ -77,6 +82,27 @@ impl Engine {
         Ok(report)
     }
 
+    /// A check, then every sealed segment against its parity: what is wrong is set right. Runs beside I/O.
+    pub async fn scrub(&self) -> Result<ScrubReport> {
+        let check = self.check().await?;
+        let inner = &self.inner;
+        let mut segments: Vec<SegmentId> = inner.pool.with_table(|table| {
+            let sealed = table.entries().iter().filter(|entry| entry.state == SegmentState::Sealed);
+            sealed.map(|entry| entry.segment).collect()
+        });
+        segments.sort_unstable();
+        let mut parity = ScrubCount::default();
+        for segment in segments {
+            let pause = || async {
+                inner.runtime.yield_now().await;
+                Ok(())
+            };
+            inner.pool.scrub_segment(segment, &intact_bytes, &mut parity, pause).await?;
+            inner.check_not_closing()?;
+        }
+        Ok(ScrubReport { check, parity, mended_blocks: inner.pool.mended_blocks() })
+    }
+
     async fn check_chunks(
         &self,
         name: &str,
@@ -135,6 +161,25 @@ impl Engine {
             Some(_) => {}
         }
     }
+}
+
+/// Bytes of a piece of a segment that are intact by what they say of themselves: chunks, page records,
+/// journal groups' headers.
+fn intact_bytes(piece: &[u8]) -> u64 {
+    let (mut at, mut intact) = (0, 0);
+    while at < piece.len() {
+        let rest = &piece[at..];
+        let length = match record_at(rest) {
+            Some(record) => record.bytes.len(),
+            None if at.is_multiple_of(BLOCK_BYTES_USIZE) => {
+                GroupHeader::open(rest).map_or(0, |(header, ..)| header.header_bytes as usize)
+            }
+            None => 0,
+        };
+        intact += length as u64;
+        at += length.max(1).next_multiple_of(PLACE_UNIT_BYTES as usize);
+    }
+    intact
 }
 
 fn note(report: &mut CheckReport, line: String) {

@@ -109,9 +109,9 @@ impl Engine {
 impl Inner {
     /// Goes on with rebuilds that an earlier opening did not finish.
     pub(crate) fn resume_rebuilds(self: &Rc<Self>) {
-        let members = self.pool.members();
+        let reports = self.pool.drive_reports();
         let unfinished =
-            members.iter().enumerate().filter(|(_, member)| member.state == DriveState::Rebuilding);
+            reports.iter().enumerate().filter(|(_, drive)| drive.state == DriveState::Rebuilding);
         for (drive, _) in unfinished {
             self.rebuild_later(self.pool.resume_rebuild(drive));
         }

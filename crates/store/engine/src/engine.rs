@@ -10,7 +10,7 @@ use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::superblock::DriveState;
 use ashlar_journal::Journal;
 use ashlar_map::BlockCache;
-use ashlar_pool::{MemberStatus, Pool, PoolSpec};
+use ashlar_pool::{DriveReport, Pool, PoolSpec};
 use ashlar_runtime::sync::{Mutex, Notify, Semaphore};
 use ashlar_runtime::{Priority, Runtime};
 use ashlar_units::{PoolId, VolumeId};
@@ -263,7 +263,7 @@ impl Engine {
             full_percent: inner.full_percent(),
             segment_bytes: inner.pool.segment_bytes(),
             protection: superblock.protection,
-            drives: inner.pool.members().into_iter().map(drive_status).collect(),
+            drives: inner.pool.drive_reports().into_iter().map(drive_status).collect(),
             recovery: inner.recovery.clone(),
             counters: inner.counters_now(),
             cache_bytes_used: inner.cache.borrow().bytes_used() as u64,
@@ -273,8 +273,8 @@ impl Engine {
     }
 }
 
-fn drive_status(member: MemberStatus) -> DriveStatus {
-    let MemberStatus { path, size_bytes, state, reason } = member;
+fn drive_status(report: DriveReport) -> DriveStatus {
+    let DriveReport { path, size_bytes, state, reason } = report;
     let state = match state {
         DriveState::InService => "online",
         DriveState::Rebuilding => "rebuilding",

@@ -2,6 +2,7 @@
 
 use ashlar_format::catalogue::{Compression, Profile};
 use ashlar_format::segment::Protection;
+use ashlar_pool::ScrubCount;
 
 /// A volume to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -264,4 +265,15 @@ pub struct CheckReport {
     pub live_bytes: u64,
     /// What is wrong, one line each.
     pub errors: Vec<String>,
+}
+
+/// What a scrub found.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct ScrubReport {
+    /// Everything in use, read and verified; what was wrong was computed from the other columns.
+    pub check: CheckReport,
+    /// What was compared with parity, and set right.
+    pub parity: ScrubCount,
+    /// Blocks computed from the others and written back since the opening, this scrub included.
+    pub mended_blocks: u64,
 }

@@ -57,12 +57,12 @@ pub use accounting::{
 };
 pub use ashlar_format::catalogue::{Compression, Profile};
 pub use ashlar_format::segment::Protection;
-pub use ashlar_pool::{DriveSpec, PoolSpec};
+pub use ashlar_pool::{DriveSpec, PoolSpec, ScrubCount};
 pub use drives::RebuildStatus;
 pub use engine::Engine;
 pub use error::{Error, ErrorKind, Result};
 pub use info::{
     CheckReport, Counters, DedupeCounters, DedupeStatus, DriveStatus, PoolStatus, RecoveryReport,
-    SnapshotInfo, Space, VolumeInfo, VolumePolicy, VolumeSpec,
+    ScrubReport, SnapshotInfo, Space, VolumeInfo, VolumePolicy, VolumeSpec,
 };
 pub use settings::Settings;

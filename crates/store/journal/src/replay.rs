@@ -65,7 +65,8 @@ pub async fn replay(
     groups.truncate(count);
     for group in groups.iter().skip(proven) {
         let length = group.end.offset_bytes - group.offset;
-        pool.renew_parity(group.segment, group.offset, length, |bytes| proven_bytes(group, bytes)).await?;
+        pool.complete_stripes(group.segment, group.offset, length, |bytes| proven_bytes(group, bytes))
+            .await?;
     }
     let end = groups.back().map_or(position, |last| last.end);
     refuse_damage(pool, end).await?;

@@ -1,4 +1,4 @@
-//! The drives of a pool as its members: which may be asked, which are given up, and what is recorded.
+//! The drives of a pool as its drives: which may be asked, which are given up, and what is recorded.
 //!
 //! A drive that fails a write lacks what was written: it is out from that moment, and no write that
 //! went without it is acknowledged before a durable superblock says so. So no later opening counts on it.
@@ -12,7 +12,7 @@ use ashlar_format::superblock::{DriveEntry, DriveState, Superblock};
 use crate::{Error, ErrorKind, Pool, Result, State};
 
 /// One drive of the pool.
-pub(crate) struct Member {
+pub(crate) struct KnownDrive {
     /// Drawn when it joined.
     pub(crate) id: u128,
     /// The path it was opened by; empty when it was not found.
@@ -28,7 +28,7 @@ pub(crate) struct Member {
 
 /// A drive as the pool sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct MemberStatus {
+pub struct DriveReport {
     /// The path it was opened by; empty when it was not found.
     pub path: String,
     /// Its size; what the pool needs of it when it was not found.
@@ -42,65 +42,65 @@ pub struct MemberStatus {
 impl Pool {
     /// The drives and their states, in the order of the pool's table.
     #[must_use]
-    pub fn members(&self) -> Vec<MemberStatus> {
-        let status = |member: &Member| MemberStatus {
-            path: member.path.clone(),
-            size_bytes: member.size_bytes,
-            state: member.state,
-            reason: member.reason.clone(),
+    pub fn drive_reports(&self) -> Vec<DriveReport> {
+        let status = |known: &KnownDrive| DriveReport {
+            path: known.path.clone(),
+            size_bytes: known.size_bytes,
+            state: known.state,
+            reason: known.reason.clone(),
         };
-        self.inner.members.borrow().iter().map(status).collect()
+        self.inner.drives.borrow().iter().map(status).collect()
     }
 
     /// Drives that do not hold what they should.
     #[must_use]
     pub fn drives_out(&self) -> usize {
-        let members = self.inner.members.borrow();
-        members.iter().filter(|member| member.state != DriveState::InService).count()
+        let drives = self.inner.drives.borrow();
+        drives.iter().filter(|known| known.state != DriveState::InService).count()
     }
 
     /// A drive that may be read.
     pub(crate) fn readable(&self, drive: usize) -> Option<Rc<Drive>> {
-        let members = self.inner.members.borrow();
-        let member = &members[drive];
-        member.drive.clone().filter(|_| member.state == DriveState::InService)
+        let drives = self.inner.drives.borrow();
+        let known = &drives[drive];
+        known.drive.clone().filter(|_| known.state == DriveState::InService)
     }
 
     /// A drive that must be written.
     pub(crate) fn writable(&self, drive: usize) -> Option<Rc<Drive>> {
-        let members = self.inner.members.borrow();
-        let member = &members[drive];
-        member.drive.clone().filter(|_| member.state != DriveState::Out)
+        let drives = self.inner.drives.borrow();
+        let known = &drives[drive];
+        known.drive.clone().filter(|_| known.state != DriveState::Out)
     }
 
     /// The drives that must be written, with their numbers.
     pub(crate) fn writable_drives(&self) -> Vec<(usize, Rc<Drive>)> {
-        let count = self.inner.members.borrow().len();
+        let count = self.inner.drives.borrow().len();
         (0..count).filter_map(|drive| self.writable(drive).map(|open| (drive, open))).collect()
     }
 
     /// A request to a drive failed: takes it out of service, unless another has its place by now.
     pub(crate) fn failed(&self, index: usize, drive: &Rc<Drive>, reason: &str) -> Result<()> {
         let is_current = {
-            let members = self.inner.members.borrow();
-            members[index].drive.as_ref().is_some_and(|current| Rc::ptr_eq(current, drive))
+            let drives = self.inner.drives.borrow();
+            drives[index].drive.as_ref().is_some_and(|current| Rc::ptr_eq(current, drive))
         };
         if is_current { self.give_up(index, reason) } else { Ok(()) }
     }
 
     /// Takes a drive out of service in memory. Whoever writes without it calls
-    /// [`Pool::record_members`] before telling anybody.
+    /// [`Pool::record_drives`] before telling anybody.
     pub(crate) fn give_up(&self, drive: usize, reason: &str) -> Result<()> {
         let stale_from = self.inner.state.borrow().settled_below;
         {
-            let mut members = self.inner.members.borrow_mut();
-            let member = &mut members[drive];
-            if member.state == DriveState::InService {
-                member.stale_from = stale_from;
+            let mut drives = self.inner.drives.borrow_mut();
+            let known = &mut drives[drive];
+            if known.state == DriveState::InService {
+                known.stale_from = stale_from;
             }
-            if member.state != DriveState::Out {
-                member.state = DriveState::Out;
-                member.reason = Some(reason.to_string());
+            if known.state != DriveState::Out {
+                known.state = DriveState::Out;
+                known.reason = Some(reason.to_string());
             }
         }
         let (out, parity) = (self.drives_out(), self.parity_columns());
@@ -117,32 +117,32 @@ impl Pool {
     }
 
     /// True when the durable superblock says of every drive what is true now.
-    fn are_members_recorded(&self) -> bool {
+    fn are_drives_recorded(&self) -> bool {
         let state = self.inner.state.borrow();
-        let members = self.inner.members.borrow();
+        let drives = self.inner.drives.borrow();
         let is_recorded =
-            |(member, entry): (&Member, &DriveEntry)| member.state == entry.state && member.id == entry.id;
-        members.iter().zip(&state.superblock.drives).all(is_recorded)
+            |(known, entry): (&KnownDrive, &DriveEntry)| known.state == entry.state && known.id == entry.id;
+        drives.iter().zip(&state.superblock.drives).all(is_recorded)
     }
 
     /// Returns when a durable superblock says of every drive what is true now.
-    pub(crate) async fn record_members(&self) -> Result<()> {
-        while !self.are_members_recorded() {
+    pub(crate) async fn record_drives(&self) -> Result<()> {
+        while !self.are_drives_recorded() {
             self.extend_frontier().await?;
         }
         self.check_not_fenced()
     }
 
     /// Writes the states of the drives into a superblock to be.
-    pub(crate) fn note_members(&self, state: &State, next: &mut Superblock) {
-        let members = self.inner.members.borrow();
-        for (member, entry) in members.iter().zip(&mut next.drives) {
-            entry.id = member.id;
-            entry.state = member.state;
+    pub(crate) fn note_drives(&self, state: &State, next: &mut Superblock) {
+        let drives = self.inner.drives.borrow();
+        for (known, entry) in drives.iter().zip(&mut next.drives) {
+            entry.id = known.id;
+            entry.state = known.state;
         }
         if let Some(layout) = &mut next.layout {
             layout.settled_below = state.settled_below;
-            layout.stale_from = members.iter().map(|member| member.stale_from).collect();
+            layout.stale_from = drives.iter().map(|known| known.stale_from).collect();
         }
     }
 }
