@@ -1,0 +1,262 @@
+//! Pools with protection on real files: drives full of rubbish, drives that are gone, drives in their place.
+//!
+//! Also the golden pool with dual protection, `golden/format-1-dual.pool.zst`: its four drives one after the
+//! other. Made by `ASHLAR_WRITE_GOLDEN=1 cargo test -p ashlar-engine --test protection`; never replaced.
+// The drives are real files.
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+mod support;
+
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
+use ashlar_runtime::Runtime;
+use support::on_shard;
+
+const DRIVE_BYTES: u64 = 8 << 20;
+const GOLDEN_DRIVE_BYTES: u64 = 3 << 20;
+/// Before this are superblocks; rubbish there is another test.
+const CELLS_AT: u64 = 1 << 20;
+
+fn bytes_of(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..length).map(|at| if at % 8 < 4 { next() } else { seed as u8 }).collect()
+}
+
+fn paths(directory: &str, drives: usize) -> Vec<String> {
+    (0..drives).map(|drive| format!("{directory}/drive-{drive}")).collect()
+}
+
+async fn create(runtime: &Runtime, paths: &[String], bytes: u64, protection: Protection) -> Engine {
+    let drive = |path: &String| DriveSpec { path: path.clone(), create_size_bytes: Some(bytes) };
+    let drives = paths.iter().map(drive).collect();
+    let (name, segment_bytes) = ("pool".to_string(), Some(128 << 10));
+    let spec = PoolSpec { name, drives, protection, segment_bytes, width: None };
+    Engine::create_pool(runtime, spec).await.unwrap();
+    let engine = open(runtime, paths).await;
+    let volume = VolumeSpec {
+        name: "data".into(),
+        size_bytes: 1 << 30,
+        logical_block_bytes: 4096,
+        profile: Profile::Oltp,
+        compression: Compression::Lz4,
+        dedupe: false,
+    };
+    engine.volume_create(volume).await.unwrap();
+    engine
+}
+
+async fn open(runtime: &Runtime, paths: &[String]) -> Engine {
+    Engine::open(runtime, paths, Settings::default()).await.unwrap()
+}
+
+async fn close(engine: Engine) {
+    // The drives are let go with the last handle.
+    engine.close().await.unwrap();
+}
+
+async fn write(engine: &Engine, pieces: std::ops::Range<u64>, seed: u64) {
+    let data = engine.device("data").unwrap();
+    for piece in pieces {
+        data.write(piece << 16, &bytes_of(seed + piece, 64 << 10), false).await.unwrap();
+    }
+}
+
+async fn verify(engine: &Engine, pieces: std::ops::Range<u64>, seed: u64) {
+    let data = engine.device("data").unwrap();
+    for piece in pieces {
+        let mut found = vec![0; 64 << 10];
+        data.read(piece << 16, &mut found).await.unwrap();
+        assert!(found == bytes_of(seed + piece, 64 << 10), "piece {piece}");
+    }
+}
+
+fn spoil(path: &str, from: u64, length: usize) {
+    let file = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    file.write_all_at(&bytes_of(99, length), from).unwrap();
+}
+
+fn states(engine: &Engine) -> Vec<String> {
+    engine.status().drives.into_iter().map(|drive| drive.state).collect()
+}
+
+async fn until_rebuilt(runtime: &Runtime, engine: &Engine) {
+    for _ in 0..2000 {
+        if states(engine).iter().all(|state| state == "online") {
+            return;
+        }
+        assert_eq!(engine.rebuild_error(), None);
+        runtime.sleep(Duration::from_millis(10)).await;
+    }
+    panic!("not rebuilt: {:?}, {:?}", states(engine), engine.rebuild_status());
+}
+
+fn in_directory(test: impl AsyncFnOnce(Runtime, String) + Send + 'static) {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = directory.path().to_str().unwrap().to_string();
+    on_shard(move |runtime| Box::pin(test(runtime, path)));
+}
+
+#[test]
+fn rubbish_on_two_drives_is_mended_and_scrubbed() {
+    in_directory(async |runtime, directory| {
+        let paths = paths(&directory, 5);
+        let engine = create(&runtime, &paths, DRIVE_BYTES, Protection::Dual).await;
+        write(&engine, 0..100, 1).await;
+        close(engine).await;
+        for path in &paths[1..3] {
+            spoil(path, CELLS_AT, (DRIVE_BYTES - CELLS_AT) as usize);
+        }
+        let engine = open(&runtime, &paths).await;
+        verify(&engine, 0..100, 1).await;
+        assert!(engine.status().counters.mended_blocks > 50, "{:?}", engine.status().counters);
+        let first = engine.scrub().await.unwrap();
+        assert_eq!(first.check.errors, Vec::<String>::new());
+        assert!(first.parity.parity_blocks > 0, "{first:?}");
+        let second = engine.scrub().await.unwrap();
+        assert_eq!((second.parity.data_blocks, second.parity.parity_blocks), (0, 0), "{second:?}");
+        close(engine).await;
+        // What was mended is mended on the drives: two others may go now.
+        for path in &paths[3..5] {
+            std::fs::remove_file(path).unwrap();
+        }
+        let engine = open(&runtime, &paths).await;
+        verify(&engine, 0..100, 1).await;
+        close(engine).await;
+    });
+}
+
+#[test]
+fn two_drives_are_lost_replaced_and_rebuilt_and_two_others_lost() {
+    in_directory(async |runtime, directory| {
+        let paths = paths(&directory, 5);
+        let engine = create(&runtime, &paths, DRIVE_BYTES, Protection::Dual).await;
+        write(&engine, 0..100, 1).await;
+        engine.drive_offline(1).await.unwrap();
+        engine.drive_offline(4).await.unwrap();
+        assert!(engine.drive_offline(0).await.is_err(), "a third");
+        write(&engine, 50..120, 7).await;
+        verify(&engine, 0..50, 1).await;
+        let with = |name: &str| DriveSpec {
+            path: format!("{directory}/{name}"),
+            create_size_bytes: Some(DRIVE_BYTES),
+        };
+        assert!(engine.drive_replace(0, &with("x")).await.is_err(), "one in service");
+        engine.drive_replace(1, &with("new-1")).await.unwrap();
+        engine.drive_replace(4, &with("new-4")).await.unwrap();
+        write(&engine, 60..80, 9).await;
+        until_rebuilt(&runtime, &engine).await;
+        close(engine).await;
+        for path in [&paths[0], &paths[2]] {
+            std::fs::remove_file(path).unwrap();
+        }
+        let now: Vec<String> = paths
+            .iter()
+            .cloned()
+            .chain(["new-1", "new-4"].map(|name| format!("{directory}/{name}")))
+            .collect();
+        let engine = open(&runtime, &now).await;
+        assert_eq!(states(&engine), ["out", "online", "out", "online", "online"]);
+        verify(&engine, 0..50, 1).await;
+        verify(&engine, 50..60, 7).await;
+        verify(&engine, 60..80, 9).await;
+        verify(&engine, 80..120, 7).await;
+        assert_eq!(engine.check().await.unwrap().errors, Vec::<String>::new());
+        close(engine).await;
+    });
+}
+
+#[test]
+fn a_drive_that_was_away_gets_only_what_was_written_meanwhile() {
+    in_directory(async |runtime, directory| {
+        let paths = paths(&directory, 4);
+        let engine = create(&runtime, &paths, 4 * DRIVE_BYTES, Protection::Single).await;
+        write(&engine, 0..400, 1).await;
+        engine.check().await.unwrap();
+        engine.drive_offline(2).await.unwrap();
+        write(&engine, 0..10, 5).await;
+        engine.drive_return(2, &paths[2]).await.unwrap();
+        let started = engine.rebuild_status();
+        until_rebuilt(&runtime, &engine).await;
+        if let Some(status) = started {
+            assert!(status.total_bytes < 2 << 20, "{status:?}");
+        }
+        close(engine).await;
+        std::fs::remove_file(&paths[0]).unwrap();
+        let engine = open(&runtime, &paths).await;
+        verify(&engine, 0..10, 5).await;
+        verify(&engine, 10..400, 1).await;
+        close(engine).await;
+    });
+}
+
+#[test]
+fn more_lost_drives_than_promised_are_a_clear_refusal() {
+    in_directory(async |runtime, directory| {
+        let paths = paths(&directory, 4);
+        let engine = create(&runtime, &paths, DRIVE_BYTES, Protection::Single).await;
+        write(&engine, 0..10, 1).await;
+        close(engine).await;
+        std::fs::rename(&paths[0], format!("{directory}/kept")).unwrap();
+        std::fs::remove_file(&paths[3]).unwrap();
+        let refused = Engine::open(&runtime, &paths, Settings::default()).await.err().unwrap().to_string();
+        for part in ["4 drives", "2 cannot serve", "survives 1", "bring drives back"] {
+            assert!(refused.contains(part), "{part}: {refused}");
+        }
+        std::fs::rename(format!("{directory}/kept"), &paths[0]).unwrap();
+        let engine = open(&runtime, &paths).await;
+        verify(&engine, 0..10, 1).await;
+        close(engine).await;
+    });
+}
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/format-1-dual.pool.zst")
+}
+
+async fn make_golden(runtime: Runtime, directory: String) {
+    let paths = paths(&directory, 4);
+    let engine = create(&runtime, &paths, GOLDEN_DRIVE_BYTES, Protection::Dual).await;
+    write(&engine, 0..2, 1).await;
+    engine.check().await.unwrap();
+    engine.drive_offline(3).await.unwrap();
+    // Behind the checkpoint, and without a clean close.
+    write(&engine, 1..3, 3).await;
+    let bytes: Vec<u8> = paths.iter().flat_map(|path| std::fs::read(path).unwrap()).collect();
+    let mut packed = vec![0; zstd_safe::compress_bound(bytes.len())];
+    let length = zstd_safe::compress(&mut packed[..], &bytes, 19).unwrap();
+    std::fs::write(golden(), &packed[..length]).unwrap();
+    close(engine).await;
+}
+
+#[test]
+fn the_golden_pool_with_parity_opens_without_any_one_more_drive() {
+    if std::env::var_os("ASHLAR_WRITE_GOLDEN").is_some() {
+        in_directory(make_golden);
+    }
+    for missing in 0..3 {
+        in_directory(async move |runtime, directory| {
+            let packed = std::fs::read(golden()).unwrap();
+            let mut bytes = vec![0; 4 * GOLDEN_DRIVE_BYTES as usize];
+            assert_eq!(zstd_safe::decompress(&mut bytes[..], &packed).unwrap(), bytes.len());
+            let paths = paths(&directory, 4);
+            for (path, drive) in paths.iter().zip(bytes.chunks_exact(GOLDEN_DRIVE_BYTES as usize)) {
+                std::fs::write(path, drive).unwrap();
+            }
+            std::fs::remove_file(&paths[missing]).unwrap();
+            let engine = open(&runtime, &paths).await;
+            assert_eq!(states(&engine).iter().filter(|state| *state == "out").count(), 2);
+            assert!(engine.status().recovery.records_replayed > 0);
+            verify(&engine, 0..1, 1).await;
+            verify(&engine, 1..3, 3).await;
+            assert_eq!(engine.check().await.unwrap().errors, Vec::<String>::new());
+            close(engine).await;
+        });
+    }
+}
