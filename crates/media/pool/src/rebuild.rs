@@ -33,6 +33,9 @@ pub(crate) struct WriteGate {
     ended: Notify,
     /// Where the writes begun so far end, for segments that are open.
     begun: RefCell<BTreeMap<SegmentId, u64>>,
+    /// How often drives joined, and at which of these times each did last.
+    joins: Cell<u64>,
+    joined: RefCell<BTreeMap<usize, u64>>,
 }
 
 /// A write under way.
@@ -61,6 +64,14 @@ impl WriteGate {
         let before = self.side.get();
         self.side.set(1 - before);
         (before, self.begun.borrow().clone())
+    }
+
+    /// A drive joins: what an earlier joining of it was to restore is not all that it lacks.
+    fn join(&self, drive: usize) -> u64 {
+        let join = self.joins.get() + 1;
+        self.joins.set(join);
+        self.joined.borrow_mut().insert(drive, join);
+        join
     }
 
     async fn until_ended(&self, side: usize) {
@@ -96,6 +107,7 @@ pub struct Rebuild {
     drive: usize,
     segments: Vec<(SegmentId, u64)>,
     side: usize,
+    join: u64,
 }
 
 impl Rebuild {
@@ -142,10 +154,14 @@ impl Pool {
     pub async fn return_drive(&self, index: usize, path: &str) -> Result<Rebuild> {
         self.check_is_out(index)?;
         let known = self.inner.members.borrow()[index].drive.clone();
-        let drive = match known {
-            Some(drive) => drive,
-            None => Rc::new(self.find_again(index, path).await?),
+        let drive = match (self.find_again(index, path).await, known) {
+            // Opened anew where that can be done: what was unplugged does not answer where it was open.
+            (Ok(drive), _) => Rc::new(drive),
+            (Err(error), Some(drive)) if error.kind == ErrorKind::Busy && drive.path() == path => drive,
+            (Err(error), _) => return Err(error),
         };
+        // Whoever asks for the same at the same time comes second.
+        self.check_is_out(index)?;
         self.join(index, drive, None).await
     }
 
@@ -204,7 +220,8 @@ impl Pool {
             // No await from the flip to here: writes before it go without the drive, writes after it do not.
             member.state = DriveState::Rebuilding;
             let (side, begun) = self.inner.gate.flip();
-            Rebuild { drive: index, segments: self.what_is_stale(member.stale_from, &begun), side }
+            let segments = self.what_is_stale(member.stale_from, &begun);
+            Rebuild { drive: index, segments, side, join: self.inner.gate.join(index) }
         };
         self.record_members().await?;
         Ok(rebuild)
@@ -215,7 +232,8 @@ impl Pool {
     pub fn resume_rebuild(&self, index: usize) -> Rebuild {
         let stale_from = self.inner.members.borrow()[index].stale_from;
         let (side, begun) = self.inner.gate.flip();
-        Rebuild { drive: index, segments: self.what_is_stale(stale_from, &begun), side }
+        let segments = self.what_is_stale(stale_from, &begun);
+        Rebuild { drive: index, segments, side, join: self.inner.gate.join(index) }
     }
 
     /// Takes a drive out of service, if the pool can do without it.
@@ -278,22 +296,23 @@ impl Pool {
             let mut stripe = 0;
             while stripe < stripes {
                 let next = (stripe + STRIPES_AT_ONCE).min(stripes);
-                self.restore_part(striping, rebuild.drive, *segment, stripe..next).await?;
+                self.restore_part(striping, &rebuild, *segment, stripe..next).await?;
                 progress.done_bytes += (next - stripe) * BLOCK_BYTES;
                 stripe = next;
                 report(progress).await?;
             }
         }
-        self.put_in_service(rebuild.drive).await
+        self.put_in_service(&rebuild).await
     }
 
     async fn restore_part(
         &self,
         striping: &Striping,
-        drive: usize,
+        rebuild: &Rebuild,
         segment: SegmentId,
         stripes: std::ops::Range<u64>,
     ) -> Result<()> {
+        let drive = rebuild.drive;
         // Freed meanwhile: its next tenant is written whole.
         let Ok(place) = self.place_of(segment) else { return Ok(()) };
         let _hold = self.inner.held.hold(place);
@@ -302,9 +321,7 @@ impl Pool {
         else {
             return Ok(());
         };
-        let Some(open) = self.writable(drive) else {
-            return Err(Error::new(ErrorKind::Medium, format!("drive {drive} failed while it was rebuilt")));
-        };
+        let open = self.rebuilding(rebuild)?;
         let mut columns = self.read_columns(striping, place.cell, &stripes).await;
         self.restore(striping, &mut columns, &[])?;
         let at = striping.rows.cell(place.cell, column);
@@ -318,24 +335,26 @@ impl Pool {
         Ok(())
     }
 
-    async fn put_in_service(&self, index: usize) -> Result<()> {
-        let Some(drive) = self.writable(index) else {
-            return Err(Error::new(ErrorKind::Medium, format!("drive {index} failed while it was rebuilt")));
-        };
+    /// The drive, unless it was given up since this rebuild began, though it may have joined again: that
+    /// rebuild restores more.
+    fn rebuilding(&self, rebuild: &Rebuild) -> Result<Rc<Drive>> {
+        let index = rebuild.drive;
+        let is_current = self.inner.gate.joined.borrow().get(&index) == Some(&rebuild.join);
+        self.writable(index).filter(|_| is_current).ok_or_else(|| {
+            Error::new(ErrorKind::Medium, format!("drive {index} left the pool while it was rebuilt"))
+        })
+    }
+
+    async fn put_in_service(&self, rebuild: &Rebuild) -> Result<()> {
+        let index = rebuild.drive;
+        let drive = self.rebuilding(rebuild)?;
         if let Err(error) = drive.sync().await {
             self.failed(index, &drive, &error.context)?;
             self.record_members().await?;
             return Err(error.into());
         }
-        {
-            let mut members = self.inner.members.borrow_mut();
-            let member = &mut members[index];
-            if member.state != DriveState::Rebuilding {
-                let what = format!("drive {index} failed while it was rebuilt");
-                return Err(Error::new(ErrorKind::Medium, what));
-            }
-            member.state = DriveState::InService;
-        }
+        self.rebuilding(rebuild)?;
+        self.inner.members.borrow_mut()[index].state = DriveState::InService;
         self.record_members().await
     }
 }
