@@ -5,9 +5,9 @@
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
 use crate::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, ErrorBody, Event,
-    Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim, ReclaimRequest, Snapshot, SnapshotCreate,
-    Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
+    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, DriveOnline,
+    DriveSpec, ErrorBody, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim, ReclaimRequest,
+    Snapshot, SnapshotCreate, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
 };
 
 /// All pools, also those that could not be opened.
@@ -92,6 +92,61 @@ fn pool_export() {}
     )
 )]
 fn pool_import() {}
+
+/// Puts a new drive in the place of one that is out of service. Answers when the pool writes to it; what it
+/// lacks is rebuilt in the background.
+#[utoipa::path(
+    post, path = "/v1/pools/{pool}/drives/{number}/replace", tag = "pools", operation_id = "drive_replace",
+    params(
+        ("pool" = String, Path, description = "name of the pool"),
+        ("number" = u32, Path, description = "number of the drive in its pool, from 0"),
+    ),
+    request_body = DriveSpec,
+    responses(
+        (status = 200, description = "the answer", body = Pool),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "a drive or a tool of this machine failed", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn drive_replace() {}
+
+/// Takes a drive back into service that was away: what was written meanwhile is rebuilt in the background.
+/// Changes nothing when the drive is in service.
+#[utoipa::path(
+    post, path = "/v1/pools/{pool}/drives/{number}/online", tag = "pools", operation_id = "drive_online",
+    params(
+        ("pool" = String, Path, description = "name of the pool"),
+        ("number" = u32, Path, description = "number of the drive in its pool, from 0"),
+    ),
+    request_body = DriveOnline,
+    responses(
+        (status = 200, description = "the answer", body = Pool),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "a drive or a tool of this machine failed", body = ErrorBody),
+    )
+)]
+fn drive_online() {}
+
+/// Takes a drive out of service, if the pool can do without it. Changes nothing when it is out already.
+#[utoipa::path(
+    post, path = "/v1/pools/{pool}/drives/{number}/offline", tag = "pools", operation_id = "drive_offline",
+    params(
+        ("pool" = String, Path, description = "name of the pool"),
+        ("number" = u32, Path, description = "number of the drive in its pool, from 0"),
+    ),
+    responses(
+        (status = 200, description = "the answer", body = Pool),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn drive_offline() {}
 
 /// Where a pool's bytes are, in parts that sum to physical; each volume's and snapshot's share.
 #[utoipa::path(

@@ -37,11 +37,17 @@ pub struct Pool {
     /// Identity drawn when the pool was created; empty while the pool could not be opened.
     pub id: String,
     pub state: PoolState,
-    /// Why the pool is not online.
+    /// Why the pool is not online, or what it lacks though it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     pub protection: Protection,
     pub drives: Vec<Drive>,
+    /// The rebuild under way; others of `drives` may wait for their turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild: Option<Rebuild>,
+    /// Why the last rebuild that failed did, since the pool was opened.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rebuild_error: Option<String>,
     /// Absent while the pool could not be opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<Space>,
@@ -62,6 +68,10 @@ pub struct Pool {
 /// A drive of a pool.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Drive {
+    /// What it is called by in requests, from 0; absent while the pool is not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub number: Option<u32>,
+    /// Empty when no drive was found for this number.
     #[schema(example = "/var/lib/ashlar/drive-0.img")]
     pub path: String,
     pub size_bytes: u64,
@@ -71,6 +81,20 @@ pub struct Drive {
     /// Why it is not online.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+}
+
+/// A drive that is given what it lacks.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Rebuild {
+    pub drive_number: u32,
+    /// To write to it.
+    pub total_bytes: u64,
+    /// Written so far.
+    pub done_bytes: u64,
+    pub elapsed_millis: u64,
+    /// At the pace so far; absent before there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining_millis: Option<u64>,
 }
 
 /// Where a pool's bytes are. The parts sum to `physical_bytes`.
@@ -128,7 +152,7 @@ pub struct RecoveryStep {
     pub micros: u64,
 }
 
-/// A drive to make a pool of.
+/// A drive to make a pool of, or to put in the place of another.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DriveSpec {
@@ -156,6 +180,15 @@ pub struct PoolCreate {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 3, maximum = 24)]
     pub width: Option<u8>,
+}
+
+/// Request to take a drive back into service.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DriveOnline {
+    /// Absolute path of the drive; absent: where it was last, or a recorded one that turns out to be it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
 }
 
 /// Request to open a pool that other drives' owner exported, or that failed to open before.

@@ -51,13 +51,22 @@ fn every_object_of_the_description_says_its_units() {
     for (schema, body) in document["components"]["schemas"].as_object().unwrap() {
         for (field, kind) in body["properties"].as_object().into_iter().flatten() {
             let is_number = kind["type"] == "integer" || kind["type"][0] == "integer";
-            let has_unit =
-                ["_bytes", "_percent", "_seconds", "_millis", "_micros", "_count", "_replayed", "_id"]
-                    .iter()
-                    .any(|unit| field.ends_with(unit))
-                    || field.starts_with("latency_micros_")
-                    || ["id", "sequence", "count", "errors", "bytes", "millis", "micros"]
-                        .contains(&field.as_str());
+            let has_unit = [
+                "_bytes",
+                "_percent",
+                "_seconds",
+                "_millis",
+                "_micros",
+                "_count",
+                "_replayed",
+                "_id",
+                "_number",
+            ]
+            .iter()
+            .any(|unit| field.ends_with(unit))
+                || field.starts_with("latency_micros_")
+                || ["id", "number", "width", "sequence", "count", "errors", "bytes", "millis", "micros"]
+                    .contains(&field.as_str());
             assert!(!is_number || has_unit, "{schema}.{field} is a number without a unit in its name");
         }
     }

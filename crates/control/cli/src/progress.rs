@@ -34,13 +34,19 @@ impl Progress {
 
     /// Shows how much is done, when it is time to.
     pub fn show(&mut self, done_bytes: u64) {
+        let (what, total_bytes) = (self.what, self.total_bytes);
+        self.show_line(|elapsed| line(what, done_bytes, total_bytes, elapsed));
+    }
+
+    /// Shows a line about something else's work, when it is time to.
+    pub fn show_line(&mut self, line: impl FnOnce(Duration) -> String) {
         let elapsed = self.start.elapsed();
         let interval = if self.is_terminal { TERMINAL_INTERVAL } else { LINE_INTERVAL };
         if elapsed < self.shown.unwrap_or_default() + interval {
             return;
         }
         self.shown = Some(elapsed);
-        let line = line(self.what, done_bytes, self.total_bytes, elapsed);
+        let line = line(elapsed);
         if self.is_terminal {
             // The blanks cover what a longer line before has left.
             eprint!("\r{line:<78}");
@@ -57,7 +63,8 @@ impl Progress {
     }
 }
 
-fn line(what: &str, done_bytes: u64, total_bytes: u64, elapsed: Duration) -> String {
+/// One line: how far, how fast, how much longer.
+pub fn line(what: &str, done_bytes: u64, total_bytes: u64, elapsed: Duration) -> String {
     let seconds = elapsed.as_secs_f64().max(1e-3);
     let per_second = done_bytes as f64 / seconds;
     let percent = done_bytes as f64 * 100.0 / total_bytes.max(1) as f64;

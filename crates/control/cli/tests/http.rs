@@ -17,7 +17,7 @@ fn tcp(array: &Array) -> TcpStream {
 fn every_documented_operation_is_served() {
     let array = Array::started();
     for (method, path) in ashlar_api::operations() {
-        let path = ["{pool}", "{volume}", "{snapshot}", "{name}"]
+        let path = ["{pool}", "{volume}", "{snapshot}", "{name}", "{number}"]
             .iter()
             .fold(path, |path, name| path.replace(name, "x"));
         let (status, body) = array.http(&method, &path, Some("{}"));
@@ -54,7 +54,13 @@ fn wrong_requests_get_a_clear_answer_in_the_same_shape() {
         ("POST", "/v1/volumes", r#"{"name":"../db","size_bytes":4096}"#, 400, "letters"),
         ("POST", "/v1/pools", r#"{"name":"p","drives":[]}"#, 400, "no drive"),
         ("POST", "/v1/pools", r#"{"name":"p","drives":[{"path":"relative"}]}"#, 400, "absolute"),
-        ("POST", "/v1/pools", r#"{"name":"p","drives":[{"path":"/x"}],"protection":"dual"}"#, 400, "dual"),
+        (
+            "POST",
+            "/v1/pools",
+            r#"{"name":"p","drives":[{"path":"/x"}],"protection":"triple"}"#,
+            400,
+            "triple",
+        ),
         ("POST", "/v1/snapshots", r#"{"name":"s","volumes":[]}"#, 400, "no volume"),
         ("POST", "/v1/attachments", r#"{"volume":"db","mount":"relative"}"#, 400, "absolute"),
         ("GET", "/v1/volumes/a%2Fb%00", "{}", 404, "does not exist"),

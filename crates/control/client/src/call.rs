@@ -1,9 +1,9 @@
 //! One method an operation.
 
 use ashlar_api::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, ErrorKind, Event,
-    Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim, ReclaimRequest, Snapshot, SnapshotCreate,
-    Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
+    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, DriveOnline,
+    DriveSpec, ErrorKind, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim, ReclaimRequest,
+    Snapshot, SnapshotCreate, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -93,6 +93,21 @@ impl Client {
     /// Opens and remembers a pool.
     pub fn pool_import(&self, name: &str, request: &PoolImport) -> Result<Pool> {
         self.send(Method::POST, &format!("/v1/pools/{}/import", segment(name)), Some(request))
+    }
+
+    /// Puts a new drive in the place of one that is out of service.
+    pub fn drive_replace(&self, pool: &str, number: u32, with: &DriveSpec) -> Result<Pool> {
+        self.send(Method::POST, &drive_path(pool, number, "replace"), Some(with))
+    }
+
+    /// Takes a drive back into service.
+    pub fn drive_online(&self, pool: &str, number: u32, request: &DriveOnline) -> Result<Pool> {
+        self.send(Method::POST, &drive_path(pool, number, "online"), Some(request))
+    }
+
+    /// Takes a drive out of service.
+    pub fn drive_offline(&self, pool: &str, number: u32) -> Result<Pool> {
+        self.send(Method::POST, &drive_path(pool, number, "offline"), None::<&()>)
     }
 
     /// Where a pool's bytes are, walked within so long; by the last mark when `None`.
@@ -223,6 +238,10 @@ impl Client {
     fn call(&self, method: Method, path: &str, body: Option<String>) -> Result<Bytes> {
         self.runtime.block_on(exchange(&self.address, method, path, body))
     }
+}
+
+fn drive_path(pool: &str, number: u32, what: &str) -> String {
+    format!("/v1/pools/{}/drives/{number}/{what}", segment(pool))
 }
 
 /// A name as one segment of a path: what is not plain in a URL is percent-encoded, so that a wrong

@@ -4,6 +4,7 @@
 //! the shard's pools in a thread-local, and its answer comes back in the API's types.
 
 mod dedupe;
+mod drives;
 mod space;
 
 use std::cell::RefCell;
@@ -432,9 +433,10 @@ fn engine_compression(compression: api::Compression) -> ashlar_engine::Compressi
 fn pool_view(engine: &Engine) -> api::Pool {
     let status = engine.status();
     let (state, reason) = match status.state.as_str() {
-        "online" => (api::PoolState::Online, None),
+        "online" => (api::PoolState::Online, drives::lack(&status)),
         why => (api::PoolState::ReadOnly, Some(why.strip_prefix("read-only: ").unwrap_or(why).to_string())),
     };
+    let rebuild = drives::rebuild_view(&status, engine.rebuild_status());
     api::Pool {
         name: status.name,
         id: status.id,
@@ -445,7 +447,9 @@ fn pool_view(engine: &Engine) -> api::Pool {
             ashlar_engine::Protection::Single => api::Protection::Single,
             ashlar_engine::Protection::Dual => api::Protection::Dual,
         },
-        drives: status.drives.into_iter().map(drive_view).collect(),
+        rebuild,
+        drives: drives::views(status.drives),
+        rebuild_error: engine.rebuild_error(),
         space: Some(api::Space {
             physical_bytes: status.space.physical_bytes,
             free_bytes: status.space.free_bytes,
@@ -477,11 +481,6 @@ fn pool_view(engine: &Engine) -> api::Pool {
             .map(|(name, value)| (name.to_string(), value))
             .collect(),
     }
-}
-
-fn drive_view(drive: ashlar_engine::DriveStatus) -> api::Drive {
-    let ashlar_engine::DriveStatus { path, size_bytes, state, reason } = drive;
-    api::Drive { path, size_bytes, state, reason }
 }
 
 fn counter_views(

@@ -22,7 +22,7 @@ struct Metric {
     help: &'static str,
 }
 
-const METRICS: [Metric; 15] = [
+const METRICS: [Metric; 17] = [
     Metric { name: "ashlar_build_info", kind: "gauge", labels: "version", help: "Always 1." },
     Metric { name: "ashlar_uptime_seconds", kind: "gauge", labels: "", help: "Since the start." },
     Metric {
@@ -54,6 +54,18 @@ const METRICS: [Metric; 15] = [
         kind: "gauge",
         labels: "pool, part",
         help: "Bytes of each part of the pool; the parts but `physical` sum to `physical`.",
+    },
+    Metric {
+        name: "ashlar_pool_drives",
+        kind: "gauge",
+        labels: "pool, state",
+        help: "Drives that are `online`, `rebuilding` or `out`.",
+    },
+    Metric {
+        name: "ashlar_pool_rebuild_bytes",
+        kind: "gauge",
+        labels: "pool, part",
+        help: "Bytes the rebuild under way has to write (`total`) and has written (`done`); 0 without one.",
     },
     Metric {
         name: "ashlar_pool_counter_total",
@@ -174,6 +186,8 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
             .map(|pool| (vec![("pool", pool.name.clone())], f64::from(pool.state == api::PoolState::Online)))
             .collect(),
         "ashlar_pool_bytes" => readings.pools.iter().flat_map(pool_parts).collect(),
+        "ashlar_pool_drives" => readings.pools.iter().flat_map(pool_drives).collect(),
+        "ashlar_pool_rebuild_bytes" => readings.pools.iter().flat_map(pool_rebuild).collect(),
         "ashlar_pool_counter_total" => readings
             .pools
             .iter()
@@ -213,6 +227,18 @@ fn pool_parts(pool: &api::Pool) -> Vec<(Labels, f64)> {
     .into_iter()
     .map(|(part, bytes)| (vec![("pool", pool.name.clone()), ("part", part.to_string())], bytes as f64))
     .collect()
+}
+
+fn pool_drives(pool: &api::Pool) -> Vec<(Labels, f64)> {
+    let count = |state: &str| pool.drives.iter().filter(|drive| drive.state == state).count();
+    let labels = |state: &str| vec![("pool", pool.name.clone()), ("state", state.to_string())];
+    ["online", "rebuilding", "out"].into_iter().map(|state| (labels(state), count(state) as f64)).collect()
+}
+
+fn pool_rebuild(pool: &api::Pool) -> Vec<(Labels, f64)> {
+    let (total, done) = pool.rebuild.as_ref().map_or((0, 0), |now| (now.total_bytes, now.done_bytes));
+    let labels = |part: &str| vec![("pool", pool.name.clone()), ("part", part.to_string())];
+    vec![(labels("total"), total as f64), (labels("done"), done as f64)]
 }
 
 fn request_labels(volume: &str, door: &str, operation: Operation) -> Labels {

@@ -42,6 +42,9 @@ impl Pool {
         for path in paths {
             match find(runtime, path).await {
                 Ok(drive) => found.push(drive),
+                // In use is not missing: a killed predecessor lets go of its drives one by one, and a pool
+                // opened without those it still holds would count them as lost.
+                Err(error) if error.kind == ErrorKind::Busy => return Err(error),
                 Err(error) => failed.push(error),
             }
         }

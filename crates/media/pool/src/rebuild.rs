@@ -6,7 +6,7 @@
 //! would be restored from halves.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use ashlar_drive::Drive;
@@ -27,29 +27,32 @@ const STRIPES_AT_ONCE: u64 = 64;
 /// between two writes.
 #[derive(Default)]
 pub(crate) struct WriteGate {
-    /// Writes under way, by whether they began before or after the last flip.
-    under_way: [Cell<usize>; 2],
-    side: Cell<usize>,
+    /// Writes under way, by the order in which they began.
+    under_way: RefCell<BTreeSet<u64>>,
+    begun_count: Cell<u64>,
     ended: Notify,
     /// Where the writes begun so far end, for segments that are open.
     begun: RefCell<BTreeMap<SegmentId, u64>>,
+    /// How often drives joined, and at which of these times each did last.
+    joins: Cell<u64>,
+    joined: RefCell<BTreeMap<usize, u64>>,
 }
 
 /// A write under way.
 pub(crate) struct Passage<'a> {
     gate: &'a WriteGate,
-    side: usize,
+    number: u64,
 }
 
 impl WriteGate {
     /// A write begins. Nothing may be awaited between this and the choice of drives.
     pub(crate) fn enter(&self, segment: SegmentId, end: u64) -> Passage<'_> {
-        let side = self.side.get();
-        self.under_way[side].set(self.under_way[side].get() + 1);
+        let number = self.begun_count.replace(self.begun_count.get() + 1);
+        self.under_way.borrow_mut().insert(number);
         let mut begun = self.begun.borrow_mut();
         let known = begun.entry(segment).or_default();
         *known = end.max(*known);
-        Passage { gate: self, side }
+        Passage { gate: self, number }
     }
 
     /// Segments that are open no more are of no interest.
@@ -57,16 +60,24 @@ impl WriteGate {
         self.begun.borrow_mut().retain(|segment, _| is_open(*segment));
     }
 
-    fn flip(&self) -> (usize, BTreeMap<SegmentId, u64>) {
-        let before = self.side.get();
-        self.side.set(1 - before);
-        (before, self.begun.borrow().clone())
+    /// The number of the next write, and where those begun so far end.
+    fn draw_line(&self) -> (u64, BTreeMap<SegmentId, u64>) {
+        (self.begun_count.get(), self.begun.borrow().clone())
     }
 
-    async fn until_ended(&self, side: usize) {
+    /// A drive joins: what an earlier joining of it was to restore is not all that it lacks.
+    fn join(&self, drive: usize) -> u64 {
+        let join = self.joins.get() + 1;
+        self.joins.set(join);
+        self.joined.borrow_mut().insert(drive, join);
+        join
+    }
+
+    /// Waits for all writes that began before a line.
+    async fn until_ended(&self, line: u64) {
         loop {
             let ended = self.ended.notified();
-            if self.under_way[side].get() == 0 {
+            if self.under_way.borrow().first().is_none_or(|oldest| *oldest >= line) {
                 return;
             }
             ended.await;
@@ -76,8 +87,7 @@ impl WriteGate {
 
 impl Drop for Passage<'_> {
     fn drop(&mut self) {
-        let count = &self.gate.under_way[self.side];
-        count.set(count.get() - 1);
+        self.gate.under_way.borrow_mut().remove(&self.number);
         self.gate.ended.notify_waiters();
     }
 }
@@ -95,7 +105,8 @@ pub struct RebuildProgress {
 pub struct Rebuild {
     drive: usize,
     segments: Vec<(SegmentId, u64)>,
-    side: usize,
+    line: u64,
+    join: u64,
 }
 
 impl Rebuild {
@@ -142,10 +153,14 @@ impl Pool {
     pub async fn return_drive(&self, index: usize, path: &str) -> Result<Rebuild> {
         self.check_is_out(index)?;
         let known = self.inner.drives.borrow()[index].drive.clone();
-        let drive = match known {
-            Some(drive) => drive,
-            None => Rc::new(self.find_again(index, path).await?),
+        let drive = match (self.find_again(index, path).await, known) {
+            // Opened anew where that can be done: what was unplugged does not answer where it was open.
+            (Ok(drive), _) => Rc::new(drive),
+            (Err(error), Some(drive)) if error.kind == ErrorKind::Busy && drive.path() == path => drive,
+            (Err(error), _) => return Err(error),
         };
+        // Whoever asks for the same at the same time comes second.
+        self.check_is_out(index)?;
         self.join(index, drive, None).await
     }
 
@@ -201,10 +216,11 @@ impl Pool {
                 known.id = id;
                 known.stale_from = 0;
             }
-            // No await from the flip to here: writes before it go without the drive, writes after it do not.
+            // No await from the line to here: writes before it go without the drive, writes after it do not.
             known.state = DriveState::Rebuilding;
-            let (side, begun) = self.inner.gate.flip();
-            Rebuild { drive: index, segments: self.what_is_stale(known.stale_from, &begun), side }
+            let (line, begun) = self.inner.gate.draw_line();
+            let segments = self.what_is_stale(known.stale_from, &begun);
+            Rebuild { drive: index, segments, line, join: self.inner.gate.join(index) }
         };
         self.record_drives().await?;
         Ok(rebuild)
@@ -214,8 +230,9 @@ impl Pool {
     #[must_use]
     pub fn resume_rebuild(&self, index: usize) -> Rebuild {
         let stale_from = self.inner.drives.borrow()[index].stale_from;
-        let (side, begun) = self.inner.gate.flip();
-        Rebuild { drive: index, segments: self.what_is_stale(stale_from, &begun), side }
+        let (line, begun) = self.inner.gate.draw_line();
+        let segments = self.what_is_stale(stale_from, &begun);
+        Rebuild { drive: index, segments, line, join: self.inner.gate.join(index) }
     }
 
     /// Takes a drive out of service, if the pool can do without it.
@@ -265,7 +282,7 @@ impl Pool {
         mut report: impl FnMut(RebuildProgress) -> F,
     ) -> Result<()> {
         let striping = self.striping()?;
-        self.inner.gate.until_ended(rebuild.side).await;
+        self.inner.gate.until_ended(rebuild.line).await;
         let stripe_bytes = self.stripe_bytes();
         let column_bytes = |extent: u64| extent.div_ceil(stripe_bytes) * BLOCK_BYTES;
         let mut progress = RebuildProgress {
@@ -278,22 +295,23 @@ impl Pool {
             let mut stripe = 0;
             while stripe < stripes {
                 let next = (stripe + STRIPES_AT_ONCE).min(stripes);
-                self.restore_part(striping, rebuild.drive, *segment, stripe..next).await?;
+                self.restore_part(striping, &rebuild, *segment, stripe..next).await?;
                 progress.done_bytes += (next - stripe) * BLOCK_BYTES;
                 stripe = next;
                 report(progress).await?;
             }
         }
-        self.put_in_service(rebuild.drive).await
+        self.put_in_service(&rebuild).await
     }
 
     async fn restore_part(
         &self,
         striping: &Striping,
-        drive: usize,
+        rebuild: &Rebuild,
         segment: SegmentId,
         stripes: std::ops::Range<u64>,
     ) -> Result<()> {
+        let drive = rebuild.drive;
         // Freed meanwhile: its next tenant is written whole.
         let Ok(place) = self.place_of(segment) else { return Ok(()) };
         let _hold = self.inner.held.hold(place);
@@ -302,9 +320,7 @@ impl Pool {
         else {
             return Ok(());
         };
-        let Some(open) = self.writable(drive) else {
-            return Err(Error::new(ErrorKind::Medium, format!("drive {drive} failed while it was rebuilt")));
-        };
+        let open = self.rebuilding(rebuild)?;
         let mut columns = self.read_columns(striping, place.cell, &stripes).await;
         self.restore(striping, &mut columns, &[])?;
         let at = striping.rows.cell(place.cell, column);
@@ -318,24 +334,26 @@ impl Pool {
         Ok(())
     }
 
-    async fn put_in_service(&self, index: usize) -> Result<()> {
-        let Some(drive) = self.writable(index) else {
-            return Err(Error::new(ErrorKind::Medium, format!("drive {index} failed while it was rebuilt")));
-        };
+    /// The drive, unless it was given up since this rebuild began, though it may have joined again: that
+    /// rebuild restores more.
+    fn rebuilding(&self, rebuild: &Rebuild) -> Result<Rc<Drive>> {
+        let index = rebuild.drive;
+        let is_current = self.inner.gate.joined.borrow().get(&index) == Some(&rebuild.join);
+        self.writable(index).filter(|_| is_current).ok_or_else(|| {
+            Error::new(ErrorKind::Medium, format!("drive {index} left the pool while it was rebuilt"))
+        })
+    }
+
+    async fn put_in_service(&self, rebuild: &Rebuild) -> Result<()> {
+        let index = rebuild.drive;
+        let drive = self.rebuilding(rebuild)?;
         if let Err(error) = drive.sync().await {
             self.failed(index, &drive, &error.context)?;
             self.record_drives().await?;
             return Err(error.into());
         }
-        {
-            let mut drives = self.inner.drives.borrow_mut();
-            let known = &mut drives[index];
-            if known.state != DriveState::Rebuilding {
-                let what = format!("drive {index} failed while it was rebuilt");
-                return Err(Error::new(ErrorKind::Medium, what));
-            }
-            known.state = DriveState::InService;
-        }
+        self.rebuilding(rebuild)?;
+        self.inner.drives.borrow_mut()[index].state = DriveState::InService;
         self.record_drives().await
     }
 }

@@ -1,6 +1,7 @@
 //! `ashlar pool`: drives managed as one space.
 
 mod dedupe;
+mod drives;
 
 use ashlar_api::{CheckReport, DriveSpec, Pool as PoolView, PoolCreate, PoolImport, PoolState, Protection};
 use clap::{Subcommand, ValueEnum};
@@ -59,6 +60,9 @@ enum Verb {
         name: String,
     },
     Dedupe(dedupe::Dedupe),
+    ReplaceDrive(drives::ReplaceDrive),
+    OnlineDrive(drives::OnlineDrive),
+    OfflineDrive(drives::OfflineDrive),
     /// Destroy an empty pool: its drives no longer carry it. Files that are drives stay.
     #[command(after_help = "Example:\n  ashlar pool delete main --yes")]
     Delete {
@@ -123,6 +127,9 @@ impl Pool {
                 }
             }
             Verb::Dedupe(dedupe) => dedupe.run(context)?,
+            Verb::ReplaceDrive(verb) => verb.run(context)?,
+            Verb::OnlineDrive(verb) => verb.run(context)?,
+            Verb::OfflineDrive(verb) => verb.run(context)?,
             Verb::Delete { name, yes } => {
                 confirm(yes, &format!("destroy pool `{name}`? Its drives will no longer carry it."))?;
                 client.pool_delete(&name)?;
@@ -166,7 +173,7 @@ fn list(pools: &[PoolView]) -> String {
             let space = pool.space.clone().unwrap_or_default();
             vec![
                 pool.name.clone(),
-                state_name(pool.state).to_string(),
+                drives::state_name_with_drives(pool).to_string(),
                 pool.drives.len().to_string(),
                 size(space.physical_bytes),
                 size(space.free_bytes),
@@ -181,7 +188,8 @@ fn list(pools: &[PoolView]) -> String {
 }
 
 fn show(pool: &PoolView) -> String {
-    let mut pairs = vec![("name", pool.name.clone()), ("state", state_name(pool.state).to_string())];
+    let mut pairs =
+        vec![("name", pool.name.clone()), ("state", drives::state_name_with_drives(pool).to_string())];
     if let Some(reason) = &pool.reason {
         pairs.push(("reason", reason.clone()));
     }
@@ -212,9 +220,7 @@ fn show(pool: &PoolView) -> String {
         pairs.push(("last start", line));
     }
     for drive in &pool.drives {
-        let path = if drive.path.is_empty() { "(not found)" } else { &drive.path };
-        let reason = drive.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
-        pairs.push(("drive", format!("{path}  {}  {}{reason}", size(drive.size_bytes), drive.state)));
+        pairs.push(("drive", drives::drive_line(pool, drive)));
     }
     fields(&pairs)
 }

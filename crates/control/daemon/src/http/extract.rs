@@ -90,6 +90,23 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
     }
 }
 
+/// A drive's place in a path: its pool and its number.
+pub(super) struct DriveOf(pub(super) String, pub(super) u32);
+
+impl<S: Send + Sync> FromRequestParts<S> for DriveOf {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<DriveOf, Error> {
+        let found = Path::<(String, u32)>::from_request_parts(parts, state).await;
+        found.map(|Path((pool, number))| DriveOf(pool, number)).map_err(|error| {
+            Error::invalid(
+                format!("the path names no drive: {}", error.body_text()),
+                "write the pool's name and the drive's number; `ashlar pool show` tells both",
+            )
+        })
+    }
+}
+
 /// The values after the question mark.
 pub(super) struct Question<T>(pub(super) T);
 

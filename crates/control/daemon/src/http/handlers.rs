@@ -14,7 +14,7 @@ use axum::http::{Method, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
-use super::extract::{Body, Name, OptionalBody, Question};
+use super::extract::{Body, DriveOf, Name, OptionalBody, Question};
 use crate::error::{Error, Result};
 use crate::service::Service;
 
@@ -65,6 +65,26 @@ pub(super) async fn pool_import(
     OptionalBody(request): OptionalBody<api::PoolImport>,
 ) -> Answer<api::Pool> {
     to_the_end(async move { array.pool_import(&pool, request).await }).await.map(Json)
+}
+
+pub(super) async fn drive_replace(
+    State(array): Array,
+    DriveOf(pool, number): DriveOf,
+    Body(request): Body<api::DriveSpec>,
+) -> Answer<api::Pool> {
+    to_the_end(async move { array.drive_replace(&pool, number, request).await }).await.map(Json)
+}
+
+pub(super) async fn drive_online(
+    State(array): Array,
+    DriveOf(pool, number): DriveOf,
+    OptionalBody(request): OptionalBody<api::DriveOnline>,
+) -> Answer<api::Pool> {
+    to_the_end(async move { array.drive_online(&pool, number, request).await }).await.map(Json)
+}
+
+pub(super) async fn drive_offline(State(array): Array, DriveOf(pool, number): DriveOf) -> Answer<api::Pool> {
+    to_the_end(async move { array.drive_offline(&pool, number).await }).await.map(Json)
 }
 
 /// The query of `/v1/pools/{pool}/space`.

@@ -5,6 +5,7 @@
 //! without asking the data shard, which matters with ten thousand snapshots.
 
 mod attachments;
+mod drives;
 mod index;
 mod pools;
 mod snapshots;
@@ -49,6 +50,8 @@ struct Known {
     /// Why a known pool is not open.
     failures: std::collections::BTreeMap<String, String>,
     index: Index,
+    /// The states of each open pool's drives that the log told last.
+    drive_states: std::collections::BTreeMap<String, Vec<String>>,
     /// Volumes that are attached or about to be: they are not deleted, restored or exported.
     attached: std::collections::BTreeMap<String, Option<api::Attachment>>,
 }

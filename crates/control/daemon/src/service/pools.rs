@@ -81,7 +81,7 @@ impl Service {
         let _turn = self.change().await?;
         self.check_pool_free(&request.name)?;
         for drive in &request.drives {
-            self.check_drive_free(&drive.path)?;
+            self.check_drive_free(&drive.path, None)?;
         }
         for drive in &request.drives {
             check_nothing_on(&drive.path).await?;
@@ -128,7 +128,7 @@ impl Service {
             check_drives(request.drives.iter().map(String::as_str))?;
             let drives: Vec<String> = request.drives.iter().map(|path| canonical(path)).collect();
             for drive in &drives {
-                self.check_drive_free(drive)?;
+                self.check_drive_free(drive, None)?;
             }
             return Ok(drives);
         }
@@ -256,12 +256,13 @@ impl Service {
         Ok(())
     }
 
-    /// Refuses a drive of a pool that is open: its lock would say the same in other words.
-    fn check_drive_free(&self, path: &str) -> Result<()> {
+    /// Refuses a drive of a pool that is open, but for the pool `own`: its lock would say the same in other
+    /// words.
+    pub(super) fn check_drive_free(&self, path: &str, own: Option<&str>) -> Result<()> {
         let path = canonical(path);
         let known = self.known();
         for pool in known.pools.iter().filter(|pool| !known.failures.contains_key(&pool.name)) {
-            if pool.drives.contains(&path) {
+            if own != Some(pool.name.as_str()) && pool.drives.contains(&path) {
                 return Err(Error::new(
                     api::ErrorKind::Exists,
                     format!("drive {path} belongs to pool `{}`", pool.name),
@@ -316,6 +317,7 @@ pub(super) fn device_volume(name: &str) -> &str {
 
 fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
     let drive = |path: &String| api::Drive {
+        number: None,
         path: path.clone(),
         size_bytes: 0,
         state: "unknown".to_string(),
@@ -328,6 +330,8 @@ fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
         reason: Some(reason.to_string()),
         protection: api::Protection::None,
         drives: pool.drives.iter().map(drive).collect(),
+        rebuild: None,
+        rebuild_error: None,
         space: None,
         full_percent: 0,
         volume_count: 0,
@@ -338,7 +342,7 @@ fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
 }
 
 /// Absolute paths, each once.
-fn check_drives<'a>(paths: impl Iterator<Item = &'a str>) -> Result<()> {
+pub(super) fn check_drives<'a>(paths: impl Iterator<Item = &'a str>) -> Result<()> {
     let mut seen = BTreeSet::new();
     for path in paths {
         if !Path::new(path).is_absolute() || path.contains('\0') {
@@ -358,7 +362,7 @@ fn check_drives<'a>(paths: impl Iterator<Item = &'a str>) -> Result<()> {
 }
 
 /// The path without symbolic links, so that one drive has one name; as given while it does not exist.
-fn canonical(path: &str) -> String {
+pub(super) fn canonical(path: &str) -> String {
     std::fs::canonicalize(path)
         .ok()
         .and_then(|found| found.to_str().map(str::to_string))
@@ -367,7 +371,7 @@ fn canonical(path: &str) -> String {
 
 /// The files that creating the pool will make. A drive without a size must be there; one with a size
 /// must not, because an existing file may be somebody's data.
-fn files_to_make(drives: &[api::DriveSpec]) -> Result<Vec<PathBuf>> {
+pub(super) fn files_to_make(drives: &[api::DriveSpec]) -> Result<Vec<PathBuf>> {
     let mut made = Vec::new();
     for drive in drives {
         let path = Path::new(&drive.path);
@@ -425,7 +429,7 @@ fn check_space(drives: &[api::DriveSpec]) -> Result<()> {
 }
 
 /// Refuses a drive that carries a file system, a partition table or the like.
-async fn check_nothing_on(path: &str) -> Result<()> {
+pub(super) async fn check_nothing_on(path: &str) -> Result<()> {
     let drive = PathBuf::from(path);
     if !drive.exists() {
         return Ok(());

@@ -1,5 +1,5 @@
-//! Watches the pools for what no request tells: one that stopped taking writes, damage that was met,
-//! one that gets full.
+//! Watches the pools for what no request tells: one that stopped taking writes, drives that failed or are
+//! rebuilt, damage that was met or mended, one that gets full.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,12 @@ use ashlar_api as api;
 use super::Service;
 
 /// How often the pools are looked at. Arbitrary: soon enough for a person, nothing for the array.
-const INTERVAL: Duration = Duration::from_secs(2);
+const INTERVAL: Duration = Duration::from_secs(1);
+/// Looks between two lines about mended blocks. Arbitrary: a drive that rots mends for hours.
+const MENDED_PAUSE: u32 = 60;
+/// Looks after which a rebuild that is not under way has failed. Arbitrary: between two there is a moment
+/// without one.
+const STALLED_LOOKS: u32 = 3;
 
 /// A pool that is this full, in per cent, is worth a word each time it gets there: the first is when the
 /// cleaner starts to work for its room, the last but one when writes get slow.
@@ -23,8 +28,19 @@ const FULL_PERCENT_BACK: u8 = 2;
 struct Seen {
     state: api::PoolState,
     damage: u64,
+    /// Mended blocks that were told, and looks until more may be.
+    mended: u64,
+    mended_pause: u32,
+    /// Looks in a row at a drive to be rebuilt and no rebuild.
+    stalled: u32,
     /// How many of [`FULL_PERCENTS`] it has passed.
     fullness: usize,
+}
+
+impl Default for Seen {
+    fn default() -> Seen {
+        Seen { state: api::PoolState::Online, damage: 0, mended: 0, mended_pause: 0, stalled: 0, fullness: 0 }
+    }
 }
 
 /// Thresholds passed: upwards at once, downwards only when it is well below.
@@ -41,12 +57,19 @@ impl Service {
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
+            // Whoever changes drives tells of it; what is read here must not be from before that.
+            let turn = self.changes.try_lock();
             // The data shard is gone: the array is stopping.
             let Ok(pools) = self.array.pools().await else { return };
             for pool in &pools {
                 self.report(pool, &mut seen);
+                if turn.is_ok() {
+                    self.report_drives(pool, false);
+                }
             }
-            seen.retain(|name, _| pools.iter().any(|pool| pool.name == *name));
+            let is_there = |name: &str| pools.iter().any(|pool| pool.name == name);
+            seen.retain(|name, _| is_there(name));
+            self.known().drive_states.retain(|name, _| is_there(name));
         }
     }
 
@@ -74,14 +97,32 @@ impl Service {
 
     fn report(&self, pool: &api::Pool, seen: &mut BTreeMap<String, Seen>) {
         let before = seen.get(&pool.name).cloned();
-        let before = before.unwrap_or(Seen { state: api::PoolState::Online, damage: 0, fullness: 0 });
+        let before = before.unwrap_or_default();
+        let counter = |name: &str| pool.counters.get(name).copied().unwrap_or(0);
+        let mended = counter("mended_blocks");
+        let is_mended = mended > before.mended && before.mended_pause == 0;
+        let is_stalled =
+            pool.rebuild.is_none() && pool.drives.iter().any(|drive| drive.state == "rebuilding");
         let now = Seen {
             state: pool.state,
-            damage: pool.counters.get("damage").copied().unwrap_or(0),
+            damage: counter("damage"),
+            mended: if is_mended { mended } else { before.mended },
+            mended_pause: if is_mended { MENDED_PAUSE } else { before.mended_pause.saturating_sub(1) },
+            stalled: if is_stalled { before.stalled.saturating_add(1) } else { 0 },
             fullness: fullness(before.fullness, pool.full_percent),
         };
         seen.insert(pool.name.clone(), now.clone());
         let object = format!("pool {}", pool.name);
+        if is_mended {
+            let what = "blocks of drives were wrong or unreadable and were written anew from the others";
+            self.log.warning(object.as_str(), format!("{} {what}", mended - before.mended));
+        }
+        if now.stalled == STALLED_LOOKS {
+            let why = pool.rebuild_error.as_deref().unwrap_or("it is not known why");
+            let again =
+                "taken out and back in again (`ashlar pool offline-drive`, `online-drive`), it starts anew";
+            self.log.error(object.as_str(), format!("a drive's rebuild does not go on: {why}; {again}"));
+        }
         self.report_fullness(&object, pool, before.fullness, now.fullness);
         if now.damage > before.damage {
             let message = format!("damage met {} times: `ashlar pool check {}`", now.damage, pool.name);

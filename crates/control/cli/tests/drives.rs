@@ -1,0 +1,192 @@
+//! The life of a pool's drives through the command line and the API of a real array.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use serde_json::Value;
+use support::Array;
+
+/// An array with a pool `main` that survives one of its four drives.
+fn protected() -> Array {
+    let array = Array::started();
+    let drives: Vec<String> =
+        (0..4).map(|number| format!("{},size=64MiB", path(&array, &format!("{number}.img")))).collect();
+    let mut arguments = vec!["pool", "create", "main", "--protection", "single"];
+    for drive in &drives {
+        arguments.extend(["--drive", drive]);
+    }
+    array.good(&arguments);
+    array
+}
+
+fn path(array: &Array, name: &str) -> String {
+    array.path(name).display().to_string()
+}
+
+fn states(pool: &Value) -> Vec<&str> {
+    pool["drives"].as_array().unwrap().iter().map(|drive| drive["state"].as_str().unwrap()).collect()
+}
+
+fn recorded(array: &Array) -> String {
+    std::fs::read_to_string(array.state().join("pools.toml")).unwrap()
+}
+
+#[test]
+fn a_drive_is_taken_out_replaced_and_found_after_a_restart() {
+    let mut array = protected();
+    array.good(&["volume", "create", "db", "--size", "64MiB"]);
+    let pool = array.json(&["pool", "offline-drive", "main", "2", "--yes"]);
+    assert_eq!(states(&pool), ["online", "online", "out", "online"]);
+    assert_eq!(pool["state"], "online");
+    assert_eq!(pool["reason"], "1 of 4 drives out, survives 0 more");
+    assert!(array.good(&["pool", "list"]).contains("degraded"));
+    assert!(array.good(&["pool", "show", "main"]).contains("taken out of service"));
+    assert_eq!(array.json(&["status"])["pools"][0]["reason"], pool["reason"]);
+    let metrics = array.http("GET", "/metrics", None).1;
+    assert!(metrics.contains("ashlar_pool_drives{pool=\"main\",state=\"out\"} 1"), "{metrics}");
+    array.refused(&["pool", "offline-drive", "main", "1"], &["drive 1", "needed", "1 of 4"]);
+    array.good(&["pool", "offline-drive", "main", "2"]);
+
+    let spare = path(&array, "spare.img");
+    let with = format!("{spare},size=64MiB");
+    let pool = array.json(&["pool", "replace-drive", "main", "2", "--with", &with, "--wait"]);
+    assert_eq!(states(&pool), ["online"; 4]);
+    assert_eq!((&pool["drives"][2]["number"], &pool["drives"][2]["path"]), (&2.into(), &spare.into()));
+    assert!(pool.get("reason").is_none() && pool.get("rebuild").is_none(), "{pool}");
+    assert!(
+        recorded(&array).contains("spare.img") && !recorded(&array).contains("2.img"),
+        "{}",
+        recorded(&array)
+    );
+    std::fs::remove_file(array.path("2.img")).unwrap();
+    array.kill();
+    array.start();
+    let pool = array.json(&["pool", "show", "main"]);
+    assert_eq!(states(&pool), ["online"; 4]);
+    let report = array.json(&["pool", "check", "main"]);
+    assert_eq!(report["errors"], serde_json::json!([]));
+}
+
+#[test]
+fn a_drive_that_was_away_comes_back_from_where_it_was_or_is() {
+    let mut array = protected();
+    array.good(&["pool", "offline-drive", "main", "0"]);
+    let pool = array.json(&["pool", "online-drive", "main", "0", "--wait"]);
+    assert_eq!(states(&pool), ["online"; 4]);
+    assert_eq!(array.json(&["pool", "online-drive", "main", "0"])["drives"], pool["drives"]);
+
+    assert_eq!(array.terminate(), Some(0));
+    std::fs::rename(array.path("3.img"), array.path("moved.img")).unwrap();
+    array.start();
+    assert_eq!(states(&array.json(&["pool", "show", "main"])), ["online", "online", "online", "out"]);
+    array.refused(&["pool", "online-drive", "main", "3"], &["3.img"]);
+    assert!(recorded(&array).contains("3.img"));
+    let (moved, other) = (path(&array, "moved.img"), path(&array, "1.img"));
+    array.refused(&["pool", "online-drive", "main", "3", "--drive", &other], &["1.img", "drive 1"]);
+    array.good(&["pool", "online-drive", "main", "3", "--drive", &moved, "--wait"]);
+    assert!(recorded(&array).contains("moved.img") && !recorded(&array).contains("3.img"));
+    array.refused(&["pool", "online-drive", "main", "3", "--drive", &other], &["drive 3", "online"]);
+
+    assert_eq!(array.terminate(), Some(0));
+    std::fs::rename(array.path("moved.img"), array.path("away.img")).unwrap();
+    array.start();
+    std::fs::rename(array.path("away.img"), array.path("moved.img")).unwrap();
+    let pool = array.json(&["pool", "online-drive", "main", "3", "--wait"]);
+    assert_eq!(states(&pool), ["online"; 4]);
+}
+
+#[test]
+fn what_cannot_take_a_drives_place_is_refused_and_nothing_stays_of_it() {
+    let array = protected();
+    let unprotected = format!("{},size=64MiB", path(&array, "other.img"));
+    array.good(&["pool", "create", "other", "--drive", &unprotected]);
+    let (spare, small) = (path(&array, "spare.img"), path(&array, "small.img"));
+    let spare = format!("{spare},size=64MiB");
+    let replace = |number: &'static str, with: &str, words: &[&str]| {
+        array.refused(&["pool", "replace-drive", "main", number, "--with", with], words);
+    };
+    replace("1", &spare, &["drive 1", "`main`", "online", "offline-drive main 1"]);
+    replace("4", &spare, &["`main`", "no drive 4", "pool show"]);
+    array.refused(&["pool", "replace-drive", "other", "0", "--with", &spare], &["`other`", "no protection"]);
+    array.refused(&["pool", "offline-drive", "other", "0"], &["`other`", "no protection"]);
+    array.refused(&["pool", "online-drive", "nope", "0"], &["`nope`", "does not exist"]);
+    array.refused(&["pool", "offline-drive", "main", "4"], &["no drive 4"]);
+    array.misused(&["pool", "replace-drive", "main", "1"], &["--with"]);
+    array.misused(&["pool", "offline-drive", "main", "one"], &["one"]);
+
+    array.good(&["pool", "offline-drive", "main", "1"]);
+    let before = recorded(&array);
+    replace("1", &path(&array, "other.img"), &["other.img", "`other`"]);
+    replace("1", &path(&array, "0.img"), &["0.img", "drive 0"]);
+    replace("1", &path(&array, "1.img"), &["1.img"]);
+    replace("1", &path(&array, "nope.img"), &["nope.img", "does not exist", "size="]);
+    replace("1", &format!("{small},size=32MiB"), &["small.img", "at least"]);
+    assert!(!array.path("small.img").exists(), "a refused drive leaves no file behind");
+    std::fs::write(array.path("small.img"), vec![0_u8; 32 << 20]).unwrap();
+    replace("1", &small, &["small.img", "at least"]);
+    assert!(array.path("small.img").exists(), "what was there before stays");
+    array.refused(&["pool", "online-drive", "main", "1", "--drive", &small], &["small.img"]);
+    assert_eq!(recorded(&array), before);
+    assert!(!array.path("spare.img").exists());
+    array.good(&["pool", "online-drive", "main", "1", "--wait"]);
+}
+
+#[test]
+fn requests_about_drives_are_strict() {
+    let array = protected();
+    for (what, body, status, word) in [
+        ("1/replace", "{}", 400, "path"),
+        ("1/replace", r#"{"path":"relative"}"#, 400, "absolute"),
+        ("1/replace", r#"{"path":"/x","sise":1}"#, 400, "sise"),
+        ("1/replace", r#"{"path":"/x"}"#, 409, "online"),
+        ("9/replace", r#"{"path":"/x"}"#, 404, "no drive 9"),
+        ("x/replace", r#"{"path":"/x"}"#, 400, "number"),
+        ("-1/offline", "{}", 400, "number"),
+        ("1/online", r#"{"path":"relative"}"#, 400, "absolute"),
+        ("1/online", r#"{"with":"/x"}"#, 400, "with"),
+        ("1/online", r#"{"path":"/x"}"#, 409, "online"),
+    ] {
+        let (got, answer) = array.http("POST", &format!("/v1/pools/main/drives/{what}"), Some(body));
+        assert_eq!(got, status, "{what} {body}: {answer}");
+        let error: ashlar_api::ErrorBody = serde_json::from_str(&answer).unwrap();
+        assert!(error.message.contains(word) || error.action.contains(word), "{what} {body}: {answer}");
+        assert!(!error.action.is_empty(), "{answer}");
+    }
+    // Neither needs a body.
+    for what in ["offline", "online"] {
+        let (status, answer) = array.http("POST", &format!("/v1/pools/main/drives/1/{what}"), None);
+        assert_eq!(status, 200, "{answer}");
+    }
+}
+
+#[test]
+fn events_tell_of_drives_that_failed_and_came_back() {
+    let mut array = protected();
+    assert_eq!(array.terminate(), Some(0));
+    std::fs::rename(array.path("2.img"), array.path("away.img")).unwrap();
+    array.start();
+    let has = |level: &str, words: &[&str]| {
+        let events = array.json(&["events"]);
+        events.as_array().unwrap().iter().any(|event| {
+            let message = event["message"].as_str().unwrap();
+            event["object"] == "pool main"
+                && event["level"] == level
+                && words.iter().all(|word| message.contains(word))
+        })
+    };
+    let until = |level: &str, words: &[&str]| {
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+        while !has(level, words) {
+            assert!(std::time::Instant::now() < end, "no event with {words:?}:\n{}", array.log());
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+    };
+    until("error", &["drive 2 (not found)", "2.img", "replace-drive main 2 --with PATH"]);
+    let away = path(&array, "away.img");
+    array.good(&["pool", "online-drive", "main", "2", "--drive", &away, "--wait"]);
+    until("info", &["drive 2", "away.img", "back in service"]);
+    array.good(&["pool", "offline-drive", "main", "2"]);
+    assert!(has("info", &["drive 2", "was taken out of service"]), "{}", array.log());
+    assert!(!has("error", &["away.img"]), "what was asked for is no error:\n{}", array.log());
+}

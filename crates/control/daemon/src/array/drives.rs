@@ -1,0 +1,77 @@
+//! The life of a pool's drives, in the API's types.
+
+use ashlar_api as api;
+use ashlar_engine::{DriveStatus, PoolStatus, Protection, RebuildStatus};
+
+use super::Array;
+use crate::error::Result;
+
+impl Array {
+    /// Puts a drive in the place of one that is out of service.
+    pub(crate) async fn drive_replace(&self, pool: &str, number: u32, with: &api::DriveSpec) -> Result<()> {
+        let spec = ashlar_engine::DriveSpec { path: with.path.clone(), create_size_bytes: with.size_bytes };
+        self.with_pool(pool, move |engine, _| {
+            Box::pin(async move { engine.drive_replace(number as usize, &spec).await })
+        })
+        .await
+    }
+
+    /// Takes the drive at a path back into service.
+    pub(crate) async fn drive_online(&self, pool: &str, number: u32, path: &str) -> Result<()> {
+        let path = path.to_string();
+        self.with_pool(pool, move |engine, _| {
+            Box::pin(async move { engine.drive_return(number as usize, &path).await })
+        })
+        .await
+    }
+
+    /// Takes a drive out of service.
+    pub(crate) async fn drive_offline(&self, pool: &str, number: u32) -> Result<()> {
+        self.with_pool(pool, move |engine, _| {
+            Box::pin(async move { engine.drive_offline(number as usize).await })
+        })
+        .await
+    }
+}
+
+/// The drives by their numbers.
+pub(super) fn views(drives: Vec<DriveStatus>) -> Vec<api::Drive> {
+    let view = |(number, DriveStatus { path, size_bytes, state, reason })| api::Drive {
+        number: Some(number),
+        path,
+        size_bytes,
+        state,
+        reason,
+    };
+    (0..).zip(drives).map(view).collect()
+}
+
+/// The rebuild under way. One whose drive is in service only waits for the superblock that says so.
+pub(super) fn rebuild_view(status: &PoolStatus, rebuild: Option<RebuildStatus>) -> Option<api::Rebuild> {
+    let rebuild = rebuild.filter(|now| status.drives[now.drive].state == "rebuilding")?;
+    Some(api::Rebuild {
+        drive_number: rebuild.drive as u32,
+        total_bytes: rebuild.total_bytes,
+        done_bytes: rebuild.done_bytes,
+        elapsed_millis: rebuild.elapsed_millis,
+        remaining_millis: rebuild.remaining_millis(),
+    })
+}
+
+/// What a pool that serves lacks of its drives, in a line.
+pub(super) fn lack(status: &PoolStatus) -> Option<String> {
+    let count = |state: &str| status.drives.iter().filter(|drive| drive.state == state).count();
+    let (out, rebuilding, all) = (count("out"), count("rebuilding"), status.drives.len());
+    let what = match (out, rebuilding) {
+        (0, 0) => return None,
+        (0, _) => format!("{rebuilding} of {all} drives rebuilding"),
+        (_, 0) => format!("{out} of {all} drives out"),
+        _ => format!("{out} of {all} drives out, {rebuilding} rebuilding"),
+    };
+    let parity: usize = match status.protection {
+        Protection::None => 0,
+        Protection::Single => 1,
+        Protection::Dual => 2,
+    };
+    Some(format!("{what}, survives {} more", parity.saturating_sub(out + rebuilding)))
+}

@@ -1,0 +1,268 @@
+//! The life of a pool's drives: replaced, brought back, taken out, and what is said when they change.
+//!
+//! Which drives are a pool's stands on the drives; the state file only says where to look for them, and may
+//! name more places than there are drives. So a drive's path is recorded before it joins, and the list is
+//! put right afterwards: a crash in between finds every drive again.
+
+use std::future::Future;
+use std::path::{Path, PathBuf};
+
+use ashlar_api as api;
+
+use super::Service;
+use super::pools::{canonical, check_drives, check_nothing_on, files_to_make};
+use crate::error::{Error, Result};
+
+impl Service {
+    /// Puts a new drive in the place of one that is out of service.
+    pub(crate) async fn drive_replace(
+        &self,
+        name: &str,
+        number: u32,
+        request: api::DriveSpec,
+    ) -> Result<api::Pool> {
+        check_drives(std::iter::once(request.path.as_str()))?;
+        let _turn = self.change().await?;
+        let (pool, drive) = self.find_drive(name, number).await?;
+        if drive.state != "out" {
+            return Err(Error::new(
+                api::ErrorKind::Busy,
+                format!("drive {number} of pool `{name}` is {}", drive.state),
+                format!("`ashlar pool offline-drive {name} {number}` takes it out of service first"),
+            ));
+        }
+        let with = api::DriveSpec { path: canonical_to_be(&request.path), ..request };
+        self.check_joins(&pool, number, &with.path)?;
+        check_nothing_on(&with.path).await?;
+        let made = files_to_make(std::slice::from_ref(&with))?;
+        let joined = self.join(name, &with.path, self.array.drive_replace(name, number, &with)).await;
+        if let Err(error) = joined {
+            let is_new = |now: &api::Drive| now.path != drive.path || now.state != "out";
+            let has_joined =
+                |pool: api::Pool| pool.drives.iter().any(|now| now.path == with.path && is_new(now));
+            // What was not there before the attempt is not there after it, unless the pool writes to it.
+            if !self.pool(name).await.map_or(true, has_joined) {
+                for path in made {
+                    let _ = std::fs::remove_file(path);
+                }
+            }
+            return Err(error);
+        }
+        self.told(name, false).await
+    }
+
+    /// Takes a drive back into service.
+    pub(crate) async fn drive_online(
+        &self,
+        name: &str,
+        number: u32,
+        request: api::DriveOnline,
+    ) -> Result<api::Pool> {
+        if let Some(path) = &request.path {
+            check_drives(std::iter::once(path.as_str()))?;
+        }
+        let _turn = self.change().await?;
+        let (pool, drive) = self.find_drive(name, number).await?;
+        let wanted = request.path.as_deref().map(canonical);
+        if drive.state != "out" {
+            return match wanted {
+                Some(path) if path != drive.path => Err(Error::new(
+                    api::ErrorKind::Busy,
+                    format!("drive {number} of pool `{name}` is {} at {}", drive.state, drive.path),
+                    format!("`ashlar pool offline-drive {name} {number}` takes it out of service first"),
+                )),
+                _ => Ok(pool),
+            };
+        }
+        let places = match wanted {
+            Some(path) => vec![path],
+            None if !drive.path.is_empty() => vec![drive.path],
+            None => self.places_without_a_drive(&pool),
+        };
+        let mut refusals: Vec<Error> = Vec::new();
+        for path in places {
+            self.check_joins(&pool, number, &path)?;
+            match self.join(name, &path, self.array.drive_online(name, number, &path)).await {
+                Ok(()) => return self.told(name, false).await,
+                Err(error) => refusals.push(error),
+            }
+        }
+        if refusals.len() == 1 {
+            return Err(refusals.remove(0));
+        }
+        let why: Vec<&str> = refusals.iter().map(|error| error.message.as_str()).collect();
+        Err(Error::new(
+            api::ErrorKind::NotFound,
+            match why.is_empty() {
+                true => format!("drive {number} of pool `{name}` has no recorded path"),
+                false => {
+                    format!("drive {number} of pool `{name}` is at no recorded path ({})", why.join("; "))
+                }
+            },
+            format!("say where it is: `ashlar pool online-drive {name} {number} --drive PATH`"),
+        ))
+    }
+
+    /// Takes a drive out of service.
+    pub(crate) async fn drive_offline(&self, name: &str, number: u32) -> Result<api::Pool> {
+        let _turn = self.change().await?;
+        let (pool, drive) = self.find_drive(name, number).await?;
+        if drive.state == "out" {
+            return Ok(pool);
+        }
+        let lacking = pool.drives.iter().filter(|other| other.state != "online").count();
+        if drive.state == "online" && lacking >= survives(pool.protection) {
+            return Err(Error::new(
+                api::ErrorKind::Busy,
+                format!(
+                    "drive {number} of pool `{name}` is needed: {lacking} of {} drives are out or rebuilding",
+                    pool.drives.len()
+                ),
+                format!("replace those and wait for their rebuild; `ashlar pool show {name}` shows them"),
+            ));
+        }
+        self.array.drive_offline(name, number).await?;
+        self.told(name, true).await
+    }
+
+    /// A drive of an open pool whose drives may come and go.
+    async fn find_drive(&self, name: &str, number: u32) -> Result<(api::Pool, api::Drive)> {
+        self.check_open(name)?;
+        let pool = self.pool(name).await?;
+        if pool.protection == api::Protection::None {
+            return Err(Error::invalid(
+                format!("pool `{name}` has no protection: it needs all its drives"),
+                "a pool made with `--protection single` or `dual` can do without some",
+            ));
+        }
+        let found = pool.drives.iter().find(|drive| drive.number == Some(number)).cloned();
+        let drive = found.ok_or_else(|| {
+            Error::new(
+                api::ErrorKind::NotFound,
+                format!("pool `{name}` has no drive {number}"),
+                format!("`ashlar pool show {name}` shows its drives with their numbers"),
+            )
+        })?;
+        Ok((pool, drive))
+    }
+
+    /// Refuses a drive that is another one of this pool, or another open pool's.
+    fn check_joins(&self, pool: &api::Pool, number: u32, path: &str) -> Result<()> {
+        let mut others = pool.drives.iter().filter(|drive| drive.number != Some(number));
+        if let Some(api::Drive { number: Some(other), .. }) = others.find(|drive| drive.path == path) {
+            return Err(Error::new(
+                api::ErrorKind::Exists,
+                format!("drive {path} is drive {other} of pool `{}`", pool.name),
+                "choose another drive",
+            ));
+        }
+        self.check_drive_free(path, Some(&pool.name))
+    }
+
+    /// Recorded places at which no drive of the pool was found.
+    fn places_without_a_drive(&self, pool: &api::Pool) -> Vec<String> {
+        let mut places = self.recorded_drives(&pool.name);
+        places.retain(|place| !pool.drives.iter().any(|drive| drive.path == *place));
+        places
+    }
+
+    fn recorded_drives(&self, name: &str) -> Vec<String> {
+        let known = self.known();
+        known.pools.iter().find(|pool| pool.name == name).map(|pool| pool.drives.clone()).unwrap_or_default()
+    }
+
+    /// Lets a drive join: its path is recorded first, and what is no longer needed forgotten afterwards.
+    async fn join(&self, name: &str, path: &str, work: impl Future<Output = Result<()>>) -> Result<()> {
+        let before = self.recorded_drives(name);
+        let mut wider = before.clone();
+        if !wider.iter().any(|known| known == path) {
+            wider.push(path.to_string());
+        }
+        self.record_drives(name, wider)?;
+        let joined = work.await;
+        let Ok(pool) = self.pool(name).await else { return joined };
+        let mut drives: Vec<String> = pool.drives.iter().map(|drive| drive.path.clone()).collect();
+        if drives.iter().any(String::is_empty) {
+            drives.extend(before);
+        }
+        let mut seen = std::collections::BTreeSet::new();
+        drives.retain(|path| !path.is_empty() && seen.insert(path.clone()));
+        if let Err(error) = self.record_drives(name, drives) {
+            // One place too many is recorded, which costs a look at the next start.
+            self.log.warning(format!("pool {name}"), format!("its former drives stay recorded: {error}"));
+        }
+        joined
+    }
+
+    /// Replaces the recorded paths of a pool; durable when this returns.
+    fn record_drives(&self, name: &str, drives: Vec<String>) -> Result<()> {
+        let mut pools = self.known().pools.clone();
+        let Some(pool) = pools.iter_mut().find(|pool| pool.name == name) else { return Ok(()) };
+        if pool.drives == drives {
+            return Ok(());
+        }
+        pool.drives = drives;
+        self.state().store_pools(&pools)?;
+        self.known().pools = pools;
+        Ok(())
+    }
+
+    /// The pool after a change of its drives, which is logged.
+    async fn told(&self, name: &str, is_asked: bool) -> Result<api::Pool> {
+        let pool = self.pool(name).await?;
+        self.report_drives(&pool, is_asked);
+        Ok(pool)
+    }
+
+    /// Says which drives changed their state since the last time; `is_asked` when somebody wanted it so.
+    pub(super) fn report_drives(&self, pool: &api::Pool, is_asked: bool) {
+        let now: Vec<String> = pool.drives.iter().map(|drive| drive.state.clone()).collect();
+        let before = self.known().drive_states.insert(pool.name.clone(), now).unwrap_or_default();
+        let object = format!("pool {}", pool.name);
+        for (index, drive) in pool.drives.iter().enumerate() {
+            let before = before.get(index).map_or("online", String::as_str);
+            if drive.state == before {
+                continue;
+            }
+            let path = if drive.path.is_empty() { "not found" } else { &drive.path };
+            let drive_line = format!("drive {index} ({path})");
+            match drive.state.as_str() {
+                "online" => self.log.info(object.as_str(), format!("{drive_line} is back in service")),
+                "rebuilding" => self.log.info(
+                    object.as_str(),
+                    format!("{drive_line} is rebuilding: `ashlar pool show {}` tells how far", pool.name),
+                ),
+                _ if is_asked => self.log.info(object.as_str(), format!("{drive_line} was taken out of service")),
+                _ => self.log.error(
+                    object.as_str(),
+                    format!(
+                        "{drive_line} is out of service: {}; replace it: `ashlar pool replace-drive {} {index} --with PATH`",
+                        drive.reason.as_deref().unwrap_or("it is not known why"),
+                        pool.name
+                    ),
+                ),
+            }
+        }
+    }
+}
+
+/// Drives that a pool can do without.
+fn survives(protection: api::Protection) -> usize {
+    match protection {
+        api::Protection::None => 0,
+        api::Protection::Single => 1,
+        api::Protection::Dual => 2,
+    }
+}
+
+/// The path without symbolic links, also of a file that is yet to be made.
+fn canonical_to_be(path: &str) -> String {
+    let given = Path::new(path);
+    match (given.symlink_metadata(), given.parent(), given.file_name()) {
+        (Err(_), Some(directory), Some(name)) => {
+            let whole: Option<PathBuf> = std::fs::canonicalize(directory).ok().map(|found| found.join(name));
+            whole.and_then(|whole| whole.to_str().map(str::to_string)).unwrap_or_else(|| path.to_string())
+        }
+        _ => canonical(path),
+    }
+}

@@ -1,0 +1,82 @@
+"""Drives that leave and are replaced under load, and a pool that outlives the loss of two others."""
+import os
+import threading
+
+from cases import Array, case, must, must_refuse, run
+
+DRIVES, DRIVE_MIB, SPAN_MIB = 6, 128, 128
+FIO = ("--rw=randwrite", "--bs=8k", f"--size={SPAN_MIB}m", "--iodepth=16", "--verify=crc32c",
+       "--verify_fatal=1", "--verify_state_save=0", "--thread", "--refill_buffers=1")
+
+
+class Load:
+    """fio that writes a volume and verifies it, again and again, until it is told to end."""
+
+    def __init__(self, uri):
+        self.uri, self.rounds, self.failure, self.is_ending = uri, 0, None, False
+        self.thread = threading.Thread(target=self.work)
+        self.thread.start()
+
+    def work(self):
+        while not self.is_ending and not self.failure:
+            done = run("fio", "--name=load", "--ioengine=nbd", f"--uri={self.uri}", f"--randseed={self.rounds}",
+                       "--do_verify=1", *FIO, check=False, seconds=60)
+            if done.returncode != 0:
+                self.failure = done.stderr[-500:] or done.stdout[-500:]
+            self.rounds += 1
+
+    def end(self):
+        self.is_ending = True
+        self.thread.join()
+        must(not self.failure, f"fio in round {self.rounds}: {self.failure}")
+
+
+def states(pool):
+    return [drive["state"] for drive in pool["drives"]]
+
+
+def image(site, array):
+    path = site.file("image")
+    run("nbdcopy", array.uri("v"), path)
+    return run("sha256sum", path).stdout.split()[0]
+
+
+@case
+def drives_are_replaced_under_load(site):
+    """Two drives of a pool with dual parity leave while fio writes and verifies, new ones are rebuilt in
+    their place, then two of the others are lost: no byte is missing, and the check finds nothing."""
+    array = Array(site)
+    array.start()
+    paths = [site.file(f"p-{number}.img") for number in range(DRIVES)]
+    array.run("pool", "create", "p", "--protection", "dual",
+              *(word for path in paths for word in ("--drive", f"{path},size={DRIVE_MIB}MiB")))
+    array.volume("v", f"{SPAN_MIB}MiB")
+    load = Load(array.uri("v"))
+    try:
+        for number in (1, 4):
+            array.run("pool", "offline-drive", "p", number, "--yes")
+        pool = array.json("pool", "show", "p")
+        must(states(pool).count("out") == 2 and "survives 0 more" in pool["reason"], f"not degraded: {pool}")
+        must_refuse(array.try_run("pool", "offline-drive", "p", 0), "needed")
+        before = load.rounds
+        for number in (1, 4):
+            spare = site.file(f"spare-{number}.img")
+            pool = array.json("pool", "replace-drive", "p", number, "--with", f"{spare},size={DRIVE_MIB}MiB", "--wait")
+            must(pool["drives"][number] == {**pool["drives"][number], "state": "online", "path": spare},
+                 f"drive {number} was not replaced: {pool['drives']}")
+        must(states(pool) == ["online"] * DRIVES, f"not whole: {pool}")
+        must(load.thread.is_alive(), f"no load during the rebuild, after {before} rounds")
+    finally:
+        load.end()
+    written = image(site, array)
+    array.check()
+    array.kill()
+    for number in (0, 3):
+        os.remove(paths[number])
+    array.start()
+    pool = array.json("pool", "show", "p")
+    must(states(pool) == ["out", "online", "online", "out", "online", "online"], f"other drives are out: {pool}")
+    must(image(site, array) == written, "the volume changed when two drives were lost")
+    run("fio", "--name=after", "--ioengine=nbd", f"--uri={array.uri('v')}", "--do_verify=1", "--io_size=32m", *FIO)
+    array.check()
+    array.stop()
