@@ -6,7 +6,7 @@
 //! would be restored from halves.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use ashlar_drive::Drive;
@@ -27,8 +27,8 @@ const STRIPES_AT_ONCE: u64 = 64;
 /// between two writes.
 #[derive(Default)]
 pub(crate) struct WriteGate {
-    /// Writes under way, by the order in which they began.
-    under_way: RefCell<BTreeSet<u64>>,
+    /// Writes under way, by the order in which they began: segment and start.
+    under_way: RefCell<BTreeMap<u64, (SegmentId, u64)>>,
     begun_count: Cell<u64>,
     ended: Notify,
     /// Where the writes begun so far end, for segments that are open.
@@ -46,13 +46,20 @@ pub(crate) struct Passage<'a> {
 
 impl WriteGate {
     /// A write begins. Nothing may be awaited between this and the choice of drives.
-    pub(crate) fn enter(&self, segment: SegmentId, end: u64) -> Passage<'_> {
+    pub(crate) fn enter(&self, segment: SegmentId, start: u64, end: u64) -> Passage<'_> {
         let number = self.begun_count.replace(self.begun_count.get() + 1);
-        self.under_way.borrow_mut().insert(number);
+        self.under_way.borrow_mut().insert(number, (segment, start));
         let mut begun = self.begun.borrow_mut();
         let known = begun.entry(segment).or_default();
         *known = end.max(*known);
         Passage { gate: self, number }
+    }
+
+    /// Where the first write to a segment starts that is under way; else where the last one ended.
+    pub(crate) fn settled_end(&self, segment: SegmentId) -> Option<u64> {
+        let under_way = self.under_way.borrow();
+        let starts = under_way.values().filter(|(of, _)| *of == segment).map(|(_, start)| *start);
+        starts.min().or_else(|| self.begun.borrow().get(&segment).copied())
     }
 
     /// Segments that are open no more are of no interest.
@@ -77,7 +84,7 @@ impl WriteGate {
     async fn until_ended(&self, line: u64) {
         loop {
             let ended = self.ended.notified();
-            if self.under_way.borrow().first().is_none_or(|oldest| *oldest >= line) {
+            if self.under_way.borrow().keys().next().is_none_or(|oldest| *oldest >= line) {
                 return;
             }
             ended.await;

@@ -1,4 +1,4 @@
-//! Scrub: whether parity bears out what sealed segments hold, and setting right what it does not.
+//! Scrub: whether parity bears out what segments hold, and setting right what it does not.
 //!
 //! When a stripe does not agree, nobody knows yet which of its columns is wrong: the data may have been
 //! written or rotted since they were last verified. Each guess is weighed by how much around the stripe is
@@ -7,7 +7,7 @@
 
 use std::ops::Range;
 
-use ashlar_format::pointer::POINTED_BYTES_MAX;
+use ashlar_format::pointer::{PLACE_UNIT_BYTES, POINTED_BYTES_MAX};
 use ashlar_format::segment::SegmentState;
 use ashlar_runtime::{Buf, Durability};
 use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId};
@@ -18,8 +18,9 @@ use crate::{Pool, Result};
 /// Stripes compared at a time.
 const STRIPES_AT_ONCE: u64 = 64;
 
-/// How many bytes of a piece of a segment are intact by what they say of themselves.
-pub type Weigh<'a> = &'a dyn Fn(&[u8]) -> u64;
+/// How many bytes of a piece of a segment, which starts at this offset, are intact and where they belong by
+/// what they say of themselves.
+pub type Weigh<'a> = &'a dyn Fn(u64, &[u8]) -> u64;
 
 struct Tools<'a> {
     weigh: Weigh<'a>,
@@ -28,6 +29,8 @@ struct Tools<'a> {
 
 /// A piece of a segment around a stripe.
 struct Surroundings {
+    /// Where in the segment it starts.
+    offset: u64,
     run: Vec<u8>,
     /// Where the stripe is in it.
     at: usize,
@@ -40,7 +43,7 @@ impl Surroundings {
         for (block, place) in blocks.iter().zip(run[self.at..].chunks_exact_mut(BLOCK_BYTES_USIZE)) {
             place.copy_from_slice(block.as_ref().expect("restored"));
         }
-        weigh(&run)
+        weigh(self.offset, &run)
     }
 }
 
@@ -58,8 +61,8 @@ pub struct ScrubCount {
 }
 
 impl Pool {
-    /// Compares a sealed segment with its parity and sets right what differs. Others are left alone: what
-    /// is being written does not agree yet. `pause` is called after every piece.
+    /// Compares a segment with its parity, as far as it is written, and sets right what differs. `pause` is
+    /// called after every piece.
     pub async fn scrub_segment<F: Future<Output = Result<()>>>(
         &self,
         segment: SegmentId,
@@ -69,23 +72,26 @@ impl Pool {
     ) -> Result<()> {
         let Some(striping) = &self.inner.striping else { return Ok(()) };
         let mut tools = Tools { weigh, count };
-        let stripes = self.segment_bytes() / self.stripe_bytes();
         let mut first = 0;
-        while first < stripes {
-            let is_sealed = |pool: &Pool| {
-                pool.with_table(|table| {
-                    table.find(segment).is_some_and(|entry| entry.state == SegmentState::Sealed)
-                })
-            };
-            if !is_sealed(self) {
-                return Ok(());
-            }
+        while let Some(stripes) = self.settled_stripes(segment).filter(|stripes| first < *stripes) {
             let next = (first + STRIPES_AT_ONCE).min(stripes);
             self.scrub_stripes(striping, segment, first..next, &mut tools).await?;
             first = next;
             pause().await?;
         }
         Ok(())
+    }
+
+    /// Stripes of a segment that were written and that nobody writes to; `None` when it is gone. Its footer
+    /// is left out: whoever reads it can do without.
+    fn settled_stripes(&self, segment: SegmentId) -> Option<u64> {
+        let entry = self.with_table(|table| table.find(segment).copied())?;
+        let used = u64::from(entry.used_units) * PLACE_UNIT_BYTES;
+        let end = match entry.state {
+            SegmentState::Sealed => used.next_multiple_of(self.stripe_bytes()),
+            _ => self.inner.gate.settled_end(segment).unwrap_or(used),
+        };
+        Some(end.min(self.segment_bytes()) / self.stripe_bytes())
     }
 
     async fn scrub_stripes(
@@ -159,22 +165,24 @@ impl Pool {
         }
         let Some(surroundings) = self.surroundings(striping, row, stripe).await else { return Ok(()) };
         let parity: Vec<usize> = (data..found.len()).filter(|column| found[*column].is_some()).collect();
-        let mut best: Option<(u64, Vec<usize>, Vec<Option<Buf>>)> = None;
+        let mut best: Option<(u64, Vec<Option<Buf>>)> = None;
         // First that parity is wrong: where no other guess explains more, the data count.
-        for suspects in std::iter::once(parity).chain(self.guesses(striping, found)) {
+        for suspects in std::iter::once(parity.clone()).chain(self.guesses(striping, found)) {
             let mut blocks: Vec<Option<Buf>> =
                 found.iter().map(|block| block.as_ref().map(|block| self.copy_of_buffer(block))).collect();
             if self.restore(striping, &mut blocks, &suspects).is_err() {
                 continue;
             }
             let weight = surroundings.weight_with(&blocks[..data], tools.weigh);
-            if best.as_ref().is_none_or(|(most, ..)| weight > *most) {
-                best = Some((weight, suspects, blocks));
+            if best.as_ref().is_none_or(|(most, _)| weight > *most) {
+                best = Some((weight, blocks));
             }
         }
-        let Some((_, wrong, mut blocks)) = best else { return Ok(()) };
-        for column in wrong {
-            if blocks[column].as_deref() == found[column].as_deref() {
+        let Some((_, mut blocks)) = best else { return Ok(()) };
+        // Parity that was not needed for the guess may be wrong as well.
+        self.restore(striping, &mut blocks, &parity)?;
+        for column in 0..blocks.len() {
+            if found[column].is_none() || blocks[column].as_deref() == found[column].as_deref() {
                 continue;
             }
             let at = striping.rows.cell(row, column);
@@ -219,7 +227,7 @@ impl Pool {
         let blocks = stripes.start * data..stripes.end * data;
         let run = gather(self.runtime(), &columns, &blocks, striping.data());
         let at = ((stripe - stripes.start) * data) as usize * BLOCK_BYTES_USIZE;
-        Some(Surroundings { run: run.to_vec(), at })
+        Some(Surroundings { offset: blocks.start * BLOCK_BYTES, run: run.to_vec(), at })
     }
 
     pub(crate) fn copy_of_buffer(&self, buffer: &Buf) -> Buf {

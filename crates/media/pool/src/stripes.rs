@@ -90,7 +90,7 @@ impl Pool {
         assert!(is_whole, "write of {} bytes at {offset} is not of whole stripes", buffer.len());
         let stripe = offset / stripe_bytes;
         let columns = columns_with_parity(striping, self.runtime(), &buffer);
-        let _passage = self.inner.gate.enter(segment, offset + buffer.len() as u64);
+        let _passage = self.inner.gate.enter(segment, offset, offset + buffer.len() as u64);
         drop(buffer);
         self.write_columns(striping, place.cell, stripe, columns, durability).await
     }

@@ -1,11 +1,13 @@
 //! `check`: everything below every image read from the drives and verified; the oracle's oracle.
 
+use std::collections::BTreeSet;
+
 use ashlar_format::Pointer;
 use ashlar_format::group::GroupHeader;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
-use ashlar_format::segment::SegmentState;
+use ashlar_format::segment::{SEGMENT_HEADER_BYTES, SegmentEntry, SegmentHeader, SegmentKind, SegmentState};
 use ashlar_pool::ScrubCount;
-use ashlar_units::{BLOCK_BYTES_USIZE, SegmentId};
+use ashlar_units::BLOCK_BYTES;
 
 use crate::Result;
 use crate::engine::Engine;
@@ -82,22 +84,22 @@ impl Engine {
         Ok(report)
     }
 
-    /// A check, then every sealed segment against its parity: what is wrong is set right. Runs beside I/O.
+    /// A check, then every segment against its parity: what is wrong is set right. Runs beside I/O.
     pub async fn scrub(&self) -> Result<ScrubReport> {
         let check = self.check().await?;
         let inner = &self.inner;
-        let mut segments: Vec<SegmentId> = inner.pool.with_table(|table| {
-            let sealed = table.entries().iter().filter(|entry| entry.state == SegmentState::Sealed);
-            sealed.map(|entry| entry.segment).collect()
+        let mut segments: Vec<SegmentEntry> = inner.pool.with_table(|table| {
+            table.entries().iter().filter(|entry| entry.state != SegmentState::Free).copied().collect()
         });
-        segments.sort_unstable();
+        segments.sort_unstable_by_key(|entry| entry.segment);
         let mut parity = ScrubCount::default();
-        for segment in segments {
+        for entry in segments {
+            let weigh = |offset: u64, piece: &[u8]| intact_bytes(&entry, offset, piece);
             let pause = || async {
                 inner.runtime.yield_now().await;
                 Ok(())
             };
-            inner.pool.scrub_segment(segment, &intact_bytes, &mut parity, pause).await?;
+            inner.pool.scrub_segment(entry.segment, &weigh, &mut parity, pause).await?;
             inner.check_not_closing()?;
         }
         Ok(ScrubReport { check, parity, mended_blocks: inner.pool.mended_blocks() })
@@ -163,23 +165,41 @@ impl Engine {
     }
 }
 
-/// Bytes of a piece of a segment that are intact by what they say of themselves: chunks, page records,
-/// journal groups' headers.
-fn intact_bytes(piece: &[u8]) -> u64 {
+/// Bytes of a piece of a segment that are intact and where they belong: chunks, page records, headers of
+/// journal groups and segments. Each counts once: a column computed wrongly may be the copy of another.
+fn intact_bytes(entry: &SegmentEntry, offset: u64, piece: &[u8]) -> u64 {
+    let mut known = BTreeSet::new();
     let (mut at, mut intact) = (0, 0);
     while at < piece.len() {
-        let rest = &piece[at..];
-        let length = match record_at(rest) {
-            Some(record) => record.bytes.len(),
-            None if at.is_multiple_of(BLOCK_BYTES_USIZE) => {
-                GroupHeader::open(rest).map_or(0, |(header, ..)| header.header_bytes as usize)
+        let here = offset + at as u64;
+        let length = match record_at(&piece[at..]) {
+            Some(record) => {
+                let is_home = record.segment == entry.segment && record.offset_bytes == here;
+                let belongs = is_home || entry.kind == SegmentKind::Moved;
+                let is_new = belongs && known.insert((record.segment, record.offset_bytes));
+                if is_new { record.bytes.len() } else { 0 }
             }
-            None => 0,
+            None => header_bytes_at(entry, here, &piece[at..]),
         };
         intact += length as u64;
         at += length.max(1).next_multiple_of(PLACE_UNIT_BYTES as usize);
     }
     intact
+}
+
+/// Bytes of the header of a group or of the segment that is at this offset.
+fn header_bytes_at(entry: &SegmentEntry, offset: u64, bytes: &[u8]) -> usize {
+    if offset == 0 {
+        let is_it = SegmentHeader::decode(bytes).is_ok_and(|header| header.segment == entry.segment);
+        return if is_it { SEGMENT_HEADER_BYTES as usize } else { 0 };
+    }
+    if entry.kind != SegmentKind::Journal || !offset.is_multiple_of(BLOCK_BYTES) {
+        return 0;
+    }
+    GroupHeader::open(bytes).map_or(0, |(header, ..)| {
+        let is_home = header.segment == entry.segment && header.offset_bytes == offset;
+        if is_home { header.header_bytes as usize } else { 0 }
+    })
 }
 
 fn note(report: &mut CheckReport, line: String) {

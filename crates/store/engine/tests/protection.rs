@@ -3,7 +3,7 @@
 //! Also the golden pool with dual protection, `golden/format-1-dual.pool.zst`: its four drives one after the
 //! other. Made by `ASHLAR_WRITE_GOLDEN=1 cargo test -p ashlar-engine --test protection`; never replaced.
 // The drives are real files.
-#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod support;
 
@@ -119,12 +119,9 @@ fn rubbish_on_two_drives_is_mended_and_scrubbed() {
         let first = engine.scrub().await.unwrap();
         assert_eq!(first.check.errors, Vec::<String>::new());
         assert!(first.parity.parity_blocks > 0, "{first:?}");
-        // What was being written then is left for the next time.
-        let mut last = first;
-        for _ in 0..3 {
-            last = engine.scrub().await.unwrap();
-        }
-        assert_eq!((last.parity.data_blocks, last.parity.parity_blocks), (0, 0), "{last:?}");
+        let second = engine.scrub().await.unwrap();
+        assert_eq!(second.check.errors, Vec::<String>::new());
+        assert_eq!((second.parity.data_blocks, second.parity.parity_blocks), (0, 0), "{second:?}");
         close(engine).await;
         // What was mended is mended on the drives: two others may go now.
         for path in &paths[3..5] {
