@@ -26,6 +26,7 @@ use crate::paths;
         paths::pool_show,
         paths::pool_delete,
         paths::pool_check,
+        paths::pool_scrub,
         paths::pool_export,
         paths::pool_import,
         paths::drive_replace,

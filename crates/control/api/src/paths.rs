@@ -7,7 +7,7 @@
 use crate::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, DriveOnline,
     DriveSpec, ErrorBody, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim, ReclaimRequest,
-    Snapshot, SnapshotCreate, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
+    ScrubReport, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
 };
 
 /// All pools, also those that could not be opened.
@@ -66,6 +66,18 @@ fn pool_delete() {}
     )
 )]
 fn pool_check() {}
+
+/// Checks a pool, then compares every segment with its parity and sets right what is wrong.
+#[utoipa::path(
+    post, path = "/v1/pools/{pool}/scrub", tag = "pools", operation_id = "pool_scrub",
+    params(("pool" = String, Path, description = "name of the pool")),
+    responses(
+        (status = 200, description = "the answer", body = ScrubReport),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn pool_scrub() {}
 
 /// Closes a pool and forgets it; its drives keep it for an import.
 #[utoipa::path(

@@ -211,3 +211,21 @@ pub struct CheckReport {
     /// What is damaged; empty when all is well.
     pub errors: Vec<String>,
 }
+
+/// Result of a scrub: a check, then every segment compared with its parity.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ScrubReport {
+    /// Everything in use, read and verified. What was wrong and could be computed is no error.
+    pub check: CheckReport,
+    /// Stripes compared with their parity; none in a pool without protection.
+    pub stripe_count: u64,
+    /// Stripes that could not be: too many drives are out.
+    pub unproven_stripe_count: u64,
+    /// Blocks of data set right by comparing.
+    pub data_block_count: u64,
+    /// Blocks of parity set right.
+    pub parity_block_count: u64,
+    /// Blocks computed from other drives and written back since the pool was opened, by this and by reads.
+    pub mended_block_count: u64,
+    pub duration_millis: u64,
+}

@@ -3,7 +3,7 @@
 use ashlar_api::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, DriveOnline,
     DriveSpec, ErrorKind, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim, ReclaimRequest,
-    Snapshot, SnapshotCreate, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
+    ScrubReport, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -83,6 +83,11 @@ impl Client {
     /// Verifies a pool.
     pub fn pool_check(&self, name: &str) -> Result<CheckReport> {
         self.send(Method::POST, &format!("/v1/pools/{}/check", segment(name)), None::<&()>)
+    }
+
+    /// Checks a pool and compares it with its parity.
+    pub fn pool_scrub(&self, name: &str) -> Result<ScrubReport> {
+        self.send(Method::POST, &format!("/v1/pools/{}/scrub", segment(name)), None::<&()>)
     }
 
     /// Closes and forgets a pool.

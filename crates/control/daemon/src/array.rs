@@ -237,13 +237,29 @@ impl Array {
                 let engine = shard.engine(&name)?;
                 let start = runtime.now();
                 let report = engine.check().await.map_err(from_engine)?;
-                Ok(api::CheckReport {
-                    pool: name,
-                    page_count: report.pages,
-                    chunk_count: report.chunks,
-                    live_bytes: report.live_bytes,
-                    duration_millis: (runtime.now() - start).as_millis() as u64,
-                    errors: report.errors,
+                Ok(check_view(name, report, (runtime.now() - start).as_millis() as u64))
+            })
+        })
+        .await
+    }
+
+    /// Checks a pool and compares it with its parity.
+    pub(crate) async fn pool_scrub(&self, name: &str) -> Result<api::ScrubReport> {
+        let name = name.to_string();
+        self.run(move |runtime, shard| {
+            Box::pin(async move {
+                let engine = shard.engine(&name)?;
+                let start = runtime.now();
+                let report = engine.scrub().await.map_err(from_engine)?;
+                let millis = (runtime.now() - start).as_millis() as u64;
+                Ok(api::ScrubReport {
+                    check: check_view(name, report.check, millis),
+                    stripe_count: report.parity.stripes,
+                    unproven_stripe_count: report.parity.unproven_stripes,
+                    data_block_count: report.parity.data_blocks,
+                    parity_block_count: report.parity.parity_blocks,
+                    mended_block_count: report.mended_blocks,
+                    duration_millis: millis,
                 })
             })
         })
@@ -481,6 +497,11 @@ fn pool_view(engine: &Engine) -> api::Pool {
             .map(|(name, value)| (name.to_string(), value))
             .collect(),
     }
+}
+
+fn check_view(pool: String, report: ashlar_engine::CheckReport, duration_millis: u64) -> api::CheckReport {
+    let ashlar_engine::CheckReport { pages, chunks, live_bytes, errors } = report;
+    api::CheckReport { pool, page_count: pages, chunk_count: chunks, live_bytes, duration_millis, errors }
 }
 
 fn counter_views(

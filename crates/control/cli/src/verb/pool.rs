@@ -3,7 +3,9 @@
 mod dedupe;
 mod drives;
 
-use ashlar_api::{CheckReport, DriveSpec, Pool as PoolView, PoolCreate, PoolImport, PoolState, Protection};
+use ashlar_api::{
+    CheckReport, DriveSpec, Pool as PoolView, PoolCreate, PoolImport, PoolState, Protection, ScrubReport,
+};
 use clap::{Subcommand, ValueEnum};
 
 use crate::Context;
@@ -56,6 +58,12 @@ enum Verb {
     /// Walk every root and verify every header and checksum, while the pool serves.
     #[command(after_help = "Example:\n  ashlar pool check main")]
     Check {
+        /// Name of the pool.
+        name: String,
+    },
+    /// Check a pool, then compare every segment with its parity and set right what is wrong, while it serves.
+    #[command(after_help = "Example:\n  ashlar pool scrub main")]
+    Scrub {
         /// Name of the pool.
         name: String,
     },
@@ -118,13 +126,12 @@ impl Pool {
             Verb::Check { name } => {
                 let report = client.pool_check(&name)?;
                 context.output.print(&report, checked)?;
-                if let Some(first) = report.errors.first() {
-                    return Err(Failure::new(format!(
-                        "pool `{name}` has {} damaged places, the first: {first}: restore the volumes concerned \
-                         from a copy",
-                        report.errors.len()
-                    )));
-                }
+                all_is_well(&report)?;
+            }
+            Verb::Scrub { name } => {
+                let report = client.pool_scrub(&name)?;
+                context.output.print(&report, scrubbed)?;
+                all_is_well(&report.check)?;
             }
             Verb::Dedupe(dedupe) => dedupe.run(context)?,
             Verb::ReplaceDrive(verb) => verb.run(context)?,
@@ -223,6 +230,30 @@ fn show(pool: &PoolView) -> String {
         pairs.push(("drive", drives::drive_line(pool, drive)));
     }
     fields(&pairs)
+}
+
+fn all_is_well(report: &CheckReport) -> Result<()> {
+    let Some(first) = report.errors.first() else { return Ok(()) };
+    Err(Failure::new(format!(
+        "pool `{}` has {} damaged places, the first: {first}: restore the volumes concerned from a copy",
+        report.pool,
+        report.errors.len()
+    )))
+}
+
+fn scrubbed(report: &ScrubReport) -> String {
+    let mut text = checked(&report.check);
+    text.push_str(&format!(
+        "parity: {} stripes compared, {} blocks of data and {} of parity set right\n",
+        report.stripe_count, report.data_block_count, report.parity_block_count
+    ));
+    if report.unproven_stripe_count > 0 {
+        text.push_str(&format!(
+            "{} stripes could not be compared: too many drives are out\n",
+            report.unproven_stripe_count
+        ));
+    }
+    text
 }
 
 fn checked(report: &CheckReport) -> String {

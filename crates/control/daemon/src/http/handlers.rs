@@ -50,6 +50,10 @@ pub(super) async fn pool_delete(State(array): Array, Name(pool): Name) -> Result
     Ok(StatusCode::NO_CONTENT)
 }
 
+pub(super) async fn pool_scrub(State(array): Array, Name(pool): Name) -> Answer<api::ScrubReport> {
+    to_the_end(async move { array.pool_scrub(&pool).await }).await.map(Json)
+}
+
 pub(super) async fn pool_check(State(array): Array, Name(pool): Name) -> Answer<api::CheckReport> {
     to_the_end(async move { array.pool_check(&pool).await }).await.map(Json)
 }

@@ -178,6 +178,23 @@ impl Service {
         Ok(report)
     }
 
+    /// Checks a pool and compares every segment with its parity.
+    pub(crate) async fn pool_scrub(&self, name: &str) -> Result<api::ScrubReport> {
+        self.check_open(name)?;
+        let report = self.array.pool_scrub(name).await?;
+        let set_right = report.data_block_count + report.parity_block_count;
+        let errors = report.check.errors.len();
+        let line = format!(
+            "scrub: {} chunks, {} stripes, {set_right} blocks set right, {errors} damaged places",
+            report.check.chunk_count, report.stripe_count
+        );
+        match errors {
+            0 => self.log.info(format!("pool {name}"), line),
+            _ => self.log.error(format!("pool {name}"), line),
+        }
+        Ok(report)
+    }
+
     /// The fingerprint index of a pool.
     pub(crate) async fn pool_dedupe(&self, name: &str) -> Result<api::Dedupe> {
         self.check_open(name)?;
