@@ -141,15 +141,28 @@ impl Pool {
         }
     }
 
-    /// Whether parity bears out what the drives hold of the stripes around a range. True where nothing
-    /// beyond the data is left to ask.
-    pub async fn is_borne_out(&self, segment: SegmentId, offset: u64, length: u64) -> Result<bool> {
-        let Some(striping) = &self.inner.striping else { return Ok(true) };
+    /// Like [`Pool::read`], and whether parity bears out what was read. True where nothing beyond the data
+    /// is left to ask.
+    pub async fn read_compared(
+        &self,
+        segment: SegmentId,
+        offset: u64,
+        length: u64,
+    ) -> Result<(Buf, usize, bool)> {
+        let Some(striping) = &self.inner.striping else {
+            let (buffer, skip) = self.read(segment, offset, length).await?;
+            return Ok((buffer, skip, true));
+        };
         let place = self.place_of(segment)?;
         let (first, end) = self.blocks_around(offset, length);
-        let stripes = stripes_of(&(first / BLOCK_BYTES..end / BLOCK_BYTES), striping.data());
-        let columns = self.read_columns(striping, place.cell, &stripes).await;
-        Ok(self.are_agreed(striping, &columns))
+        let blocks = first / BLOCK_BYTES..end / BLOCK_BYTES;
+        // One reading for both: a drive may answer once and not the next time.
+        let mut columns =
+            self.read_columns(striping, place.cell, &stripes_of(&blocks, striping.data())).await;
+        let is_borne_out = self.are_agreed(striping, &columns);
+        self.restore(striping, &mut columns, &[])?;
+        let run = gather(self.runtime(), &columns, &blocks, striping.data());
+        Ok((run, (offset - first) as usize, is_borne_out))
     }
 
     /// Writes the columns of whole stripes anew where they do not agree: a crash may have cut off the

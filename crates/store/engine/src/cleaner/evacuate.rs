@@ -247,11 +247,11 @@ impl Inner {
                 let start = read_to.max(line / BLOCK_BYTES * BLOCK_BYTES);
                 let length = READ_BYTES.min(size - start);
                 // A place that cannot be read is the segment's trouble, not the pool's.
-                let read = self.pool.read(segment, start, length).await;
-                let (piece, skip) =
+                let read = self.pool.read_compared(segment, start, length).await;
+                let (piece, skip, is_borne_out) =
                     read.map_err(|error| Error::new(ErrorKind::Damaged, error.to_string()))?;
                 bytes[start as usize..(start + length) as usize].copy_from_slice(&piece[skip..]);
-                if !self.pool.is_borne_out(segment, start, length).await? {
+                if !is_borne_out {
                     doubtful.push(start..start + length);
                 }
                 read_to = start + length;
