@@ -16,7 +16,7 @@ use ashlar_runtime::{Buf, Durability, Runtime};
 use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId};
 
 use crate::stripes::{Striping, gather, stripes_of};
-use crate::{Error, ErrorKind, Pool, Result};
+use crate::{Pool, Result};
 
 /// Places that must not be given to another segment yet.
 #[derive(Default)]
@@ -168,22 +168,19 @@ impl Pool {
     /// Writes the columns of whole stripes anew where they do not agree: a crash may have cut off the
     /// writes of some. `accept` proves all that matters in them, as in [`Pool::mend`]. What does not is
     /// written too: a column is only computed from others that are, byte for byte, what parity was made of.
+    /// False when they do not prove as a whole.
     pub async fn complete_stripes(
         &self,
         segment: SegmentId,
         offset: u64,
         length: u64,
         mut accept: impl FnMut(&[u8]) -> Option<u64>,
-    ) -> Result<()> {
-        let Some(striping) = &self.inner.striping else { return Ok(()) };
+    ) -> Result<bool> {
+        let Some(striping) = &self.inner.striping else { return Ok(true) };
         let place = self.place_of(segment)?;
-        let Some(wound) = Wound::new(striping, place, offset, offset + length) else { return Ok(()) };
+        let Some(wound) = Wound::new(striping, place, offset, offset + length) else { return Ok(true) };
         let _hold = self.inner.held.hold(place);
-        let Some(mut cure) = self.solve(&wound, &mut accept).await else {
-            let what =
-                format!("segment {segment} from {offset}: what was proven piece by piece is not as a whole");
-            return Err(Error::new(ErrorKind::Damaged, what));
-        };
+        let Some(mut cure) = self.solve(&wound, &mut accept).await else { return Ok(false) };
         let parity: Vec<usize> = (striping.data()..striping.rows.width()).collect();
         self.restore(striping, &mut cure.columns, &parity)?;
         for column in 0..striping.rows.width() {
@@ -198,7 +195,8 @@ impl Pool {
                 self.failed(at.drive, &drive, &error.context)?;
             }
         }
-        self.record_drives().await
+        self.record_drives().await?;
+        Ok(true)
     }
 
     fn copy_of(&self, column: &Option<Buf>) -> Option<Buf> {

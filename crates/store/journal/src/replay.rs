@@ -57,17 +57,14 @@ pub async fn replay(
     let proven = groups.len().saturating_sub(WINDOW as usize);
     let mut count = proven;
     for group in groups.iter().skip(proven) {
-        if !chunks_are_there(pool, group).await? {
+        // A group that was acknowledged is whole on all drives but those that were called out. One whose
+        // chunks are there each by itself but not all together was not.
+        if !chunks_are_there(pool, group).await? || !complete(pool, group).await? {
             break;
         }
         count += 1;
     }
     groups.truncate(count);
-    for group in groups.iter().skip(proven) {
-        let length = group.end.offset_bytes - group.offset;
-        pool.complete_stripes(group.segment, group.offset, length, |bytes| proven_bytes(group, bytes))
-            .await?;
-    }
     let end = groups.back().map_or(position, |last| last.end);
     refuse_damage(pool, end).await?;
     let next_lsn = groups.back().map_or(next_lsn, |last| Lsn(last.first_lsn.0 + last.records.len() as u64));
@@ -213,6 +210,12 @@ async fn chunks_are_there(pool: &Pool, group: &Replayed) -> Result<bool> {
         }
     }
     Ok(true)
+}
+
+/// Sees to it that all columns of a group agree.
+async fn complete(pool: &Pool, group: &Replayed) -> Result<bool> {
+    let length = group.end.offset_bytes - group.offset;
+    pool.complete_stripes(group.segment, group.offset, length, |bytes| proven_bytes(group, bytes)).await
 }
 
 /// The length of a group's bytes if header, records and all its chunks are what they were.
