@@ -1,4 +1,4 @@
-//! The drives of a pool as its drives: which may be asked, which are given up, and what is recorded.
+//! The drives of a pool: which may be asked, which are given up, and what is recorded of them.
 //!
 //! A drive that fails a write lacks what was written: it is out from that moment, and no write that
 //! went without it is acknowledged before a durable superblock says so. So no later opening counts on it.
