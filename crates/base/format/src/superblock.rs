@@ -1,9 +1,9 @@
 //! The superblock: who the pool is and where everything starts. One 4 KiB slot of a ring of eight.
 //!
 //! Slot `generation % 8` of every drive is written; the highest valid generation that a majority of
-//! the drives its own drive table names agree on decides. Feature flags follow the usual rule:
-//! unknown `compatible` bits are ignored, unknown `read_only` bits allow reading only, unknown
-//! `incompatible` bits refuse the pool.
+//! the drives its own drive table names agree on decides; with protection the highest of all.
+//! Feature flags follow the usual rule: unknown `compatible` bits are ignored, unknown `read_only` bits
+//! allow reading only, unknown `incompatible` bits refuse the pool.
 
 use ashlar_units::{DriveIndex, Lsn, PoolId, SegmentId};
 

@@ -1,4 +1,4 @@
-//! Opening a pool: drives found, superblock decided by majority, frontier probed.
+//! Opening a pool: drives found, superblock decided, frontier probed.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -82,7 +82,7 @@ fn bands_of(cells_per_drive: &[u32], width: usize) -> Vec<Band> {
             bands.push(Band { first_row, slices, drives });
             first_row += slices * rows_per_slice;
         }
-        // A last band that the shortest drive cuts off starts where the one before ended.
+        // What is left of the shortest drive below a whole slice stays unused.
         let is_larger_left = cells_per_drive.iter().filter(|cells| **cells > level).count() >= width;
         if !is_larger_left {
             return bands;
