@@ -26,6 +26,13 @@ pub(crate) struct FoundRecord<'a> {
     pub(crate) bytes: &'a [u8],
 }
 
+impl FoundRecord<'_> {
+    /// Where in the segment of its address it was, as relocations count.
+    pub(crate) fn old_units(&self) -> u32 {
+        (self.offset_bytes / PLACE_UNIT_BYTES) as u32
+    }
+}
+
 /// The intact chunk or page record at the front of `bytes`, whichever address it names.
 pub(crate) fn record_at(bytes: &[u8]) -> Option<FoundRecord<'_>> {
     if let Ok((header, payload)) = ChunkHeader::open_any(bytes) {

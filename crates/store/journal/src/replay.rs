@@ -220,7 +220,10 @@ async fn complete(pool: &Pool, group: &Replayed) -> Result<bool> {
 
 /// The length of a group's bytes if header, records and all its chunks are what they were.
 fn proven_bytes(group: &Replayed, bytes: &[u8]) -> Option<u64> {
-    GroupHeader::open(bytes).ok()?;
+    let (_, _, hash) = GroupHeader::open(bytes).ok()?;
+    if hash != group.end.previous_hash {
+        return None;
+    }
     for record in &group.records {
         let Record::Write { pointer, .. } = record else { continue };
         let at = usize::try_from(pointer.offset_bytes() - group.offset).ok()?;

@@ -3,6 +3,7 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::rc::Rc;
 
 use ashlar_format::pointer::{LENGTH_UNIT_BYTES, PLACE_UNIT_BYTES, POINTED_BYTES_MAX};
 use ashlar_format::relocation::Relocation;
@@ -139,6 +140,24 @@ impl Choice<'_> {
     }
 }
 
+/// Pages of the relocation table that mending asked for.
+type AskedPages = BTreeMap<PageSlot, Rc<[Relocation]>>;
+
+/// Where a record belongs.
+enum Home {
+    /// Where it was found.
+    Here,
+    Elsewhere,
+    /// This page of the relocation table tells.
+    Told(PageSlot),
+}
+
+/// Whether entries of the relocation table lead to a record where it was found.
+fn is_moved_to(entries: &[Relocation], record: &FoundRecord<'_>, victim: &SegmentEntry, at: u64) -> bool {
+    let found = entries.binary_search_by_key(&record.old_units(), |entry| entry.old_units);
+    found.is_ok_and(|index| entries[index].container == victim.segment && entries[index].offset_bytes == at)
+}
+
 impl Inner {
     /// Moves what is alive out of the best victims. Ends early when the pool has no segment left.
     pub(super) async fn evacuate(&self, choice: &Choice<'_>, plan: &mut Plan) -> Result<()> {
@@ -179,7 +198,7 @@ impl Inner {
         tools: &mut Tools,
         plan: &mut Plan,
     ) -> Result<()> {
-        self.read_marked(victim.segment, marks, &mut tools.segment).await?;
+        self.read_marked(victim, marks, plan, &mut tools.segment).await?;
         let age = if victim.kind == SegmentKind::Moved { Age::Old } else { Age::Young };
         let mut survivors = Vec::new();
         let mut dead = Vec::new();
@@ -201,7 +220,7 @@ impl Inner {
                 found_in_line = true;
                 end_of_last = (at + record.bytes.len() as u64).next_multiple_of(PLACE_UNIT_BYTES);
                 at = end_of_last;
-                let old_units = (record.offset_bytes / PLACE_UNIT_BYTES) as u32;
+                let old_units = record.old_units();
                 if self.is_dead(&record) {
                     dead.push((record.segment, old_units));
                     continue;
@@ -234,7 +253,13 @@ impl Inner {
     }
 
     /// Reads the pieces of a segment in which something alive begins or goes on.
-    async fn read_marked(&self, segment: SegmentId, marks: &SegmentMarks, bytes: &mut Vec<u8>) -> Result<()> {
+    async fn read_marked(
+        &self,
+        victim: &SegmentEntry,
+        marks: &SegmentMarks,
+        plan: &Plan,
+        bytes: &mut Vec<u8>,
+    ) -> Result<()> {
         let size = self.pool.segment_bytes();
         bytes.clear();
         bytes.resize(size as usize, 0);
@@ -247,7 +272,7 @@ impl Inner {
                 let start = read_to.max(line / BLOCK_BYTES * BLOCK_BYTES);
                 let length = READ_BYTES.min(size - start);
                 // A place that cannot be read is the segment's trouble, not the pool's.
-                let read = self.pool.read_compared(segment, start, length).await;
+                let read = self.pool.read_compared(victim.segment, start, length).await;
                 let (piece, skip, is_borne_out) =
                     read.map_err(|error| Error::new(ErrorKind::Damaged, error.to_string()))?;
                 bytes[start as usize..(start + length) as usize].copy_from_slice(&piece[skip..]);
@@ -257,34 +282,67 @@ impl Inner {
                 read_to = start + length;
             }
         }
+        let mut asked = BTreeMap::new();
         for range in doubtful {
-            self.mend_marked(segment, marks, range, bytes).await?;
+            // One that begins in a line before the range may end in it.
+            let first = range.start.saturating_sub(POINTED_BYTES_MAX);
+            for line in marks.lines().filter(|line| (first..range.end).contains(line)) {
+                self.mend_line(victim, line, plan, &mut asked, bytes).await?;
+                self.runtime.yield_now().await;
+            }
         }
         Ok(())
     }
 
-    /// Has every record mended that may begin in a marked line of a range: several small ones can, and the
-    /// mark does not say which. What is left behind would be lost with the segment.
-    async fn mend_marked(
+    /// Has every record mended that may begin in a marked line: several small ones can, and the mark does
+    /// not say which. What is left behind would be lost with the segment. Only what belongs there is
+    /// accepted: where a column is computed wrongly, an intact copy of another record may come out.
+    async fn mend_line(
         &self,
-        segment: SegmentId,
-        marks: &SegmentMarks,
-        range: Range<u64>,
+        victim: &SegmentEntry,
+        line: u64,
+        plan: &Plan,
+        asked: &mut AskedPages,
         bytes: &mut [u8],
     ) -> Result<()> {
-        // One that begins in a line before the range may end in it.
-        let first = range.start.saturating_sub(POINTED_BYTES_MAX);
-        for line in marks.lines().filter(|line| (first..range.end).contains(line)) {
-            for at in (line..line + LINE_BYTES).step_by(PLACE_UNIT_BYTES as usize) {
-                let proven = |bytes: &[u8]| record_at(bytes).map(|record| record.bytes.len() as u64);
-                if proven(&bytes[at as usize..]).is_some() {
+        let mut at = line;
+        while at < line + LINE_BYTES {
+            let mut unknown = BTreeSet::new();
+            let mut proven = |bytes: &[u8]| {
+                let record = record_at(bytes)?;
+                let belongs = match self.home_of(&record, victim, at) {
+                    Home::Here => true,
+                    Home::Elsewhere => false,
+                    Home::Told(slot) => match plan
+                        .pages
+                        .get(&slot)
+                        .map(Vec::as_slice)
+                        .or(asked.get(&slot).map(|entries| &entries[..]))
+                    {
+                        Some(entries) => is_moved_to(entries, &record, victim, at),
+                        None => !unknown.insert(slot),
+                    },
+                };
+                belongs.then_some(record.bytes.len() as u64)
+            };
+            let is_there = proven(&bytes[at as usize..]).is_some();
+            let mended = if is_there {
+                None
+            } else {
+                self.pool.mend(victim.segment, at, POINTED_BYTES_MAX, &mut proven).await?
+            };
+            match mended {
+                Some(mended) => bytes[at as usize..at as usize + mended.len()].copy_from_slice(&mended),
+                None if !unknown.is_empty() => {
+                    // Once more, with what these pages say.
+                    for slot in unknown {
+                        asked.insert(slot, self.media.relocated_from(slot).await?);
+                    }
                     continue;
                 }
-                if let Some(mended) = self.pool.mend(segment, at, POINTED_BYTES_MAX, proven).await? {
-                    bytes[at as usize..at as usize + mended.len()].copy_from_slice(&mended);
-                }
+                None => {}
             }
-            self.runtime.yield_now().await;
+            at += PLACE_UNIT_BYTES;
         }
         Ok(())
     }
@@ -298,22 +356,23 @@ impl Inner {
         at: u64,
         plan: &Plan,
     ) -> Result<bool> {
-        if victim.kind != SegmentKind::Moved {
-            return Ok(record.segment == victim.segment && record.offset_bytes == at);
+        match self.home_of(record, victim, at) {
+            Home::Here => Ok(true),
+            Home::Elsewhere => Ok(false),
+            Home::Told(slot) => match plan.pages.get(&slot) {
+                Some(entries) => Ok(is_moved_to(entries, record, victim, at)),
+                None => Ok(is_moved_to(&self.media.relocated_from(slot).await?, record, victim, at)),
+            },
         }
-        let units = (record.offset_bytes / PLACE_UNIT_BYTES) as u32;
-        let slot = self.media.relocations.borrow().slot_of(record.segment, units);
-        let Some(slot) = slot else { return Ok(false) };
-        let is_here = |entries: &[Relocation]| {
-            let found = entries.binary_search_by_key(&units, |entry| entry.old_units);
-            found.is_ok_and(|index| {
-                entries[index].container == victim.segment && entries[index].offset_bytes == at
-            })
-        };
-        if let Some(entries) = plan.pages.get(&slot) {
-            return Ok(is_here(entries));
+    }
+
+    fn home_of(&self, record: &FoundRecord<'_>, victim: &SegmentEntry, at: u64) -> Home {
+        if victim.kind == SegmentKind::Moved {
+            let slot = self.media.relocations.borrow().slot_of(record.segment, record.old_units());
+            return slot.map_or(Home::Elsewhere, Home::Told);
         }
-        Ok(is_here(&self.media.relocated_from(slot).await?))
+        let is_here = record.segment == victim.segment && record.offset_bytes == at;
+        if is_here { Home::Here } else { Home::Elsewhere }
     }
 
     async fn plan_move(
