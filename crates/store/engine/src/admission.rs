@@ -14,6 +14,8 @@ use crate::{Error, ErrorKind, Result};
 /// full pool take two or three before the cleaner gives more back.
 const RESERVE_SEGMENTS_MIN: u64 = 6;
 const RESERVE_FRACTION: u64 = 50;
+/// And room for this many stripes: the least change takes one.
+const RESERVE_STRIPES: u64 = 64;
 
 /// Cycles of the cleaner without gain that a write waits for before it is told that the pool is full.
 const CLEANING_CYCLES: u64 = 2;
@@ -27,7 +29,9 @@ impl Inner {
     /// Segments host writes never take.
     pub(crate) fn reserve_segments(&self) -> u64 {
         let total = self.pool.with_table(|table| table.entries().len() as u64);
-        (total / RESERVE_FRACTION).max(RESERVE_SEGMENTS_MIN).min(total / 4)
+        let least =
+            RESERVE_SEGMENTS_MIN + RESERVE_STRIPES * self.pool.stripe_bytes() / self.pool.segment_bytes();
+        (total / RESERVE_FRACTION).max(least).min(total / 4)
     }
 
     /// Waits for the right to have `bytes` in flight. `NoSpace` when the pool is full and cleaning
@@ -35,18 +39,38 @@ impl Inner {
     pub(crate) async fn admit(&self, bytes: usize) -> Result<Permit> {
         self.check_online()?;
         let permit = self.write_credits.acquire(bytes.min(self.write_credits_total)).await;
+        if !self.wait_for_room(|| self.has_room()).await? {
+            return Err(Error::new(
+                ErrorKind::NoSpace,
+                "the pool is full: delete or unmap something, or add a drive",
+            ));
+        }
+        let pause = self.throttle();
+        if !pause.is_zero() {
+            self.runtime.sleep(pause).await;
+        }
+        Ok(permit)
+    }
+
+    /// Changes without data pass where writes do not: they are small, and they are what makes room. But
+    /// while checkpoints have eaten into the half of the reserve that is theirs, they wait for the cleaner.
+    pub(crate) async fn admit_change(&self) -> Result<()> {
+        let has_room = || self.pool.cells_available() > self.reserve_segments() / 2 + self.dirty_segments();
+        self.wait_for_room(has_room).await?;
+        Ok(())
+    }
+
+    /// Waits until there is room; false when cleaning does not help.
+    async fn wait_for_room(&self, has_room: impl Fn() -> bool) -> Result<bool> {
         // The cycle under way may have looked before there was anything to find.
         let begun_before = self.cleaner.begun();
         let mut rings_in_vain = 0;
-        while !self.has_room() {
+        while !has_room() {
             if rings_in_vain == CLEANING_CYCLES
                 || self.cleaner.is_in_vain(CLEANING_CYCLES, begun_before)
                 || !self.can_clean()
             {
-                return Err(Error::new(
-                    ErrorKind::NoSpace,
-                    "the pool is full: delete or unmap something, or add a drive",
-                ));
+                return Ok(false);
             }
             let finished = self.cleaner.finished.notified();
             let ended_before = self.cleaner.ended();
@@ -59,11 +83,7 @@ impl Inner {
             }
             self.check_online()?;
         }
-        let pause = self.throttle();
-        if !pause.is_zero() {
-            self.runtime.sleep(pause).await;
-        }
-        Ok(permit)
+        Ok(true)
     }
 
     /// How long a write waits while the cleaner falls behind: longer the less is left, so that hosts
@@ -78,8 +98,12 @@ impl Inner {
 
     /// Room for what is in flight, the reserve, and the map pages that wait to be written.
     pub(crate) fn has_room(&self) -> bool {
+        self.pool.cells_available() > self.reserve_segments() + self.dirty_segments()
+    }
+
+    /// Segments that the map pages which wait to be written need.
+    fn dirty_segments(&self) -> u64 {
         let dirty = self.tree.borrow().arena.dirty_count() as u64 * RECORD_BYTES_MAX;
-        let owed = self.reserve_segments() + dirty.div_ceil(self.pool.segment_bytes());
-        self.pool.cells_available() > owed
+        dirty.div_ceil(self.pool.segment_bytes())
     }
 }

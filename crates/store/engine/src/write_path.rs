@@ -188,6 +188,7 @@ impl Inner {
     /// Journals one record and waits until it is applied.
     pub(crate) async fn change(&self, record: Record) -> Result<()> {
         self.check_online()?;
+        self.admit_change().await?;
         outcome_of(self.submit(vec![Draft::Record(record)], None).await)
     }
 
