@@ -246,6 +246,10 @@ impl SystemUnderTest for EngineSystem {
         drives.filter(|(_, drive)| drive.state == "out").map(|(number, drive)| (number, drive.path)).collect()
     }
 
+    fn is_whole(&self) -> bool {
+        self.engine.status().drives.iter().all(|drive| drive.state == "online")
+    }
+
     fn drive_return(&self, drive: usize, path: String) -> LocalFuture<'static, Result<(), Trouble>> {
         let engine = self.engine.clone();
         Box::pin(async move { Ok(engine.drive_return(drive, &path).await?) })

@@ -224,6 +224,7 @@ impl Life {
         if self.chance.one_in(3) {
             verify_everything(&world).await;
             check(&world).await;
+            self.move_faults(&system);
         }
         if self.is_closed_at_end && !self.record.has_failed() {
             self.record.note(|| "close".to_string());
@@ -242,6 +243,20 @@ impl Life {
         let (array, record) = (self.array.clone(), self.record.clone());
         let chance = self.chance.fork(3);
         Some(Operator::start(&self.runtime, system.clone(), array, record, chance, layout.drive_bytes))
+    }
+
+    /// What was wrong with the drives is mended and scrubbed: from now on others may fail.
+    fn move_faults(&mut self, system: &Rc<dyn SystemUnderTest>) {
+        let is_whole = !self.record.has_failed() && system.is_whole();
+        if self.scenario.victim_paths().is_none() || !is_whole || !self.chance.one_in(2) {
+            return;
+        }
+        let mut paths = self.scenario.layout.drives.clone();
+        while paths.len() > self.scenario.victims as usize {
+            paths.swap_remove(self.chance.below(paths.len() as u64) as usize);
+        }
+        self.record.note(|| format!("from now on {paths:?} may fail"));
+        self.array.borrow_mut().limit_faults_to(Some(paths));
     }
 
     /// Nothing is wrong, and of no volume is it open which content it has: after a read that failed, new

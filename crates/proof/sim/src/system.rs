@@ -130,6 +130,10 @@ pub trait SystemUnderTest {
     fn drives_out(&self) -> Vec<(usize, String)> {
         Vec::new()
     }
+    /// Whether every drive holds what it should.
+    fn is_whole(&self) -> bool {
+        true
+    }
     /// Takes a drive back into service.
     fn drive_return(&self, _drive: usize, _path: String) -> LocalFuture<'static, Result<(), Trouble>> {
         Box::pin(async { Ok(()) })

@@ -82,6 +82,9 @@ impl DriveArray {
     /// Only these drives have faults from now on, and the pool must survive all of them.
     pub fn limit_faults_to(&mut self, victims: Option<Vec<String>>) {
         self.victims = victims;
+        for slot in &mut self.slots {
+            slot.is_victim = is_victim(self.victims.as_deref(), &slot.path);
+        }
     }
 
     /// Every drive there is or was, by its path.
@@ -323,6 +326,12 @@ impl DriveArray {
     }
 }
 
+/// Whether a drive, or the one whose place it took, may fail.
+fn is_victim(victims: Option<&[String]>, path: &str) -> bool {
+    let kind = path.split('+').next().unwrap_or(path);
+    victims.is_some_and(|victims| victims.iter().any(|victim| victim == kind))
+}
+
 impl SimStorage for DriveArray {
     fn open(&mut self, path: &str, options: &OpenDrive) -> io::Result<(SimDriveId, u64)> {
         let known = self.slots.iter().position(|slot| slot.path == path);
@@ -330,8 +339,7 @@ impl SimStorage for DriveArray {
             (Some(index), _) => index,
             (None, Some(size_bytes)) => {
                 let drive = Drive::new(size_bytes, self.sector_bytes);
-                let kind = path.split('+').next().unwrap_or(path);
-                let is_victim = self.victims.iter().flatten().any(|victim| victim == kind);
+                let is_victim = is_victim(self.victims.as_deref(), path);
                 self.slots.push(Slot {
                     path: path.to_string(),
                     drive,
