@@ -94,6 +94,22 @@ impl Media {
         pointer: Pointer,
         mut prove: impl FnMut(&[u8]) -> Result<T>,
     ) -> Result<T> {
+        let mut attempt = 0;
+        loop {
+            let epoch = self.epoch();
+            match self.read_or_mend(pointer, &mut prove).await {
+                // It may have been moved while it was read: look again.
+                Err(_) if self.epoch() != epoch && attempt < ATTEMPTS => attempt += 1,
+                result => return result,
+            }
+        }
+    }
+
+    async fn read_or_mend<T>(
+        &self,
+        pointer: Pointer,
+        prove: &mut impl FnMut(&[u8]) -> Result<T>,
+    ) -> Result<T> {
         let (bytes, skip) = self.read(pointer).await?;
         match prove(&bytes[skip..]) {
             Err(error) if error.kind == ErrorKind::Damaged => match self.mend(pointer).await? {
@@ -124,15 +140,7 @@ impl Media {
     }
 
     async fn read_record(&self, pointer: Pointer, expected: PageIdentity) -> Result<StoredPage> {
-        let mut attempt = 0;
-        loop {
-            let epoch = self.epoch();
-            match self.read_proven(pointer, |bytes| decode_record(pointer, expected, bytes)).await {
-                // It may have been moved while it was read: look again.
-                Err(_) if self.epoch() != epoch && attempt < ATTEMPTS => attempt += 1,
-                result => return result,
-            }
-        }
+        self.read_proven(pointer, |bytes| decode_record(pointer, expected, bytes)).await
     }
 
     /// The entries of a page of the relocation table.
