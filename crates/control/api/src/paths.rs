@@ -6,8 +6,9 @@
 
 use crate::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, DriveOnline,
-    DriveSpec, ErrorBody, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim, ReclaimRequest,
-    ScrubReport, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
+    DriveSpec, DrivesAdd, ErrorBody, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim,
+    ReclaimRequest, ScrubReport, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate, VolumePolicy,
+    VolumeResize,
 };
 
 /// All pools, also those that could not be opened.
@@ -104,6 +105,22 @@ fn pool_export() {}
     )
 )]
 fn pool_import() {}
+
+/// Adds drives to a pool. Nothing is moved: when it answers, there is more room.
+#[utoipa::path(
+    post, path = "/v1/pools/{pool}/drives", tag = "pools", operation_id = "drives_add",
+    params(("pool" = String, Path, description = "name of the pool")),
+    request_body = DrivesAdd,
+    responses(
+        (status = 200, description = "the answer", body = Pool),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "a drive or a tool of this machine failed", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn drives_add() {}
 
 /// Puts a new drive in the place of one that is out of service. Answers when the pool writes to it; what it
 /// lacks is rebuilt in the background.

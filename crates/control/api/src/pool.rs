@@ -182,6 +182,14 @@ pub struct PoolCreate {
     pub width: Option<u8>,
 }
 
+/// Request to add drives to a pool.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DrivesAdd {
+    /// The drives. With protection they make rows of their own: at least as many as a row is wide.
+    pub drives: Vec<DriveSpec>,
+}
+
 /// Request to take a drive back into service.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -2,8 +2,9 @@
 
 use ashlar_api::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, DriveOnline,
-    DriveSpec, ErrorKind, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim, ReclaimRequest,
-    ScrubReport, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
+    DriveSpec, DrivesAdd, ErrorKind, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim,
+    ReclaimRequest, ScrubReport, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate, VolumePolicy,
+    VolumeResize,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -98,6 +99,11 @@ impl Client {
     /// Opens and remembers a pool.
     pub fn pool_import(&self, name: &str, request: &PoolImport) -> Result<Pool> {
         self.send(Method::POST, &format!("/v1/pools/{}/import", segment(name)), Some(request))
+    }
+
+    /// Adds drives to a pool.
+    pub fn drives_add(&self, pool: &str, request: &DrivesAdd) -> Result<Pool> {
+        self.send(Method::POST, &format!("/v1/pools/{}/drives", segment(pool)), Some(request))
     }
 
     /// Puts a new drive in the place of one that is out of service.

@@ -18,6 +18,7 @@
 mod create;
 mod drives;
 mod error;
+mod expand;
 mod frontier;
 mod mend;
 mod open;
@@ -333,9 +334,9 @@ impl Pool {
                 .into_iter()
                 .collect();
         };
-        (0..striping.rows.width())
+        (0..striping.width())
             .filter_map(|column| {
-                let at = striping.rows.cell(place.cell, column);
+                let at = striping.cell(place.cell, column);
                 let address = self.cell_address(at.cell, striping.cell_bytes);
                 Some((self.writable(at.drive)?, address, striping.cell_bytes))
             })
@@ -374,7 +375,7 @@ impl Pool {
     async fn write_superblock(&self, next: &mut Superblock) -> Result<()> {
         let mut written = 0;
         let mut last_error = None;
-        for (index, drive) in self.writable_drives() {
+        for (index, drive) in self.writable_drives().into_iter().rev() {
             next.drive = ashlar_units::DriveIndex(index as u16);
             match drive.write_superblock(next).await {
                 Ok(()) => written += 1,
@@ -397,7 +398,8 @@ impl Pool {
     async fn write_superblock_everywhere(&self, next: &mut Superblock) -> Result<()> {
         loop {
             let mut is_everywhere = true;
-            for (index, drive) in self.writable_drives() {
+            // Those that join come first: once an old one names them, they must be found.
+            for (index, drive) in self.writable_drives().into_iter().rev() {
                 next.drive = ashlar_units::DriveIndex(index as u16);
                 if let Err(error) = drive.write_superblock(next).await {
                     self.failed(index, &drive, &error.context)?;

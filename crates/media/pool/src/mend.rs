@@ -181,13 +181,13 @@ impl Pool {
         let Some(wound) = Wound::new(striping, place, offset, offset + length) else { return Ok(true) };
         let _hold = self.inner.held.hold(place);
         let Some(mut cure) = self.solve(&wound, &mut accept).await else { return Ok(false) };
-        let parity: Vec<usize> = (striping.data()..striping.rows.width()).collect();
+        let parity: Vec<usize> = (striping.data()..striping.width()).collect();
         self.restore(striping, &mut cure.columns, &parity)?;
-        for column in 0..striping.rows.width() {
+        for column in 0..striping.width() {
             if cure.columns[column].as_deref() == cure.found[column].as_deref() {
                 continue;
             }
-            let at = striping.rows.cell(place.cell, column);
+            let at = striping.cell(place.cell, column);
             let Some(drive) = self.writable(at.drive) else { continue };
             let address = self.cell_address(at.cell, striping.cell_bytes) + wound.stripes.start * BLOCK_BYTES;
             let buffer = cure.columns[column].take().expect("restored");
@@ -209,7 +209,7 @@ impl Pool {
         let data = wound.striping.data() as u64;
         for (index, block) in wound.blocks.clone().enumerate() {
             let column = (block % data) as usize;
-            let at = wound.striping.rows.cell(wound.row, column);
+            let at = wound.striping.cell(wound.row, column);
             let Some(drive) = self.readable(at.drive) else { continue };
             let stripe = block / data;
             let from = index * BLOCK_BYTES_USIZE;

@@ -52,14 +52,14 @@ impl Pool {
         let drives = arrange(found, failed, &superblock)?;
         let segment_bytes = u64::from(superblock.segment_bytes);
         let striping = superblock.layout.as_ref().map(|layout| Striping {
-            rows: Rows::new(layout),
+            rows: RefCell::new(Rows::new(layout)),
             parity: usize::from(superblock.protection.parity_strips()),
             cell_bytes: u64::from(superblock.cell_bytes),
             kernel: Kernel::detect(),
         });
         let table = match &striping {
             Some(striping) => {
-                SegmentTable::of_rows(striping.rows.count(), superblock.protection, striping.rows.width())
+                SegmentTable::of_rows(striping.row_count(), superblock.protection, striping.width())
             }
             None => SegmentTable::new(&superblock.drives.iter().map(|drive| drive.cells).collect::<Vec<_>>()),
         };
@@ -183,13 +183,12 @@ fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
             ));
         }
     }
-    let mut candidates: Vec<&Superblock> = found.iter().flat_map(|found| &found.ring).collect();
-    candidates.sort_by_key(|superblock| std::cmp::Reverse(superblock.generation));
+    let mut candidates = without_unfinished_growth(found);
+    // Of two with one generation the later opening's: the other may be of drives that were being added
+    // when the pool stopped, and of which it knows nothing since.
+    candidates.sort_by_key(|superblock| std::cmp::Reverse((superblock.generation, superblock.session)));
     if candidates[0].layout.is_some() {
         return Ok(candidates[0].clone());
-    }
-    if let Some(error) = failed.first() {
-        return Err(error.clone());
     }
     for candidate in candidates {
         let holders = found.iter().filter(|found| {
@@ -201,6 +200,9 @@ fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
             return Ok(candidate.clone());
         }
     }
+    if let Some(error) = failed.first() {
+        return Err(error.clone());
+    }
     Err(Error::new(
         ErrorKind::Damaged,
         format!(
@@ -210,6 +212,22 @@ fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
             found.len()
         ),
     ))
+}
+
+/// The superblocks of a pool, but for those of a growth that was cut short. Drives that join hold the first
+/// superblock that names them before any other does: while no older drive tells of them, they do not count.
+fn without_unfinished_growth(found: &[Found]) -> Vec<&Superblock> {
+    let mut candidates: Vec<&Superblock> = found.iter().flat_map(|found| &found.ring).collect();
+    loop {
+        let counts = || candidates.iter().map(|superblock| superblock.drives.len());
+        let most = counts().max().unwrap_or(0);
+        let Some(before) = counts().filter(|count| *count < most).max() else { return candidates };
+        let is_older = |superblock: &&Superblock| usize::from(superblock.drive.0) < before;
+        if candidates.iter().filter(|superblock| superblock.drives.len() == most).any(is_older) {
+            return candidates;
+        }
+        candidates.retain(|superblock| superblock.drives.len() < most);
+    }
 }
 
 /// Puts the drives in the order of the pool's table and checks that as many are there, whole, as must be.
@@ -241,7 +259,7 @@ fn arrange(found: Vec<Found>, failed: Vec<Error>, superblock: &Superblock) -> Re
                 known.size_bytes = drive.size_bytes();
                 known.drive = Some(Rc::new(drive));
             }
-            Err(error) if superblock.layout.is_none() => return Err(error),
+            // It may be one that was being added when the pool stopped: no harm while none is missing.
             Err(error) => refused.push(error),
         }
     }
@@ -293,6 +311,9 @@ fn miss(drives: &mut [KnownDrive], refused: &[Error], superblock: &Superblock) -
     let out = drives.iter().filter(|known| known.state != DriveState::InService).count();
     if out <= usize::from(superblock.protection.parity_strips()) {
         return Ok(());
+    }
+    if let (None, Some(error)) = (&superblock.layout, refused.first()) {
+        return Err(error.clone());
     }
     let (name, drives) = (&superblock.name, drives.len());
     let numbers = missing.join(", ");

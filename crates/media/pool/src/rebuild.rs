@@ -323,14 +323,14 @@ impl Pool {
         let Ok(place) = self.place_of(segment) else { return Ok(()) };
         let _hold = self.inner.held.hold(place);
         let Some(column) =
-            (0..striping.rows.width()).find(|column| striping.rows.cell(place.cell, *column).drive == drive)
+            (0..striping.width()).find(|column| striping.cell(place.cell, *column).drive == drive)
         else {
             return Ok(());
         };
         let open = self.rebuilding(rebuild)?;
         let mut columns = self.read_columns(striping, place.cell, &stripes).await;
         self.restore(striping, &mut columns, &[])?;
-        let at = striping.rows.cell(place.cell, column);
+        let at = striping.cell(place.cell, column);
         let address = self.cell_address(at.cell, striping.cell_bytes) + stripes.start * BLOCK_BYTES;
         let buffer = columns[column].take().expect("restored");
         if let Err(error) = open.write(address, buffer, Durability::Cached).await {

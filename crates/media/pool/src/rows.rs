@@ -61,6 +61,32 @@ pub(crate) fn layout_for(
     Ok(Layout { width: width as u8, bands, settled_below: 0, stale_from: vec![0; drives] })
 }
 
+/// The layout after drives joined, one for each number of cells: they make rows of their own, behind
+/// those there are. An error says why they cannot.
+pub(crate) fn layout_with(layout: &Layout, drives: usize, joining: &[u32]) -> Result<Layout, String> {
+    let width = usize::from(layout.width);
+    if joining.len() < width {
+        return Err(format!(
+            "rows of this pool are {width} drives wide: add at least {width} drives at once, not {}",
+            joining.len()
+        ));
+    }
+    let mut bands = bands_of(joining, width);
+    bands.truncate(BANDS_MAX.saturating_sub(layout.bands.len()));
+    if bands.is_empty() {
+        return Err(format!("this pool cannot grow any more: it has grown {} times", layout.bands.len() - 1));
+    }
+    let first_row = Rows::new(layout).count();
+    for band in &mut bands {
+        band.first_row += first_row;
+        band.drives.iter_mut().for_each(|own| own.drive.0 += drives as u16);
+    }
+    let mut next = layout.clone();
+    next.bands.extend(bands);
+    next.stale_from.resize(drives + joining.len(), 0);
+    Ok(next)
+}
+
 /// Drives of different sizes: the cells that all have make one band, those that the larger ones have
 /// beyond make another, while as many drives as a row is wide are left.
 fn bands_of(cells_per_drive: &[u32], width: usize) -> Vec<Band> {

@@ -185,7 +185,7 @@ impl Pool {
             if found[column].is_none() || blocks[column].as_deref() == found[column].as_deref() {
                 continue;
             }
-            let at = striping.rows.cell(row, column);
+            let at = striping.cell(row, column);
             let Some(drive) = self.readable(at.drive) else { continue };
             let address = self.cell_address(at.cell, striping.cell_bytes) + stripe * BLOCK_BYTES;
             let block = blocks[column].take().expect("restored");

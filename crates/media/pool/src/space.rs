@@ -64,7 +64,7 @@ impl Pool {
     #[must_use]
     pub fn parity_bytes(&self) -> u64 {
         self.inner.striping.as_ref().map_or(0, |striping| {
-            u64::from(striping.rows.count()) * striping.parity as u64 * striping.cell_bytes
+            u64::from(striping.row_count()) * striping.parity as u64 * striping.cell_bytes
         })
     }
 

@@ -5,6 +5,7 @@
 //! never updated, only written: there is nothing to read before a write, and a torn write can only spoil
 //! stripes that nobody was told of.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use ashlar_format::segment::Place;
@@ -12,12 +13,13 @@ use ashlar_parity::{Column, Kernel};
 use ashlar_runtime::{Buf, Durability, Priority, Runtime};
 use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId};
 
-use crate::rows::Rows;
+use crate::rows::{CellAt, Rows};
 use crate::{Error, ErrorKind, Pool, Result};
 
 /// What a pool with parity knows beyond one without.
 pub(crate) struct Striping {
-    pub(crate) rows: Rows,
+    /// More come at the end when drives are added.
+    pub(crate) rows: RefCell<Rows>,
     /// Parity columns.
     pub(crate) parity: usize,
     pub(crate) cell_bytes: u64,
@@ -25,9 +27,23 @@ pub(crate) struct Striping {
 }
 
 impl Striping {
+    /// Where a column of a row is.
+    pub(crate) fn cell(&self, row: u32, column: usize) -> CellAt {
+        self.rows.borrow().cell(row, column)
+    }
+
+    /// Columns of a row.
+    pub(crate) fn width(&self) -> usize {
+        self.rows.borrow().width()
+    }
+
+    pub(crate) fn row_count(&self) -> u32 {
+        self.rows.borrow().count()
+    }
+
     /// Data columns.
     pub(crate) fn data(&self) -> usize {
-        self.rows.width() - self.parity
+        self.width() - self.parity
     }
 }
 
@@ -69,7 +85,7 @@ fn copy_block(into: &mut [u8], to: usize, from: &[u8], at: usize) {
 
 impl Pool {
     fn column_address(&self, striping: &Striping, row: u32, column: usize, stripe: u64) -> (usize, u64) {
-        let at = striping.rows.cell(row, column);
+        let at = striping.cell(row, column);
         (at.drive, self.cell_address(at.cell, striping.cell_bytes) + stripe * BLOCK_BYTES)
     }
 
@@ -175,8 +191,8 @@ impl Pool {
         stripes: &Range<u64>,
     ) -> Vec<Option<Buf>> {
         let length = (stripes.end - stripes.start) as usize * BLOCK_BYTES_USIZE;
-        let mut reads = Vec::with_capacity(striping.rows.width());
-        for column in 0..striping.rows.width() {
+        let mut reads = Vec::with_capacity(striping.width());
+        for column in 0..striping.width() {
             let (drive, address) = self.column_address(striping, row, column, stripes.start);
             let open = self.readable(drive);
             let read = async move { open?.read(address, length).await.ok() };
@@ -228,7 +244,7 @@ pub(crate) fn gather(runtime: &Runtime, columns: &[Option<Buf>], blocks: &Range<
 
 /// Shares whole stripes out to their columns and computes parity.
 fn columns_with_parity(striping: &Striping, runtime: &Runtime, run: &[u8]) -> Vec<Buf> {
-    let (width, data) = (striping.rows.width(), striping.data());
+    let (width, data) = (striping.width(), striping.data());
     let mut columns: Vec<Buf> = (0..width).map(|_| runtime.buffer(run.len() / data)).collect();
     for (block, bytes) in run.chunks_exact(BLOCK_BYTES_USIZE).enumerate() {
         let at = block / data * BLOCK_BYTES_USIZE;

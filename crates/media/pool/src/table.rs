@@ -1,6 +1,7 @@
 //! The segment table in memory: one entry for each cell, found by segment number.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use ashlar_format::Damage;
 use ashlar_format::bytes::{Reader, Writer};
@@ -77,6 +78,32 @@ impl SegmentTable {
         table
     }
 
+    /// The cells of another drive, free.
+    pub(crate) fn add_drive(&mut self, cells: u32) {
+        let drive = self.drive_starts.len();
+        self.drive_starts.push(self.entries.len());
+        self.free.push(VecDeque::new());
+        self.append(DriveIndex(drive as u16), 0..cells);
+    }
+
+    /// More free rows, so that there are this many.
+    pub(crate) fn grow_rows(&mut self, rows: u32) {
+        let before = self.entries.len() as u32;
+        self.append(DriveIndex(0), before..rows);
+    }
+
+    fn append(&mut self, drive: DriveIndex, cells: Range<u32>) {
+        if let Some(last) = self.is_page_dirty.last_mut() {
+            *last = true;
+        }
+        for cell in cells {
+            let place = Place { drive, cell };
+            self.entries.push(SegmentEntry::free(place));
+            self.put_free(place);
+        }
+        self.is_page_dirty.resize(self.entries.len().div_ceil(ENTRIES_PER_PAGE), true);
+    }
+
     fn rebuild(&mut self) {
         self.by_segment.clear();
         self.free.iter_mut().for_each(VecDeque::clear);
@@ -135,9 +162,14 @@ impl SegmentTable {
     /// Takes a page as read from a drive. Call [`SegmentTable::finish_loading`] after the last.
     pub fn load_page(&mut self, page: usize, bytes: &[u8]) -> Result<(), Damage> {
         let first = page * ENTRIES_PER_PAGE;
-        let mut reader = Reader::new(bytes);
-        for index in first..(first + ENTRIES_PER_PAGE).min(self.entries.len()) {
-            let mut entry = SegmentEntry::decode(&mut reader)?;
+        for (at, index) in (first..(first + ENTRIES_PER_PAGE).min(self.entries.len())).enumerate() {
+            let bytes =
+                bytes.get(at * SEGMENT_ENTRY_BYTES..(at + 1) * SEGMENT_ENTRY_BYTES).unwrap_or_default();
+            if index > 0 && bytes.iter().all(|byte| *byte == 0) {
+                // The pool was smaller when the page was written.
+                continue;
+            }
+            let mut entry = SegmentEntry::decode(&mut Reader::new(bytes))?;
             // The place follows from the index; a page that disagrees is of another geometry.
             if entry.place != self.entries[index].place {
                 return Err(Damage::new(

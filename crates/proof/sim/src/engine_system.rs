@@ -221,6 +221,7 @@ impl SystemUnderTest for EngineSystem {
             ("damage met", counters.damage),
             ("blocks mended", counters.mended_blocks),
             ("drives rebuilt", self.engine.rebuilds_finished()),
+            ("drives added", self.engine.drives_added()),
             ("pools with drives out", u64::from(status.drives.iter().any(|drive| drive.state == "out"))),
             ("dedupe hits", dedupe.hits),
             ("blocks found beside hits", dedupe.extended),
@@ -248,6 +249,18 @@ impl SystemUnderTest for EngineSystem {
 
     fn is_whole(&self) -> bool {
         self.engine.status().drives.iter().all(|drive| drive.state == "online")
+    }
+
+    fn drive_count(&self) -> usize {
+        self.engine.status().drives.len()
+    }
+
+    fn drives_add(&self, paths: Vec<String>, size_bytes: u64) -> LocalFuture<'static, Result<(), Trouble>> {
+        let engine = self.engine.clone();
+        Box::pin(async move {
+            let spec = |path| DriveSpec { path, create_size_bytes: Some(size_bytes) };
+            Ok(engine.drives_add(&paths.into_iter().map(spec).collect::<Vec<_>>()).await?)
+        })
     }
 
     fn drive_return(&self, drive: usize, path: String) -> LocalFuture<'static, Result<(), Trouble>> {

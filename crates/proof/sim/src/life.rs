@@ -237,12 +237,14 @@ impl Life {
 
     fn start_operator(&mut self, system: &Rc<dyn SystemUnderTest>) -> Option<Operator> {
         let layout = &self.scenario.layout;
-        if layout.parity == 0 || self.scenario.victims == 0 || !self.chance.one_in(2) {
+        if !self.chance.one_in(2) {
             return None;
         }
+        let joining = layout.width.map_or(1, usize::from);
         let (array, record) = (self.array.clone(), self.record.clone());
         let chance = self.chance.fork(3);
-        Some(Operator::start(&self.runtime, system.clone(), array, record, chance, layout.drive_bytes))
+        let (system, drive_bytes) = (system.clone(), layout.drive_bytes);
+        Some(Operator::start(&self.runtime, system, array, record, chance, drive_bytes, joining))
     }
 
     /// What was wrong with the drives is mended and scrubbed: from now on others may fail.

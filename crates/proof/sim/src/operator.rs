@@ -1,5 +1,5 @@
-//! The operator of a pool with parity: brings drives back that are out of service, or replaces them, at any
-//! time and however the last attempt ended.
+//! The operator of a pool: adds drives, and with parity brings those back that are out of service, or replaces
+//! them, at any time and however the last attempt ended.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -25,6 +25,8 @@ struct Shift {
     record: Rc<Record>,
     chance: Chance,
     drive_bytes: u64,
+    /// Drives that join at a time.
+    joining: usize,
     is_over: Rc<Cell<bool>>,
 }
 
@@ -37,12 +39,21 @@ impl Operator {
         record: Rc<Record>,
         chance: Chance,
         drive_bytes: u64,
+        joining: usize,
     ) -> Operator {
         let is_over = Rc::new(Cell::new(false));
         let runtime = runtime.clone();
         let over = is_over.clone();
-        let mut shift =
-            Shift { runtime: runtime.clone(), system, array, record, chance, drive_bytes, is_over: over };
+        let mut shift = Shift {
+            runtime: runtime.clone(),
+            system,
+            array,
+            record,
+            chance,
+            drive_bytes,
+            joining,
+            is_over: over,
+        };
         let task = runtime.spawn(Priority::Host, async move { shift.work().await });
         Operator { is_over, task }
     }
@@ -59,6 +70,9 @@ impl Shift {
         let pause_micros_max = *self.chance.pick(&[500, 5_000, 50_000]);
         while !self.is_over.get() && !self.record.has_failed() {
             self.runtime.sleep(Duration::from_micros(self.chance.between(10, pause_micros_max))).await;
+            if !self.is_over.get() && self.chance.one_in(40) {
+                self.add_drives().await;
+            }
             let out = self.system.drives_out();
             let Some((number, path)) = out.first().cloned() else { continue };
             if self.is_over.get() || !self.chance.one_in(3) {
@@ -76,5 +90,12 @@ impl Shift {
             self.record
                 .note(|| format!("operator: drive {number}: {:?}", result.map_err(|trouble| trouble.text)));
         }
+    }
+
+    async fn add_drives(&mut self) {
+        let paths = self.array.borrow().joining_paths(self.system.drive_count(), self.joining);
+        self.record.note(|| format!("operator: {paths:?} are added"));
+        let result = self.system.drives_add(paths, self.drive_bytes).await;
+        self.record.note(|| format!("operator: added: {:?}", result.map_err(|trouble| trouble.text)));
     }
 }

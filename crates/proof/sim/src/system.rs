@@ -134,6 +134,14 @@ pub trait SystemUnderTest {
     fn is_whole(&self) -> bool {
         true
     }
+    /// Drives of the pool.
+    fn drive_count(&self) -> usize {
+        0
+    }
+    /// Adds drives.
+    fn drives_add(&self, _paths: Vec<String>, _size_bytes: u64) -> LocalFuture<'static, Result<(), Trouble>> {
+        Box::pin(async { Ok(()) })
+    }
     /// Takes a drive back into service.
     fn drive_return(&self, _drive: usize, _path: String) -> LocalFuture<'static, Result<(), Trouble>> {
         Box::pin(async { Ok(()) })

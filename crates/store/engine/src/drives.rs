@@ -22,6 +22,8 @@ pub(crate) struct Rebuilds {
     now: Cell<Option<Running>>,
     /// Drives taken into service by them since the opening.
     finished: Cell<u64>,
+    /// Drives added since the opening.
+    added: Cell<u64>,
     last_error: RefCell<Option<String>>,
 }
 
@@ -56,6 +58,17 @@ impl RebuildStatus {
 }
 
 impl Engine {
+    /// Adds drives: there is more room when it returns, and nothing was moved.
+    pub async fn drives_add(&self, drives: &[DriveSpec]) -> Result<()> {
+        let inner = &self.inner;
+        inner.check_online()?;
+        inner.pool.add_drives(drives).await?;
+        inner.rebuilds.added.set(inner.rebuilds.added.get() + drives.len() as u64);
+        // Writes that wait for room.
+        inner.cleaner.finished.notify_waiters();
+        Ok(())
+    }
+
     /// Puts a new drive in the place of one that is out of service. Returns when the pool writes to it; what
     /// it lacks is restored in the background.
     pub async fn drive_replace(&self, drive: usize, with: &DriveSpec) -> Result<()> {
@@ -97,6 +110,12 @@ impl Engine {
     #[must_use]
     pub fn rebuilds_finished(&self) -> u64 {
         self.inner.rebuilds.finished.get()
+    }
+
+    /// Drives added since the opening.
+    #[must_use]
+    pub fn drives_added(&self) -> u64 {
+        self.inner.rebuilds.added.get()
     }
 
     /// Why the last rebuild that failed did.

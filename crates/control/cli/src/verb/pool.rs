@@ -68,6 +68,7 @@ enum Verb {
         name: String,
     },
     Dedupe(dedupe::Dedupe),
+    AddDrive(drives::AddDrive),
     ReplaceDrive(drives::ReplaceDrive),
     OnlineDrive(drives::OnlineDrive),
     OfflineDrive(drives::OfflineDrive),
@@ -134,6 +135,7 @@ impl Pool {
                 all_is_well(&report.check)?;
             }
             Verb::Dedupe(dedupe) => dedupe.run(context)?,
+            Verb::AddDrive(verb) => verb.run(context)?,
             Verb::ReplaceDrive(verb) => verb.run(context)?,
             Verb::OnlineDrive(verb) => verb.run(context)?,
             Verb::OfflineDrive(verb) => verb.run(context)?,

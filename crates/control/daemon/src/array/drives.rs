@@ -16,6 +16,16 @@ impl Array {
         .await
     }
 
+    /// Adds drives.
+    pub(crate) async fn drives_add(&self, pool: &str, drives: &[api::DriveSpec]) -> Result<()> {
+        let spec = |drive: &api::DriveSpec| ashlar_engine::DriveSpec {
+            path: drive.path.clone(),
+            create_size_bytes: drive.size_bytes,
+        };
+        let specs: Vec<_> = drives.iter().map(spec).collect();
+        self.with_pool(pool, move |engine, _| Box::pin(async move { engine.drives_add(&specs).await })).await
+    }
+
     /// Takes the drive at a path back into service.
     pub(crate) async fn drive_online(&self, pool: &str, number: u32, path: &str) -> Result<()> {
         let path = path.to_string();

@@ -71,6 +71,14 @@ pub(super) async fn pool_import(
     to_the_end(async move { array.pool_import(&pool, request).await }).await.map(Json)
 }
 
+pub(super) async fn drives_add(
+    State(array): Array,
+    Name(pool): Name,
+    Body(request): Body<api::DrivesAdd>,
+) -> Answer<api::Pool> {
+    to_the_end(async move { array.drives_add(&pool, request).await }).await.map(Json)
+}
+
 pub(super) async fn drive_replace(
     State(array): Array,
     DriveOf(pool, number): DriveOf,

@@ -22,6 +22,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/pools/{pool}/scrub", post(handlers::pool_scrub))
         .route("/v1/pools/{pool}/export", post(handlers::pool_export))
         .route("/v1/pools/{pool}/import", post(handlers::pool_import))
+        .route("/v1/pools/{pool}/drives", post(handlers::drives_add))
         .route("/v1/pools/{pool}/drives/{number}/replace", post(handlers::drive_replace))
         .route("/v1/pools/{pool}/drives/{number}/online", post(handlers::drive_online))
         .route("/v1/pools/{pool}/drives/{number}/offline", post(handlers::drive_offline))

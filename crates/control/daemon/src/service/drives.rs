@@ -14,6 +14,46 @@ use super::pools::{canonical, check_drives, check_nothing_on, files_to_make};
 use crate::error::{Error, Result};
 
 impl Service {
+    /// Adds drives to a pool.
+    pub(crate) async fn drives_add(&self, name: &str, request: api::DrivesAdd) -> Result<api::Pool> {
+        check_drives(request.drives.iter().map(|drive| drive.path.as_str()))?;
+        let _turn = self.change().await?;
+        let pool = self.pool(name).await?;
+        let place = |drive: api::DriveSpec| api::DriveSpec { path: canonical_to_be(&drive.path), ..drive };
+        let drives: Vec<api::DriveSpec> = request.drives.into_iter().map(place).collect();
+        let paths: Vec<String> = drives.iter().map(|drive| drive.path.clone()).collect();
+        for path in &paths {
+            self.check_joins(&pool, None, path)?;
+            check_nothing_on(path).await?;
+        }
+        let made = files_to_make(&drives)?;
+        let joined = self.join(name, &paths, self.array.drives_add(name, &drives)).await;
+        if let Err(error) = joined {
+            let has_joined = |pool: api::Pool| pool.drives.iter().any(|now| paths.contains(&now.path));
+            self.remove_unless(name, made, has_joined).await;
+            return Err(error);
+        }
+        let (count, all) = (paths.len(), pool.drives.len() + paths.len());
+        self.log
+            .info(format!("pool {name}"), format!("{count} drives added: {}; {all} now", paths.join(", ")));
+        self.told(name, false).await
+    }
+
+    /// What was not there before an attempt is not there after it, unless the pool writes to it.
+    async fn remove_unless(
+        &self,
+        name: &str,
+        made: Vec<PathBuf>,
+        has_joined: impl FnOnce(api::Pool) -> bool,
+    ) {
+        if self.pool(name).await.map_or(true, has_joined) {
+            return;
+        }
+        for path in made {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
     /// Puts a new drive in the place of one that is out of service.
     pub(crate) async fn drive_replace(
         &self,
@@ -32,20 +72,17 @@ impl Service {
             ));
         }
         let with = api::DriveSpec { path: canonical_to_be(&request.path), ..request };
-        self.check_joins(&pool, number, &with.path)?;
+        self.check_joins(&pool, Some(number), &with.path)?;
         check_nothing_on(&with.path).await?;
         let made = files_to_make(std::slice::from_ref(&with))?;
-        let joined = self.join(name, &with.path, self.array.drive_replace(name, number, &with)).await;
+        let joined = self
+            .join(name, std::slice::from_ref(&with.path), self.array.drive_replace(name, number, &with))
+            .await;
         if let Err(error) = joined {
             let is_new = |now: &api::Drive| now.path != drive.path || now.state != "out";
             let has_joined =
                 |pool: api::Pool| pool.drives.iter().any(|now| now.path == with.path && is_new(now));
-            // What was not there before the attempt is not there after it, unless the pool writes to it.
-            if !self.pool(name).await.map_or(true, has_joined) {
-                for path in made {
-                    let _ = std::fs::remove_file(path);
-                }
-            }
+            self.remove_unless(name, made, has_joined).await;
             return Err(error);
         }
         self.told(name, false).await
@@ -81,8 +118,11 @@ impl Service {
         };
         let mut refusals: Vec<Error> = Vec::new();
         for path in places {
-            self.check_joins(&pool, number, &path)?;
-            match self.join(name, &path, self.array.drive_online(name, number, &path)).await {
+            self.check_joins(&pool, Some(number), &path)?;
+            match self
+                .join(name, std::slice::from_ref(&path), self.array.drive_online(name, number, &path))
+                .await
+            {
                 Ok(()) => return self.told(name, false).await,
                 Err(error) => refusals.push(error),
             }
@@ -147,8 +187,8 @@ impl Service {
     }
 
     /// Refuses a drive that is another one of this pool, or another open pool's.
-    fn check_joins(&self, pool: &api::Pool, number: u32, path: &str) -> Result<()> {
-        let mut others = pool.drives.iter().filter(|drive| drive.number != Some(number));
+    fn check_joins(&self, pool: &api::Pool, number: Option<u32>, path: &str) -> Result<()> {
+        let mut others = pool.drives.iter().filter(|drive| number.is_none() || drive.number != number);
         if let Some(api::Drive { number: Some(other), .. }) = others.find(|drive| drive.path == path) {
             return Err(Error::new(
                 api::ErrorKind::Exists,
@@ -171,13 +211,11 @@ impl Service {
         known.pools.iter().find(|pool| pool.name == name).map(|pool| pool.drives.clone()).unwrap_or_default()
     }
 
-    /// Lets a drive join: its path is recorded first, and what is no longer needed forgotten afterwards.
-    async fn join(&self, name: &str, path: &str, work: impl Future<Output = Result<()>>) -> Result<()> {
+    /// Lets drives join: their paths are recorded first, and what is no longer needed forgotten afterwards.
+    async fn join(&self, name: &str, paths: &[String], work: impl Future<Output = Result<()>>) -> Result<()> {
         let before = self.recorded_drives(name);
         let mut wider = before.clone();
-        if !wider.iter().any(|known| known == path) {
-            wider.push(path.to_string());
-        }
+        wider.extend(paths.iter().filter(|path| !before.contains(path)).cloned());
         self.record_drives(name, wider)?;
         let joined = work.await;
         let Ok(pool) = self.pool(name).await else { return joined };

@@ -105,6 +105,12 @@ impl DriveArray {
         format!("drive-{number}+{}", self.slots.len())
     }
 
+    /// Paths that no drive has yet, for so many that join a pool of so many.
+    #[must_use]
+    pub fn joining_paths(&self, drives: usize, joining: usize) -> Vec<String> {
+        (drives..drives + joining).map(|number| format!("drive-{number}+{}", self.slots.len())).collect()
+    }
+
     fn can_fail(&self, drive: u32) -> bool {
         self.victims.is_none() || self.slots[drive as usize].is_victim
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ashlar_api::{Drive, DriveOnline, DriveSpec, Pool as PoolView, PoolState, Rebuild};
+use ashlar_api::{Drive, DriveOnline, DriveSpec, DrivesAdd, Pool as PoolView, PoolState, Rebuild};
 use ashlar_client::Client;
 
 use super::show;
@@ -18,6 +18,20 @@ const ASK_INTERVAL: Duration = Duration::from_millis(200);
 /// Answers in a row that show a drive neither rebuilt nor waiting for its turn, before it is given up:
 /// five seconds. Arbitrary: between two rebuilds there is a moment without one.
 const IDLE_ANSWERS_MAX: u32 = 25;
+
+/// Add drives to a pool: there is more room at once, and nothing is moved.
+///
+/// In a pool with protection they make rows of their own, so that at least as many are added at once as its
+/// rows are wide.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  ashlar pool add-drive main --drive /dev/nvme8n1")]
+pub struct AddDrive {
+    /// Name of the pool.
+    pool: String,
+    /// A block device or a file; `size=` makes the file. May be given several times.
+    #[arg(long = "drive", value_name = "PATH[,size=SIZE]", required = true, value_parser = parse::drive)]
+    drives: Vec<DriveSpec>,
+}
 
 /// Put a new drive in the place of one that is out of service, and rebuild what it lacks.
 ///
@@ -65,6 +79,13 @@ pub struct OfflineDrive {
     /// Do not ask.
     #[arg(long)]
     yes: bool,
+}
+
+impl AddDrive {
+    pub fn run(self, context: &Context) -> Result<()> {
+        let pool = context.client()?.drives_add(&self.pool, &DrivesAdd { drives: self.drives })?;
+        Ok(context.output.print(&pool, show)?)
+    }
 }
 
 impl ReplaceDrive {

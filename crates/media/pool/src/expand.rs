@@ -1,0 +1,116 @@
+//! A pool grows: drives join, and what is on the others stays where it is.
+//!
+//! A drive that joins brings free places behind those there are. Nothing is rewritten: the cleaner and new
+//! writes fill them. It counts from the superblock on that names it, which it holds first.
+
+use std::rc::Rc;
+
+use ashlar_drive::Drive;
+use ashlar_format::superblock::{CELLS_START_BYTES, DRIVES_MAX, DriveEntry, DriveState, Superblock};
+use ashlar_units::ByteCount;
+
+use crate::drives::KnownDrive;
+use crate::rows::{Rows, layout_with};
+use crate::{DriveSpec, Error, ErrorKind, Pool, Result};
+
+/// A drive about to join.
+struct Joining {
+    drive: Drive,
+    entry: DriveEntry,
+}
+
+impl Pool {
+    /// Adds drives. With protection they make rows of their own: as many drives as a row is wide, at
+    /// least.
+    pub async fn add_drives(&self, specs: &[DriveSpec]) -> Result<()> {
+        let mut joining = Vec::with_capacity(specs.len());
+        for spec in specs {
+            joining.push(self.open_joining(spec).await?);
+        }
+        let _turn = self.inner.superblock_turn.lock().await;
+        let before = self.inner.drives.borrow().len();
+        if before + joining.len() > DRIVES_MAX {
+            return invalid(format!("a pool has at most {DRIVES_MAX} drives; this one has {before}"));
+        }
+        let cells: Vec<u32> = joining.iter().map(|joining| joining.entry.cells).collect();
+        let layout = self.inner.state.borrow().superblock.layout.clone();
+        let layout = match layout.map(|layout| layout_with(&layout, before, &cells)).transpose() {
+            Ok(layout) => layout,
+            Err(context) => return invalid(context),
+        };
+        for Joining { drive, .. } in &joining {
+            drive.wipe_ring().await?;
+        }
+        // No await from here until the superblock that names them is made: another must not tell of them.
+        let entries: Vec<DriveEntry> = joining.iter().map(|joining| joining.entry).collect();
+        self.inner.drives.borrow_mut().extend(joining.into_iter().map(known));
+        let rows = layout.as_ref().map(Rows::new);
+        let next = self.next_superblock(&[], |superblock| {
+            superblock.drives.extend(entries);
+            superblock.layout = layout;
+        });
+        self.decide(next).await?;
+        self.with_table_mut(|table| match (&self.inner.striping, rows) {
+            (Some(striping), Some(rows)) => {
+                let count = rows.count();
+                striping.rows.replace(rows);
+                table.grow_rows(count);
+            }
+            _ => cells.iter().for_each(|cells| table.add_drive(*cells)),
+        });
+        Ok(())
+    }
+
+    async fn open_joining(&self, spec: &DriveSpec) -> Result<Joining> {
+        let drive = Drive::open(self.runtime(), &spec.path, spec.create_size_bytes).await?;
+        let superblock = self.superblock();
+        let ring = drive.read_ring().await?;
+        if let Some(remains) = ring.valid.first() {
+            let (path, name, pool) = (&spec.path, &remains.name, remains.pool);
+            if !is_of_no_more_use(remains, &superblock) {
+                let what = format!(
+                    "drive {path} belongs to pool {name} ({pool}): delete that pool or choose another drive"
+                );
+                return Err(Error::new(ErrorKind::Busy, what));
+            }
+        }
+        let cell_bytes = u64::from(superblock.cell_bytes);
+        let cells = drive.size_bytes().saturating_sub(CELLS_START_BYTES) / cell_bytes;
+        if cells == 0 {
+            let (size, needed) = (ByteCount(drive.size_bytes()), ByteCount(CELLS_START_BYTES + cell_bytes));
+            let path = &spec.path;
+            return invalid(format!(
+                "drive {path} is {size} and must be at least {needed}: choose a larger one"
+            ));
+        }
+        let id = u128::from(self.runtime().random()) << 64 | u128::from(self.runtime().random());
+        let cells = u32::try_from(cells).unwrap_or(u32::MAX);
+        let entry = DriveEntry { id, cells, state: DriveState::InService };
+        Ok(Joining { drive, entry })
+    }
+}
+
+/// Whether a drive bears the mark of this pool and is none of its drives: an attempt to add it was cut
+/// short, or another took its place.
+fn is_of_no_more_use(remains: &Superblock, superblock: &Superblock) -> bool {
+    let own = remains.drives.get(usize::from(remains.drive.0)).map(|entry| entry.id);
+    let is_member = superblock.drives.iter().any(|entry| Some(entry.id) == own);
+    remains.pool == superblock.pool && !is_member
+}
+
+fn known(joining: Joining) -> KnownDrive {
+    let Joining { drive, entry } = joining;
+    KnownDrive {
+        id: entry.id,
+        path: drive.path().to_string(),
+        size_bytes: drive.size_bytes(),
+        drive: Some(Rc::new(drive)),
+        state: DriveState::InService,
+        stale_from: 0,
+        reason: None,
+    }
+}
+
+fn invalid<T>(context: String) -> Result<T> {
+    Err(Error::new(ErrorKind::Invalid, context))
+}
