@@ -80,3 +80,38 @@ def drives_are_replaced_under_load(site):
     run("fio", "--name=after", "--ioengine=nbd", f"--uri={array.uri('v')}", "--do_verify=1", "--io_size=32m", *FIO)
     array.check()
     array.stop()
+
+
+@case
+def pools_grow_under_load(site):
+    """Drives are added while fio writes and verifies, without protection and with: there is more room at once,
+    and after SIGKILL the pool has them all. Too few for a row, or a drive that is in use, is refused."""
+    for name, words, first, more in (("n", (), 1, 1), ("s", ("--protection", "single"), 3, 3)):
+        array = Array(site, name)
+        array.start()
+        paths = [site.file(f"{name}-{number}.img") for number in range(first + more)]
+        drives = [word for path in paths for word in ("--drive", f"{path},size={2 * DRIVE_MIB}MiB")]
+        before = array.json("pool", "create", "p", *words, *drives[:2 * first])
+        array.volume("v", f"{SPAN_MIB}MiB")
+        load = Load(array.uri("v"))
+        try:
+            must_refuse(array.try_run("pool", "add-drive", "p", "--drive", paths[0]), "is drive 0 of pool")
+            if more > 1:
+                few = array.try_run("pool", "add-drive", "p", *drives[2 * first:2 * first + 2])
+                must_refuse(few, "at least 3 drives at once")
+                must(not os.path.exists(paths[first]), "a refused drive's file is left behind")
+            after = array.json("pool", "add-drive", "p", *drives[2 * first:])
+            must(states(after) == ["online"] * (first + more), f"not all serve: {after['drives']}")
+            grown = after["space"]["free_bytes"] - before["space"]["free_bytes"]
+            whole = before["space"]["physical_bytes"]
+            must(grown > whole * (more / first) * 0.5, f"{more} drives brought {grown} bytes to {whole}")
+        finally:
+            load.end()
+        written = image(site, array)
+        array.check()
+        array.kill()
+        array.start()
+        must(states(array.json("pool", "show", "p")) == ["online"] * (first + more), "drives are missing")
+        must(image(site, array) == written, "the volume changed when its pool grew")
+        array.check()
+        array.stop()
