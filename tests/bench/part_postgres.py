@@ -19,7 +19,7 @@ shared_buffers = 512MB
 max_wal_size = 4GB
 checkpoint_timeout = 5min
 """
-PEERS = ("ext4 on disk", "ext4 on loop", "btrfs zstd:1", "qcow2 FUSE loop")
+PEERS = ("ashlar dual", "ext4 on disk", "ext4 on loop", "btrfs zstd:1", "qcow2 FUSE loop")
 PART = f"PostgreSQL, pgbench TPC-B-like, scale {SCALE}, {CLIENTS} sessions"
 
 
@@ -124,6 +124,18 @@ def qcow2_place(site):
     return mounted(site, "m-qcow2", device, "ext4"), (server.pid, fuse.pid)
 
 
+def dual_place(site, array):
+    """A pool with dual parity over eight drives, six of data."""
+    words = [word for number in range(8) for word in
+             ("--drive", f"{site.file(f'dual-{number}.img')},size={IMAGE_GIB * 1024 * 2 // 6}MiB")]
+    array.run("pool", "create", "dual", "--protection", "dual", *words)
+    array.run("volume", "create", "d", "--pool", "dual", "--size", f"{IMAGE_GIB}GiB", "--profile", "oltp")
+    point = site.directory("m-dual")
+    array.attach("d", "--format", "ext4", "--mount", point)
+    site.at_close(lambda: array.try_run("detach", "d"))
+    return point
+
+
 def play(site, table):
     postgres = Postgres(site)
     postgres.make_seed()
@@ -136,6 +148,8 @@ def play(site, table):
     site.at_close(lambda: array.try_run("detach", "v"))
     wanted = os.environ.get("PG_PEERS", ",".join(PEERS)).split(",")
     places = {"ashlar": (postgres.copy_to(point), (array.process.pid,))}
+    if "ashlar dual" in wanted:
+        places["ashlar dual"] = (postgres.copy_to(dual_place(site, array)), (array.process.pid,))
     if "ext4 on disk" in wanted:
         places["ext4 on disk"] = (postgres.copy_to(site.directory("m-disk")), ())
     if "ext4 on loop" in wanted:
@@ -156,6 +170,11 @@ def play(site, table):
     print(f"  ashlar: {(space['physical_bytes'] - space['free_bytes']) / GIB:.1f} GiB of the pool in use")
     table.goal("PostgreSQL tps: ext4 on the same disk", 0.8, PART, "TPC-B-like tps", "ashlar", ("ext4 on disk",), "tps")
     table.goal("PostgreSQL tps: btrfs with zstd", 1.0, PART, "TPC-B-like tps", "ashlar", ("btrfs zstd:1",), "tps")
+    table.goal("PostgreSQL tps on dual parity: the same without protection", 0.7, PART, "TPC-B-like tps", "ashlar dual",
+               ("ashlar",), "tps")
+    if "ashlar dual" in wanted:
+        array.run("detach", "d")
+        array.check("dual")
     array.run("detach", "v")
     array.check()
     array.stop()

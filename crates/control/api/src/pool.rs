@@ -66,7 +66,7 @@ pub struct Pool {
 }
 
 /// A drive of a pool.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Drive {
     /// What it is called by in requests, from 0; absent while the pool is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,6 +81,19 @@ pub struct Drive {
     /// Why it is not online.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// Read from it since it was opened.
+    #[serde(default)]
+    pub read_bytes: u64,
+    /// Written to it since it was opened: what wears it.
+    #[serde(default)]
+    pub written_bytes: u64,
+    /// Requests that failed since it was opened. With parity the others answer for them; a drive of which 64
+    /// fail is given up.
+    #[serde(default)]
+    pub errors: u64,
+    /// Blocks written again since it was opened because they were not what they should have been.
+    #[serde(default)]
+    pub mended_blocks: u64,
 }
 
 /// A drive that is given what it lacks.

@@ -22,7 +22,7 @@ struct Metric {
     help: &'static str,
 }
 
-const METRICS: [Metric; 17] = [
+const METRICS: [Metric; 20] = [
     Metric { name: "ashlar_build_info", kind: "gauge", labels: "version", help: "Always 1." },
     Metric { name: "ashlar_uptime_seconds", kind: "gauge", labels: "", help: "Since the start." },
     Metric {
@@ -60,6 +60,24 @@ const METRICS: [Metric; 17] = [
         kind: "gauge",
         labels: "pool, state",
         help: "Drives that are `online`, `rebuilding` or `out`.",
+    },
+    Metric {
+        name: "ashlar_drive_bytes_total",
+        kind: "counter",
+        labels: "pool, drive, direction",
+        help: "Bytes `read` from and `written` to a drive since it was opened; what is written wears it.",
+    },
+    Metric {
+        name: "ashlar_drive_errors_total",
+        kind: "counter",
+        labels: "pool, drive",
+        help: "Requests of a drive that failed since it was opened.",
+    },
+    Metric {
+        name: "ashlar_drive_mended_blocks_total",
+        kind: "counter",
+        labels: "pool, drive",
+        help: "Blocks of a drive written again because they were not what they should have been.",
     },
     Metric {
         name: "ashlar_pool_rebuild_bytes",
@@ -187,6 +205,9 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
             .collect(),
         "ashlar_pool_bytes" => readings.pools.iter().flat_map(pool_parts).collect(),
         "ashlar_pool_drives" => readings.pools.iter().flat_map(pool_drives).collect(),
+        "ashlar_drive_bytes_total" => readings.pools.iter().flat_map(drive_bytes).collect(),
+        "ashlar_drive_errors_total" => drive_samples(readings, |drive| drive.errors),
+        "ashlar_drive_mended_blocks_total" => drive_samples(readings, |drive| drive.mended_blocks),
         "ashlar_pool_rebuild_bytes" => readings.pools.iter().flat_map(pool_rebuild).collect(),
         "ashlar_pool_counter_total" => readings
             .pools
@@ -233,6 +254,29 @@ fn pool_drives(pool: &api::Pool) -> Vec<(Labels, f64)> {
     let count = |state: &str| pool.drives.iter().filter(|drive| drive.state == state).count();
     let labels = |state: &str| vec![("pool", pool.name.clone()), ("state", state.to_string())];
     ["online", "rebuilding", "out"].into_iter().map(|state| (labels(state), count(state) as f64)).collect()
+}
+
+fn drive_labels(pool: &api::Pool, drive: &api::Drive) -> Labels {
+    let number = drive.number.map(|number| number.to_string()).unwrap_or_default();
+    vec![("pool", pool.name.clone()), ("drive", number)]
+}
+
+fn drive_samples(readings: &Readings, value: impl Fn(&api::Drive) -> u64) -> Vec<(Labels, f64)> {
+    let of_pool = |pool: &api::Pool| -> Vec<(Labels, f64)> {
+        pool.drives.iter().map(|drive| (drive_labels(pool, drive), value(drive) as f64)).collect()
+    };
+    readings.pools.iter().flat_map(of_pool).collect()
+}
+
+fn drive_bytes(pool: &api::Pool) -> Vec<(Labels, f64)> {
+    let samples = |drive: &api::Drive| {
+        [("read", drive.read_bytes), ("written", drive.written_bytes)].map(|(direction, bytes)| {
+            let mut labels = drive_labels(pool, drive);
+            labels.push(("direction", direction.to_string()));
+            (labels, bytes as f64)
+        })
+    };
+    pool.drives.iter().flat_map(samples).collect()
 }
 
 fn pool_rebuild(pool: &api::Pool) -> Vec<(Labels, f64)> {

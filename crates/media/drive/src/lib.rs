@@ -6,6 +6,8 @@
 
 mod error;
 
+use std::cell::Cell;
+
 use ashlar_format::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock};
 use ashlar_format::{Damage, DamageKind};
 use ashlar_runtime::{Buf, DriveFile, Durability, OpenDrive, Runtime};
@@ -18,6 +20,20 @@ pub struct Drive {
     runtime: Runtime,
     file: DriveFile,
     path: String,
+    counters: Cell<DriveCounters>,
+}
+
+/// What was asked of a drive since it was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct DriveCounters {
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Bytes written: what wears it.
+    pub written_bytes: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// Blocks written again because they were not what they should have been.
+    pub mended_blocks: u64,
 }
 
 /// What the ring of a drive holds.
@@ -34,7 +50,30 @@ impl Drive {
         let options = OpenDrive { create_size_bytes, is_read_only: false };
         let file =
             runtime.open_drive(path, options).await.map_err(|error| Error::io(path, "open", &error))?;
-        Ok(Drive { runtime: runtime.clone(), file, path: path.to_string() })
+        Ok(Drive { runtime: runtime.clone(), file, path: path.to_string(), counters: Cell::default() })
+    }
+
+    /// What was asked of it since it was opened.
+    #[must_use]
+    pub fn counters(&self) -> DriveCounters {
+        self.counters.get()
+    }
+
+    /// A block was wrong and is written again.
+    pub fn note_mended(&self) {
+        self.count(|counters| counters.mended_blocks += 1);
+    }
+
+    fn count(&self, change: impl FnOnce(&mut DriveCounters)) {
+        let mut counters = self.counters.get();
+        change(&mut counters);
+        self.counters.set(counters);
+    }
+
+    /// An error of a request, counted.
+    fn failure(&self, what: &str, error: &std::io::Error) -> Error {
+        self.count(|counters| counters.errors += 1);
+        Error::io(&self.path, what, error)
     }
 
     /// The path it was opened by.
@@ -57,8 +96,11 @@ impl Drive {
         );
         let (result, buffer) = self.file.read(offset, self.runtime.buffer(length)).await;
         match result {
-            Ok(()) => Ok(buffer),
-            Err(error) => Err(Error::io(&self.path, &format!("read {length} bytes at {offset} of"), &error)),
+            Ok(()) => {
+                self.count(|counters| counters.read_bytes += length as u64);
+                Ok(buffer)
+            }
+            Err(error) => Err(self.failure(&format!("read {length} bytes at {offset} of"), &error)),
         }
     }
 
@@ -70,12 +112,14 @@ impl Drive {
             "unaligned write"
         );
         let (result, _buffer) = self.file.write(offset, buffer, durability).await;
-        result.map_err(|error| Error::io(&self.path, &format!("write {length} bytes at {offset} of"), &error))
+        result.map_err(|error| self.failure(&format!("write {length} bytes at {offset} of"), &error))?;
+        self.count(|counters| counters.written_bytes += length as u64);
+        Ok(())
     }
 
     /// Makes every completed write durable.
     pub async fn sync(&self) -> Result<()> {
-        self.file.sync().await.map_err(|error| Error::io(&self.path, "flush", &error))
+        self.file.sync().await.map_err(|error| self.failure("flush", &error))
     }
 
     /// True where a range must be written over once before small durable writes to it are quick.
@@ -87,7 +131,9 @@ impl Drive {
     /// Writes over a range once.
     pub async fn prepare(&self, offset: u64, length: u64) -> Result<()> {
         let filled = self.file.fill_with_zeroes(offset, length).await;
-        filled.map_err(|error| Error::io(&self.path, "prepare a segment of", &error))
+        filled.map_err(|error| self.failure("prepare a segment of", &error))?;
+        self.count(|counters| counters.written_bytes += length);
+        Ok(())
     }
 
     /// Tells the drive that a range holds nothing. A file is left alone: punching a hole would make

@@ -5,7 +5,7 @@
 
 use std::rc::Rc;
 
-use ashlar_drive::Drive;
+use ashlar_drive::{Drive, DriveCounters};
 use ashlar_format::segment::SegmentState;
 use ashlar_format::superblock::{DriveEntry, DriveState, Superblock};
 
@@ -37,7 +37,13 @@ pub struct DriveReport {
     pub state: DriveState,
     /// Why it is out of service, as far as this opening knows.
     pub reason: Option<String>,
+    /// What was asked of it since it was opened.
+    pub counters: DriveCounters,
 }
+
+/// A drive is given up when so many of its reads failed, though each was answered by the others: one that
+/// goes on like that will not get better, and makes every read wait for its error first.
+const READ_ERRORS_MAX: u64 = 64;
 
 impl Pool {
     /// The drives and their states, in the order of the pool's table.
@@ -48,6 +54,7 @@ impl Pool {
             size_bytes: known.size_bytes,
             state: known.state,
             reason: known.reason.clone(),
+            counters: known.drive.as_ref().map(|drive| drive.counters()).unwrap_or_default(),
         };
         self.inner.drives.borrow().iter().map(status).collect()
     }
@@ -86,6 +93,18 @@ impl Pool {
             drives[index].drive.as_ref().is_some_and(|current| Rc::ptr_eq(current, drive))
         };
         if is_current { self.give_up(index, reason) } else { Ok(()) }
+    }
+
+    /// A read failed, and parity answers for it. A drive that keeps failing is given up while the pool can
+    /// do without it. Whoever writes next records that.
+    pub(crate) fn read_failed(&self, index: usize, drive: &Rc<Drive>, error: &ashlar_drive::Error) {
+        let errors = drive.counters().errors;
+        if errors < READ_ERRORS_MAX || self.drives_out() >= self.parity_columns() {
+            return;
+        }
+        let reason = format!("{errors} requests failed, the last: {}", error.context);
+        // Within what parity survives nothing is fenced.
+        let _within = self.failed(index, drive, &reason);
     }
 
     /// Takes a drive out of service in memory. Whoever writes without it calls

@@ -33,6 +33,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use ashlar_drive::Drive;
+pub use ashlar_drive::DriveCounters;
 use ashlar_format::segment::{Place, SegmentKind, SegmentState};
 use ashlar_format::superblock::{CELLS_START_BYTES, FrontierEntry, Superblock};
 use ashlar_runtime::sync::{Mutex, Notify};

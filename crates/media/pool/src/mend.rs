@@ -199,6 +199,11 @@ impl Pool {
         Ok(true)
     }
 
+    fn count_mended(&self, drive: &Drive) {
+        drive.note_mended();
+        self.inner.mended_blocks.set(self.inner.mended_blocks.get() + 1);
+    }
+
     fn copy_of(&self, column: &Option<Buf>) -> Option<Buf> {
         column.as_ref().map(|column| self.copy_of_buffer(column))
     }
@@ -230,7 +235,7 @@ impl Pool {
             }
             let address = self.cell_address(at.cell, wound.striping.cell_bytes) + stripe * BLOCK_BYTES;
             match write_surely(self.runtime(), &drive, address, &buffer).await {
-                Ok(()) => self.inner.mended_blocks.set(self.inner.mended_blocks.get() + 1),
+                Ok(()) => self.count_mended(&drive),
                 Err(error) => self.failed(at.drive, &drive, &error.context)?,
             }
         }

@@ -20,8 +20,8 @@ use ashlar_units::{BLOCK_BYTES, ByteCount, SegmentId};
 use crate::stripes::Striping;
 use crate::{Error, ErrorKind, Pool, Result};
 
-/// Stripes restored at a time: a quarter of a mebibyte of each column.
-const STRIPES_AT_ONCE: u64 = 64;
+/// Stripes restored at a time: 64 KiB of each column. Hosts wait for no more than that.
+const STRIPES_AT_ONCE: u64 = 16;
 
 /// Writes that are under way and how far open segments were written, so that a drive can join exactly
 /// between two writes.

@@ -15,8 +15,8 @@ use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId};
 use crate::stripes::{Striping, gather};
 use crate::{Pool, Result};
 
-/// Stripes compared at a time.
-const STRIPES_AT_ONCE: u64 = 64;
+/// Stripes compared at a time: 64 KiB of each column.
+const STRIPES_AT_ONCE: u64 = 16;
 
 /// How many bytes of a piece of a segment, which starts at this offset, are intact and where they belong by
 /// what they say of themselves.
@@ -190,8 +190,12 @@ impl Pool {
             let address = self.cell_address(at.cell, striping.cell_bytes) + stripe * BLOCK_BYTES;
             let block = blocks[column].take().expect("restored");
             match drive.write(address, block, Durability::Durable).await {
-                Ok(()) if column < data => tools.count.data_blocks += 1,
-                Ok(()) => tools.count.parity_blocks += 1,
+                Ok(()) => {
+                    drive.note_mended();
+                    let is_data = column < data;
+                    tools.count.data_blocks += u64::from(is_data);
+                    tools.count.parity_blocks += u64::from(!is_data);
+                }
                 Err(error) => self.failed(at.drive, &drive, &error.context)?,
             }
         }

@@ -153,10 +153,11 @@ impl Pool {
                 return self.read_around(striping, row, blocks).await;
             };
             if parts.len() == 1 {
-                return match open.read(address, length).await {
-                    Ok(buffer) => Ok(buffer),
-                    Err(_) => self.read_around(striping, row, blocks).await,
-                };
+                match open.read(address, length).await {
+                    Ok(buffer) => return Ok(buffer),
+                    Err(error) => self.read_failed(drive, &open, &error),
+                }
+                return self.read_around(striping, row, blocks).await;
             }
             let read = async move { open.read(address, length).await };
             reads.push(self.runtime().spawn(Priority::Host, read));
@@ -195,12 +196,17 @@ impl Pool {
         for column in 0..striping.width() {
             let (drive, address) = self.column_address(striping, row, column, stripes.start);
             let open = self.readable(drive);
-            let read = async move { open?.read(address, length).await.ok() };
-            reads.push(self.runtime().spawn(Priority::Host, read));
+            let asked = open.clone();
+            let read = async move { Some(asked?.read(address, length).await) };
+            reads.push((drive, open, self.runtime().spawn(Priority::Host, read)));
         }
         let mut columns = Vec::with_capacity(reads.len());
-        for read in reads {
-            columns.push(read.await);
+        for (index, drive, read) in reads {
+            let read = read.await.transpose();
+            if let (Some(drive), Err(error)) = (&drive, &read) {
+                self.read_failed(index, drive, error);
+            }
+            columns.push(read.ok().flatten());
         }
         columns
     }

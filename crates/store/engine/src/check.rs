@@ -1,5 +1,6 @@
 //! `check`: everything below every image read from the drives and verified; the oracle's oracle.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use ashlar_format::Pointer;
@@ -93,10 +94,11 @@ impl Engine {
         });
         segments.sort_unstable_by_key(|entry| entry.segment);
         let mut parity = ScrubCount::default();
+        let pace = Cell::new(inner.begin_pace());
         for entry in segments {
             let weigh = |offset: u64, piece: &[u8]| intact_bytes(&entry, offset, piece);
             let pause = || async {
-                inner.runtime.yield_now().await;
+                pace.set(inner.give_way(pace.get()).await);
                 Ok(())
             };
             inner.pool.scrub_segment(entry.segment, &weigh, &mut parity, pause).await?;

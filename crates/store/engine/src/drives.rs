@@ -1,7 +1,7 @@
 //! The life of a pool's drives: replaced or brought back, and rebuilt behind the hosts' backs.
 //!
-//! One rebuild runs at a time, in the background. Its pace is that of one read of all columns and one write
-//! after the other; hosts' requests go before it.
+//! One rebuild runs at a time, in the background: one read of all columns and one write after the other, with
+//! pauses while hosts are at work.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -159,11 +159,12 @@ impl Inner {
 
     async fn rebuild(self: &Rc<Self>, rebuild: Rebuild) -> Result<()> {
         let (drive, since) = (rebuild.drive(), self.runtime.now());
+        let pace = Rc::new(Cell::new(self.begin_pace()));
         let report = |progress| {
             self.rebuilds.now.set(Some(Running { drive, since, progress }));
-            let inner = self.clone();
+            let (inner, pace) = (self.clone(), pace.clone());
             async move {
-                inner.runtime.yield_now().await;
+                pace.set(inner.give_way(pace.get()).await);
                 match inner.is_closing() {
                     true => Err(ashlar_pool::Error::new(
                         ashlar_pool::ErrorKind::Closed,

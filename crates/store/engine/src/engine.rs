@@ -274,13 +274,13 @@ impl Engine {
 }
 
 fn drive_status(report: DriveReport) -> DriveStatus {
-    let DriveReport { path, size_bytes, state, reason } = report;
+    let DriveReport { path, size_bytes, state, reason, counters } = report;
     let state = match state {
         DriveState::InService => "online",
         DriveState::Rebuilding => "rebuilding",
         DriveState::Out => "out",
     };
-    DriveStatus { path, size_bytes, state: state.to_string(), reason }
+    DriveStatus { path, size_bytes, state: state.to_string(), reason, counters }
 }
 
 impl Inner {

@@ -2,7 +2,7 @@
 
 use ashlar_format::catalogue::{Compression, Profile};
 use ashlar_format::segment::Protection;
-use ashlar_pool::ScrubCount;
+use ashlar_pool::{DriveCounters, ScrubCount};
 
 /// A volume to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -70,6 +70,8 @@ pub struct DriveStatus {
     pub state: String,
     /// Why it is not online.
     pub reason: Option<String>,
+    /// What was asked of it since it was opened.
+    pub counters: DriveCounters,
 }
 
 /// Where the pool's bytes are. All parts but `physical_bytes` sum to it.

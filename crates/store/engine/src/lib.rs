@@ -42,6 +42,7 @@ mod info;
 mod media;
 mod metadata;
 mod mover;
+mod pace;
 mod range_lock;
 mod read_path;
 mod recount;
@@ -57,7 +58,7 @@ pub use accounting::{
 };
 pub use ashlar_format::catalogue::{Compression, Profile};
 pub use ashlar_format::segment::Protection;
-pub use ashlar_pool::{DriveSpec, PoolSpec, ScrubCount};
+pub use ashlar_pool::{DriveCounters, DriveSpec, PoolSpec, ScrubCount};
 pub use drives::RebuildStatus;
 pub use engine::Engine;
 pub use error::{Error, ErrorKind, Result};

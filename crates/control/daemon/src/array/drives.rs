@@ -46,12 +46,16 @@ impl Array {
 
 /// The drives by their numbers.
 pub(super) fn views(drives: Vec<DriveStatus>) -> Vec<api::Drive> {
-    let view = |(number, DriveStatus { path, size_bytes, state, reason })| api::Drive {
+    let view = |(number, DriveStatus { path, size_bytes, state, reason, counters })| api::Drive {
         number: Some(number),
         path,
         size_bytes,
         state,
         reason,
+        read_bytes: counters.read_bytes,
+        written_bytes: counters.written_bytes,
+        errors: counters.errors,
+        mended_blocks: counters.mended_blocks,
     };
     (0..).zip(drives).map(view).collect()
 }

@@ -334,11 +334,9 @@ pub(super) fn device_volume(name: &str) -> &str {
 
 fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
     let drive = |path: &String| api::Drive {
-        number: None,
         path: path.clone(),
-        size_bytes: 0,
         state: "unknown".to_string(),
-        reason: None,
+        ..api::Drive::default()
     };
     api::Pool {
         name: pool.name.clone(),

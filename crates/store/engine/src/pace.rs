@@ -1,0 +1,46 @@
+//! Pace of work behind the hosts' backs that keeps drives busy: rebuild and scrub.
+//!
+//! A drive serves what it was asked for in its own order, so that priority on the processor is not enough:
+//! while hosts are at work, the drives are left to them for a multiple of the time each piece took.
+
+use std::time::Duration;
+
+use ashlar_runtime::Instant;
+
+use crate::engine::Inner;
+
+/// Pauses are so many times as long as the work before them while hosts are at work: a tenth of the
+/// drives' time at most.
+const PAUSE_TIMES: u32 = 9;
+/// The longest pause. A piece that took longer waited for hosts itself.
+const PAUSE_MAX: Duration = Duration::from_millis(50);
+
+/// Since when a piece of work goes on, and what hosts had moved by then.
+#[derive(Clone, Copy)]
+pub(crate) struct Pace {
+    since: Instant,
+    host_bytes: u64,
+}
+
+impl Inner {
+    /// Work begins.
+    pub(crate) fn begin_pace(&self) -> Pace {
+        Pace { since: self.runtime.now(), host_bytes: self.host_bytes() }
+    }
+
+    /// Between two pieces of work: gives way to hosts, if there are any.
+    pub(crate) async fn give_way(&self, pace: Pace) -> Pace {
+        let took = self.runtime.now().duration_since(pace.since);
+        if self.host_bytes() == pace.host_bytes {
+            self.runtime.yield_now().await;
+        } else {
+            self.runtime.sleep((took * PAUSE_TIMES).min(PAUSE_MAX)).await;
+        }
+        self.begin_pace()
+    }
+
+    fn host_bytes(&self) -> u64 {
+        let counters = self.counters.borrow();
+        counters.host_bytes_read + counters.host_bytes_written
+    }
+}
