@@ -28,7 +28,7 @@ pub use io::{DoorIo, OperationIo};
 pub use openapi::{openapi, openapi_json, operations};
 pub use pool::{
     CheckReport, Drive, DriveOnline, DriveSpec, DrivesAdd, Pool, PoolCreate, PoolImport, PoolState,
-    Protection, Rebuild, Recovery, RecoveryStep, ScrubReport, Space,
+    Protection, Rebuild, Recovery, RecoveryStep, Scrub, ScrubAction, ScrubChange, ScrubReport, Space,
 };
 pub use snapshot::{CloneCreate, Snapshot, SnapshotCreate};
 pub use space::{

@@ -27,6 +27,7 @@ use crate::paths;
         paths::pool_delete,
         paths::pool_check,
         paths::pool_scrub,
+        paths::pool_scrub_change,
         paths::pool_export,
         paths::pool_import,
         paths::drives_add,

@@ -7,8 +7,8 @@
 use crate::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, DriveOnline,
     DriveSpec, DrivesAdd, ErrorBody, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim,
-    ReclaimRequest, ScrubReport, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate, VolumePolicy,
-    VolumeResize,
+    ReclaimRequest, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate,
+    VolumePolicy, VolumeResize,
 };
 
 /// All pools, also those that could not be opened.
@@ -79,6 +79,19 @@ fn pool_check() {}
     )
 )]
 fn pool_scrub() {}
+
+/// Holds the scrub of a pool, lets it go on, or ends it.
+#[utoipa::path(
+    patch, path = "/v1/pools/{pool}/scrub", tag = "pools", operation_id = "pool_scrub_change",
+    params(("pool" = String, Path, description = "name of the pool")),
+    request_body = ScrubChange,
+    responses(
+        (status = 200, description = "the answer", body = Pool),
+        (status = 400, description = "the request is wrong, or no scrub is under way", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+    )
+)]
+fn pool_scrub_change() {}
 
 /// Closes a pool and forgets it; its drives keep it for an import.
 #[utoipa::path(

@@ -48,6 +48,12 @@ pub struct Pool {
     /// Why the last rebuild that failed did, since the pool was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild_error: Option<String>,
+    /// The scrub under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrub: Option<Scrub>,
+    /// When the last scrub that came to its end did; before the first, since when this array knows the pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scrubbed_unix_seconds: Option<u64>,
     /// Absent while the pool could not be opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<Space>,
@@ -90,10 +96,41 @@ pub struct Drive {
     /// Requests that failed since it was opened. With parity the others answer for them; a drive of which 64
     /// fail is given up.
     #[serde(default)]
-    pub errors: u64,
+    pub error_count: u64,
     /// Blocks written again since it was opened because they were not what they should have been.
     #[serde(default)]
-    pub mended_blocks: u64,
+    pub mended_block_count: u64,
+}
+
+/// A scrub under way: everything is checked first, then segments are compared with their parity.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Scrub {
+    /// Segments compared.
+    pub done_segment_count: u64,
+    /// Segments to compare; 0 while it checks.
+    pub total_segment_count: u64,
+    pub elapsed_millis: u64,
+    /// It is held until it is resumed.
+    pub is_paused: bool,
+}
+
+/// What to do with the scrub under way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum ScrubAction {
+    /// Hold it after the segment it is at.
+    Pause,
+    /// Let it go on.
+    Resume,
+    /// End it after the segment it is at; the next begins from the start.
+    Stop,
+}
+
+/// Request to change the scrub under way.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScrubChange {
+    pub action: ScrubAction,
 }
 
 /// A drive that is given what it lacks.

@@ -3,8 +3,8 @@
 use ashlar_api::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, DriveOnline,
     DriveSpec, DrivesAdd, ErrorKind, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim,
-    ReclaimRequest, ScrubReport, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate, VolumePolicy,
-    VolumeResize,
+    ReclaimRequest, ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, Status, Volume,
+    VolumeCreate, VolumePolicy, VolumeResize,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -89,6 +89,12 @@ impl Client {
     /// Checks a pool and compares it with its parity.
     pub fn pool_scrub(&self, name: &str) -> Result<ScrubReport> {
         self.send(Method::POST, &format!("/v1/pools/{}/scrub", segment(name)), None::<&()>)
+    }
+
+    /// Holds the scrub of a pool, lets it go on, or ends it.
+    pub fn pool_scrub_change(&self, name: &str, action: ScrubAction) -> Result<Pool> {
+        let path = format!("/v1/pools/{}/scrub", segment(name));
+        self.send(Method::PATCH, &path, Some(&ScrubChange { action }))
     }
 
     /// Closes and forgets a pool.

@@ -243,6 +243,20 @@ impl Array {
         .await
     }
 
+    /// Holds the scrub of a pool, lets it go on, or ends it.
+    pub(crate) async fn pool_scrub_change(&self, name: &str, action: api::ScrubAction) -> Result<()> {
+        self.with_pool(name, move |engine, _| {
+            Box::pin(async move {
+                match action {
+                    api::ScrubAction::Pause => engine.scrub_pause(true),
+                    api::ScrubAction::Resume => engine.scrub_pause(false),
+                    api::ScrubAction::Stop => engine.scrub_stop(),
+                }
+            })
+        })
+        .await
+    }
+
     /// Checks a pool and compares it with its parity.
     pub(crate) async fn pool_scrub(&self, name: &str) -> Result<api::ScrubReport> {
         let name = name.to_string();
@@ -453,6 +467,12 @@ fn pool_view(engine: &Engine) -> api::Pool {
         why => (api::PoolState::ReadOnly, Some(why.strip_prefix("read-only: ").unwrap_or(why).to_string())),
     };
     let rebuild = drives::rebuild_view(&status, engine.rebuild_status());
+    let scrub = |now: ashlar_engine::ScrubStatus| api::Scrub {
+        done_segment_count: now.done_segments,
+        total_segment_count: now.total_segments,
+        elapsed_millis: now.elapsed_millis,
+        is_paused: now.is_paused,
+    };
     api::Pool {
         name: status.name,
         id: status.id,
@@ -466,6 +486,8 @@ fn pool_view(engine: &Engine) -> api::Pool {
         rebuild,
         drives: drives::views(status.drives),
         rebuild_error: engine.rebuild_error(),
+        scrub: engine.scrub_status().map(scrub),
+        scrubbed_unix_seconds: None,
         space: Some(api::Space {
             physical_bytes: status.space.physical_bytes,
             free_bytes: status.space.free_bytes,

@@ -206,8 +206,8 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
         "ashlar_pool_bytes" => readings.pools.iter().flat_map(pool_parts).collect(),
         "ashlar_pool_drives" => readings.pools.iter().flat_map(pool_drives).collect(),
         "ashlar_drive_bytes_total" => readings.pools.iter().flat_map(drive_bytes).collect(),
-        "ashlar_drive_errors_total" => drive_samples(readings, |drive| drive.errors),
-        "ashlar_drive_mended_blocks_total" => drive_samples(readings, |drive| drive.mended_blocks),
+        "ashlar_drive_errors_total" => drive_samples(readings, |drive| drive.error_count),
+        "ashlar_drive_mended_blocks_total" => drive_samples(readings, |drive| drive.mended_block_count),
         "ashlar_pool_rebuild_bytes" => readings.pools.iter().flat_map(pool_rebuild).collect(),
         "ashlar_pool_counter_total" => readings
             .pools
@@ -363,7 +363,8 @@ mod tests {
             "doors": [{"name": "nbd", "address": "a", "transport": "unix", "state": "serving"}],
         });
         let pool = serde_json::json!({
-            "name": "main", "id": "1", "state": "online", "protection": "none", "drives": [],
+            "name": "main", "id": "1", "state": "online", "protection": "none",
+                "drives": [{"number": 0, "path": "/d", "size_bytes": 1, "state": "online"}],
             "space": api::Space { physical_bytes: 10, free_bytes: 7, data_bytes: 3, ..api::Space::default() },
             "volume_count": 1, "snapshot_count": 0, "counters": {"checkpoints": 2},
         });

@@ -100,6 +100,7 @@ async fn live(service: Arc<Service>, settings: Settings, is_api_asked_for: bool)
     };
     if !is_stop_asked {
         tokio::spawn(service.clone().watch());
+        tokio::spawn(service.clone().scrub_when_due(settings.scrub_interval_days));
         service.log.info("array", "ready");
         tell_supervisor(&service, "READY=1");
         signals.next().await;

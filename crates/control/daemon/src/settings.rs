@@ -27,6 +27,7 @@ pub(crate) struct Settings {
     pub(crate) dedupe_index_bytes: IndexBytes,
     pub(crate) dedupe_run_blocks_min: u8,
     pub(crate) dedupe_sample_shift: u8,
+    pub(crate) scrub_interval_days: u16,
 }
 
 /// Memory of the fingerprint index.
@@ -79,7 +80,7 @@ struct Described {
 }
 
 /// One line a field of [`Settings`]; a test keeps both in step.
-const DESCRIBED: [Described; 11] = [
+const DESCRIBED: [Described; 12] = [
     Described {
         name: "api",
         default: "\"127.0.0.1:9410\"",
@@ -154,6 +155,13 @@ const DESCRIBED: [Described; 11] = [
         text: "One in two to this power of blocks is recorded in the index; all are looked up, and neighbours of a \
                hit are compared. 3 finds runs of eight blocks and more with an eighth of the memory.",
     },
+    Described {
+        name: "scrub_interval_days",
+        default: "30",
+        range: "1 to 65535, or 0 for never",
+        text: "A pool is scrubbed by itself when the last scrub is this long ago. It leaves the drives to hosts; \
+               `ashlar pool scrub POOL --pause` holds it.",
+    },
 ];
 
 impl Default for Settings {
@@ -170,6 +178,7 @@ impl Default for Settings {
             dedupe_index_bytes: IndexBytes::Auto,
             dedupe_run_blocks_min: 2,
             dedupe_sample_shift: 0,
+            scrub_interval_days: 30,
         }
     }
 }

@@ -50,6 +50,9 @@ pub fn state_directory_default() -> Result<PathBuf> {
 pub(crate) struct KnownPool {
     pub(crate) name: String,
     pub(crate) drives: Vec<String>,
+    /// When the last scrub ended, or since when the pool is known.
+    #[serde(default)]
+    pub(crate) scrubbed_unix_seconds: u64,
 }
 
 /// The state file.
@@ -188,7 +191,11 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let state = State::open(&scratch.path().join("deep/state")).unwrap();
         assert!(state.load_pools().unwrap().is_empty());
-        let pools = vec![KnownPool { name: "main".into(), drives: vec!["/a b".into(), "/c\"d".into()] }];
+        let pools = vec![KnownPool {
+            name: "main".into(),
+            drives: vec!["/a b".into(), "/c\"d".into()],
+            scrubbed_unix_seconds: 7,
+        }];
         state.store_pools(&pools).unwrap();
         assert_eq!(state.load_pools().unwrap(), pools);
         let error = State::open(state.directory()).err().unwrap();

@@ -1,18 +1,16 @@
 //! `check`: everything below every image read from the drives and verified; the oracle's oracle.
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use ashlar_format::Pointer;
 use ashlar_format::group::GroupHeader;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
-use ashlar_format::segment::{SEGMENT_HEADER_BYTES, SegmentEntry, SegmentHeader, SegmentKind, SegmentState};
-use ashlar_pool::ScrubCount;
+use ashlar_format::segment::{SEGMENT_HEADER_BYTES, SegmentEntry, SegmentHeader, SegmentKind};
 use ashlar_units::BLOCK_BYTES;
 
 use crate::Result;
 use crate::engine::Engine;
-use crate::info::{CheckReport, ScrubReport};
+use crate::info::CheckReport;
 use crate::mover::record_at;
 use crate::read_path::open_chunk;
 use crate::walk::{Visitor, Walk};
@@ -85,28 +83,6 @@ impl Engine {
         Ok(report)
     }
 
-    /// A check, then every segment against its parity: what is wrong is set right. Runs beside I/O.
-    pub async fn scrub(&self) -> Result<ScrubReport> {
-        let check = self.check().await?;
-        let inner = &self.inner;
-        let mut segments: Vec<SegmentEntry> = inner.pool.with_table(|table| {
-            table.entries().iter().filter(|entry| entry.state != SegmentState::Free).copied().collect()
-        });
-        segments.sort_unstable_by_key(|entry| entry.segment);
-        let mut parity = ScrubCount::default();
-        let pace = Cell::new(inner.begin_pace());
-        for entry in segments {
-            let weigh = |offset: u64, piece: &[u8]| intact_bytes(&entry, offset, piece);
-            let pause = || async {
-                pace.set(inner.give_way(pace.get()).await);
-                Ok(())
-            };
-            inner.pool.scrub_segment(entry.segment, &weigh, &mut parity, pause).await?;
-            inner.check_not_closing()?;
-        }
-        Ok(ScrubReport { check, parity, mended_blocks: inner.pool.mended_blocks() })
-    }
-
     async fn check_chunks(
         &self,
         name: &str,
@@ -169,7 +145,7 @@ impl Engine {
 
 /// Bytes of a piece of a segment that are intact and where they belong: chunks, page records, headers of
 /// journal groups and segments. Each counts once: a column computed wrongly may be the copy of another.
-fn intact_bytes(entry: &SegmentEntry, offset: u64, piece: &[u8]) -> u64 {
+pub(crate) fn intact_bytes(entry: &SegmentEntry, offset: u64, piece: &[u8]) -> u64 {
     let mut known = BTreeSet::new();
     let (mut at, mut intact) = (0, 0);
     while at < piece.len() {

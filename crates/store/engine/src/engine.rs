@@ -25,6 +25,7 @@ use crate::info::{Counters, DriveStatus, PoolStatus, RecoveryReport, SnapshotInf
 use crate::media::Media;
 use crate::mover::Mover;
 use crate::range_lock::RangeLock;
+use crate::scrub::Scrubs;
 use crate::{Error, ErrorKind, Result, Settings};
 
 /// An open pool. Clones are the same pool.
@@ -63,6 +64,7 @@ pub(crate) struct Inner {
     pub(crate) cleaner: CleanerState,
     pub(crate) dedupe: Dedupe,
     pub(crate) rebuilds: Rebuilds,
+    pub(crate) scrubs: Scrubs,
     pub(crate) mover: Mutex<Mover>,
     /// Credits of host writes taken in, in bytes.
     pub(crate) write_credits: Semaphore,
@@ -140,6 +142,7 @@ impl Engine {
             cleaner: CleanerState::default(),
             dedupe: Dedupe::new(&runtime, &settings, &pool),
             rebuilds: Rebuilds::default(),
+            scrubs: Scrubs::default(),
             mover: Mutex::new(Mover::new(&pool)),
             write_credits: Semaphore::new(credits),
             write_credits_total: credits,
@@ -169,6 +172,7 @@ impl Engine {
             return Err(Error::new(ErrorKind::Closed, "the pool is closing already"));
         }
         inner.cleaner.finished.notify_waiters();
+        inner.release_scrub();
         inner.journal.close();
         while !inner.is_applier_ended.get() {
             inner.applier_ended.notified().await;

@@ -269,6 +269,19 @@ pub struct CheckReport {
     pub errors: Vec<String>,
 }
 
+/// How far a scrub is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ScrubStatus {
+    /// Segments compared with their parity.
+    pub done_segments: u64,
+    /// Segments to compare; none while everything is being checked, which comes first.
+    pub total_segments: u64,
+    /// How long it has taken so far.
+    pub elapsed_millis: u64,
+    /// It is held.
+    pub is_paused: bool,
+}
+
 /// What a scrub found.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ScrubReport {

@@ -48,6 +48,7 @@ mod read_path;
 mod recount;
 mod recovery;
 mod relocations;
+mod scrub;
 mod settings;
 mod tables;
 mod walk;
@@ -64,6 +65,6 @@ pub use engine::Engine;
 pub use error::{Error, ErrorKind, Result};
 pub use info::{
     CheckReport, Counters, DedupeCounters, DedupeStatus, DriveStatus, PoolStatus, RecoveryReport,
-    ScrubReport, SnapshotInfo, Space, VolumeInfo, VolumePolicy, VolumeSpec,
+    ScrubReport, ScrubStatus, SnapshotInfo, Space, VolumeInfo, VolumePolicy, VolumeSpec,
 };
 pub use settings::Settings;

@@ -2,10 +2,9 @@
 
 mod dedupe;
 mod drives;
+mod scrub;
 
-use ashlar_api::{
-    CheckReport, DriveSpec, Pool as PoolView, PoolCreate, PoolImport, PoolState, Protection, ScrubReport,
-};
+use ashlar_api::{CheckReport, DriveSpec, Pool as PoolView, PoolCreate, PoolImport, PoolState, Protection};
 use clap::{Subcommand, ValueEnum};
 
 use crate::Context;
@@ -61,12 +60,7 @@ enum Verb {
         /// Name of the pool.
         name: String,
     },
-    /// Check a pool, then compare every segment with its parity and set right what is wrong, while it serves.
-    #[command(after_help = "Example:\n  ashlar pool scrub main")]
-    Scrub {
-        /// Name of the pool.
-        name: String,
-    },
+    Scrub(scrub::Scrub),
     Dedupe(dedupe::Dedupe),
     AddDrive(drives::AddDrive),
     ReplaceDrive(drives::ReplaceDrive),
@@ -129,11 +123,7 @@ impl Pool {
                 context.output.print(&report, checked)?;
                 all_is_well(&report)?;
             }
-            Verb::Scrub { name } => {
-                let report = client.pool_scrub(&name)?;
-                context.output.print(&report, scrubbed)?;
-                all_is_well(&report.check)?;
-            }
+            Verb::Scrub(verb) => verb.run(context)?,
             Verb::Dedupe(dedupe) => dedupe.run(context)?,
             Verb::AddDrive(verb) => verb.run(context)?,
             Verb::ReplaceDrive(verb) => verb.run(context)?,
@@ -228,6 +218,9 @@ fn show(pool: &PoolView) -> String {
         );
         pairs.push(("last start", line));
     }
+    if let Some(scrub) = &pool.scrub {
+        pairs.push(("scrub", scrub::scrub_line(scrub)));
+    }
     for drive in &pool.drives {
         pairs.push(("drive", drives::drive_line(pool, drive)));
     }
@@ -241,21 +234,6 @@ fn all_is_well(report: &CheckReport) -> Result<()> {
         report.pool,
         report.errors.len()
     )))
-}
-
-fn scrubbed(report: &ScrubReport) -> String {
-    let mut text = checked(&report.check);
-    text.push_str(&format!(
-        "parity: {} stripes compared, {} blocks of data and {} of parity set right\n",
-        report.stripe_count, report.data_block_count, report.parity_block_count
-    ));
-    if report.unproven_stripe_count > 0 {
-        text.push_str(&format!(
-            "{} stripes could not be compared: too many drives are out\n",
-            report.unproven_stripe_count
-        ));
-    }
-    text
 }
 
 fn checked(report: &CheckReport) -> String {

@@ -54,8 +54,8 @@ pub(super) fn views(drives: Vec<DriveStatus>) -> Vec<api::Drive> {
         reason,
         read_bytes: counters.read_bytes,
         written_bytes: counters.written_bytes,
-        errors: counters.errors,
-        mended_blocks: counters.mended_blocks,
+        error_count: counters.errors,
+        mended_block_count: counters.mended_blocks,
     };
     (0..).zip(drives).map(view).collect()
 }

@@ -54,6 +54,14 @@ pub(super) async fn pool_scrub(State(array): Array, Name(pool): Name) -> Answer<
     to_the_end(async move { array.pool_scrub(&pool).await }).await.map(Json)
 }
 
+pub(super) async fn pool_scrub_change(
+    State(array): Array,
+    Name(pool): Name,
+    Body(request): Body<api::ScrubChange>,
+) -> Answer<api::Pool> {
+    array.pool_scrub_change(&pool, request.action).await.map(Json)
+}
+
 pub(super) async fn pool_check(State(array): Array, Name(pool): Name) -> Answer<api::CheckReport> {
     to_the_end(async move { array.pool_check(&pool).await }).await.map(Json)
 }

@@ -19,7 +19,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/pools", get(handlers::pools_list).post(handlers::pool_create))
         .route("/v1/pools/{pool}", get(handlers::pool_show).delete(handlers::pool_delete))
         .route("/v1/pools/{pool}/check", post(handlers::pool_check))
-        .route("/v1/pools/{pool}/scrub", post(handlers::pool_scrub))
+        .route("/v1/pools/{pool}/scrub", post(handlers::pool_scrub).patch(handlers::pool_scrub_change))
         .route("/v1/pools/{pool}/export", post(handlers::pool_export))
         .route("/v1/pools/{pool}/import", post(handlers::pool_import))
         .route("/v1/pools/{pool}/drives", post(handlers::drives_add))

@@ -8,6 +8,7 @@ mod attachments;
 mod drives;
 mod index;
 mod pools;
+mod scrubs;
 mod snapshots;
 mod space;
 mod status;

@@ -7,6 +7,7 @@ use ashlar_api as api;
 use ashlar_units::ByteCount;
 
 use super::Service;
+use super::scrubs::unix_seconds;
 use crate::attach;
 use crate::error::{Error, Result};
 use crate::names;
@@ -63,6 +64,10 @@ impl Service {
                 pools.push(failed_view(pool, reason));
             }
         }
+        for pool in &mut pools {
+            let remembered = known.pools.iter().find(|other| other.name == pool.name);
+            pool.scrubbed_unix_seconds = remembered.map(|other| other.scrubbed_unix_seconds);
+        }
         drop(known);
         pools.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(pools)
@@ -96,7 +101,7 @@ impl Service {
             return Err(error);
         }
         let paths: Vec<String> = request.drives.iter().map(|drive| canonical(&drive.path)).collect();
-        let pool = KnownPool { name: request.name.clone(), drives: paths };
+        let pool = known_from_now(&request.name, paths);
         self.open_and_remember(pool).await?;
         self.log
             .info(format!("pool {}", request.name), format!("created on {} drives", request.drives.len()));
@@ -108,7 +113,7 @@ impl Service {
         names::check("pool", name)?;
         let _turn = self.change().await?;
         let drives = self.drives_to_import(name, request)?;
-        self.open_and_remember(KnownPool { name: name.to_string(), drives }).await?;
+        self.open_and_remember(known_from_now(name, drives)).await?;
         self.log.info(format!("pool {name}"), "imported");
         self.pool(name).await
     }
@@ -174,23 +179,6 @@ impl Service {
                 format!("pool {name}"),
                 format!("check: {} damaged places, the first: {first}", report.errors.len()),
             ),
-        }
-        Ok(report)
-    }
-
-    /// Checks a pool and compares every segment with its parity.
-    pub(crate) async fn pool_scrub(&self, name: &str) -> Result<api::ScrubReport> {
-        self.check_open(name)?;
-        let report = self.array.pool_scrub(name).await?;
-        let set_right = report.data_block_count + report.parity_block_count;
-        let errors = report.check.errors.len();
-        let line = format!(
-            "scrub: {} chunks, {} stripes, {set_right} blocks set right, {errors} damaged places",
-            report.check.chunk_count, report.stripe_count
-        );
-        match errors {
-            0 => self.log.info(format!("pool {name}"), line),
-            _ => self.log.error(format!("pool {name}"), line),
         }
         Ok(report)
     }
@@ -332,6 +320,10 @@ pub(super) fn device_volume(name: &str) -> &str {
     name.split_once('@').map_or(name, |(volume, _)| volume)
 }
 
+fn known_from_now(name: &str, drives: Vec<String>) -> KnownPool {
+    KnownPool { name: name.to_string(), drives, scrubbed_unix_seconds: unix_seconds() }
+}
+
 fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
     let drive = |path: &String| api::Drive {
         path: path.clone(),
@@ -346,6 +338,8 @@ fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
         protection: api::Protection::None,
         drives: pool.drives.iter().map(drive).collect(),
         rebuild: None,
+        scrub: None,
+        scrubbed_unix_seconds: None,
         rebuild_error: None,
         space: None,
         full_percent: 0,

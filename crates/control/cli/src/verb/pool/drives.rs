@@ -203,6 +203,7 @@ mod tests {
             size_bytes: 1 << 30,
             state: (*state).to_string(),
             reason: (**state == *"out").then(|| "gone".to_string()),
+            ..Drive::default()
         };
         PoolView {
             name: "main".to_string(),
@@ -213,6 +214,8 @@ mod tests {
             drives: (0..).zip(drives).map(drive).collect(),
             rebuild,
             rebuild_error: None,
+            scrub: None,
+            scrubbed_unix_seconds: None,
             space: None,
             full_percent: 0,
             volume_count: 0,

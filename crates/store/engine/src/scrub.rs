@@ -1,0 +1,124 @@
+//! Scrub: everything is checked, then every segment is compared with its parity. One at a time; it may be
+//! paused, goes on where it was, and tells how far it is.
+
+use std::cell::Cell;
+
+use ashlar_format::segment::{SegmentEntry, SegmentState};
+use ashlar_pool::ScrubCount;
+use ashlar_runtime::Instant;
+use ashlar_runtime::sync::Notify;
+
+use crate::check::intact_bytes;
+use crate::engine::{Engine, Inner};
+use crate::info::{ScrubReport, ScrubStatus};
+use crate::{Error, ErrorKind, Result};
+
+/// The scrub under way.
+#[derive(Default)]
+pub(crate) struct Scrubs {
+    now: Cell<Option<Running>>,
+    is_paused: Cell<bool>,
+    is_stopped: Cell<bool>,
+    changed: Notify,
+}
+
+#[derive(Clone, Copy)]
+struct Running {
+    since: Instant,
+    done: u64,
+    /// Segments to compare; none while it checks.
+    total: u64,
+}
+
+impl Engine {
+    /// A check, then every segment against its parity: what is wrong is set right. Runs beside I/O.
+    pub async fn scrub(&self) -> Result<ScrubReport> {
+        let inner = &self.inner;
+        let since = inner.runtime.now();
+        if inner.scrubs.now.get().is_some() {
+            return Err(Error::new(ErrorKind::Busy, "the pool is being scrubbed: wait for it, or stop it"));
+        }
+        inner.scrubs.now.set(Some(Running { since, done: 0, total: 0 }));
+        inner.scrubs.is_paused.set(false);
+        inner.scrubs.is_stopped.set(false);
+        let report = self.scrub_all(since).await;
+        inner.scrubs.now.set(None);
+        report
+    }
+
+    async fn scrub_all(&self, since: Instant) -> Result<ScrubReport> {
+        let check = self.check().await?;
+        let inner = &self.inner;
+        let mut segments: Vec<SegmentEntry> = inner.pool.with_table(|table| {
+            table.entries().iter().filter(|entry| entry.state != SegmentState::Free).copied().collect()
+        });
+        segments.sort_unstable_by_key(|entry| entry.segment);
+        let mut parity = ScrubCount::default();
+        let pace = Cell::new(inner.begin_pace());
+        for (done, entry) in (0..).zip(&segments) {
+            inner.scrubs.now.set(Some(Running { since, done, total: segments.len() as u64 }));
+            let weigh = |offset: u64, piece: &[u8]| intact_bytes(entry, offset, piece);
+            let pause = || async {
+                pace.set(inner.give_way(pace.get()).await);
+                Ok(())
+            };
+            inner.pool.scrub_segment(entry.segment, &weigh, &mut parity, pause).await?;
+            inner.wait_while_paused().await?;
+        }
+        Ok(ScrubReport { check, parity, mended_blocks: inner.pool.mended_blocks() })
+    }
+
+    /// How far the scrub under way is.
+    #[must_use]
+    pub fn scrub_status(&self) -> Option<ScrubStatus> {
+        let running = self.inner.scrubs.now.get()?;
+        Some(ScrubStatus {
+            done_segments: running.done,
+            total_segments: running.total,
+            elapsed_millis: self.inner.runtime.now().duration_since(running.since).as_millis() as u64,
+            is_paused: self.inner.scrubs.is_paused.get(),
+        })
+    }
+
+    /// Holds the scrub under way after the segment it is at, or lets it go on.
+    pub fn scrub_pause(&self, is_paused: bool) -> Result<()> {
+        let scrubs = self.inner.scrub_under_way()?;
+        scrubs.is_paused.set(is_paused);
+        scrubs.changed.notify_waiters();
+        Ok(())
+    }
+
+    /// Ends the scrub under way after the segment it is at.
+    pub fn scrub_stop(&self) -> Result<()> {
+        let scrubs = self.inner.scrub_under_way()?;
+        scrubs.is_stopped.set(true);
+        scrubs.changed.notify_waiters();
+        Ok(())
+    }
+}
+
+impl Inner {
+    fn scrub_under_way(&self) -> Result<&Scrubs> {
+        let what = "the pool is not being scrubbed";
+        self.scrubs.now.get().map(|_| &self.scrubs).ok_or_else(|| Error::new(ErrorKind::Invalid, what))
+    }
+
+    /// The pool is closing: a scrub that is held must not hold it up.
+    pub(crate) fn release_scrub(&self) {
+        self.scrubs.changed.notify_waiters();
+    }
+
+    async fn wait_while_paused(&self) -> Result<()> {
+        loop {
+            let changed = self.scrubs.changed.notified();
+            self.check_not_closing()?;
+            if self.scrubs.is_stopped.get() {
+                return Err(Error::new(ErrorKind::Busy, "the scrub was stopped"));
+            }
+            if !self.scrubs.is_paused.get() {
+                return Ok(());
+            }
+            changed.await;
+        }
+    }
+}
