@@ -25,6 +25,7 @@ pub mod overrides;
 pub mod page;
 pub mod pointer;
 pub mod relocation;
+pub mod rows;
 pub mod segment;
 pub mod superblock;
 

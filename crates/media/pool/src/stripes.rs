@@ -12,8 +12,8 @@ use ashlar_parity::{Column, Kernel};
 use ashlar_runtime::{Buf, Durability, Priority, Runtime};
 use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId};
 
-use crate::rows::Rows;
 use crate::{Error, ErrorKind, Pool, Result};
+use ashlar_format::rows::Rows;
 
 /// What a pool with parity knows beyond one without.
 pub(crate) struct Striping {
