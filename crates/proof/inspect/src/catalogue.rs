@@ -39,9 +39,8 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
-    pub(crate) fn load(media: &Media) -> Catalogue {
+    pub(crate) fn load(media: &Media, root: Pointer) -> Catalogue {
         let mut catalogue = Catalogue::default();
-        let root = media.storage.superblock.volume_table;
         if !root.is_page() {
             return catalogue;
         }

@@ -61,6 +61,8 @@ pub(crate) struct Found {
 /// The drives of a pool, by number, and what was found.
 pub(crate) struct Drives {
     pub(crate) superblock: Superblock,
+    /// Those before it, newest first.
+    pub(crate) older: Vec<Superblock>,
     pub(crate) files: Vec<Option<File>>,
     pub(crate) reports: Vec<DriveReport>,
     /// The drive that was told by being the only one missing: what it holds is not to be relied on.
@@ -74,6 +76,10 @@ pub(crate) fn open(paths: &[PathBuf]) -> Result<Drives> {
     let mut found: Vec<Found> = paths.iter().map(|path| find(path)).collect();
     let mut notes = Vec::new();
     let superblock = decide(&found, &mut notes)?;
+    let mut older: Vec<Superblock> = found.iter().flat_map(|drive| drive.ring.clone()).collect();
+    older.retain(|other| other.generation < superblock.generation);
+    older.sort_by_key(|other| std::cmp::Reverse(other.generation));
+    older.dedup_by_key(|other| other.generation);
     let count = superblock.drives.len();
     let mut files: Vec<Option<File>> = (0..count).map(|_| None).collect();
     let mut reports: Vec<DriveReport> = (0..count).map(|number| missing(&superblock, number)).collect();
@@ -90,7 +96,7 @@ pub(crate) fn open(paths: &[PathBuf]) -> Result<Drives> {
     }
     let nameless = adopt_nameless(&mut found, &superblock, &mut files, &mut reports, &mut others);
     reports.extend(others);
-    Ok(Drives { superblock, files, reports, nameless, notes })
+    Ok(Drives { superblock, older, files, reports, nameless, notes })
 }
 
 fn find(path: &Path) -> Found {

@@ -65,11 +65,18 @@ pub(crate) struct Journal {
     pub(crate) unproven: Vec<Unproven>,
 }
 
-/// Walks the journal from the checkpoint.
-pub(crate) fn read(media: &Media) -> Journal {
-    let mut position = media.storage.superblock.journal;
+/// Walks the journal from a checkpoint: the superblock's, or one before it.
+pub(crate) fn read(media: &Media, first: JournalPosition) -> Journal {
+    let checkpoint = media.storage.superblock.journal;
+    let mut position = first;
     let mut groups = Vec::new();
+    let mut is_past_checkpoint = first == checkpoint;
     let why = loop {
+        // At an opening sequence numbers jump, the chain does not.
+        if !is_past_checkpoint && position.previous_hash == checkpoint.previous_hash {
+            position = checkpoint;
+            is_past_checkpoint = true;
+        }
         match next(media, position) {
             Ok(group) => {
                 position = group.end;
@@ -79,11 +86,14 @@ pub(crate) fn read(media: &Media) -> Journal {
         }
     };
     let unproven = cut_unproven(media, &mut groups);
-    let position = groups.last().map_or(media.storage.superblock.journal, |group| group.end);
+    // What was cut off is behind the checkpoint, or the checkpoint is not reached.
+    let cut_at = groups.last().map_or(first, |group| group.end);
+    let position = if cut_at.previous_hash == checkpoint.previous_hash { checkpoint } else { cut_at };
+    let is_past_checkpoint = is_past_checkpoint && position.sequence >= checkpoint.sequence;
     let behind = whole_behind(media, position);
     let is_cut = behind.iter().any(|sequence| *sequence >= position.sequence + WINDOW);
     let end = match why {
-        _ if is_cut => JournalEnd::Damaged,
+        _ if is_cut || !is_past_checkpoint => JournalEnd::Damaged,
         _ if media.storage.superblock.is_clean => JournalEnd::Closed,
         Why::Unreadable => JournalEnd::Unreadable,
         _ if !media.segments.frontier_unreadable.is_empty() => JournalEnd::Unreadable,

@@ -33,6 +33,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 
+use ashlar_format::superblock::{JournalPosition, Superblock};
 use ashlar_units::{Lsn, VolumeId};
 
 pub use deep::DeepReport;
@@ -58,26 +59,52 @@ pub struct Pool {
     notes: Vec<String>,
     /// Volumes and snapshots of the checkpoint.
     checkpoint: BTreeMap<VolumeId, Image>,
+    /// Where the journal behind it starts.
+    journal_first: JournalPosition,
     journal: Journal,
     /// The same with the journal applied.
     catalogue: Catalogue,
 }
 
+/// The newest volume table before the superblock's that is whole. What it needs and the pool has given
+/// up since may be gone; the journal says what came after, if it is there without a gap.
+fn earlier_catalogue<'a>(media: &mut Media, older: &'a [Superblock]) -> Option<(Catalogue, &'a Superblock)> {
+    media.segments.take_all_headers(&media.storage);
+    let newest = media.storage.superblock.volume_table;
+    let mut tried = older.iter().filter(|other| other.volume_table.is_page() && other.volume_table != newest);
+    tried.find_map(|other| {
+        let catalogue = Catalogue::load(media, other.volume_table);
+        catalogue.is_complete().then_some((catalogue, other))
+    })
+}
+
 impl Pool {
     /// Reads what these drives say. Missing and damaged ones are no error as long as one superblock is left.
     pub fn open(paths: &[PathBuf]) -> Result<Pool> {
-        let drives::Drives { superblock, files, reports, nameless, notes } = drives::open(paths)?;
-        let media = Media::open(Storage::new(superblock, files, nameless));
-        let mut catalogue = Catalogue::load(&media);
+        let drives::Drives { superblock, older, files, reports, nameless, mut notes } = drives::open(paths)?;
+        let mut journal_first = superblock.journal;
+        let mut media = Media::open(Storage::new(superblock, files, nameless));
+        let mut catalogue = Catalogue::load(&media, media.storage.superblock.volume_table);
+        if !catalogue.is_complete()
+            && let Some((found, earlier)) = earlier_catalogue(&mut media, &older)
+        {
+            notes.append(&mut catalogue.damage);
+            notes.push(format!(
+                "volumes are told by the checkpoint of generation {} and the journal since",
+                earlier.generation
+            ));
+            journal_first = earlier.journal;
+            catalogue = found;
+        }
         let checkpoint = catalogue.images.clone();
-        let journal = journal::read(&media);
+        let journal = journal::read(&media, journal_first);
         for group in &journal.groups {
             for (index, record) in group.records.iter().enumerate() {
                 let lsn = Lsn(group.first_lsn.0 + index as u64);
                 replay::apply(&media, &mut catalogue, lsn, record);
             }
         }
-        Ok(Pool { media, drives: reports, notes, checkpoint, journal, catalogue })
+        Ok(Pool { media, drives: reports, notes, checkpoint, journal_first, journal, catalogue })
     }
 
     /// What the pool is and holds, from its tables.

@@ -250,7 +250,7 @@ pub(crate) fn journal(pool: &Pool) -> JournalReport {
         image.map_or_else(|| format!("volume {}", unproven.volume), |image| image.name())
     };
     JournalReport {
-        first: place(pool.media.storage.superblock.journal),
+        first: place(pool.journal_first),
         final_place: place(journal.position),
         groups: journal.groups.len() as u64,
         records: journal.groups.iter().map(|group| group.records.len() as u64).sum(),

@@ -73,6 +73,15 @@ impl Segments {
         by_header.get(&segment).copied()
     }
 
+    /// Takes every segment whose header is there, also where the table says that the place is free: what
+    /// an earlier checkpoint needs may still be there.
+    pub(crate) fn take_all_headers(&mut self, storage: &Storage) {
+        for place in self.places.clone() {
+            let Ok(header) = storage.read_header(place) else { continue };
+            self.by_number.entry(header.segment).or_insert_with(|| entry_of(storage, &header));
+        }
+    }
+
     fn load_table(&mut self, storage: &Storage) {
         let pages = self.places.len().div_ceil(ENTRIES_PER_PAGE);
         let located = self.find_pages(storage, pages);

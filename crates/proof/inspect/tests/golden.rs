@@ -6,6 +6,8 @@
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use ashlar_format::segment::SegmentHeader;
+use ashlar_format::superblock::{SUPERBLOCK_BYTES, Superblock};
 use ashlar_inspect::{JournalEnd, Outcome, Pool, SalvageOptions};
 
 const DRIVE_BYTES: usize = 4 << 20;
@@ -150,6 +152,52 @@ fn a_drive_with_rubbish_gives_nothing_but_what_proves_itself() {
         }
     }
     assert!(is_plain_seen, "no round left the journal's end alone: nothing was proved of data");
+}
+
+/// Spoils what the newest superblock's volume table starts with.
+fn spoil_volume_table(path: &Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    let ring = bytes[..8 * SUPERBLOCK_BYTES].chunks(SUPERBLOCK_BYTES);
+    let newest =
+        ring.filter_map(|slot| Superblock::decode(slot).ok()).max_by_key(|one| one.generation).unwrap();
+    let cells = (CELLS_AT as usize..DRIVE_BYTES).step_by(newest.cell_bytes as usize);
+    let is_its_segment = |at: &usize| {
+        let header = SegmentHeader::decode(&bytes[*at..]);
+        header.is_ok_and(|header| header.segment == newest.volume_table.segment())
+    };
+    let cell = cells.into_iter().find(is_its_segment).unwrap();
+    bytes[cell + newest.volume_table.offset_bytes() as usize + 70] ^= 1;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn without_the_newest_volume_table_an_earlier_one_and_the_journal_tell_the_same() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut told = Vec::new();
+    for name in ["format-1", "format-1-deltas", "format-1-trimmed"] {
+        let path = unpack(name, directory.path());
+        spoil_volume_table(&path);
+        let pool = Pool::open(&[path]).unwrap();
+        let report = pool.report();
+        assert!(report.damage.iter().any(|what| what.contains("volume table")), "{name}: {report:?}");
+        let target = directory.path().join(format!("{name}-saved"));
+        let saved = pool.salvage(&target, &everything()).unwrap();
+        if !saved.damage.iter().any(|what| what.contains("told by the checkpoint")) {
+            // None is left: nothing but what the journal made is known, and that is not said to be whole.
+            assert_ne!(saved.outcome, Outcome::Whole, "{name}");
+            continue;
+        }
+        told.push(name);
+        assert_eq!(saved.journal.end, JournalEnd::Plain, "{name}: {:?}", saved.journal);
+        for (image, offset, expected) in contents(name) {
+            let saved = saved.images.iter().find(|saved| saved.check.name == image).unwrap();
+            assert_eq!(saved.check.gone, [], "{name}: {image}");
+            let mut found = vec![0xee; expected.len()];
+            std::fs::File::open(&saved.file).unwrap().read_exact_at(&mut found, offset).unwrap();
+            assert!(found == expected, "{name}: {image} at {offset}");
+        }
+    }
+    assert!(!told.is_empty());
 }
 
 #[test]
