@@ -67,7 +67,7 @@ impl Segments {
     /// Where a header says that a segment lies. The first call reads the first block of every place.
     pub(crate) fn place_by_header(&self, storage: &Storage, segment: SegmentId) -> Option<Place> {
         let by_header = self.by_header.get_or_init(|| {
-            let headers = self.places.iter().filter_map(|place| storage.read_header(*place).ok());
+            let headers = self.places.iter().filter_map(|place| storage.scan_header(*place));
             headers.map(|header| (header.segment, header.place)).collect()
         });
         by_header.get(&segment).copied()
@@ -77,7 +77,7 @@ impl Segments {
     /// an earlier checkpoint needs may still be there.
     pub(crate) fn take_all_headers(&mut self, storage: &Storage) {
         for place in self.places.clone() {
-            let Ok(header) = storage.read_header(place) else { continue };
+            let Some(header) = storage.scan_header(place) else { continue };
             self.by_number.entry(header.segment).or_insert_with(|| entry_of(storage, &header));
         }
     }

@@ -133,10 +133,22 @@ impl Storage {
     /// The header of whatever segment lies at a place.
     pub(crate) fn read_header(&self, place: Place) -> Result<SegmentHeader, Why> {
         // Number zero: what a drive that was out for a while holds is tried too, the header proves itself.
-        self.read_proven(place, SegmentId(0), 0..SEGMENT_HEADER_BYTES, |bytes| {
-            let header = SegmentHeader::decode(bytes).ok()?;
-            (header.pool == self.superblock.pool && header.place == place).then_some(header)
-        })
+        self.read_proven(place, SegmentId(0), 0..SEGMENT_HEADER_BYTES, |bytes| self.header_in(place, bytes))
+    }
+
+    /// The same for the search through all places: one that reads as zeroes was never used, and is not
+    /// computed from parity in all the ways there are. In a large pool that would take hours.
+    pub(crate) fn scan_header(&self, place: Place) -> Option<SegmentHeader> {
+        let read = self.read_proven(place, SegmentId(0), 0..SEGMENT_HEADER_BYTES, |bytes| {
+            let is_empty = bytes.iter().all(|byte| *byte == 0);
+            if is_empty { Some(None) } else { self.header_in(place, bytes).map(Some) }
+        });
+        read.ok().flatten()
+    }
+
+    fn header_in(&self, place: Place, bytes: &[u8]) -> Option<SegmentHeader> {
+        let header = SegmentHeader::decode(bytes).ok()?;
+        (header.pool == self.superblock.pool && header.place == place).then_some(header)
     }
 
     fn read_drive(&self, drive: usize, address: u64, length: usize) -> Option<Vec<u8>> {

@@ -15,6 +15,7 @@ const DELTAS_AT: u64 = 2 << 30;
 const TRIMMED_AT: u64 = 3 << 30;
 const TRIMMED_CHUNKS: u32 = 40;
 const CHUNK_BYTES: u64 = 16 << 10;
+const DUAL_DRIVE_BYTES: usize = 3 << 20;
 /// Before this are superblocks.
 const CELLS_AT: u64 = 1 << 20;
 
@@ -152,6 +153,42 @@ fn a_drive_with_rubbish_gives_nothing_but_what_proves_itself() {
         }
     }
     assert!(is_plain_seen, "no round left the journal's end alone: nothing was proved of data");
+}
+
+#[test]
+fn the_golden_pool_with_parity_is_saved_without_any_one_more_drive() {
+    let bytes_of = |seed: u64| -> Vec<u8> {
+        let mut state = seed | 1;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        (0..64 << 10).map(|at| if at % 8 < 4 { next() } else { seed as u8 }).collect()
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../store/engine/tests/golden");
+    let packed = std::fs::read(folder.join("format-1-dual.pool.zst")).unwrap();
+    let mut bytes = vec![0; 4 * DUAL_DRIVE_BYTES];
+    assert_eq!(zstd_safe::decompress(&mut bytes[..], &packed).unwrap(), bytes.len());
+    let directory = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> = (0..4).map(|drive| directory.path().join(format!("drive-{drive}"))).collect();
+    for (path, drive) in paths.iter().zip(bytes.chunks_exact(DUAL_DRIVE_BYTES)) {
+        std::fs::write(path, drive).unwrap();
+    }
+    // The fourth drive is out in that pool: it cannot make up for a second one that is gone.
+    for missing in 0..3 {
+        let left: Vec<PathBuf> = paths.iter().filter(|path| **path != paths[missing]).cloned().collect();
+        let pool = Pool::open(&left).unwrap();
+        let target = directory.path().join(format!("saved-{missing}"));
+        let saved = pool.salvage(&target, &everything()).unwrap();
+        assert!(saved.journal.records > 0, "{:?}", saved.journal);
+        let file = std::fs::File::open(target.join("data.img")).unwrap();
+        for (piece, seed) in [(0, 1), (1, 3 + 1), (2, 3 + 2)] {
+            let mut found = vec![0; 64 << 10];
+            file.read_exact_at(&mut found, piece << 16).unwrap();
+            assert!(found == bytes_of(seed), "without drive {missing}: piece {piece}");
+        }
+        assert!(saved.images.iter().all(|image| image.check.gone.is_empty()), "{missing}");
+    }
 }
 
 /// Spoils what the newest superblock's volume table starts with.
