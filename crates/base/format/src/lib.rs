@@ -1,6 +1,6 @@
 //! Everything that is on a drive: structs, versions, checksums. Bytes in, bytes out.
 //!
-//! Called by `pool`, `journal` and `engine`; `inspect` will read drives with nothing but this. It
+//! Called by `pool`, `journal` and `engine`; `inspect` reads drives with this and `parity` alone. It
 //! never reads or writes a drive and holds no policy. Every decoder checks magic, version, identity
 //! and checksum and answers rubbish with [`Damage`], never with a panic.
 //!
@@ -25,6 +25,7 @@ pub mod overrides;
 pub mod page;
 pub mod pointer;
 pub mod relocation;
+pub mod rows;
 pub mod segment;
 pub mod superblock;
 

@@ -1,7 +1,8 @@
-//! Why a command ends with status 1, as one line.
+//! Why a command does not end with status 0, as one line.
 
 use std::fmt;
 use std::io;
+use std::process::ExitCode;
 
 /// Result of a command.
 pub type Result<T> = std::result::Result<T, Failure>;
@@ -11,6 +12,8 @@ pub type Result<T> = std::result::Result<T, Failure>;
 pub enum Failure {
     /// What, which object, why, and what to do.
     Said(String),
+    /// It was done in part: what is missing was told.
+    Part(String),
     /// Standard output is closed.
     OutputClosed,
 }
@@ -20,13 +23,26 @@ impl Failure {
     pub fn new(message: impl Into<String>) -> Failure {
         Failure::Said(message.into())
     }
+
+    /// The status that the process ends with.
+    pub fn status(&self) -> ExitCode {
+        match self {
+            Failure::Said(_) => ExitCode::FAILURE,
+            // Neither done, nor refused or failed, nor wrong usage.
+            Failure::Part(_) => ExitCode::from(3),
+            // The reader of our output went away, as in `ashlar events | head`: nothing failed.
+            Failure::OutputClosed => ExitCode::SUCCESS,
+        }
+    }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // One line whatever a tool's output held.
-            Failure::Said(message) => f.write_str(&message.split_whitespace().collect::<Vec<_>>().join(" ")),
+            Failure::Said(message) | Failure::Part(message) => {
+                f.write_str(&message.split_whitespace().collect::<Vec<_>>().join(" "))
+            }
             Failure::OutputClosed => f.write_str("standard output is closed"),
         }
     }
@@ -34,6 +50,12 @@ impl fmt::Display for Failure {
 
 impl From<ashlar_client::Error> for Failure {
     fn from(error: ashlar_client::Error) -> Failure {
+        Failure::Said(error.to_string())
+    }
+}
+
+impl From<ashlar_inspect::Error> for Failure {
+    fn from(error: ashlar_inspect::Error) -> Failure {
         Failure::Said(error.to_string())
     }
 }

@@ -1,7 +1,7 @@
 //! The one binary `ashlar`: `serve` is the array, every other verb talks to one that serves.
 //!
 //! Exit status: 0 done, 1 refused or failed (one line on stderr: what, which object, why, what to
-//! do), 2 wrong usage.
+//! do), 2 wrong usage, 3 done in part (`inspect` only: the report says what is missing).
 
 mod ask;
 mod failure;
@@ -73,6 +73,7 @@ enum Verb {
     Doctor(verb::doctor::Doctor),
     Demo(verb::demo::Demo),
     Sim(verb::sim::Sim),
+    Inspect(verb::inspect::Inspect),
     #[command(hide = true)]
     Reference(reference::Reference),
 }
@@ -93,11 +94,10 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match run(arguments) {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader of our output went away, as in `ashlar events | head`: nothing failed.
-        Err(Failure::OutputClosed) => ExitCode::SUCCESS,
+        Err(Failure::OutputClosed) => Failure::OutputClosed.status(),
         Err(failure) => {
             eprintln!("ashlar: {failure}");
-            ExitCode::FAILURE
+            failure.status()
         }
     }
 }
@@ -123,6 +123,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Verb::Doctor(verb) => verb.run(&context),
         Verb::Demo(verb) => verb.run(&context),
         Verb::Sim(verb) => verb.run(&context),
+        Verb::Inspect(verb) => verb.run(&context),
         Verb::Reference(verb) => verb.run(&context),
     }
 }

@@ -11,8 +11,8 @@ use ashlar_format::superblock::{
 use ashlar_runtime::Runtime;
 use ashlar_units::{BLOCK_BYTES, ByteCount, DriveIndex, Lsn, PoolId, SegmentId};
 
-use crate::rows::{Rows, WIDTH_DEFAULT, layout_for};
 use crate::{Error, ErrorKind, Result};
+use ashlar_format::rows::{Rows, WIDTH_DEFAULT, layout_for};
 
 /// A drive to be: a path, and a size when the file is to be made.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -6,11 +6,11 @@
 use std::rc::Rc;
 
 use ashlar_drive::Drive;
+use ashlar_format::rows::{Rows, layout_with};
 use ashlar_format::superblock::{CELLS_START_BYTES, DRIVES_MAX, DriveEntry, DriveState, Superblock};
 use ashlar_units::ByteCount;
 
 use crate::drives::KnownDrive;
-use crate::rows::{Rows, layout_with};
 use crate::{DriveSpec, Error, ErrorKind, Pool, Result};
 
 /// A drive about to join.

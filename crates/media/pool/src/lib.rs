@@ -23,7 +23,6 @@ mod frontier;
 mod mend;
 mod open;
 mod rebuild;
-mod rows;
 mod scrub;
 mod space;
 mod stripes;

@@ -15,10 +15,10 @@ use crate::drives::KnownDrive;
 use crate::frontier::Frontier;
 use crate::mend::HeldPlaces;
 use crate::rebuild::WriteGate;
-use crate::rows::Rows;
 use crate::stripes::Striping;
 use crate::table::SegmentTable;
 use crate::{Error, ErrorKind, Inner, Pool, PoolSpec, Result, State};
+use ashlar_format::rows::Rows;
 
 /// A segment that recovery found opened after the last segment table was written.
 #[derive(Clone, Copy, Debug)]

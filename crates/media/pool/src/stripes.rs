@@ -8,12 +8,12 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
+use ashlar_format::rows::{CellAt, Rows};
 use ashlar_format::segment::Place;
 use ashlar_parity::{Column, Kernel};
 use ashlar_runtime::{Buf, Durability, Priority, Runtime};
 use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId};
 
-use crate::rows::{CellAt, Rows};
 use crate::{Error, ErrorKind, Pool, Result};
 
 /// What a pool with parity knows beyond one without.

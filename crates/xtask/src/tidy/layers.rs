@@ -5,7 +5,7 @@
 //! 2. The engine and the targets never name each other; they meet in `daemon` and in `sim`.
 //! 3. Base (but for `runtime`), parity and reduction do no I/O.
 //! 4. The world is reached only through `runtime` (kept by clippy.toml, not here).
-//! 5. `inspect` reads with `format`, `parity` and `drive` only; `lab` and `demo` use the product only
+//! 5. `inspect` reads with `format` and `parity` only; `lab` and `demo` use the product only
 //!    as any client does. A referee does not wear a team's shirt.
 //! 6. `api` holds no behaviour.
 //! 7. A third-party dependency is in a floor's list here, with its reason in the root Cargo.toml.
@@ -97,7 +97,7 @@ const LAYERS: [(&str, &[&str]); 25] = [
             "fuse",
         ],
     ),
-    ("inspect", &["units", "runtime", "format", "parity", "drive"]),
+    ("inspect", &["units", "format", "parity"]),
     ("lab", &["units", "telemetry", "client", "api"]),
     ("demo", &["units", "telemetry", "client", "api"]),
     ("fuzz", &["units", "runtime", "block", "format", "layers", "reduction", "map", "nbd", "fuse"]),
@@ -135,8 +135,8 @@ const THIRD_PARTY: [(&str, &[&str]); 22] = [
     ("twox-hash", &["base", "store"]),
     ("rustc-hash", &["base", "media", "store"]),
     ("lz4-sys", &["store"]),
-    ("zstd-safe", &["store"]),
-    ("lz4_flex", &["store"]),
+    ("zstd-safe", &["store", "inspect"]),
+    ("lz4_flex", &["store", "inspect"]),
     ("signal-hook", &["proof"]),
     ("serde", &["control", "proof"]),
     ("serde_json", &["control", "proof", "xtask"]),

@@ -6,6 +6,7 @@ pub mod demo;
 pub mod detach;
 pub mod doctor;
 pub mod events;
+pub mod inspect;
 pub mod pool;
 pub mod serve;
 pub mod sim;

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used, dead_code)] // Each test file uses its part of this.
 
+pub mod nbd;
+
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! Rows: which cell of which drive holds a column. Arithmetic only.
 //!
+//! Called by `pool`, and by `inspect`, which must find what `pool` wrote without asking it.
+//!
 //! A band shares the cells of its drives out in slices. A slice of `n` drives is `w / gcd(n, w)` cells
 //! deep and holds `n / gcd(n, w)` rows of `w` columns: positions are counted through its cells, layer by
 //! layer, and each row takes the next `w` of them. Each slice goes through the drives in an order of its
@@ -7,15 +9,16 @@
 //! alike (declustering; Holland and Gibson, 1992). The orders are 256 shuffles, drawn by SplitMix64 from the
 //! number of drives and the number of the shuffle: they are part of the format.
 
-use ashlar_format::layout::{BANDS_MAX, Band, BandDrive, Layout, WIDTH_MAX};
-use ashlar_format::segment::Protection;
 use ashlar_units::DriveIndex;
 
+use crate::layout::{BANDS_MAX, Band, BandDrive, Layout, WIDTH_MAX};
+use crate::segment::Protection;
+
 /// Columns of a row unless asked otherwise: 14 of data and 2 of parity keep 87.5 %.
-pub(crate) const WIDTH_DEFAULT: usize = 16;
+pub const WIDTH_DEFAULT: usize = 16;
 
 /// The columns of all rows of a pool.
-pub(crate) struct Rows {
+pub struct Rows {
     width: usize,
     bands: Vec<Pattern>,
 }
@@ -33,14 +36,16 @@ const ORDERS: u32 = 256;
 
 /// A cell of a drive.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub(crate) struct CellAt {
-    pub(crate) drive: usize,
-    pub(crate) cell: u32,
+pub struct CellAt {
+    /// The drive's number in the pool.
+    pub drive: usize,
+    /// The cell on it.
+    pub cell: u32,
 }
 
 /// Data and parity columns of a pool with these drives, and how its cells become rows. An error says
 /// what is missing.
-pub(crate) fn layout_for(
+pub fn layout_for(
     protection: Protection,
     cells_per_drive: &[u32],
     width: Option<u8>,
@@ -63,7 +68,7 @@ pub(crate) fn layout_for(
 
 /// The layout after drives joined, one for each number of cells: they make rows of their own, behind
 /// those there are. An error says why they cannot.
-pub(crate) fn layout_with(layout: &Layout, drives: usize, joining: &[u32]) -> Result<Layout, String> {
+pub fn layout_with(layout: &Layout, drives: usize, joining: &[u32]) -> Result<Layout, String> {
     let width = usize::from(layout.width);
     if joining.len() < width {
         return Err(format!(
@@ -143,7 +148,9 @@ fn gcd(a: u32, b: u32) -> u32 {
 }
 
 impl Rows {
-    pub(crate) fn new(layout: &Layout) -> Rows {
+    /// The rows of a layout.
+    #[must_use]
+    pub fn new(layout: &Layout) -> Rows {
         let width = usize::from(layout.width);
         let pattern = |band: &Band| {
             let drives = band.drives.len() as u32;
@@ -155,16 +162,20 @@ impl Rows {
     }
 
     /// Rows of the pool.
-    pub(crate) fn count(&self) -> u32 {
+    #[must_use]
+    pub fn count(&self) -> u32 {
         self.bands.last().map_or(0, |last| last.band.first_row + last.band.slices * last.rows_per_slice)
     }
 
-    pub(crate) fn width(&self) -> usize {
+    /// Columns of a row, parity included.
+    #[must_use]
+    pub fn width(&self) -> usize {
         self.width
     }
 
     /// Where a column of a row is.
-    pub(crate) fn cell(&self, row: u32, column: usize) -> CellAt {
+    #[must_use]
+    pub fn cell(&self, row: u32, column: usize) -> CellAt {
         assert!(row < self.count() && column < self.width, "column {column} of row {row}");
         let at = self.bands.partition_point(|pattern| pattern.band.first_row <= row) - 1;
         self.bands[at].cell(row - self.bands[at].band.first_row, column, self.width)
@@ -192,6 +203,34 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn drives_that_join_make_rows_of_their_own_behind_the_others() {
+        let before = layout_for(Protection::Single, &[40; 4], Some(3)).unwrap();
+        let after = layout_with(&before, 4, &[60, 50, 40]).unwrap();
+        let (old, new) = (Rows::new(&before), Rows::new(&after));
+        assert_eq!(after.stale_from.len(), 7);
+        for row in 0..old.count() {
+            for column in 0..3 {
+                assert_eq!(old.cell(row, column), new.cell(row, column), "row {row}");
+            }
+        }
+        let mut cells = BTreeSet::new();
+        for row in old.count()..new.count() {
+            let drives: BTreeSet<usize> = (0..3).map(|column| new.cell(row, column).drive).collect();
+            assert_eq!(drives, BTreeSet::from([4, 5, 6]), "row {row}");
+            assert!((0..3).all(|column| cells.insert(new.cell(row, column))), "row {row}");
+        }
+        assert_eq!(new.count() - old.count(), 40);
+    }
+
+    #[test]
+    fn too_few_drives_do_not_join_nor_more_than_the_superblock_tells_of() {
+        let layout = layout_for(Protection::Single, &[40; 4], Some(3)).unwrap();
+        assert!(layout_with(&layout, 4, &[40; 2]).unwrap_err().contains("at least 3"));
+        let twice = layout_with(&layout_with(&layout, 4, &[40; 3]).unwrap(), 7, &[40; 3]).unwrap();
+        assert!(layout_with(&twice, 10, &[40; 3]).unwrap_err().contains("grown 2 times"));
+    }
 
     fn rows_of(cells: &[u32], width: Option<u8>) -> Rows {
         Rows::new(&layout_for(Protection::Dual, cells, width).unwrap())
