@@ -9,7 +9,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 test: tools
 	cargo xtask ci
 
-# A database lives on an Ashlar volume, is cloned, killed and recovered. About three minutes.
+# A database lives on an Ashlar volume, is cloned, loses two drives, is killed and recovered. About three minutes.
 demo: tools build
 	target/release/ashlar demo
 

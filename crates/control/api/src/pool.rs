@@ -93,8 +93,8 @@ pub struct Drive {
     /// Written to it since it was opened: what wears it.
     #[serde(default)]
     pub written_bytes: u64,
-    /// Requests that failed since it was opened. With parity the others answer for them; a drive of which 64
-    /// fail is given up.
+    /// Requests that failed since it was opened. With parity the others answer for them; one of which 256
+    /// fail more than were mended is given up.
     #[serde(default)]
     pub error_count: u64,
     /// Blocks written again since it was opened because they were not what they should have been.

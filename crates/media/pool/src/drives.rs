@@ -41,9 +41,10 @@ pub struct DriveReport {
     pub counters: DriveCounters,
 }
 
-/// A drive is given up when so many of its reads failed, though each was answered by the others: one that
-/// goes on like that will not get better, and makes every read wait for its error first.
-const READ_ERRORS_MAX: u64 = 64;
+/// A drive is given up when so many of its reads failed, though each was answered by the others, beyond
+/// those that writing the place anew has mended: one that goes on like that will not get better, and makes
+/// every read wait for its error first.
+const READ_ERRORS_MAX: u64 = 256;
 
 impl Pool {
     /// The drives and their states, in the order of the pool's table.
@@ -98,8 +99,8 @@ impl Pool {
     /// A read failed, and parity answers for it. A drive that keeps failing is given up while the pool can
     /// do without it. Whoever writes next records that.
     pub(crate) fn read_failed(&self, index: usize, drive: &Rc<Drive>, error: &ashlar_drive::Error) {
-        let errors = drive.counters().errors;
-        if errors < READ_ERRORS_MAX || self.drives_out() >= self.parity_columns() {
+        let DriveCounters { errors, mended_blocks, .. } = drive.counters();
+        if errors < READ_ERRORS_MAX + mended_blocks || self.drives_out() >= self.parity_columns() {
             return;
         }
         let reason = format!("{errors} requests failed, the last: {}", error.context);

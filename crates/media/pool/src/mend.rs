@@ -6,7 +6,7 @@
 //! others, and what parity says of it is proven by nobody.
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use ashlar_drive::{self as drive, Drive};
@@ -22,6 +22,8 @@ use crate::{Pool, Result};
 #[derive(Default)]
 pub(crate) struct HeldPlaces {
     counts: RefCell<BTreeMap<Place, usize>>,
+    /// Places where somebody writes back.
+    turns: RefCell<BTreeSet<Place>>,
     released: Notify,
 }
 
@@ -31,7 +33,25 @@ pub(crate) struct Hold<'a> {
     place: Place,
 }
 
+/// The turn to write back to a place, until dropped.
+pub(crate) struct Turn<'a> {
+    held: &'a HeldPlaces,
+    place: Place,
+}
+
 impl HeldPlaces {
+    /// Waits for the turn to write back to a place. Two who mend parts of one block at a time would each
+    /// undo the other's part, and take the drive for one that loses writes.
+    pub(crate) async fn turn(&self, place: Place) -> Turn<'_> {
+        loop {
+            let released = self.released.notified();
+            if self.turns.borrow_mut().insert(place) {
+                return Turn { held: self, place };
+            }
+            released.await;
+        }
+    }
+
     pub(crate) fn hold(&self, place: Place) -> Hold<'_> {
         *self.counts.borrow_mut().entry(place).or_default() += 1;
         Hold { held: self, place }
@@ -46,6 +66,14 @@ impl HeldPlaces {
             }
             released.await;
         }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        let was_there = self.held.turns.borrow_mut().remove(&self.place);
+        assert!(was_there, "a turn ends once");
+        self.held.released.notify_waiters();
     }
 }
 
@@ -102,6 +130,7 @@ impl Pool {
             return Ok(None);
         };
         let _hold = self.inner.held.hold(place);
+        let _turn = self.inner.held.turn(place).await;
         let Some(cure) = self.solve(&wound, accept).await else { return Ok(None) };
         self.write_back(&wound, &cure).await?;
         Ok(Some(cure.run[cure.proven.clone()].to_vec()))
@@ -180,6 +209,7 @@ impl Pool {
         let place = self.place_of(segment)?;
         let Some(wound) = Wound::new(striping, place, offset, offset + length) else { return Ok(true) };
         let _hold = self.inner.held.hold(place);
+        let _turn = self.inner.held.turn(place).await;
         let Some(mut cure) = self.solve(&wound, &mut accept).await else { return Ok(false) };
         let parity: Vec<usize> = (striping.data()..striping.width()).collect();
         self.restore(striping, &mut cure.columns, &parity)?;

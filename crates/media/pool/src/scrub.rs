@@ -103,6 +103,8 @@ impl Pool {
     ) -> Result<()> {
         let place = self.place_of(segment)?;
         let _hold = self.inner.held.hold(place);
+        // Who mends here meanwhile would write back what was read before.
+        let _turn = self.inner.held.turn(place).await;
         let columns = self.read_columns(striping, place.cell, &stripes).await;
         let there = columns.iter().flatten().count();
         if there <= striping.data() {
@@ -110,18 +112,77 @@ impl Pool {
             return Ok(());
         }
         tools.count.stripes += stripes.end - stripes.start;
-        if self.are_agreed(striping, &columns) {
+        let has_gaps = self.is_any_unreadable(striping, place.cell, &columns);
+        if !has_gaps && self.are_agreed(striping, &columns) {
             return Ok(());
         }
         for (index, stripe) in stripes.enumerate() {
             let at = index * BLOCK_BYTES_USIZE;
-            let blocks: Vec<Option<Buf>> = columns
-                .iter()
-                .map(|column| column.as_ref().map(|column| self.block_of(column, at)))
-                .collect();
+            let block_of = |column: &Option<Buf>| column.as_ref().map(|column| self.block_of(column, at));
+            let blocks: Vec<Option<Buf>> = match has_gaps {
+                // One block that cannot be read fails the whole column.
+                true => self.read_columns(striping, place.cell, &(stripe..stripe + 1)).await,
+                false => columns.iter().map(block_of).collect(),
+            };
             if !self.are_agreed(striping, &blocks) {
                 self.set_right(striping, place.cell, stripe, &blocks, tools).await?;
+            } else if self.is_any_unreadable(striping, place.cell, &blocks) {
+                self.fill_gaps(striping, place.cell, stripe, &blocks, tools).await?;
             }
+        }
+        Ok(())
+    }
+
+    /// Whether a drive in service did not give what it should have.
+    fn is_any_unreadable(&self, striping: &Striping, row: u32, columns: &[Option<Buf>]) -> bool {
+        let is_served = |column: usize| self.readable(striping.cell(row, column).drive).is_some();
+        columns.iter().enumerate().any(|(column, there)| there.is_none() && is_served(column))
+    }
+
+    /// Writes what drives in service cannot read of a stripe, when the others bear each other out: reads do
+    /// that only for data that somebody asks for, and nobody asks for parity before it is needed.
+    async fn fill_gaps(
+        &self,
+        striping: &Striping,
+        row: u32,
+        stripe: u64,
+        found: &[Option<Buf>],
+        tools: &mut Tools<'_>,
+    ) -> Result<()> {
+        if found.iter().flatten().count() <= striping.data() {
+            return Ok(());
+        }
+        let mut blocks: Vec<Option<Buf>> =
+            found.iter().map(|block| block.as_ref().map(|block| self.copy_of_buffer(block))).collect();
+        self.restore(striping, &mut blocks, &[])?;
+        for (column, block) in blocks.into_iter().enumerate().filter(|(column, _)| found[*column].is_none()) {
+            let block = block.expect("restored");
+            self.set_block(striping, row, column, stripe, block, tools.count).await?;
+        }
+        self.record_drives().await
+    }
+
+    /// Writes a block anew where its drive is in service.
+    async fn set_block(
+        &self,
+        striping: &Striping,
+        row: u32,
+        column: usize,
+        stripe: u64,
+        block: Buf,
+        count: &mut ScrubCount,
+    ) -> Result<()> {
+        let at = striping.cell(row, column);
+        let Some(drive) = self.readable(at.drive) else { return Ok(()) };
+        let address = self.cell_address(at.cell, striping.cell_bytes) + stripe * BLOCK_BYTES;
+        match drive.write(address, block, Durability::Durable).await {
+            Ok(()) => {
+                drive.note_mended();
+                let is_data = column < striping.data();
+                count.data_blocks += u64::from(is_data);
+                count.parity_blocks += u64::from(!is_data);
+            }
+            Err(error) => self.failed(at.drive, &drive, &error.context)?,
         }
         Ok(())
     }
@@ -185,19 +246,8 @@ impl Pool {
             if found[column].is_none() || blocks[column].as_deref() == found[column].as_deref() {
                 continue;
             }
-            let at = striping.cell(row, column);
-            let Some(drive) = self.readable(at.drive) else { continue };
-            let address = self.cell_address(at.cell, striping.cell_bytes) + stripe * BLOCK_BYTES;
             let block = blocks[column].take().expect("restored");
-            match drive.write(address, block, Durability::Durable).await {
-                Ok(()) => {
-                    drive.note_mended();
-                    let is_data = column < data;
-                    tools.count.data_blocks += u64::from(is_data);
-                    tools.count.parity_blocks += u64::from(!is_data);
-                }
-                Err(error) => self.failed(at.drive, &drive, &error.context)?,
-            }
+            self.set_block(striping, row, column, stripe, block, tools.count).await?;
         }
         self.record_drives().await
     }
@@ -224,10 +274,9 @@ impl Pool {
         let reach = POINTED_BYTES_MAX.div_ceil(data * BLOCK_BYTES);
         let stripes_max = self.segment_bytes() / self.stripe_bytes();
         let stripes = stripe.saturating_sub(reach)..(stripe + reach + 1).min(stripes_max);
-        let columns = self.read_columns(striping, row, &stripes).await;
-        if columns[..striping.data()].iter().any(Option::is_none) {
-            return None;
-        }
+        let mut columns = self.read_columns(striping, row, &stripes).await;
+        // Good enough to weigh by: what cannot be read is somewhere around the stripe, not in it.
+        self.restore(striping, &mut columns, &[]).ok()?;
         let blocks = stripes.start * data..stripes.end * data;
         let run = gather(self.runtime(), &columns, &blocks, striping.data());
         let at = ((stripe - stripes.start) * data) as usize * BLOCK_BYTES_USIZE;

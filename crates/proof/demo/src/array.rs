@@ -97,7 +97,13 @@ impl Array {
 
     /// Runs one `ashlar` command with `--json` and reads its answer.
     pub(crate) fn json(&self, arguments: &[&str]) -> Result<Value> {
-        let finished = self.run(&[arguments, &["--json"]].concat())?;
+        self.json_within(arguments, COMMAND_LIMIT)
+    }
+
+    /// The same for a command that may take its time.
+    pub(crate) fn json_within(&self, arguments: &[&str], limit: Duration) -> Result<Value> {
+        let command = self.command(&[arguments, &["--json"]].concat());
+        let finished = self.launcher.run(command, limit)?;
         serde_json::from_str(&finished.stdout)
             .map_err(|e| Error::command(format!("`ashlar {}` printed no JSON: {e}", arguments.join(" "))))
     }

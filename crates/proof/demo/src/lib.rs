@@ -1,13 +1,17 @@
-//! Library behind the demo: a database living on the array, cloned, killed and recovered.
+//! Library behind the demo: a database on the array, cloned, robbed of two drives, killed and recovered.
 //!
 //! `ashlar demo` starts an array of its own in a temporary directory, puts a PostgreSQL on two of its
-//! volumes, loads it, clones it while it runs, kills the array under load and proves that nothing
-//! acknowledged was lost. It uses only what a user has: the `ashlar` command line and PostgreSQL's
-//! own programs. It leaves nothing behind, also after an error or Ctrl-C.
+//! volumes, loads it, clones it while it runs, destroys two of the eight drives under load and replaces
+//! them, kills the array under load and proves that nothing acknowledged was lost. It uses only what a
+//! user has: the `ashlar` command line and PostgreSQL's own programs. It leaves nothing behind, also
+//! after an error or Ctrl-C.
 
 mod array;
+mod closing;
+mod drives;
 mod error;
 mod ledger;
+mod load;
 mod postgres;
 mod process;
 mod progress;

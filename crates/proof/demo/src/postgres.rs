@@ -8,7 +8,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Programs of PostgreSQL the demo needs beside the server's own.
 const PROGRAMS: [&str; 6] = ["initdb", "pg_ctl", "postgres", "pgbench", "pg_amcheck", "pg_checksums"];
@@ -151,14 +151,6 @@ pub(crate) struct Server {
     is_running: bool,
 }
 
-/// What pgbench measured.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Load {
-    pub(crate) transactions: u64,
-    pub(crate) tps: f64,
-    pub(crate) p99: Duration,
-}
-
 impl Server {
     /// A server on `data`, reached through a socket in `socket`.
     pub(crate) fn new(installation: &Installation, data: PathBuf, socket: PathBuf, port: u16) -> Self {
@@ -293,6 +285,34 @@ impl Server {
         self.installation.launcher.start("pgbench", command)
     }
 
+    /// Ends the load by closing its sessions: unlike a killed pgbench, one that loses them writes its log
+    /// to the end.
+    pub(crate) fn end_load(&self, running: Running, limit: Duration) -> Result<()> {
+        let sessions = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
+             where application_name = 'pgbench'";
+        self.query(sessions)?;
+        self.installation.launcher.wait_from(running, Instant::now(), limit).map(|_| ())
+    }
+
+    /// Drops the database's files from this machine's page cache, so that what is read next comes from
+    /// the array. Pages that are yet to be written stay.
+    pub(crate) fn forget_pages(&self) -> Result<()> {
+        let mut waiting = vec![self.data.join("base")];
+        while let Some(path) = waiting.pop() {
+            let context = |e| Error::io(&path.display().to_string(), e);
+            if path.is_dir() {
+                let entries = fs::read_dir(&path).map_err(context)?;
+                waiting.extend(entries.flatten().map(|entry| entry.path()));
+                continue;
+            }
+            // The database removes files at any time.
+            let Ok(file) = fs::File::open(&path) else { continue };
+            rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)
+                .map_err(|e| context(e.into()))?;
+        }
+        Ok(())
+    }
+
     /// pg_amcheck: every table's rows and every index's structure.
     pub(crate) fn check_relations(&self) -> Result<Duration> {
         let mut command = self.client("pg_amcheck");
@@ -334,44 +354,4 @@ impl Drop for Server {
         let _cleaning = launcher.clean();
         self.abandon();
     }
-}
-
-/// What the logs of one run of pgbench say. A line is `client number micros script seconds micros`;
-/// it is written when the commit has been acknowledged.
-pub(crate) fn read_load(log_prefix: &Path) -> Result<Load> {
-    let directory = log_prefix.parent().unwrap_or(Path::new("."));
-    let prefix = log_prefix.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let entries = fs::read_dir(directory).map_err(|e| Error::io("pgbench's logs", e))?;
-    let mut text = String::new();
-    for entry in entries.flatten() {
-        if entry.file_name().to_string_lossy().starts_with(&prefix) {
-            text.push_str(&fs::read_to_string(entry.path()).map_err(|e| Error::io("pgbench's log", e))?);
-        }
-    }
-    Ok(load_of(&text))
-}
-
-/// Transactions, rate and 99th percentile of log lines.
-pub(crate) fn load_of(text: &str) -> Load {
-    let mut latencies: Vec<u64> = Vec::new();
-    let (mut first, mut last) = (f64::MAX, f64::MIN);
-    for line in text.lines() {
-        let fields: Vec<&str> = line.split(' ').collect();
-        // A killed pgbench leaves its last line unfinished.
-        let [_, _, latency, _, seconds, micros] = fields[..] else { continue };
-        let (Ok(latency), Ok(seconds), Ok(micros)) =
-            (latency.parse::<u64>(), seconds.parse::<f64>(), micros.parse::<f64>())
-        else {
-            continue;
-        };
-        latencies.push(latency);
-        let end = seconds + micros / 1e6;
-        first = first.min(end - latency as f64 / 1e6);
-        last = last.max(end);
-    }
-    latencies.sort_unstable();
-    let transactions = latencies.len() as u64;
-    let p99 = latencies.get(latencies.len() * 99 / 100).copied().unwrap_or(0);
-    let tps = if transactions == 0 { 0.0 } else { transactions as f64 / (last - first).max(1e-3) };
-    Load { transactions, tps, p99: Duration::from_micros(p99) }
 }

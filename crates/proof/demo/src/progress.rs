@@ -1,16 +1,26 @@
 //! What the user sees while the demo runs: one line per step with the time, and the closing table.
 
-use std::io::Write;
+use std::cell::Cell;
+use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
+
+/// Cells of a bar. Arbitrary: the line fits 80 columns.
+const BAR_CELLS: u64 = 24;
+/// Where a bar cannot be redrawn, one is written each time this much more is done, in per cent.
+const BAR_STEP: u64 = 20;
 
 /// Prints steps with the time since the start.
 pub(crate) struct Progress {
     start: Instant,
+    is_terminal: bool,
+    /// The last bar that was written, in per cent; none when the line after it has begun.
+    bar_percent: Cell<Option<u64>>,
 }
 
 impl Progress {
     pub(crate) fn new() -> Self {
-        Self { start: Instant::now() }
+        let is_terminal = std::io::stdout().is_terminal();
+        Self { start: Instant::now(), is_terminal, bar_percent: Cell::new(None) }
     }
 
     /// A line about what happens next.
@@ -23,12 +33,46 @@ impl Progress {
         self.line("  ✓ ", text);
     }
 
+    /// A bar that shows how far something is: redrawn in place on a terminal, a line now and then
+    /// elsewhere.
+    pub(crate) fn bar(&self, what: &str, done: u64, total: u64) {
+        let percent = done.min(total) * 100 / total.max(1);
+        let is_due = match self.bar_percent.get() {
+            Some(before) if self.is_terminal => percent != before,
+            Some(before) => percent >= before + BAR_STEP || (percent == 100 && before < 100),
+            None => true,
+        };
+        if !is_due {
+            return;
+        }
+        self.bar_percent.set(Some(percent));
+        let text = format!("{what}  {}  {percent:3} % of {}", bar(done, total), bytes(total));
+        let mut out = std::io::stdout().lock();
+        let (before, after) = if self.is_terminal { ("\r", "") } else { ("", "\n") };
+        let _ = write!(out, "{before}[{:6.1} s]   {text}{after}", self.start.elapsed().as_secs_f64());
+        let _ = out.flush();
+    }
+
+    /// Ends a bar: the next one is another's.
+    pub(crate) fn end_bar(&self) {
+        if self.bar_percent.take().is_some() && self.is_terminal {
+            println!();
+        }
+    }
+
     fn line(&self, mark: &str, text: &str) {
+        self.end_bar();
         let mut out = std::io::stdout().lock();
         // A closed terminal must not stop the demo half way: cleaning up matters more than the line.
         let _ = writeln!(out, "[{:6.1} s] {mark}{text}", self.start.elapsed().as_secs_f64());
         let _ = out.flush();
     }
+}
+
+/// A bar, full at its left.
+pub(crate) fn bar(done: u64, total: u64) -> String {
+    let full = (done.min(total) * BAR_CELLS / total.max(1)) as usize;
+    "█".repeat(full) + &"░".repeat(BAR_CELLS as usize - full)
 }
 
 /// Milliseconds with a resolution that suits their size.

@@ -9,17 +9,17 @@ pub struct Settings {
     pub binary: PathBuf,
     /// Scale of pgbench's database: one unit is 100,000 accounts, about 15 MiB.
     pub scale: u32,
-    /// How long the measured load runs, in seconds.
+    /// How long the load beside the clone runs, in seconds; each phase around lost drives takes a third.
     pub seconds: u32,
     /// Leave the array and its database running at the end, and say where they are.
     pub is_kept: bool,
 }
 
 impl Settings {
-    /// 2.2 GiB of rows: larger than PostgreSQL's buffers and loaded within a minute on two cores.
-    pub const SCALE_DEFAULT: u32 = 150;
+    /// 1.5 GiB of rows: larger than PostgreSQL's buffers and loaded within half a minute on two cores.
+    pub const SCALE_DEFAULT: u32 = 100;
     /// Long enough for a clone to be made and checked beside the load.
-    pub const SECONDS_DEFAULT: u32 = 45;
+    pub const SECONDS_DEFAULT: u32 = 36;
 
     /// The default demo of the program at `binary`.
     pub fn new(binary: PathBuf) -> Self {

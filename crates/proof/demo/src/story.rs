@@ -1,44 +1,31 @@
-//! What the demo shows, in order: build, load, clone, crash, recover, prove.
+//! What the demo shows, in order: build, load, clone, lose drives, crash, recover, prove.
 
 use crate::array::{Array, find_number};
+use crate::closing::{self, Figures, percent};
+use crate::drives::{Act, DRIVE_COUNT, PARITY_COUNT, drive_path};
 use crate::error::{Error, Result};
 use crate::ledger::{self, Ledger, Mark};
-use crate::postgres::{Installation, Load, Server, read_load};
+use crate::load::read_load;
+use crate::postgres::{Installation, Server};
 use crate::process::Launcher;
-use crate::progress::{Progress, Table, bytes, count, millis};
+use crate::progress::{Progress, bytes, count, millis};
 use crate::settings::Settings;
 use crate::site::{Site, loops_below, mounts_below};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-/// Drives of the pool: more than one, so that segments spread.
-const DRIVE_COUNT: u64 = 3;
 /// Rows of one unit of pgbench's scale with their index, measured: 15 MiB.
 const SCALE_UNIT_BYTES: u64 = 15 << 20;
 /// Room for the database's log, the history and what the load overwrites.
-const ROOM_BYTES: u64 = 5 << 30;
+const ROOM_BYTES: u64 = 4 << 30;
+/// Files written over twice: the two new drives are made before the old ones are removed.
+const SPARE_COUNT: u64 = PARITY_COUNT;
 /// The load runs alone for a while before the snapshot, so that caches and log are in their stride.
 const BEFORE_SNAPSHOT: Duration = Duration::from_secs(8);
 /// How long the second load runs before the array is killed. Any moment will do.
 const BEFORE_KILL: Duration = Duration::from_secs(8);
 /// Clients of a dead database give up within this time.
 const GIVE_UP_LIMIT: Duration = Duration::from_secs(60);
-
-/// Figures gathered on the way.
-#[derive(Default)]
-struct Figures {
-    fill: Duration,
-    load: Option<Load>,
-    snapshot: Duration,
-    clone: Duration,
-    attach: Duration,
-    clone_recovery: Duration,
-    array_recovery: Option<u64>,
-    array_restart: Duration,
-    database_recovery: Duration,
-    commits: u64,
-    transactions: u64,
-}
 
 /// The stage: where things are.
 struct Places {
@@ -87,32 +74,47 @@ pub(crate) fn play(settings: &Settings, site: &Site) -> Result<()> {
 
     let mark =
         load_and_clone(&mut array, site, &postgres, &server, &places, settings, &progress, &mut figures)?;
+    let drive_bytes = drive_bytes(settings);
+    let phase = Duration::from_secs(u64::from(settings.seconds.div_ceil(3)));
+    let act = Act { array: &array, site, server: &server, progress: &progress, phase, drive_bytes };
+    let (mark, losses) = act.play(mark)?;
+    figures.transactions += losses.transactions;
+    figures.losses = Some(losses);
     crash(&mut array, site, &mut server, &places, mark, &progress, &mut figures)?;
-    print_table(&array, &figures, settings)?;
+    println!("\n{}", closing::table(&array, &figures, settings)?);
     finish(array, server, site, settings, &progress)
+}
+
+/// Size of each drive: with those of parity set aside there is room for everything, twice over.
+fn drive_bytes(settings: &Settings) -> u64 {
+    let usable_bytes = 2 * u64::from(settings.scale) * SCALE_UNIT_BYTES + ROOM_BYTES;
+    (usable_bytes / (DRIVE_COUNT - PARITY_COUNT)).next_multiple_of(1 << 20)
 }
 
 /// The array, its pool and its volumes.
 fn build(array: &mut Array, site: &Site, settings: &Settings, progress: &Progress) -> Result<()> {
     let data_bytes = u64::from(settings.scale) * SCALE_UNIT_BYTES;
-    let pool_bytes = 2 * data_bytes + ROOM_BYTES;
+    let drive_bytes = drive_bytes(settings);
+    let pool_bytes = drive_bytes * DRIVE_COUNT;
+    let needed_bytes = pool_bytes + drive_bytes * SPARE_COUNT;
     let free_bytes = site.free_bytes()?;
-    if free_bytes < pool_bytes {
+    if free_bytes < needed_bytes {
         return Err(Error::environment(format!(
             "{} has {} free, the demo may need {}: choose a smaller --scale or another TMPDIR",
             site.base().display(),
             bytes(free_bytes),
-            bytes(pool_bytes)
+            bytes(needed_bytes)
         )));
     }
     let took = array.start()?;
     progress.step(&format!("array started in {}, state in {}", millis(took), site.base().display()));
-    let drives = site.directory("drives", None)?;
-    let drive_mib = (pool_bytes / DRIVE_COUNT) >> 20;
-    let mut arguments: Vec<String> = vec!["pool".into(), "create".into(), "demo".into()];
-    for index in 0..DRIVE_COUNT {
+    site.directory("drives", None)?;
+    let mut arguments: Vec<String> =
+        ["pool", "create", "demo", "--protection", "dual"].map(String::from).to_vec();
+    for number in 0..DRIVE_COUNT as usize {
         arguments.push("--drive".into());
-        arguments.push(format!("{}/{index}.img,size={drive_mib}MiB", drives.display()));
+        let path = drive_path(site, number);
+        arguments.push(format!("{},size={}MiB", path.display(), drive_bytes >> 20));
     }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     array.run(&arguments)?;
@@ -120,9 +122,11 @@ fn build(array: &mut Array, site: &Site, settings: &Settings, progress: &Progres
     array.run(&["volume", "create", "data", "--size", &format!("{volume_gib}GiB"), "--profile", "oltp"])?;
     array.run(&["volume", "create", "wal", "--size", "8GiB", "--profile", "oltp"])?;
     progress.result(&format!(
-        "pool of {DRIVE_COUNT} file-backed drives ({}), thin volumes data ({volume_gib} GiB) and wal (8 GiB)",
-        bytes(pool_bytes)
+        "pool of {DRIVE_COUNT} file-backed drives ({}) that may lose any {PARITY_COUNT}: {} % of it is usable",
+        bytes(pool_bytes),
+        percent(DRIVE_COUNT - PARITY_COUNT, DRIVE_COUNT)
     ));
+    progress.result(&format!("thin volumes data ({volume_gib} GiB) and wal (8 GiB)"));
     Ok(())
 }
 
@@ -293,61 +297,6 @@ fn clear_mounts(site: &Site) -> Result<()> {
             command.arg(&point);
             launcher.run(command, GIVE_UP_LIMIT)?;
         }
-    }
-    Ok(())
-}
-
-fn print_table(array: &Array, figures: &Figures, settings: &Settings) -> Result<()> {
-    let mut table = Table::default();
-    if let Some(load) = figures.load {
-        let remark =
-            format!("pgbench TPC-B-like, scale {}, 16 sessions, a clone checked meanwhile", settings.scale);
-        table.row("transactions per second", format!("{:.0}", load.tps), &remark);
-        table.row("transaction p99", millis(load.p99), "");
-    }
-    table.row(
-        "snapshot of two volumes",
-        millis(figures.snapshot),
-        "under load; the whole command, program start included",
-    );
-    table.row("clone of the snapshot", millis(figures.clone), "the same");
-    table.row("attach and mount both", millis(figures.attach), "FUSE, loop device, ext4's own recovery");
-    table.row("database on the clone up", millis(figures.clone_recovery), "PostgreSQL replays its log");
-    let inside = figures.array_recovery.map_or("-".into(), |m| millis(Duration::from_millis(m)));
-    table.row("array recovery after kill -9", inside, "journal replayed");
-    table.row("array serving again", millis(figures.array_restart), "from program start");
-    table.row("database recovery after it", millis(figures.database_recovery), "PostgreSQL replays its log");
-    space_rows(array, &mut table)?;
-    table.row(
-        "ledger commits proven",
-        count(figures.commits),
-        "acknowledged before the kill, found after it",
-    );
-    table.row(
-        "transactions proven",
-        count(figures.transactions),
-        "pgbench's own log against the history table",
-    );
-    println!("\n{}", table.render());
-    Ok(())
-}
-
-/// Logical and physical bytes. pgbench's rows compress better than real data, and we say so.
-fn space_rows(array: &Array, table: &mut Table) -> Result<()> {
-    let mut written = 0;
-    for volume in ["data", "wal"] {
-        written += find_number(&array.json(&["volume", "show", volume])?, "written_bytes").unwrap_or(0);
-    }
-    table.row("logical bytes", bytes(written), "written in data and wal");
-    let pool = array.json(&["pool", "show", "demo"])?;
-    let number = |key: &str| find_number(&pool, key);
-    if let (Some(physical), Some(free)) = (number("physical_bytes"), number("free_bytes")) {
-        table.row(
-            "physical bytes",
-            bytes(physical.saturating_sub(free)),
-            "snapshot, clones and unclean segments included;",
-        );
-        table.row("", String::new(), "pgbench's rows compress better than real data does");
     }
     Ok(())
 }

@@ -2,11 +2,14 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::array::{find_all, find_number};
+use crate::closing::percent;
+use crate::drives::{out_count, out_reason, rebuild_of};
 use crate::ledger::{Mark, WRITER_COUNT, check};
-use crate::postgres::{account_in, load_of};
-use crate::progress::{Table, bytes, count, millis};
+use crate::load::{Window, load_of, load_within};
+use crate::postgres::account_in;
+use crate::progress::{Table, bar, bytes, count, millis};
 use crate::wire::{Rows, error_text_of, row_of};
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 fn rows(found: [u64; WRITER_COUNT]) -> Rows {
     let row = |(writer, n): (usize, &u64)| {
@@ -87,6 +90,26 @@ fn a_pgbench_log_gives_rate_and_percentile() {
 }
 
 #[test]
+fn a_part_of_a_load_counts_what_ended_in_it() {
+    let text: String = (0..100).map(|second| format!("0 {second} 1000 0 {} 0\n", 1000 + second)).collect();
+    let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
+    let load = load_within(&text, Window::new(at(1010), at(1030)));
+    assert_eq!((load.transactions, load.tps), (20, 1.0));
+    assert_eq!(load_within(&text, Window::new(at(0), at(1000))).transactions, 0);
+}
+
+#[test]
+fn lost_drives_and_their_rebuild_are_read() {
+    let pool = serde_json::json!({
+        "drives": [{"state": "online"}, {"state": "out", "reason": "gone"}, {"state": "rebuilding"}],
+        "rebuild": {"drive_number": 2, "total_bytes": 100, "done_bytes": 40}
+    });
+    assert_eq!((out_count(&pool), rebuild_of(&pool)), (1, Some((2, 40, 100))));
+    assert_eq!((out_reason(&pool, 0), out_reason(&pool, 1)), (None, Some("gone".into())));
+    assert_eq!(rebuild_of(&serde_json::json!({"rebuild": null})), None);
+}
+
+#[test]
 fn an_account_is_found_by_its_whole_name() {
     let passwd = "root:x:0:0::/:/bin/sh\npostgresql:x:7:7::/:\npostgres:x:101:104::/:/bin/sh\n";
     let account = account_in(passwd, "postgres").unwrap();
@@ -109,6 +132,8 @@ fn figures_are_printed_for_people() {
     assert_eq!(millis(Duration::from_millis(2_345)), "2345 ms");
     assert_eq!((bytes(512), bytes(3 << 29)), ("512 B".to_string(), "1.5 GiB".to_string()));
     assert_eq!((count(7), count(1_234_567)), ("7".to_string(), "1,234,567".to_string()));
+    assert_eq!((bar(1, 4), bar(0, 0)), ("█".repeat(6) + &"░".repeat(18), "░".repeat(24)));
+    assert_eq!((percent(6, 8), percent(14, 16)), ("75".to_string(), "87.5".to_string()));
     let mut table = Table::default();
     table.row("a", "1".into(), "x");
     table.row("long", "10".into(), "");

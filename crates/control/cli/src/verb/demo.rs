@@ -1,21 +1,21 @@
-//! `ashlar demo`: a database living on the array, cloned, killed and recovered.
+//! `ashlar demo`: a database living on the array, cloned, robbed of two drives, killed and recovered.
 
 use ashlar_demo::Settings;
 
 use crate::Context;
 use crate::failure::{Failure, Result};
 
-/// Play the demo: PostgreSQL on the array, cloned under load, killed and recovered.
+/// Play the demo: PostgreSQL on the array, cloned under load, robbed of two drives, killed and recovered.
 ///
 /// Makes an array of its own in a temporary directory, shows its progress and a table, and removes
-/// everything at the end. Takes about three minutes and needs root and PostgreSQL.
+/// everything at the end. Takes about three minutes and 12 GiB, and needs root and PostgreSQL.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  ashlar demo --scale 20 --seconds 20")]
 pub struct Demo {
     /// Scale of pgbench's database: one unit is 100,000 accounts, about 15 MiB.
     #[arg(long, default_value_t = Settings::SCALE_DEFAULT)]
     scale: u32,
-    /// How long the measured load runs, in seconds.
+    /// How long the load beside the clone runs, in seconds; each phase around lost drives takes a third.
     #[arg(long, default_value_t = Settings::SECONDS_DEFAULT)]
     seconds: u32,
     /// Leave the array and its database running at the end, and say where they are.

@@ -64,6 +64,8 @@ impl Service {
         check_drives(std::iter::once(request.path.as_str()))?;
         let _turn = self.change().await?;
         let (pool, drive) = self.find_drive(name, number).await?;
+        // Whoever is quicker than the watch must not be why nobody is told that it failed.
+        self.report_drives(&pool, false);
         if drive.state != "out" {
             return Err(Error::new(
                 api::ErrorKind::Busy,
@@ -100,6 +102,7 @@ impl Service {
         }
         let _turn = self.change().await?;
         let (pool, drive) = self.find_drive(name, number).await?;
+        self.report_drives(&pool, false);
         let wanted = request.path.as_deref().map(canonical);
         if drive.state != "out" {
             return match wanted {
