@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Limits that take minutes to reach: memory caps under load, and ten thousand snapshots.
+"""Limits that take minutes to reach: memory caps under load, ten thousand snapshots, and a start without a drive.
 
-usage: limits.py [memory] [snapshots]
+usage: limits.py [memory] [snapshots] [degraded]
 """
 import os
 import sys
@@ -83,6 +83,46 @@ def snapshots():
         array.check()
 
 
+def degraded():
+    """SIGKILL under load with a journal that no checkpoint has shortened, 10,000 snapshots, and a drive that is gone
+    afterwards: the first read is answered in under five seconds."""
+    with Site("ashlar-limits-") as site:
+        array = Array(site)
+        array.start()
+        paths = [site.file(f"d-{number}.img") for number in range(8)]
+        drives = [word for path in paths for word in ("--drive", f"{path},size=512MiB")]
+        array.run("pool", "create", "p", "--protection", "dual", *drives)
+        array.volume("v", "1TiB")
+        for index in range(SNAPSHOTS):
+            create(array, f"s{index}")
+            if index % 500 == 0:
+                load(array, "v", 1, "--size=1g")
+        loader = threading.Thread(target=lambda: quietly_load(array, "v", 20))
+        loader.start()
+        time.sleep(10)
+        array.kill()
+        loader.join()
+        os.remove(paths[3])
+        begin = time.monotonic()
+        array.start()
+        run("fio", "--name=first", "--ioengine=nbd", f"--uri={array.uri('v')}", "--rw=read", "--bs=8k", "--size=8k",
+            "--thread")
+        took = time.monotonic() - begin
+        pool = array.json("pool", "show", "p")
+        print(f"limits: start after SIGKILL with {SNAPSHOTS} snapshots and one of 8 drives gone: first read after"
+              f" {took * 1e3:.0f} ms, {pool['recovery']['groups_replayed']} groups replayed")
+        assert pool["drives"][3]["state"] == "out", pool["drives"][3]
+        assert took < 5, "the start takes too long"
+        array.check()
+
+
+def quietly_load(array, volume, seconds):
+    """A load that the end of the array cuts short."""
+    run("fio", "--name=load", "--ioengine=nbd", f"--uri={array.uri(volume)}", "--rw=randwrite", "--bs=8k",
+        "--iodepth=64", "--size=1g", f"--runtime={seconds}", "--time_based", "--norandommap", "--thread", check=False,
+        seconds=seconds + 60)
+
+
 def create(array, name):
     array.run("snapshot", "create", name, "v")
 
@@ -94,9 +134,9 @@ def restart(array):
 
 
 def main():
-    chosen = sys.argv[1:] or ["memory", "snapshots"]
+    chosen = sys.argv[1:] or ["memory", "snapshots", "degraded"]
     for name in chosen:
-        {"memory": memory, "snapshots": snapshots}[name]()
+        {"memory": memory, "snapshots": snapshots, "degraded": degraded}[name]()
     return 0
 
 

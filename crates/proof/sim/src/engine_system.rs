@@ -147,10 +147,12 @@ impl SystemUnderTest for EngineSystem {
     fn check(&self) -> LocalFuture<'static, Result<Vec<String>, Trouble>> {
         let engine = self.engine.clone();
         Box::pin(async move {
-            // A scrub is a check and more.
-            let mut errors = match engine.status().protection {
-                Protection::None => engine.check().await?.errors,
-                Protection::Single | Protection::Dual => engine.scrub().await?.check.errors,
+            // A scrub is a check and more; one at a time.
+            let is_scrubbed =
+                engine.status().protection == Protection::None || engine.scrub_status().is_some();
+            let mut errors = match is_scrubbed {
+                true => engine.check().await?.errors,
+                false => engine.scrub().await?.check.errors,
             };
             let space = engine.status().space;
             let parts = [
