@@ -13,7 +13,8 @@
 //! 4. Every segment opened since the last durable segment table is listed in the durable frontier.
 //! 5. A superblock is decided only when a majority of the drives it names hold it, read back; in a pool
 //!    with parity all drives that it does not call out.
-//! 6. A row that is being mended or rebuilt is not given to another segment.
+//! 6. A superblock written before the frontier of the last opening was adopted lists that frontier.
+//! 7. A row that is being mended or rebuilt is not given to another segment.
 
 mod create;
 mod drives;
@@ -89,6 +90,9 @@ struct State {
     superblock: Superblock,
     table: SegmentTable,
     frontier: Frontier,
+    /// The table is loaded and the frontier of the last opening gone through. Until then a superblock that
+    /// must be written keeps that frontier: nobody knows yet what is free.
+    is_adopted: bool,
     /// Every write to segments below this number is durable; none above it need be.
     settled_below: u32,
     /// What that will be when the flush under way is over and its superblock durable.
@@ -349,7 +353,9 @@ impl Pool {
         let mut next = state.superblock.clone();
         change(&mut next);
         state.frontier.forget(recorded);
-        next.frontier = state.frontier.list(&mut state.table, &mut next.segment_next);
+        if state.is_adopted {
+            next.frontier = state.frontier.list(&mut state.table, &mut next.segment_next);
+        }
         next.generation += 1;
         next.previous_hash = state.superblock.content_hash();
         if !recorded.is_empty() {

@@ -68,6 +68,7 @@ impl Pool {
             superblock,
             table,
             frontier: Frontier::default(),
+            is_adopted: false,
             settled_below,
             settling_below: settled_below,
         };
@@ -109,6 +110,7 @@ impl Pool {
                 recovered.push(RecoveredSegment { header });
             }
         }
+        self.inner.state.borrow_mut().is_adopted = true;
         Ok(recovered)
     }
 

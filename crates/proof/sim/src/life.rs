@@ -77,6 +77,7 @@ impl Machine {
             is_closed_at_end: ending == Ending::Close,
             is_endless: matches!(ending, Ending::Crash { is_endless: true, .. }),
             chance: chance.fork(1),
+            absent: None,
             running: running.clone(),
         };
         let done = is_done.clone();
@@ -153,6 +154,8 @@ struct Life {
     /// The workload goes on until the machine is stopped.
     is_endless: bool,
     chance: Chance,
+    /// A drive that was pulled.
+    absent: Option<String>,
     /// The pool, for the machine to look at when it stops it.
     running: Rc<RefCell<Option<Rc<dyn SystemUnderTest>>>>,
 }
@@ -169,6 +172,7 @@ impl Life {
         let was_damaged = self.array.borrow().is_damaged();
         self.array.borrow_mut().arm(self.faults.while_starting);
         self.provoke_missing_drive().await;
+        self.pull_a_drive();
         let Some(system) = self.start(was_damaged).await else { return };
         *self.running.borrow_mut() = Some(system.clone());
         self.record.enter(Phase::Examining);
@@ -292,10 +296,27 @@ impl Life {
         let mut layout = self.scenario.layout.clone();
         // Those that were replaced are still named: the pool knows them, too.
         layout.drives = self.array.borrow().paths();
+        layout.drives.retain(|path| self.absent.as_ref() != Some(path));
         for index in (1..layout.drives.len()).rev() {
             layout.drives.swap(index, self.chance.below(index as u64 + 1) as usize);
         }
         layout
+    }
+
+    /// While the pool was down a drive was pulled, and another spoilt: the pool must start without them.
+    fn pull_a_drive(&mut self) {
+        let mut victims = self.array.borrow().victims_there();
+        if victims.is_empty() || !self.chance.one_in(6) {
+            return;
+        }
+        let pulled = victims.swap_remove(self.chance.below(victims.len() as u64) as usize);
+        self.record.note(|| format!("{pulled} is not there"));
+        self.absent = Some(pulled);
+        if let Some(spoilt) = victims.first() {
+            let blocks = *self.chance.pick(&[0, 20, 200, 1_000]);
+            self.record.note(|| format!("{spoilt} is spoilt in {blocks} places"));
+            self.array.borrow_mut().spoil(spoilt, blocks);
+        }
     }
 
     /// A pool that lacks a drive must not start: what is on it would be missing.

@@ -279,7 +279,12 @@ impl Scenario {
             (FaultClass::Errors, true) => errors,
             (FaultClass::Damage, true) => damage,
         };
-        LifeFaults { while_starting: if chance.one_in(3) { rates } else { quiet }, while_running: rates }
+        let mut while_starting = if chance.one_in(3) { rates } else { quiet };
+        if rates.bit_rot > 0 && is_within_promise && chance.one_in(3) {
+            // Starts are short, and what they read is little: so that they meet damage, too.
+            while_starting.bit_rot = 300_000;
+        }
+        LifeFaults { while_starting, while_running: rates }
     }
 
     /// How a life ends.

@@ -93,6 +93,24 @@ impl DriveArray {
         self.slots.iter().map(|slot| slot.path.clone()).collect()
     }
 
+    /// Drives that may fail and answer, by their paths.
+    #[must_use]
+    pub fn victims_there(&self) -> Vec<String> {
+        let there = self.slots.iter().filter(|slot| slot.is_victim && !slot.is_dead);
+        there.map(|slot| slot.path.clone()).collect()
+    }
+
+    /// Bits of so many blocks of a drive change.
+    pub fn spoil(&mut self, path: &str, blocks: u64) {
+        let Some(drive) = self.slots.iter().position(|slot| slot.path == path) else { return };
+        for _ in 0..blocks {
+            let target = &mut self.slots[drive].drive;
+            let Some(block) = target.pick_written(&mut self.chance) else { return };
+            target.rot(block, &mut self.chance);
+            self.count_damage(drive);
+        }
+    }
+
     /// True for drives that are there and answer.
     #[must_use]
     pub fn is_usable(&self, path: &str) -> bool {
