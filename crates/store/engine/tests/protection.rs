@@ -212,7 +212,9 @@ fn a_loss_recorded_while_the_pool_opens_forgets_no_segment() {
         write(&engine, 100..160, 1).await;
         // What a crash leaves.
         let after: Vec<String> = before.iter().map(|path| format!("{path}-after")).collect();
-        before.iter().zip(&after).for_each(|(from, to)| drop(std::fs::copy(from, to).unwrap()));
+        for (from, to) in before.iter().zip(&after) {
+            std::fs::copy(from, to).unwrap();
+        }
         close(engine).await;
         std::fs::remove_file(&after[0]).unwrap();
         spoil(&after[1], CELLS_AT, (2 * DRIVE_BYTES - CELLS_AT) as usize);
