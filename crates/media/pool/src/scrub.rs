@@ -52,7 +52,7 @@ impl Surroundings {
 pub struct ScrubCount {
     /// Stripes compared with their parity.
     pub stripes: u64,
-    /// Stripes that could not be: a drive is out, and nothing is left to compare with.
+    /// Stripes that could not be, or that do not agree and cannot be judged: a drive is out.
     pub unproven_stripes: u64,
     /// Blocks of data set right.
     pub data_blocks: u64,
@@ -222,6 +222,7 @@ impl Pool {
             (found[data..].iter().any(Option::is_some), found[..data].iter().all(Option::is_some));
         if !data_is_whole || !parity_is_there {
             // What parity stands for a lost column cannot be judged: left to reads, which know what is right.
+            tools.count.unproven_stripes += 1;
             return Ok(());
         }
         let Some(surroundings) = self.surroundings(striping, row, stripe).await else { return Ok(()) };

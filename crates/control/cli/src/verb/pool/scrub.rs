@@ -92,7 +92,8 @@ fn scrubbed(report: &ScrubReport) -> String {
     ));
     if report.unproven_stripe_count > 0 {
         text.push_str(&format!(
-            "{} stripes could not be compared: too many drives are out\n",
+            "{} stripes could not be compared or set right while drives are out: bring them back, then scrub again, \
+             before another drive goes\n",
             report.unproven_stripe_count
         ));
     }
