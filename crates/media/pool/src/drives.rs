@@ -8,6 +8,7 @@ use std::rc::Rc;
 use ashlar_drive::{Drive, DriveCounters};
 use ashlar_format::segment::SegmentState;
 use ashlar_format::superblock::{DriveEntry, DriveState, Superblock};
+use ashlar_units::SegmentId;
 
 use crate::{Error, ErrorKind, Pool, Result, State};
 
@@ -136,13 +137,34 @@ impl Pool {
         ))
     }
 
+    /// The drives of these columns that are out of service must restore this segment: what it held when they
+    /// left may be judged otherwise now. Returns when that is durable.
+    pub(crate) async fn outdate(
+        &self,
+        segment: SegmentId,
+        drives: impl Iterator<Item = usize>,
+    ) -> Result<()> {
+        for drive in drives {
+            let known = &mut self.inner.drives.borrow_mut()[drive];
+            if known.state != DriveState::InService {
+                known.stale_from = known.stale_from.min(segment.0);
+            }
+        }
+        self.record_drives().await
+    }
+
     /// True when the durable superblock says of every drive what is true now.
     fn are_drives_recorded(&self) -> bool {
         let state = self.inner.state.borrow();
         let drives = self.inner.drives.borrow();
         let is_recorded =
             |(known, entry): (&KnownDrive, &DriveEntry)| known.state == entry.state && known.id == entry.id;
-        drives.iter().zip(&state.superblock.drives).all(is_recorded)
+        let is_staleness_recorded = state.superblock.layout.as_ref().is_none_or(|layout| {
+            let of_drives = drives.iter().zip(&layout.stale_from);
+            let mut away = of_drives.filter(|(known, _)| known.state != DriveState::InService);
+            away.all(|(known, recorded)| known.stale_from == *recorded)
+        });
+        is_staleness_recorded && drives.iter().zip(&state.superblock.drives).all(is_recorded)
     }
 
     /// Returns when a durable superblock says of every drive what is true now.
@@ -167,9 +189,10 @@ impl Pool {
     }
 }
 
-/// The least number of the segments that may have writes which no flush has covered yet.
+/// The least number of the segments that may have writes which no flush has covered yet: those that are
+/// open, and those that have a number and will be opened.
 pub(crate) fn unsettled_from(state: &State) -> u32 {
     let open = state.table.entries().iter().filter(|entry| entry.state == SegmentState::Open);
-    let least = open.map(|entry| entry.segment.0).min();
-    least.unwrap_or(state.superblock.segment_next)
+    let least = open.map(|entry| entry.segment).chain(state.frontier.unopened()).min();
+    least.map_or(state.superblock.segment_next, |segment| segment.0)
 }

@@ -38,8 +38,11 @@ impl Frontier {
             self.pending.push(FrontierEntry { segment: SegmentId(*segment_next), place });
             *segment_next += 1;
         }
-        let unopened = self.prepared.iter().chain(&self.preparing).chain(&self.openable).chain(&self.pending);
-        self.opened.iter().chain(unopened).copied().collect()
+        self.opened.iter().chain(self.unopened_entries()).copied().collect()
+    }
+
+    fn unopened_entries(&self) -> impl Iterator<Item = &FrontierEntry> {
+        self.prepared.iter().chain(&self.preparing).chain(&self.openable).chain(&self.pending)
     }
 
     fn total(&self) -> usize {
@@ -108,9 +111,14 @@ impl Frontier {
         self.opened.retain(|entry| !mark.contains(&entry.segment));
     }
 
+    /// Segments that have a number and a place and are not open yet.
+    pub(crate) fn unopened(&self) -> impl Iterator<Item = SegmentId> {
+        self.unopened_entries().map(|entry| entry.segment)
+    }
+
     /// Places set aside and not opened.
     pub(crate) fn unopened_count(&self) -> usize {
-        self.prepared.len() + self.preparing.len() + self.openable.len() + self.pending.len()
+        self.unopened_entries().count()
     }
 }
 

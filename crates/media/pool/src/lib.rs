@@ -21,6 +21,7 @@ mod drives;
 mod error;
 mod expand;
 mod frontier;
+mod judge;
 mod mend;
 mod open;
 mod rebuild;
@@ -44,9 +45,10 @@ pub use create::{DriveSpec, PoolSpec, segment_bytes_for};
 pub use drives::DriveReport;
 pub use error::{Error, ErrorKind, Result};
 pub use frontier::OpenedSegment;
+pub use judge::{Weigh, Weight};
 pub use open::RecoveredSegment;
 pub use rebuild::{Rebuild, RebuildProgress};
-pub use scrub::{ScrubCount, Weigh};
+pub use scrub::ScrubCount;
 pub use space::CellCount;
 pub use table::SegmentTable;
 
@@ -359,8 +361,7 @@ impl Pool {
         next.generation += 1;
         next.previous_hash = state.superblock.content_hash();
         if !recorded.is_empty() {
-            let newly_opened = state.frontier.opened().iter().map(|segment| segment.0).min();
-            state.settled_below = state.settling_below.min(newly_opened.unwrap_or(u32::MAX));
+            state.settled_below = state.settling_below;
         }
         self.note_drives(state, &mut next);
         next

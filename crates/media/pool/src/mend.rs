@@ -140,10 +140,7 @@ impl Pool {
     async fn solve(&self, wound: &Wound<'_>, accept: &mut dyn FnMut(&[u8]) -> Option<u64>) -> Option<Cure> {
         let found = self.read_columns(wound.striping, wound.row, &wound.stripes).await;
         for distrusted in wound.suspicions(&found) {
-            let mut columns: Vec<Option<Buf>> = found.iter().map(|column| self.copy_of(column)).collect();
-            if self.restore(wound.striping, &mut columns, &distrusted).is_err() {
-                continue;
-            }
+            let Some(columns) = self.restored(wound.striping, &found, &distrusted) else { continue };
             let run = gather(self.runtime(), &columns, &wound.blocks, wound.striping.data());
             let start = (wound.bytes.start - wound.blocks.start * BLOCK_BYTES) as usize;
             let asked = &run[start..start + (wound.bytes.end - wound.bytes.start) as usize];
@@ -217,12 +214,11 @@ impl Pool {
             if cure.columns[column].as_deref() == cure.found[column].as_deref() {
                 continue;
             }
-            let at = striping.cell(place.cell, column);
-            let Some(drive) = self.writable(at.drive) else { continue };
-            let address = self.cell_address(at.cell, striping.cell_bytes) + wound.stripes.start * BLOCK_BYTES;
+            let (index, address) = self.column_address(striping, place.cell, column, wound.stripes.start);
+            let Some(drive) = self.writable(index) else { continue };
             let buffer = cure.columns[column].take().expect("restored");
             if let Err(error) = write_surely(self.runtime(), &drive, address, &buffer).await {
-                self.failed(at.drive, &drive, &error.context)?;
+                self.failed(index, &drive, &error.context)?;
             }
         }
         self.record_drives().await?;
@@ -234,19 +230,15 @@ impl Pool {
         self.inner.mended_blocks.set(self.inner.mended_blocks.get() + 1);
     }
 
-    fn copy_of(&self, column: &Option<Buf>) -> Option<Buf> {
-        column.as_ref().map(|column| self.copy_of_buffer(column))
-    }
-
     /// Writes the proven bytes of a run to the blocks that say otherwise.
     async fn write_back(&self, wound: &Wound<'_>, cure: &Cure) -> Result<()> {
         let Cure { found, run, proven, .. } = cure;
         let data = wound.striping.data() as u64;
         for (index, block) in wound.blocks.clone().enumerate() {
             let column = (block % data) as usize;
-            let at = wound.striping.cell(wound.row, column);
-            let Some(drive) = self.readable(at.drive) else { continue };
             let stripe = block / data;
+            let (at, address) = self.column_address(wound.striping, wound.row, column, stripe);
+            let Some(drive) = self.readable(at) else { continue };
             let from = index * BLOCK_BYTES_USIZE;
             if from >= proven.end {
                 break;
@@ -263,10 +255,9 @@ impl Pool {
                 buffer.copy_from_slice(there);
                 buffer[part.clone()].copy_from_slice(&run[from + part.start..from + part.end]);
             }
-            let address = self.cell_address(at.cell, wound.striping.cell_bytes) + stripe * BLOCK_BYTES;
             match write_surely(self.runtime(), &drive, address, &buffer).await {
                 Ok(()) => self.count_mended(&drive),
-                Err(error) => self.failed(at.drive, &drive, &error.context)?,
+                Err(error) => self.failed(at, &drive, &error.context)?,
             }
         }
         self.record_drives().await

@@ -7,16 +7,19 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 
 use ashlar_drive::Drive;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::segment::{SegmentEntry, SegmentState};
 use ashlar_format::superblock::{CELLS_START_BYTES, DriveState};
-use ashlar_runtime::Durability;
 use ashlar_runtime::sync::Notify;
-use ashlar_units::{BLOCK_BYTES, ByteCount, SegmentId};
+use ashlar_runtime::{Buf, Durability};
+use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, ByteCount, SegmentId};
 
+use crate::judge::{Judge, Weigh};
+use crate::scrub::ScrubCount;
 use crate::stripes::Striping;
 use crate::{Error, ErrorKind, Pool, Result};
 
@@ -111,6 +114,8 @@ pub struct RebuildProgress {
 /// What a drive lacks: for each segment how far it is to be restored.
 pub struct Rebuild {
     drive: usize,
+    /// It holds nothing yet.
+    is_new: bool,
     segments: Vec<(SegmentId, u64)>,
     line: u64,
     join: u64,
@@ -227,7 +232,8 @@ impl Pool {
             known.state = DriveState::Rebuilding;
             let (line, begun) = self.inner.gate.draw_line();
             let segments = self.what_is_stale(known.stale_from, &begun);
-            Rebuild { drive: index, segments, line, join: self.inner.gate.join(index) }
+            let join = self.inner.gate.join(index);
+            Rebuild { drive: index, is_new: known.stale_from == 0, segments, line, join }
         };
         self.record_drives().await?;
         Ok(rebuild)
@@ -239,7 +245,8 @@ impl Pool {
         let stale_from = self.inner.drives.borrow()[index].stale_from;
         let (line, begun) = self.inner.gate.draw_line();
         let segments = self.what_is_stale(stale_from, &begun);
-        Rebuild { drive: index, segments, line, join: self.inner.gate.join(index) }
+        let join = self.inner.gate.join(index);
+        Rebuild { drive: index, is_new: stale_from == 0, segments, line, join }
     }
 
     /// Takes a drive out of service, if the pool can do without it.
@@ -281,11 +288,13 @@ impl Pool {
         segments
     }
 
-    /// Restores what a drive lacks and takes it into service. `report` is told how far it is and may
+    /// Restores what a drive lacks and takes it into service. What it is computed from is compared with
+    /// what is left to compare with, and judged by `weigh`. `report` is told how far it is and may
     /// take its time; an error of it stops the rebuild where it is.
     pub async fn rebuild<F: Future<Output = Result<()>>>(
         &self,
         rebuild: Rebuild,
+        weigh: Weigh<'_>,
         mut report: impl FnMut(RebuildProgress) -> F,
     ) -> Result<()> {
         let striping = self.striping()?;
@@ -302,7 +311,7 @@ impl Pool {
             let mut stripe = 0;
             while stripe < stripes {
                 let next = (stripe + STRIPES_AT_ONCE).min(stripes);
-                self.restore_part(striping, &rebuild, *segment, stripe..next).await?;
+                self.restore_part(striping, &rebuild, *segment, stripe..next, weigh).await?;
                 progress.done_bytes += (next - stripe) * BLOCK_BYTES;
                 stripe = next;
                 report(progress).await?;
@@ -316,7 +325,8 @@ impl Pool {
         striping: &Striping,
         rebuild: &Rebuild,
         segment: SegmentId,
-        stripes: std::ops::Range<u64>,
+        stripes: Range<u64>,
+        weigh: Weigh<'_>,
     ) -> Result<()> {
         let drive = rebuild.drive;
         // Freed meanwhile: its next tenant is written whole.
@@ -327,16 +337,71 @@ impl Pool {
         else {
             return Ok(());
         };
+        // Who mends here meanwhile changes what it is computed from.
+        let _turn = self.inner.held.turn(place).await;
         let open = self.rebuilding(rebuild)?;
-        let mut columns = self.read_columns(striping, place.cell, &stripes).await;
-        self.restore(striping, &mut columns, &[])?;
-        let at = striping.cell(place.cell, column);
-        let address = self.cell_address(at.cell, striping.cell_bytes) + stripes.start * BLOCK_BYTES;
-        let buffer = columns[column].take().expect("restored");
+        // What a new drive holds is nobody's.
+        let own = (!rebuild.is_new).then_some(&*open);
+        let judge = Judge { pool: self, striping, segment, row: place.cell, weigh, witness: None };
+        let Some(buffer) = self.content_of(judge, column, own, &stripes).await? else { return Ok(()) };
+        let (_, address) = self.column_address(striping, place.cell, column, stripes.start);
         if let Err(error) = open.write(address, buffer, Durability::Cached).await {
             self.failed(drive, &open, &error.context)?;
             self.record_drives().await?;
             return Err(error.into());
+        }
+        Ok(())
+    }
+
+    /// What a column must hold; `None` when it does.
+    async fn content_of(
+        &self,
+        mut judge: Judge<'_>,
+        column: usize,
+        own: Option<&Drive>,
+        stripes: &Range<u64>,
+    ) -> Result<Option<Buf>> {
+        let striping = judge.striping;
+        let mut columns = judge.read(stripes).await;
+        let is_borne_out = columns.iter().flatten().count() > striping.data();
+        if let Some(own) = own.filter(|_| !is_borne_out) {
+            // Nothing but what the drive holds itself bears out what would be computed.
+            let heard = Judge { witness: Some((column, own)), ..judge };
+            let with_own = heard.read(stripes).await;
+            let is_provable = with_own.iter().flatten().count() > striping.data();
+            if is_provable && self.are_agreed(striping, &with_own) {
+                return Ok(None);
+            }
+            if is_provable && heard.is_witness_right(stripes).await {
+                (judge, columns) = (heard, with_own);
+            }
+        }
+        if !self.are_agreed(striping, &columns) {
+            self.set_each_right(&judge, stripes, &mut columns).await?;
+        }
+        self.restore(striping, &mut columns, &[])?;
+        Ok(columns[column].take())
+    }
+
+    /// Sets right the stripes that do not agree.
+    async fn set_each_right(
+        &self,
+        judge: &Judge<'_>,
+        stripes: &Range<u64>,
+        columns: &mut [Option<Buf>],
+    ) -> Result<()> {
+        let mut count = ScrubCount::default();
+        for (index, stripe) in stripes.clone().enumerate() {
+            let range = index * BLOCK_BYTES_USIZE..(index + 1) * BLOCK_BYTES_USIZE;
+            let found = self.cut(columns, range.clone());
+            if self.are_agreed(judge.striping, &found) {
+                continue;
+            }
+            let right = self.set_right(judge, stripe, &found, &mut count).await?.unwrap_or(found);
+            for (column, right) in columns.iter_mut().zip(&right) {
+                let (Some(column), Some(right)) = (column, right) else { continue };
+                column[range.clone()].copy_from_slice(right);
+            }
         }
         Ok(())
     }

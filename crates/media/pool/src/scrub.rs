@@ -1,63 +1,42 @@
 //! Scrub: whether parity bears out what segments hold, and setting right what it does not.
 //!
 //! When a stripe does not agree, nobody knows yet which of its columns is wrong: the data may have been
-//! written or rotted since they were last verified. Each guess is weighed by how much around the stripe is
-//! intact by its own checksums if it is right. The guess that explains most wins, and where none explains
-//! more than that parity is wrong, parity is computed anew: a torn write, or rot in what is nobody's.
+//! written or rotted since they were last verified. It is judged (`judge`) and what is wrong is written.
 
 use std::ops::Range;
 
-use ashlar_format::pointer::{PLACE_UNIT_BYTES, POINTED_BYTES_MAX};
+use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::segment::SegmentState;
 use ashlar_runtime::{Buf, Durability};
-use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId};
+use ashlar_units::{BLOCK_BYTES_USIZE, SegmentId};
 
-use crate::stripes::{Striping, gather};
+use crate::judge::{Judge, Weigh};
+use crate::stripes::Striping;
 use crate::{Pool, Result};
 
 /// Stripes compared at a time: 64 KiB of each column.
 const STRIPES_AT_ONCE: u64 = 16;
-
-/// How many bytes of a piece of a segment, which starts at this offset, are intact and where they belong by
-/// what they say of themselves.
-pub type Weigh<'a> = &'a dyn Fn(u64, &[u8]) -> u64;
-
-struct Tools<'a> {
-    weigh: Weigh<'a>,
-    count: &'a mut ScrubCount,
-}
-
-/// A piece of a segment around a stripe.
-struct Surroundings {
-    /// Where in the segment it starts.
-    offset: u64,
-    run: Vec<u8>,
-    /// Where the stripe is in it.
-    at: usize,
-}
-
-impl Surroundings {
-    /// How much is intact with this content of the stripe.
-    fn weight_with(&self, blocks: &[Option<Buf>], weigh: Weigh<'_>) -> u64 {
-        let mut run = self.run.clone();
-        for (block, place) in blocks.iter().zip(run[self.at..].chunks_exact_mut(BLOCK_BYTES_USIZE)) {
-            place.copy_from_slice(block.as_ref().expect("restored"));
-        }
-        weigh(self.offset, &run)
-    }
-}
 
 /// What a scrub has seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ScrubCount {
     /// Stripes compared with their parity.
     pub stripes: u64,
-    /// Stripes that could not be, or that do not agree and cannot be judged: a drive is out.
+    /// Stripes that could not be: so many drives are out that nothing is left to compare with.
     pub unproven_stripes: u64,
     /// Blocks of data set right.
     pub data_blocks: u64,
     /// Blocks of parity set right.
     pub parity_blocks: u64,
+}
+
+impl ScrubCount {
+    fn compared(&mut self, stripes: u64, is_proven: bool) {
+        match is_proven {
+            true => self.stripes += stripes,
+            false => self.unproven_stripes += stripes,
+        }
+    }
 }
 
 impl Pool {
@@ -71,11 +50,10 @@ impl Pool {
         mut pause: impl FnMut() -> F,
     ) -> Result<()> {
         let Some(striping) = &self.inner.striping else { return Ok(()) };
-        let mut tools = Tools { weigh, count };
         let mut first = 0;
         while let Some(stripes) = self.settled_stripes(segment).filter(|stripes| first < *stripes) {
             let next = (first + STRIPES_AT_ONCE).min(stripes);
-            self.scrub_stripes(striping, segment, first..next, &mut tools).await?;
+            self.scrub_stripes(striping, segment, first..next, weigh, count).await?;
             first = next;
             pause().await?;
         }
@@ -99,38 +77,61 @@ impl Pool {
         striping: &Striping,
         segment: SegmentId,
         stripes: Range<u64>,
-        tools: &mut Tools<'_>,
+        weigh: Weigh<'_>,
+        count: &mut ScrubCount,
     ) -> Result<()> {
         let place = self.place_of(segment)?;
         let _hold = self.inner.held.hold(place);
         // Who mends here meanwhile would write back what was read before.
         let _turn = self.inner.held.turn(place).await;
-        let columns = self.read_columns(striping, place.cell, &stripes).await;
-        let there = columns.iter().flatten().count();
-        if there <= striping.data() {
-            tools.count.unproven_stripes += stripes.end - stripes.start;
-            return Ok(());
-        }
-        tools.count.stripes += stripes.end - stripes.start;
+        let judge = Judge { pool: self, striping, segment, row: place.cell, weigh, witness: None };
+        let columns = judge.read(&stripes).await;
+        let is_provable = |columns: &[Option<Buf>]| columns.iter().flatten().count() > striping.data();
         let has_gaps = self.is_any_unreadable(striping, place.cell, &columns);
         if !has_gaps && self.are_agreed(striping, &columns) {
+            count.compared(stripes.end - stripes.start, is_provable(&columns));
             return Ok(());
         }
         for (index, stripe) in stripes.enumerate() {
-            let at = index * BLOCK_BYTES_USIZE;
-            let block_of = |column: &Option<Buf>| column.as_ref().map(|column| self.block_of(column, at));
+            let range = index * BLOCK_BYTES_USIZE..(index + 1) * BLOCK_BYTES_USIZE;
             let blocks: Vec<Option<Buf>> = match has_gaps {
                 // One block that cannot be read fails the whole column.
-                true => self.read_columns(striping, place.cell, &(stripe..stripe + 1)).await,
-                false => columns.iter().map(block_of).collect(),
+                true => judge.read(&(stripe..stripe + 1)).await,
+                false => self.cut(&columns, range),
             };
+            let mut is_proven = is_provable(&blocks);
             if !self.are_agreed(striping, &blocks) {
-                self.set_right(striping, place.cell, stripe, &blocks, tools).await?;
+                is_proven = self.set_right(&judge, stripe, &blocks, count).await?.is_some();
             } else if self.is_any_unreadable(striping, place.cell, &blocks) {
-                self.fill_gaps(striping, place.cell, stripe, &blocks, tools).await?;
+                self.fill_gaps(striping, place.cell, stripe, &blocks, count).await?;
             }
+            count.compared(1, is_proven);
         }
         Ok(())
+    }
+
+    /// Judges a stripe and writes what is wrong: what it holds then, or `None` when nothing can tell.
+    pub(crate) async fn set_right(
+        &self,
+        judge: &Judge<'_>,
+        stripe: u64,
+        found: &[Option<Buf>],
+        count: &mut ScrubCount,
+    ) -> Result<Option<Vec<Option<Buf>>>> {
+        let Some(right) = judge.judge(stripe, found).await else { return Ok(None) };
+        let Judge { striping, segment, row, .. } = *judge;
+        let is_wrong = |column: &usize| found[*column].as_deref() != right[*column].as_deref();
+        if !(0..found.len()).any(|column| found[column].is_some() && is_wrong(&column)) {
+            return Ok(Some(right));
+        }
+        let lost = (0..found.len()).filter(|column| found[*column].is_none());
+        self.outdate(segment, lost.map(|column| striping.cell(row, column).drive)).await?;
+        for column in (0..found.len()).filter(is_wrong) {
+            let block = self.copy_of(right[column].as_ref().expect("restored"));
+            self.set_block(striping, row, column, stripe, block, count).await?;
+        }
+        self.record_drives().await?;
+        Ok(Some(right))
     }
 
     /// Whether a drive in service did not give what it should have.
@@ -139,30 +140,26 @@ impl Pool {
         columns.iter().enumerate().any(|(column, there)| there.is_none() && is_served(column))
     }
 
-    /// Writes what drives in service cannot read of a stripe, when the others bear each other out: reads do
-    /// that only for data that somebody asks for, and nobody asks for parity before it is needed.
+    /// Writes what drives in service cannot read of a stripe: reads do that only for data that somebody asks
+    /// for, and nobody asks for parity before it is needed.
     async fn fill_gaps(
         &self,
         striping: &Striping,
         row: u32,
         stripe: u64,
         found: &[Option<Buf>],
-        tools: &mut Tools<'_>,
+        count: &mut ScrubCount,
     ) -> Result<()> {
-        if found.iter().flatten().count() <= striping.data() {
-            return Ok(());
-        }
-        let mut blocks: Vec<Option<Buf>> =
-            found.iter().map(|block| block.as_ref().map(|block| self.copy_of_buffer(block))).collect();
-        self.restore(striping, &mut blocks, &[])?;
+        // Beyond what parity restores there is nothing to write.
+        let Some(blocks) = self.restored(striping, found, &[]) else { return Ok(()) };
         for (column, block) in blocks.into_iter().enumerate().filter(|(column, _)| found[*column].is_none()) {
             let block = block.expect("restored");
-            self.set_block(striping, row, column, stripe, block, tools.count).await?;
+            self.set_block(striping, row, column, stripe, block, count).await?;
         }
         self.record_drives().await
     }
 
-    /// Writes a block anew where its drive is in service.
+    /// Writes a block anew where its drive is there.
     async fn set_block(
         &self,
         striping: &Striping,
@@ -172,9 +169,8 @@ impl Pool {
         block: Buf,
         count: &mut ScrubCount,
     ) -> Result<()> {
-        let at = striping.cell(row, column);
-        let Some(drive) = self.readable(at.drive) else { return Ok(()) };
-        let address = self.cell_address(at.cell, striping.cell_bytes) + stripe * BLOCK_BYTES;
+        let (index, address) = self.column_address(striping, row, column, stripe);
+        let Some(drive) = self.writable(index) else { return Ok(()) };
         match drive.write(address, block, Durability::Durable).await {
             Ok(()) => {
                 drive.note_mended();
@@ -182,15 +178,19 @@ impl Pool {
                 count.data_blocks += u64::from(is_data);
                 count.parity_blocks += u64::from(!is_data);
             }
-            Err(error) => self.failed(at.drive, &drive, &error.context)?,
+            Err(error) => self.failed(index, &drive, &error.context)?,
         }
         Ok(())
     }
 
-    fn block_of(&self, column: &Buf, at: usize) -> Buf {
-        let mut block = self.runtime().buffer(BLOCK_BYTES_USIZE);
-        block.copy_from_slice(&column[at..at + BLOCK_BYTES_USIZE]);
-        block
+    /// A part of each column.
+    pub(crate) fn cut(&self, columns: &[Option<Buf>], range: Range<usize>) -> Vec<Option<Buf>> {
+        let part = |column: &Buf| {
+            let mut part = self.runtime().buffer(range.len());
+            part.copy_from_slice(&column[range.clone()]);
+            part
+        };
+        columns.iter().map(|column| column.as_ref().map(part)).collect()
     }
 
     /// Whether the columns that are there agree.
@@ -200,93 +200,11 @@ impl Pool {
         let Some(asked) = there.get(striping.data()..) else { return true };
         let mut copies: Vec<Option<Buf>> = (0..columns.len())
             .map(|column| columns[column].as_ref().filter(|_| !asked.contains(&column)))
-            .map(|column| column.map(|column| self.copy_of_buffer(column)))
+            .map(|column| column.map(|column| self.copy_of(column)))
             .collect();
         if self.restore(striping, &mut copies, &[]).is_err() {
             return true;
         }
         asked.iter().all(|column| copies[*column].as_deref() == columns[*column].as_deref())
-    }
-
-    /// Finds out which columns of a stripe are wrong and writes what they must hold.
-    async fn set_right(
-        &self,
-        striping: &Striping,
-        row: u32,
-        stripe: u64,
-        found: &[Option<Buf>],
-        tools: &mut Tools<'_>,
-    ) -> Result<()> {
-        let data = striping.data();
-        let (parity_is_there, data_is_whole) =
-            (found[data..].iter().any(Option::is_some), found[..data].iter().all(Option::is_some));
-        if !data_is_whole || !parity_is_there {
-            // What parity stands for a lost column cannot be judged: left to reads, which know what is right.
-            tools.count.unproven_stripes += 1;
-            return Ok(());
-        }
-        let Some(surroundings) = self.surroundings(striping, row, stripe).await else { return Ok(()) };
-        let parity: Vec<usize> = (data..found.len()).filter(|column| found[*column].is_some()).collect();
-        let mut best: Option<(u64, Vec<Option<Buf>>)> = None;
-        // First that parity is wrong: where no other guess explains more, the data count.
-        for suspects in std::iter::once(parity.clone()).chain(self.guesses(striping, found)) {
-            let mut blocks: Vec<Option<Buf>> =
-                found.iter().map(|block| block.as_ref().map(|block| self.copy_of_buffer(block))).collect();
-            if self.restore(striping, &mut blocks, &suspects).is_err() {
-                continue;
-            }
-            let weight = surroundings.weight_with(&blocks[..data], tools.weigh);
-            if best.as_ref().is_none_or(|(most, _)| weight > *most) {
-                best = Some((weight, blocks));
-            }
-        }
-        let Some((_, mut blocks)) = best else { return Ok(()) };
-        // Parity that was not needed for the guess may be wrong as well.
-        self.restore(striping, &mut blocks, &parity)?;
-        for column in 0..blocks.len() {
-            if found[column].is_none() || blocks[column].as_deref() == found[column].as_deref() {
-                continue;
-            }
-            let block = blocks[column].take().expect("restored");
-            self.set_block(striping, row, column, stripe, block, tools.count).await?;
-        }
-        self.record_drives().await
-    }
-
-    /// Columns that may be wrong: each of data, then each pair where two can be computed.
-    fn guesses(&self, striping: &Striping, found: &[Option<Buf>]) -> Vec<Vec<usize>> {
-        let lost = found.iter().filter(|block| block.is_none()).count();
-        let (data, spare) = (striping.data(), striping.parity - lost.min(striping.parity));
-        let there = |column: &usize| found[*column].is_some();
-        let mut all: Vec<Vec<usize>> = Vec::new();
-        if spare >= 1 {
-            all.extend((0..data).map(|one| vec![one]));
-        }
-        if spare >= 2 {
-            let others = |one: usize| (one + 1..found.len()).map(move |other| vec![one, other]);
-            all.extend((0..data).flat_map(others).filter(|pair| pair.iter().all(there)));
-        }
-        all
-    }
-
-    /// What lies around a stripe as far as a record that touches it can reach.
-    async fn surroundings(&self, striping: &Striping, row: u32, stripe: u64) -> Option<Surroundings> {
-        let data = striping.data() as u64;
-        let reach = POINTED_BYTES_MAX.div_ceil(data * BLOCK_BYTES);
-        let stripes_max = self.segment_bytes() / self.stripe_bytes();
-        let stripes = stripe.saturating_sub(reach)..(stripe + reach + 1).min(stripes_max);
-        let mut columns = self.read_columns(striping, row, &stripes).await;
-        // Good enough to weigh by: what cannot be read is somewhere around the stripe, not in it.
-        self.restore(striping, &mut columns, &[]).ok()?;
-        let blocks = stripes.start * data..stripes.end * data;
-        let run = gather(self.runtime(), &columns, &blocks, striping.data());
-        let at = ((stripe - stripes.start) * data) as usize * BLOCK_BYTES_USIZE;
-        Some(Surroundings { offset: blocks.start * BLOCK_BYTES, run: run.to_vec(), at })
-    }
-
-    pub(crate) fn copy_of_buffer(&self, buffer: &Buf) -> Buf {
-        let mut copy = self.runtime().buffer(buffer.len());
-        copy.copy_from_slice(buffer);
-        copy
     }
 }

@@ -84,7 +84,14 @@ fn copy_block(into: &mut [u8], to: usize, from: &[u8], at: usize) {
 }
 
 impl Pool {
-    fn column_address(&self, striping: &Striping, row: u32, column: usize, stripe: u64) -> (usize, u64) {
+    /// The drive of a column, and where a stripe's block is on it.
+    pub(crate) fn column_address(
+        &self,
+        striping: &Striping,
+        row: u32,
+        column: usize,
+        stripe: u64,
+    ) -> (usize, u64) {
         let at = striping.cell(row, column);
         (at.drive, self.cell_address(at.cell, striping.cell_bytes) + stripe * BLOCK_BYTES)
     }

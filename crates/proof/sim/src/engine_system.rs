@@ -1,5 +1,6 @@
 //! The engine as the system under test.
 
+use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -69,7 +70,8 @@ impl SystemMaker for EngineMaker {
         };
         Box::pin(async move {
             let engine = Engine::open(&runtime, &drives, settings).await?;
-            let system: Rc<dyn SystemUnderTest> = Rc::new(EngineSystem { engine, index_bytes });
+            let system: Rc<dyn SystemUnderTest> =
+                Rc::new(EngineSystem { engine, index_bytes, is_proven: Rc::default() });
             Ok(system)
         })
     }
@@ -78,6 +80,8 @@ impl SystemMaker for EngineMaker {
 struct EngineSystem {
     engine: Engine,
     index_bytes: u64,
+    /// The last check compared everything with its parity.
+    is_proven: Rc<Cell<bool>>,
 }
 
 /// A volume's properties other than its size, spread over all kinds by its name.
@@ -145,14 +149,18 @@ impl SystemUnderTest for EngineSystem {
     }
 
     fn check(&self) -> LocalFuture<'static, Result<Vec<String>, Trouble>> {
-        let engine = self.engine.clone();
+        let (engine, is_proven) = (self.engine.clone(), self.is_proven.clone());
         Box::pin(async move {
             // A scrub is a check and more; one at a time.
             let is_scrubbed =
                 engine.status().protection == Protection::None || engine.scrub_status().is_some();
-            let mut errors = match is_scrubbed {
-                true => engine.check().await?.errors,
-                false => engine.scrub().await?.check.errors,
+            is_proven.set(false);
+            let mut errors = if is_scrubbed {
+                engine.check().await?.errors
+            } else {
+                let report = engine.scrub().await?;
+                is_proven.set(report.parity.unproven_stripes == 0);
+                report.check.errors
             };
             let space = engine.status().space;
             let parts = [
@@ -249,8 +257,9 @@ impl SystemUnderTest for EngineSystem {
         drives.filter(|(_, drive)| drive.state == "out").map(|(number, drive)| (number, drive.path)).collect()
     }
 
-    fn is_whole(&self) -> bool {
-        self.engine.status().drives.iter().all(|drive| drive.state == "online")
+    fn drives_unproven(&self) -> Option<Vec<String>> {
+        let away = self.engine.status().drives.into_iter().filter(|drive| drive.state != "online");
+        self.is_proven.get().then(|| away.map(|drive| drive.path).collect())
     }
 
     fn drive_count(&self) -> usize {

@@ -8,7 +8,7 @@ use ashlar_runtime::sim::{Progress, Simulation};
 use ashlar_runtime::{Instant, Runtime};
 
 use crate::chance::Chance;
-use crate::drives::{Crash, DriveArray, FaultRates};
+use crate::drives::{Crash, DriveArray, FaultRates, kind_of};
 use crate::operator::Operator;
 use crate::oracle::{Change, Oracle};
 use crate::record::{Phase, Record};
@@ -251,18 +251,22 @@ impl Life {
         Some(Operator::start(&self.runtime, system, array, record, chance, drive_bytes, joining))
     }
 
-    /// What was wrong with the drives is mended and scrubbed: from now on others may fail.
+    /// What was wrong with the drives is mended and scrubbed: from now on others may fail, as many as are
+    /// not away.
     fn move_faults(&mut self, system: &Rc<dyn SystemUnderTest>) {
-        let is_whole = !self.record.has_failed() && system.is_whole();
-        if self.scenario.victim_paths().is_none() || !is_whole || !self.chance.one_in(2) {
+        let is_fine = !self.record.has_failed() && self.scenario.victim_paths().is_some();
+        let Some(mut victims) = system.drives_unproven().filter(|_| is_fine) else { return };
+        if !self.chance.one_in(2) {
             return;
         }
-        let mut paths = self.scenario.layout.drives.clone();
-        while paths.len() > self.scenario.victims as usize {
-            paths.swap_remove(self.chance.below(paths.len() as u64) as usize);
+        victims.iter_mut().for_each(|path| *path = kind_of(path).to_string());
+        let mut others = self.scenario.layout.drives.clone();
+        others.retain(|path| !victims.contains(path));
+        while victims.len() < self.scenario.victims as usize && !others.is_empty() {
+            victims.push(others.swap_remove(self.chance.below(others.len() as u64) as usize));
         }
-        self.record.note(|| format!("from now on {paths:?} may fail"));
-        self.array.borrow_mut().limit_faults_to(Some(paths));
+        self.record.note(|| format!("from now on {victims:?} may fail"));
+        self.array.borrow_mut().limit_faults_to(Some(victims));
     }
 
     /// Nothing is wrong, and of no volume is it open which content it has: after a read that failed, new

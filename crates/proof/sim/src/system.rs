@@ -130,9 +130,10 @@ pub trait SystemUnderTest {
     fn drives_out(&self) -> Vec<(usize, String)> {
         Vec::new()
     }
-    /// Whether every drive holds what it should.
-    fn is_whole(&self) -> bool {
-        true
+    /// Paths of the drives of which the last check does not say that they hold what they should; `None`
+    /// when it says it of none.
+    fn drives_unproven(&self) -> Option<Vec<String>> {
+        None
     }
     /// Drives of the pool.
     fn drive_count(&self) -> usize {

@@ -1,17 +1,11 @@
 //! `check`: everything below every image read from the drives and verified; the oracle's oracle.
 
-use std::collections::BTreeSet;
-
 use ashlar_format::Pointer;
-use ashlar_format::group::GroupHeader;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
-use ashlar_format::segment::{SEGMENT_HEADER_BYTES, SegmentEntry, SegmentHeader, SegmentKind};
-use ashlar_units::BLOCK_BYTES;
 
 use crate::Result;
 use crate::engine::Engine;
 use crate::info::CheckReport;
-use crate::mover::record_at;
 use crate::read_path::open_chunk;
 use crate::walk::{Visitor, Walk};
 
@@ -141,43 +135,6 @@ impl Engine {
             Some(_) => {}
         }
     }
-}
-
-/// Bytes of a piece of a segment that are intact and where they belong: chunks, page records, headers of
-/// journal groups and segments. Each counts once: a column computed wrongly may be the copy of another.
-pub(crate) fn intact_bytes(entry: &SegmentEntry, offset: u64, piece: &[u8]) -> u64 {
-    let mut known = BTreeSet::new();
-    let (mut at, mut intact) = (0, 0);
-    while at < piece.len() {
-        let here = offset + at as u64;
-        let length = match record_at(&piece[at..]) {
-            Some(record) => {
-                let is_home = record.segment == entry.segment && record.offset_bytes == here;
-                let belongs = is_home || entry.kind == SegmentKind::Moved;
-                let is_new = belongs && known.insert((record.segment, record.offset_bytes));
-                if is_new { record.bytes.len() } else { 0 }
-            }
-            None => header_bytes_at(entry, here, &piece[at..]),
-        };
-        intact += length as u64;
-        at += length.max(1).next_multiple_of(PLACE_UNIT_BYTES as usize);
-    }
-    intact
-}
-
-/// Bytes of the header of a group or of the segment that is at this offset.
-fn header_bytes_at(entry: &SegmentEntry, offset: u64, bytes: &[u8]) -> usize {
-    if offset == 0 {
-        let is_it = SegmentHeader::decode(bytes).is_ok_and(|header| header.segment == entry.segment);
-        return if is_it { SEGMENT_HEADER_BYTES as usize } else { 0 };
-    }
-    if entry.kind != SegmentKind::Journal || !offset.is_multiple_of(BLOCK_BYTES) {
-        return 0;
-    }
-    GroupHeader::open(bytes).map_or(0, |(header, ..)| {
-        let is_home = header.segment == entry.segment && header.offset_bytes == offset;
-        if is_home { header.header_bytes as usize } else { 0 }
-    })
 }
 
 fn note(report: &mut CheckReport, line: String) {

@@ -174,6 +174,7 @@ impl Inner {
                 }
             }
         };
-        self.pool.rebuild(rebuild, report).await.map_err(Error::from)
+        let weigh = |segment, offset, piece| self.weigh(segment, offset, piece);
+        self.pool.rebuild(rebuild, &weigh, report).await.map_err(Error::from)
     }
 }

@@ -52,6 +52,7 @@ mod scrub;
 mod settings;
 mod tables;
 mod walk;
+mod weigh;
 mod write_path;
 
 pub use accounting::{

@@ -6,6 +6,7 @@
 use ashlar_format::chunk::{CHUNK_HEADER_BYTES, ChunkHeader};
 use ashlar_format::page::{PAGE_HEADER_BYTES, PageHeader};
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
+use ashlar_format::relocation::Relocation;
 use ashlar_format::segment::SegmentKind;
 use ashlar_pool::{OpenedSegment, Pool};
 use ashlar_runtime::Durability;
@@ -30,6 +31,12 @@ impl FoundRecord<'_> {
     /// Where in the segment of its address it was, as relocations count.
     pub(crate) fn old_units(&self) -> u32 {
         (self.offset_bytes / PLACE_UNIT_BYTES) as u32
+    }
+
+    /// Whether entries of the relocation table lead to it where it was found.
+    pub(crate) fn is_moved_to(&self, entries: &[Relocation], container: SegmentId, at: u64) -> bool {
+        let found = entries.binary_search_by_key(&self.old_units(), |entry| entry.old_units);
+        found.is_ok_and(|index| entries[index].container == container && entries[index].offset_bytes == at)
     }
 }
 

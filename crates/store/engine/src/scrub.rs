@@ -8,7 +8,6 @@ use ashlar_pool::ScrubCount;
 use ashlar_runtime::Instant;
 use ashlar_runtime::sync::Notify;
 
-use crate::check::intact_bytes;
 use crate::engine::{Engine, Inner};
 use crate::info::{ScrubReport, ScrubStatus};
 use crate::{Error, ErrorKind, Result};
@@ -55,9 +54,9 @@ impl Engine {
         segments.sort_unstable_by_key(|entry| entry.segment);
         let mut parity = ScrubCount::default();
         let pace = Cell::new(inner.begin_pace());
+        let weigh = |segment, offset, piece| inner.weigh(segment, offset, piece);
         for (done, entry) in (0..).zip(&segments) {
             inner.scrubs.now.set(Some(Running { since, done, total: segments.len() as u64 }));
-            let weigh = |offset: u64, piece: &[u8]| intact_bytes(entry, offset, piece);
             let pause = || async {
                 pace.set(inner.give_way(pace.get()).await);
                 Ok(())

@@ -150,7 +150,7 @@ const THIRD_PARTY: [(&str, &[&str]); 22] = [
     ("http-body-util", &["control", "lab"]),
     ("clap", &["control"]),
     ("mimalloc", &["control"]),
-    ("tempfile", &["store", "control", "proof"]),
+    ("tempfile", &["media", "store", "control", "proof"]),
 ];
 
 pub(super) fn check(root: &Path, findings: &mut Findings) -> Result<(), String> {

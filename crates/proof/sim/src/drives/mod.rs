@@ -6,4 +6,4 @@ mod storage;
 
 pub use drive::{Drive, Survival};
 pub use faults::{Crash, DriveCounters, FaultRates, Pace};
-pub use storage::DriveArray;
+pub use storage::{DriveArray, kind_of};

@@ -352,8 +352,13 @@ impl DriveArray {
 
 /// Whether a drive, or the one whose place it took, may fail.
 fn is_victim(victims: Option<&[String]>, path: &str) -> bool {
-    let kind = path.split('+').next().unwrap_or(path);
-    victims.is_some_and(|victims| victims.iter().any(|victim| victim == kind))
+    victims.is_some_and(|victims| victims.iter().any(|victim| victim == kind_of(path)))
+}
+
+/// The path of the drive that was first where this one is now.
+#[must_use]
+pub fn kind_of(path: &str) -> &str {
+    path.split('+').next().unwrap_or(path)
 }
 
 impl SimStorage for DriveArray {

@@ -152,12 +152,6 @@ enum Home {
     Told(PageSlot),
 }
 
-/// Whether entries of the relocation table lead to a record where it was found.
-fn is_moved_to(entries: &[Relocation], record: &FoundRecord<'_>, victim: &SegmentEntry, at: u64) -> bool {
-    let found = entries.binary_search_by_key(&record.old_units(), |entry| entry.old_units);
-    found.is_ok_and(|index| entries[index].container == victim.segment && entries[index].offset_bytes == at)
-}
-
 impl Inner {
     /// Moves what is alive out of the best victims. Ends early when the pool has no segment left.
     pub(super) async fn evacuate(&self, choice: &Choice<'_>, plan: &mut Plan) -> Result<()> {
@@ -319,7 +313,7 @@ impl Inner {
                         .map(Vec::as_slice)
                         .or(asked.get(&slot).map(|entries| &entries[..]))
                     {
-                        Some(entries) => is_moved_to(entries, &record, victim, at),
+                        Some(entries) => record.is_moved_to(entries, victim.segment, at),
                         None => !unknown.insert(slot),
                     },
                 };
@@ -360,8 +354,11 @@ impl Inner {
             Home::Here => Ok(true),
             Home::Elsewhere => Ok(false),
             Home::Told(slot) => match plan.pages.get(&slot) {
-                Some(entries) => Ok(is_moved_to(entries, record, victim, at)),
-                None => Ok(is_moved_to(&self.media.relocated_from(slot).await?, record, victim, at)),
+                Some(entries) => Ok(record.is_moved_to(entries, victim.segment, at)),
+                None => {
+                    let entries = self.media.relocated_from(slot).await?;
+                    Ok(record.is_moved_to(&entries, victim.segment, at))
+                }
             },
         }
     }
