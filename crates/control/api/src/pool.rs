@@ -100,6 +100,9 @@ pub struct Drive {
     /// Blocks written again since it was opened because they were not what they should have been.
     #[serde(default)]
     pub mended_block_count: u64,
+    /// Reads since it was opened that the other drives answered because it was slow.
+    #[serde(default)]
+    pub steered_read_count: u64,
 }
 
 /// A scrub under way: everything is checked first, then segments are compared with their parity.

@@ -22,7 +22,7 @@ struct Metric {
     help: &'static str,
 }
 
-const METRICS: [Metric; 20] = [
+const METRICS: [Metric; 21] = [
     Metric { name: "ashlar_build_info", kind: "gauge", labels: "version", help: "Always 1." },
     Metric { name: "ashlar_uptime_seconds", kind: "gauge", labels: "", help: "Since the start." },
     Metric {
@@ -78,6 +78,12 @@ const METRICS: [Metric; 20] = [
         kind: "counter",
         labels: "pool, drive",
         help: "Blocks of a drive written again because they were not what they should have been.",
+    },
+    Metric {
+        name: "ashlar_drive_steered_reads_total",
+        kind: "counter",
+        labels: "pool, drive",
+        help: "Reads that the other drives answered because this one was slow.",
     },
     Metric {
         name: "ashlar_pool_rebuild_bytes",
@@ -208,6 +214,7 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
         "ashlar_drive_bytes_total" => readings.pools.iter().flat_map(drive_bytes).collect(),
         "ashlar_drive_errors_total" => drive_samples(readings, |drive| drive.error_count),
         "ashlar_drive_mended_blocks_total" => drive_samples(readings, |drive| drive.mended_block_count),
+        "ashlar_drive_steered_reads_total" => drive_samples(readings, |drive| drive.steered_read_count),
         "ashlar_pool_rebuild_bytes" => readings.pools.iter().flat_map(pool_rebuild).collect(),
         "ashlar_pool_counter_total" => readings
             .pools

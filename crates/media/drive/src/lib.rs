@@ -34,6 +34,8 @@ pub struct DriveCounters {
     pub errors: u64,
     /// Blocks written again because they were not what they should have been.
     pub mended_blocks: u64,
+    /// Reads that others answered because it was slow.
+    pub steered_reads: u64,
 }
 
 /// What the ring of a drive holds.
@@ -62,6 +64,11 @@ impl Drive {
     /// A block was wrong and is written again.
     pub fn note_mended(&self) {
         self.count(|counters| counters.mended_blocks += 1);
+    }
+
+    /// It was slow, and others answered.
+    pub fn note_steered(&self) {
+        self.count(|counters| counters.steered_reads += 1);
     }
 
     fn count(&self, change: impl FnOnce(&mut DriveCounters)) {

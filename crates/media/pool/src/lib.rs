@@ -27,6 +27,7 @@ mod open;
 mod rebuild;
 mod scrub;
 mod space;
+mod steer;
 mod stripes;
 mod table;
 

@@ -15,6 +15,7 @@ use crate::drives::KnownDrive;
 use crate::frontier::Frontier;
 use crate::mend::HeldPlaces;
 use crate::rebuild::WriteGate;
+use crate::steer::Paces;
 use crate::stripes::Striping;
 use crate::table::SegmentTable;
 use crate::{Error, ErrorKind, Inner, Pool, PoolSpec, Result, State};
@@ -56,6 +57,7 @@ impl Pool {
             parity: usize::from(superblock.protection.parity_strips()),
             cell_bytes: u64::from(superblock.cell_bytes),
             kernel: Kernel::detect(),
+            paces: Paces::default(),
         });
         let table = match &striping {
             Some(striping) => {

@@ -14,6 +14,7 @@ use ashlar_parity::{Column, Kernel};
 use ashlar_runtime::{Buf, Durability, Priority, Runtime};
 use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId};
 
+use crate::steer::Paces;
 use crate::{Error, ErrorKind, Pool, Result};
 
 /// What a pool with parity knows beyond one without.
@@ -24,6 +25,7 @@ pub(crate) struct Striping {
     pub(crate) parity: usize,
     pub(crate) cell_bytes: u64,
     pub(crate) kernel: Kernel,
+    pub(crate) paces: Paces,
 }
 
 impl Striping {
@@ -157,36 +159,48 @@ impl Pool {
             let (drive, address) = self.column_address(striping, row, part.column, part.stripes.start);
             let length = (part.stripes.end - part.stripes.start) as usize * BLOCK_BYTES_USIZE;
             let Some(open) = self.readable(drive) else {
-                return self.read_around(striping, row, blocks).await;
+                return self.read_around(striping, row, blocks, &[]).await;
             };
             if parts.len() == 1 {
-                match open.read(address, length).await {
-                    Ok(buffer) => return Ok(buffer),
-                    Err(error) => self.read_failed(drive, &open, &error),
-                }
-                return self.read_around(striping, row, blocks).await;
+                return match self.ask(striping, (drive, open), address, length).await {
+                    Some(buffer) => Ok(buffer),
+                    None => self.read_around(striping, row, blocks, &[part.column]).await,
+                };
             }
-            let read = async move { open.read(address, length).await };
+            let pool = self.clone();
+            let read = async move {
+                let striping = pool.inner.striping.as_ref()?;
+                pool.ask(striping, (drive, open), address, length).await
+            };
             reads.push(self.runtime().spawn(Priority::Host, read));
         }
         let mut run = self.runtime().buffer((blocks.end - blocks.start) as usize * BLOCK_BYTES_USIZE);
-        let mut is_whole = true;
+        let mut silent = Vec::new();
         for (part, read) in parts.iter().zip(reads) {
-            // All are awaited: a request under way holds its buffer.
-            let Ok(column) = read.await else {
-                is_whole = false;
+            let Some(column) = read.await else {
+                silent.push(part.column);
                 continue;
             };
             each_block(part, &blocks, striping.data())
                 .for_each(|(to, at)| copy_block(&mut run, to, &column, at));
         }
-        if is_whole { Ok(run) } else { self.read_around(striping, row, blocks).await }
+        if silent.is_empty() { Ok(run) } else { self.read_around(striping, row, blocks, &silent).await }
     }
 
-    /// Reads a run of blocks although drives that hold some of them cannot be read.
-    async fn read_around(&self, striping: &Striping, row: u32, blocks: Range<u64>) -> Result<Buf> {
+    /// Reads a run of blocks although drives that hold some of them cannot be read, without asking these
+    /// columns if it can be done.
+    async fn read_around(
+        &self,
+        striping: &Striping,
+        row: u32,
+        blocks: Range<u64>,
+        silent: &[usize],
+    ) -> Result<Buf> {
         let stripes = stripes_of(&blocks, striping.data());
-        let mut columns = self.read_columns(striping, row, &stripes).await;
+        let mut columns = self.read_columns_but(striping, row, &stripes, silent).await;
+        if !silent.is_empty() && self.restore(striping, &mut columns, &[]).is_err() {
+            columns = self.read_columns(striping, row, &stripes).await;
+        }
         self.restore(striping, &mut columns, &[])?;
         Ok(gather(self.runtime(), &columns, &blocks, striping.data()))
     }
@@ -198,11 +212,21 @@ impl Pool {
         row: u32,
         stripes: &Range<u64>,
     ) -> Vec<Option<Buf>> {
+        self.read_columns_but(striping, row, stripes, &[]).await
+    }
+
+    async fn read_columns_but(
+        &self,
+        striping: &Striping,
+        row: u32,
+        stripes: &Range<u64>,
+        left_out: &[usize],
+    ) -> Vec<Option<Buf>> {
         let length = (stripes.end - stripes.start) as usize * BLOCK_BYTES_USIZE;
         let mut reads = Vec::with_capacity(striping.width());
         for column in 0..striping.width() {
             let (drive, address) = self.column_address(striping, row, column, stripes.start);
-            let open = self.readable(drive);
+            let open = self.readable(drive).filter(|_| !left_out.contains(&column));
             let asked = open.clone();
             let read = async move { Some(asked?.read(address, length).await) };
             reads.push((drive, open, self.runtime().spawn(Priority::Host, read)));

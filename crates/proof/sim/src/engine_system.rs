@@ -230,6 +230,7 @@ impl SystemUnderTest for EngineSystem {
             ("marks", counters.marks),
             ("damage met", counters.damage),
             ("blocks mended", counters.mended_blocks),
+            ("reads steered", status.drives.iter().map(|drive| drive.counters.steered_reads).sum()),
             ("drives rebuilt", self.engine.rebuilds_finished()),
             ("drives added", self.engine.drives_added()),
             ("pools with drives out", u64::from(status.drives.iter().any(|drive| drive.state == "out"))),

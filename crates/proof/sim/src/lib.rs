@@ -36,6 +36,8 @@ mod workload;
 #[cfg(test)]
 mod fakes;
 #[cfg(test)]
+mod slow_drive_tests;
+#[cfg(test)]
 mod tests;
 
 pub use batch::{Failure, Options, Progress, Summary};

@@ -263,6 +263,7 @@ impl Scenario {
         let is_armed = chance.one_in(2);
         let losses = FaultRates {
             death: *chance.pick(&[0, 0, 500, 5_000]),
+            slowness: *chance.pick(&[0, 0, 30, 300]),
             ..if chance.one_in(2) { FaultRates { no_space: 0, ..errors } } else { quiet }
         };
         let losses = FaultRates {

@@ -45,6 +45,7 @@ const NO_FAULTS: FaultRates = FaultRates {
     misdirected_write: 0,
     bit_rot: 0,
     death: 0,
+    slowness: 0,
 };
 
 /// Runs one seed against the system that `maker` makes.

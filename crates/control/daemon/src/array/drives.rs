@@ -56,6 +56,7 @@ pub(super) fn views(drives: Vec<DriveStatus>) -> Vec<api::Drive> {
         written_bytes: counters.written_bytes,
         error_count: counters.errors,
         mended_block_count: counters.mended_blocks,
+        steered_read_count: counters.steered_reads,
     };
     (0..).zip(drives).map(view).collect()
 }

@@ -26,6 +26,8 @@ pub struct FaultRates {
     pub bit_rot: u64,
     /// With a request the drive dies: it answers nothing but errors from then on, and is not found again.
     pub death: u64,
+    /// How many times as long as others drives take that may fail; 0 is as long.
+    pub slowness: u64,
 }
 
 /// How fast a drive is. Virtual time.

@@ -191,14 +191,15 @@ impl DriveArray {
         self.counters.damages > 0
     }
 
-    fn duration_micros(&mut self, bytes: u64) -> u64 {
+    fn duration_micros(&mut self, drive: SimDriveId, bytes: u64) -> u64 {
         let (low, high) = self.pace.usual_micros;
         let base = if self.chance.per_mille(self.pace.slow_per_mille) {
             self.chance.between(high, self.pace.slow_micros_max)
         } else {
             self.chance.between(low, high)
         };
-        base + bytes / BYTES_PER_MICRO
+        let slowness = if self.slots[drive.0 as usize].is_victim { self.rates.slowness } else { 0 };
+        (base + bytes / BYTES_PER_MICRO) * slowness.max(1)
     }
 
     fn draw(&mut self, per_million: u64) -> bool {
@@ -401,7 +402,7 @@ impl SimStorage for DriveArray {
             SimOperation::Write { data, .. } => data.len() as u64,
             SimOperation::Sync { .. } | SimOperation::Discard { .. } => 0,
         };
-        now.as_nanos() + self.duration_micros(bytes) * 1000
+        now.as_nanos() + self.duration_micros(operation.drive(), bytes) * 1000
     }
 
     fn finish(&mut self, _now: Instant, ticket: SimTicket, operation: &mut SimOperation) -> io::Result<()> {

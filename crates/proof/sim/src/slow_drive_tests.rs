@@ -1,0 +1,93 @@
+//! A slow drive of a pool with parity slows nobody who reads.
+
+#![allow(clippy::unwrap_used)]
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
+use ashlar_runtime::Runtime;
+use ashlar_runtime::sim::Simulation;
+
+use crate::drives::{DriveArray, FaultRates, Pace};
+
+const PIECE_BYTES: usize = 16 << 10;
+const PIECES: u64 = 400;
+
+async fn make(runtime: &Runtime, drives: &[String]) -> Engine {
+    let drive = |path: &String| DriveSpec { path: path.clone(), create_size_bytes: Some(16 << 20) };
+    let spec = PoolSpec {
+        name: "pool".to_string(),
+        drives: drives.iter().map(drive).collect(),
+        protection: Protection::Dual,
+        segment_bytes: Some(256 << 10),
+        width: None,
+    };
+    Engine::create_pool(runtime, spec).await.unwrap();
+    let settings = Settings { cache_bytes: 64 << 10, ..Settings::default() };
+    let engine = Engine::open(runtime, drives, settings).await.unwrap();
+    let volume = VolumeSpec {
+        name: "data".into(),
+        size_bytes: 1 << 30,
+        logical_block_bytes: 4096,
+        profile: Profile::Oltp,
+        compression: Compression::Off,
+        dedupe: false,
+    };
+    engine.volume_create(volume).await.unwrap();
+    engine
+}
+
+fn content(piece: u64) -> Vec<u8> {
+    (0..PIECE_BYTES as u64).map(|at| (piece * 31 + at * at / 7) as u8).collect()
+}
+
+/// How long each of many reads took, sorted.
+async fn read_all(runtime: &Runtime, engine: &Engine) -> Vec<Duration> {
+    let data = engine.device("data").unwrap();
+    let mut took = Vec::new();
+    for piece in (0..3).flat_map(|_| 0..PIECES) {
+        let mut found = vec![0; PIECE_BYTES];
+        let since = runtime.now();
+        data.read(piece * PIECE_BYTES as u64, &mut found).await.unwrap();
+        took.push(runtime.now().duration_since(since));
+        assert!(found == content(piece), "piece {piece}");
+    }
+    took.sort_unstable();
+    took
+}
+
+#[test]
+fn readers_do_not_wait_for_a_slow_drive() {
+    let pace = Pace { usual_micros: (20, 100), slow_per_mille: 0, slow_micros_max: 100 };
+    let mut array = DriveArray::new(1, 4096, pace);
+    array.limit_faults_to(Some(vec!["drive-2".to_string()]));
+    let array = Rc::new(RefCell::new(array));
+    let mut simulation = Simulation::new(1, array.clone());
+    let runtime = simulation.runtime();
+    let test = async move {
+        let drives: Vec<String> = (0..6).map(|drive| format!("drive-{drive}")).collect();
+        let engine = make(&runtime, &drives).await;
+        let data = engine.device("data").unwrap();
+        for piece in 0..PIECES {
+            data.write(piece * PIECE_BYTES as u64, &content(piece), false).await.unwrap();
+        }
+        let before = read_all(&runtime, &engine).await;
+        // From 20 to 100 milliseconds a request.
+        array.borrow_mut().arm(FaultRates { slowness: 1000, ..FaultRates::default() });
+        let with = read_all(&runtime, &engine).await;
+        array.borrow_mut().arm(FaultRates::default());
+        read_all(&runtime, &engine).await;
+        let steered = engine.status().drives[2].counters.steered_reads;
+        let after = read_all(&runtime, &engine).await;
+        assert_eq!(engine.status().drives[2].counters.steered_reads, steered, "it is well again");
+        engine.close().await.unwrap();
+        (before, with, after)
+    };
+    let (before, with, after) = simulation.run_until(test).unwrap();
+    let at = |times: &[Duration], per_mille: usize| times[times.len() * per_mille / 1000];
+    assert!(at(&with, 900) < 2 * at(&before, 900), "{:?} {:?}", at(&with, 900), at(&before, 900));
+    assert!(*with.last().unwrap() < Duration::from_millis(12), "{:?}", with.last());
+    assert!(at(&after, 990) < 2 * at(&before, 990), "{:?} {:?}", at(&after, 990), at(&before, 990));
+}
