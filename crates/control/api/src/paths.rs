@@ -56,12 +56,16 @@ fn pool_show() {}
 )]
 fn pool_delete() {}
 
-/// Walks every root and verifies every header and checksum.
+/// Walks every root and verifies every header and checksum, and all parity if asked.
 #[utoipa::path(
     post, path = "/v1/pools/{pool}/check", tag = "pools", operation_id = "pool_check",
-    params(("pool" = String, Path, description = "name of the pool")),
+    params(
+        ("pool" = String, Path, description = "name of the pool"),
+        ("is_deep" = Option<bool>, Query, description = "compare every segment with its parity, too"),
+    ),
     responses(
         (status = 200, description = "the answer", body = CheckReport),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
         (status = 404, description = "no such object", body = ErrorBody),
         (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
     )

@@ -271,6 +271,21 @@ pub struct CheckReport {
     pub duration_millis: u64,
     /// What is damaged; empty when all is well.
     pub errors: Vec<String>,
+    /// How segments compare with their parity; only when asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parity: Option<ParityCheck>,
+}
+
+/// How the segments of a pool compare with their parity. Nothing was changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct ParityCheck {
+    /// Stripes compared with their parity; none in a pool without protection.
+    pub stripe_count: u64,
+    /// Stripes that could not be: too many drives are out.
+    pub unproven_stripe_count: u64,
+    /// Stripes that do not agree with their parity, or of which a drive in service cannot read its part: a
+    /// scrub sets them right.
+    pub wrong_stripe_count: u64,
 }
 
 /// Result of a scrub: a check, then every segment compared with its parity.

@@ -81,9 +81,10 @@ impl Client {
         self.call(Method::DELETE, &format!("/v1/pools/{}", segment(name)), None).map(drop)
     }
 
-    /// Verifies a pool.
-    pub fn pool_check(&self, name: &str) -> Result<CheckReport> {
-        self.send(Method::POST, &format!("/v1/pools/{}/check", segment(name)), None::<&()>)
+    /// Verifies a pool, and all its parity if `is_deep`.
+    pub fn pool_check(&self, name: &str, is_deep: bool) -> Result<CheckReport> {
+        let path = format!("/v1/pools/{}/check?is_deep={is_deep}", segment(name));
+        self.send(Method::POST, &path, None::<&()>)
     }
 
     /// Checks a pool and compares it with its parity.

@@ -230,14 +230,24 @@ impl Array {
     }
 
     /// Walks every root of a pool.
-    pub(crate) async fn pool_check(&self, name: &str) -> Result<api::CheckReport> {
+    pub(crate) async fn pool_check(&self, name: &str, is_deep: bool) -> Result<api::CheckReport> {
         let name = name.to_string();
         self.run(move |runtime, shard| {
             Box::pin(async move {
                 let engine = shard.engine(&name)?;
                 let start = runtime.now();
-                let report = engine.check().await.map_err(from_engine)?;
-                Ok(check_view(name, report, (runtime.now() - start).as_millis() as u64))
+                let (report, parity) = match is_deep {
+                    true => engine.check_deep().await.map(|(report, parity)| (report, Some(parity))),
+                    false => engine.check().await.map(|report| (report, None)),
+                }
+                .map_err(from_engine)?;
+                let mut view = check_view(name, report, (runtime.now() - start).as_millis() as u64);
+                view.parity = parity.map(|parity| api::ParityCheck {
+                    stripe_count: parity.stripes,
+                    unproven_stripe_count: parity.unproven_stripes,
+                    wrong_stripe_count: parity.wrong_stripes,
+                });
+                Ok(view)
             })
         })
         .await
@@ -523,7 +533,15 @@ fn pool_view(engine: &Engine) -> api::Pool {
 
 fn check_view(pool: String, report: ashlar_engine::CheckReport, duration_millis: u64) -> api::CheckReport {
     let ashlar_engine::CheckReport { pages, chunks, live_bytes, errors } = report;
-    api::CheckReport { pool, page_count: pages, chunk_count: chunks, live_bytes, duration_millis, errors }
+    api::CheckReport {
+        pool,
+        page_count: pages,
+        chunk_count: chunks,
+        live_bytes,
+        duration_millis,
+        errors,
+        parity: None,
+    }
 }
 
 fn counter_views(

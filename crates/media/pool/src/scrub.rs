@@ -24,6 +24,8 @@ pub struct ScrubCount {
     pub stripes: u64,
     /// Stripes that could not be: so many drives are out that nothing is left to compare with.
     pub unproven_stripes: u64,
+    /// Stripes that did not agree, or of which a drive in service could not read its part.
+    pub wrong_stripes: u64,
     /// Blocks of data set right.
     pub data_blocks: u64,
     /// Blocks of parity set right.
@@ -40,12 +42,12 @@ impl ScrubCount {
 }
 
 impl Pool {
-    /// Compares a segment with its parity, as far as it is written, and sets right what differs. `pause` is
-    /// called after every piece.
+    /// Compares a segment with its parity, as far as it is written, and sets right what differs if it can
+    /// be weighed; else it is only counted. `pause` is called after every piece.
     pub async fn scrub_segment<F: Future<Output = Result<()>>>(
         &self,
         segment: SegmentId,
-        weigh: Weigh<'_>,
+        weigh: Option<Weigh<'_>>,
         count: &mut ScrubCount,
         mut pause: impl FnMut() -> F,
     ) -> Result<()> {
@@ -77,15 +79,14 @@ impl Pool {
         striping: &Striping,
         segment: SegmentId,
         stripes: Range<u64>,
-        weigh: Weigh<'_>,
+        weigh: Option<Weigh<'_>>,
         count: &mut ScrubCount,
     ) -> Result<()> {
         let place = self.place_of(segment)?;
         let _hold = self.inner.held.hold(place);
         // Who mends here meanwhile would write back what was read before.
         let _turn = self.inner.held.turn(place).await;
-        let judge = Judge { pool: self, striping, segment, row: place.cell, weigh, witness: None };
-        let columns = judge.read(&stripes).await;
+        let columns = self.read_columns(striping, place.cell, &stripes).await;
         let is_provable = |columns: &[Option<Buf>]| columns.iter().flatten().count() > striping.data();
         let has_gaps = self.is_any_unreadable(striping, place.cell, &columns);
         if !has_gaps && self.are_agreed(striping, &columns) {
@@ -96,14 +97,21 @@ impl Pool {
             let range = index * BLOCK_BYTES_USIZE..(index + 1) * BLOCK_BYTES_USIZE;
             let blocks: Vec<Option<Buf>> = match has_gaps {
                 // One block that cannot be read fails the whole column.
-                true => judge.read(&(stripe..stripe + 1)).await,
+                true => self.read_columns(striping, place.cell, &(stripe..stripe + 1)).await,
                 false => self.cut(&columns, range),
             };
             let mut is_proven = is_provable(&blocks);
-            if !self.are_agreed(striping, &blocks) {
-                is_proven = self.set_right(&judge, stripe, &blocks, count).await?.is_some();
-            } else if self.is_any_unreadable(striping, place.cell, &blocks) {
-                self.fill_gaps(striping, place.cell, stripe, &blocks, count).await?;
+            let is_agreed = self.are_agreed(striping, &blocks);
+            let is_wrong = !is_agreed || self.is_any_unreadable(striping, place.cell, &blocks);
+            count.wrong_stripes += u64::from(is_wrong);
+            match weigh {
+                Some(weigh) if !is_agreed => {
+                    let row = place.cell;
+                    let judge = Judge { pool: self, striping, segment, row, weigh, witness: None };
+                    is_proven = self.set_right(&judge, stripe, &blocks, count).await?.is_some();
+                }
+                Some(_) if is_wrong => self.fill_gaps(striping, place.cell, stripe, &blocks, count).await?,
+                Some(_) | None => {}
             }
             count.compared(1, is_proven);
         }

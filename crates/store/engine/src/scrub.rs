@@ -3,13 +3,14 @@
 
 use std::cell::Cell;
 
-use ashlar_format::segment::{SegmentEntry, SegmentState};
-use ashlar_pool::ScrubCount;
+use ashlar_format::segment::SegmentState;
+use ashlar_pool::{ScrubCount, Weigh};
 use ashlar_runtime::Instant;
 use ashlar_runtime::sync::Notify;
+use ashlar_units::SegmentId;
 
 use crate::engine::{Engine, Inner};
-use crate::info::{ScrubReport, ScrubStatus};
+use crate::info::{CheckReport, ScrubReport, ScrubStatus};
 use crate::{Error, ErrorKind, Result};
 
 /// The scrub under way.
@@ -45,25 +46,24 @@ impl Engine {
         report
     }
 
+    /// A check, then every segment compared with its parity; nothing is set right but what reads mend.
+    pub async fn check_deep(&self) -> Result<(CheckReport, ScrubCount)> {
+        let check = self.check().await?;
+        let mut parity = ScrubCount::default();
+        self.inner.compare_all(None, &mut parity, |_, _| async { Ok(()) }).await?;
+        Ok((check, parity))
+    }
+
     async fn scrub_all(&self, since: Instant) -> Result<ScrubReport> {
         let check = self.check().await?;
         let inner = &self.inner;
-        let mut segments: Vec<SegmentEntry> = inner.pool.with_table(|table| {
-            table.entries().iter().filter(|entry| entry.state != SegmentState::Free).copied().collect()
-        });
-        segments.sort_unstable_by_key(|entry| entry.segment);
         let mut parity = ScrubCount::default();
-        let pace = Cell::new(inner.begin_pace());
         let weigh = |segment, offset, piece| inner.weigh(segment, offset, piece);
-        for (done, entry) in (0..).zip(&segments) {
-            inner.scrubs.now.set(Some(Running { since, done, total: segments.len() as u64 }));
-            let pause = || async {
-                pace.set(inner.give_way(pace.get()).await);
-                Ok(())
-            };
-            inner.pool.scrub_segment(entry.segment, &weigh, &mut parity, pause).await?;
-            inner.wait_while_paused().await?;
-        }
+        let at = async |done, total| {
+            inner.scrubs.now.set(Some(Running { since, done, total }));
+            inner.wait_while_paused().await
+        };
+        inner.compare_all(Some(&weigh), &mut parity, at).await?;
         Ok(ScrubReport { check, parity, mended_blocks: inner.pool.mended_blocks() })
     }
 
@@ -97,6 +97,32 @@ impl Engine {
 }
 
 impl Inner {
+    /// Every segment that is in use against its parity, leaving the drives to hosts. `at` is told how many are
+    /// done of how many, and may take its time.
+    async fn compare_all<F: Future<Output = Result<()>>>(
+        &self,
+        weigh: Option<Weigh<'_>>,
+        count: &mut ScrubCount,
+        at: impl Fn(u64, u64) -> F,
+    ) -> Result<()> {
+        let mut segments: Vec<SegmentId> = self.pool.with_table(|table| {
+            let used = table.entries().iter().filter(|entry| entry.state != SegmentState::Free);
+            used.map(|entry| entry.segment).collect()
+        });
+        segments.sort_unstable();
+        let pace = Cell::new(self.begin_pace());
+        for (done, segment) in (0..).zip(&segments) {
+            at(done, segments.len() as u64).await?;
+            let pause = || async {
+                pace.set(self.give_way(pace.get()).await);
+                Ok(())
+            };
+            self.pool.scrub_segment(*segment, weigh, count, pause).await?;
+            self.check_not_closing()?;
+        }
+        Ok(())
+    }
+
     fn scrub_under_way(&self) -> Result<&Scrubs> {
         let what = "the pool is not being scrubbed";
         self.scrubs.now.get().map(|_| &self.scrubs).ok_or_else(|| Error::new(ErrorKind::Invalid, what))

@@ -287,12 +287,16 @@ fn a_scrub_sets_right_what_is_spoilt_while_a_drive_is_out() {
     in_directory(async |runtime, directory| {
         let paths = paths(&directory, 6);
         let engine = one_out_and_one_spoilt(&runtime, &paths).await;
+        let (check, parity) = engine.check_deep().await.unwrap();
+        assert_eq!((check.errors, parity.unproven_stripes), (Vec::new(), 0));
+        assert!(parity.wrong_stripes > 0 && parity.parity_blocks == 0, "{parity:?}");
         let first = engine.scrub().await.unwrap();
         assert_eq!(first.check.errors, Vec::<String>::new());
         assert_eq!(first.parity.unproven_stripes, 0, "{first:?}");
         assert!(first.parity.parity_blocks > 0, "{first:?}");
         let second = engine.scrub().await.unwrap();
         assert_eq!((second.parity.data_blocks, second.parity.parity_blocks), (0, 0), "{second:?}");
+        assert_eq!(engine.check_deep().await.unwrap().1.wrong_stripes, 0);
         engine.drive_offline(0).await.unwrap();
         verify(&engine, 0..120, 1).await;
         assert_eq!(engine.check().await.unwrap().errors, Vec::<String>::new());

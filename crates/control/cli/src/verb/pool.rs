@@ -55,10 +55,13 @@ enum Verb {
         name: String,
     },
     /// Walk every root and verify every header and checksum, while the pool serves.
-    #[command(after_help = "Example:\n  ashlar pool check main")]
+    #[command(after_help = "Example:\n  ashlar pool check main --deep")]
     Check {
         /// Name of the pool.
         name: String,
+        /// Compare every segment with its parity, too. Nothing is changed: `ashlar pool scrub` sets right.
+        #[arg(long)]
+        deep: bool,
     },
     Scrub(scrub::Scrub),
     Dedupe(dedupe::Dedupe),
@@ -118,8 +121,8 @@ impl Pool {
             }
             Verb::List => context.output.print(&client.pools()?, |pools| list(pools))?,
             Verb::Show { name } => context.output.print(&client.pool(&name)?, show)?,
-            Verb::Check { name } => {
-                let report = client.pool_check(&name)?;
+            Verb::Check { name, deep } => {
+                let report = client.pool_check(&name, deep)?;
                 context.output.print(&report, checked)?;
                 all_is_well(&report)?;
             }
@@ -228,7 +231,16 @@ fn show(pool: &PoolView) -> String {
 }
 
 fn all_is_well(report: &CheckReport) -> Result<()> {
-    let Some(first) = report.errors.first() else { return Ok(()) };
+    let wrong_stripes = report.parity.map_or(0, |parity| parity.wrong_stripe_count);
+    let Some(first) = report.errors.first() else {
+        return match wrong_stripes {
+            0 => Ok(()),
+            wrong => Err(Failure::new(format!(
+                "pool `{0}` has {wrong} stripes that do not agree with their parity: ashlar pool scrub {0}",
+                report.pool
+            ))),
+        };
+    };
     Err(Failure::new(format!(
         "pool `{}` has {} damaged places, the first: {first}: restore the volumes concerned from a copy",
         report.pool,
@@ -250,6 +262,16 @@ fn checked(report: &CheckReport) -> String {
         },
         micros(report.duration_millis * 1000),
     );
+    if let Some(parity) = &report.parity {
+        let (compared, wrong) = (parity.stripe_count, parity.wrong_stripe_count);
+        text.push_str(&format!("  {compared} stripes compared with their parity, {wrong} do not agree\n"));
+        if parity.unproven_stripe_count > 0 {
+            let unproven = parity.unproven_stripe_count;
+            text.push_str(&format!(
+                "  {unproven} stripes have nothing to be compared with: drives are out\n"
+            ));
+        }
+    }
     for error in &report.errors {
         text.push_str(&format!("  {error}\n"));
     }

@@ -62,8 +62,20 @@ pub(super) async fn pool_scrub_change(
     array.pool_scrub_change(&pool, request.action).await.map(Json)
 }
 
-pub(super) async fn pool_check(State(array): Array, Name(pool): Name) -> Answer<api::CheckReport> {
-    to_the_end(async move { array.pool_check(&pool).await }).await.map(Json)
+/// The query of `/v1/pools/{pool}/check`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CheckQuery {
+    #[serde(default)]
+    is_deep: bool,
+}
+
+pub(super) async fn pool_check(
+    State(array): Array,
+    Name(pool): Name,
+    Question(query): Question<CheckQuery>,
+) -> Answer<api::CheckReport> {
+    to_the_end(async move { array.pool_check(&pool, query.is_deep).await }).await.map(Json)
 }
 
 pub(super) async fn pool_export(State(array): Array, Name(pool): Name) -> Result<StatusCode> {

@@ -168,9 +168,16 @@ impl Service {
     }
 
     /// Verifies a pool while it serves.
-    pub(crate) async fn pool_check(&self, name: &str) -> Result<api::CheckReport> {
+    pub(crate) async fn pool_check(&self, name: &str, is_deep: bool) -> Result<api::CheckReport> {
         self.check_open(name)?;
-        let report = self.array.pool_check(name).await?;
+        let report = self.array.pool_check(name, is_deep).await?;
+        if let Some(wrong) = report.parity.map(|parity| parity.wrong_stripe_count).filter(|wrong| *wrong > 0)
+        {
+            self.log.warning(
+                format!("pool {name}"),
+                format!("check: {wrong} stripes do not agree with their parity: scrub the pool"),
+            );
+        }
         match report.errors.first() {
             None => self
                 .log
