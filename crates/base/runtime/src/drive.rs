@@ -110,6 +110,14 @@ impl DriveFile {
         self.inner.size_bytes
     }
 
+    /// Size now: a file may have been cut short since, a device made larger. One call that does not wait.
+    pub fn size_bytes_now(&self) -> io::Result<u64> {
+        match &self.inner.backing {
+            Backing::Sim(_) => Ok(self.inner.size_bytes),
+            Backing::File(file) => open::size(&file.fd.try_clone()?.into(), file.is_block_device),
+        }
+    }
+
     /// The path it was opened by.
     #[must_use]
     pub fn path(&self) -> &str {

@@ -119,7 +119,7 @@ fn sync_directory(path: &str) -> io::Result<()> {
     }
 }
 
-fn size(file: &File, is_block_device: bool) -> io::Result<u64> {
+pub(crate) fn size(file: &File, is_block_device: bool) -> io::Result<u64> {
     if !is_block_device {
         return Ok(file.metadata()?.len());
     }

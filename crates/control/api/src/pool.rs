@@ -42,6 +42,9 @@ pub struct Pool {
     pub reason: Option<String>,
     pub protection: Protection,
     pub drives: Vec<Drive>,
+    /// What was named when the pool was opened and is no drive of it, each with the reason.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unused_drives: Vec<String>,
     /// The rebuild under way; others of `drives` may wait for their turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild: Option<Rebuild>,
@@ -80,6 +83,7 @@ pub struct Drive {
     /// Empty when no drive was found for this number.
     #[schema(example = "/var/lib/ashlar/drive-0.img")]
     pub path: String,
+    /// 0 when it is not known.
     pub size_bytes: u64,
     /// `online`, `rebuilding`, `out` (it is gone or was given up) or, while the pool is not open, `unknown`.
     #[schema(example = "online")]

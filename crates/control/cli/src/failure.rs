@@ -16,6 +16,8 @@ pub enum Failure {
     Part(String),
     /// Standard output is closed.
     OutputClosed,
+    /// Help, a version or wrong usage: all is said, and this is the status.
+    Told(u8),
 }
 
 impl Failure {
@@ -32,6 +34,7 @@ impl Failure {
             Failure::Part(_) => ExitCode::from(3),
             // The reader of our output went away, as in `ashlar events | head`: nothing failed.
             Failure::OutputClosed => ExitCode::SUCCESS,
+            Failure::Told(status) => ExitCode::from(*status),
         }
     }
 }
@@ -44,6 +47,7 @@ impl fmt::Display for Failure {
                 f.write_str(&message.split_whitespace().collect::<Vec<_>>().join(" "))
             }
             Failure::OutputClosed => f.write_str("standard output is closed"),
+            Failure::Told(status) => write!(f, "status {status}"),
         }
     }
 }

@@ -3,12 +3,16 @@
 //! Exit status: 0 done, 1 refused or failed (one line on stderr: what, which object, why, what to
 //! do), 2 wrong usage, 3 done in part (`inspect` only: the report says what is missing).
 
+// They panic where nothing can be written: `output` and `stderr` do not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod ask;
 mod failure;
 mod output;
 mod parse;
 mod progress;
 mod reference;
+mod stderr;
 mod verb;
 
 use std::path::PathBuf;
@@ -91,14 +95,21 @@ impl Context {
 }
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
-    match run(arguments) {
+    match Arguments::try_parse().map_err(told).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure::OutputClosed) => Failure::OutputClosed.status(),
+        Err(failure @ (Failure::OutputClosed | Failure::Told(_))) => failure.status(),
         Err(failure) => {
-            eprintln!("ashlar: {failure}");
+            stderr::line(format_args!("ashlar: {failure}"));
             failure.status()
         }
+    }
+}
+
+/// Prints help, the version, or what is wrong with the usage.
+fn told(error: clap::Error) -> Failure {
+    match error.print() {
+        Err(unwritten) if !error.use_stderr() => unwritten.into(),
+        _ => Failure::Told(u8::try_from(error.exit_code()).unwrap_or(2)),
     }
 }
 

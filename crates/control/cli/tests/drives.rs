@@ -119,7 +119,7 @@ fn what_cannot_take_a_drives_place_is_refused_and_nothing_stays_of_it() {
     let before = recorded(&array);
     replace("1", &path(&array, "other.img"), &["other.img", "`other`"]);
     replace("1", &path(&array, "0.img"), &["0.img", "drive 0"]);
-    replace("1", &path(&array, "1.img"), &["1.img"]);
+    replace("1", &path(&array, "1.img"), &["1.img", "itself", "online-drive main 1"]);
     replace("1", &path(&array, "nope.img"), &["nope.img", "does not exist", "size="]);
     replace("1", &format!("{small},size=32MiB"), &["small.img", "at least"]);
     assert!(!array.path("small.img").exists(), "a refused drive leaves no file behind");
@@ -189,4 +189,159 @@ fn events_tell_of_drives_that_failed_and_came_back() {
     array.good(&["pool", "offline-drive", "main", "2"]);
     assert!(has("info", &["drive 2", "was taken out of service"]), "{}", array.log());
     assert!(!has("error", &["away.img"]), "what was asked for is no error:\n{}", array.log());
+}
+
+/// It bears the pool's own mark, which is of no more use: once that was a pool to be deleted first.
+#[test]
+fn a_drive_that_was_replaced_may_replace_another() {
+    let array = protected();
+    let replace = |number: &str, with: &str| {
+        array.good(&["pool", "offline-drive", "main", number]);
+        array.json(&["pool", "replace-drive", "main", number, "--with", with, "--wait"])
+    };
+    replace("2", &format!("{},size=64MiB", path(&array, "spare.img")));
+    let former = path(&array, "2.img");
+    let pool = replace("0", &former);
+    assert_eq!((states(&pool), &pool["drives"][0]["path"]), (vec!["online"; 4], &former.as_str().into()));
+    assert_eq!(array.json(&["pool", "check", "main"])["errors"], serde_json::json!([]));
+}
+
+/// After a start without it the pool does not have it open: its superblock tells.
+#[test]
+fn the_drive_that_is_out_is_told_from_others() {
+    let mut array = protected();
+    array.good(&["pool", "offline-drive", "main", "1"]);
+    std::fs::rename(array.path("1.img"), array.path("moved.img")).unwrap();
+    assert_eq!(array.terminate(), Some(0));
+    array.start();
+    let moved = path(&array, "moved.img");
+    let words = ["moved.img", "drive 1 of pool main itself", "online-drive main 1 --drive"];
+    array.refused(&["pool", "replace-drive", "main", "1", "--with", &moved], &words);
+    array.good(&["pool", "online-drive", "main", "1", "--drive", &moved, "--wait"]);
+}
+
+/// Once it was taken back, and given up at the first write behind its end.
+#[test]
+fn a_drive_that_was_cut_short_does_not_come_back() {
+    let mut array = protected();
+    let cut = |bytes: u64| {
+        std::fs::File::options().write(true).open(array.path("3.img")).unwrap().set_len(bytes).unwrap();
+    };
+    array.good(&["pool", "offline-drive", "main", "3"]);
+    let words = ["3.img", "was cut short", "is 32 MiB", "replace-drive main 3 --with PATH"];
+    cut(32 << 20);
+    array.refused(&["pool", "online-drive", "main", "3"], &words);
+    cut(0);
+    array.refused(&["pool", "online-drive", "main", "3"], &["was cut short", "is 0 B", "takes"]);
+    cut(32 << 20);
+    assert_eq!(array.terminate(), Some(0));
+    array.start();
+    let third = path(&array, "3.img");
+    array.refused(&["pool", "online-drive", "main", "3", "--drive", &third], &["3.img", "32 MiB"]);
+}
+
+#[test]
+fn an_import_says_which_paths_it_could_not_use_and_why() {
+    let array = protected();
+    array.good(&["pool", "export", "main"]);
+    std::fs::write(array.path("rubbish.img"), vec![0x5a_u8; 32 << 20]).unwrap();
+    let import = |names: &[&str]| -> Vec<String> {
+        let mut arguments: Vec<String> = ["pool", "import", "main"].iter().map(|one| (*one).into()).collect();
+        names.iter().for_each(|name| arguments.extend(["--drive".to_string(), path(&array, name)]));
+        arguments
+    };
+    let refused = |names: &[&str], words: &[&str]| {
+        let arguments = import(names);
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        array.refused(&arguments, words);
+        let done = array.run(&arguments);
+        assert!(!done.err.contains("()") && !done.err.contains("backup"), "{}", done.err);
+    };
+    refused(&["rubbish.img"], &["rubbish.img", "carries no pool", "name a drive of the pool"]);
+    refused(&["rubbish.img", "nope.img"], &["rubbish.img carries no pool", "nope.img"]);
+    refused(&["0.img", "1.img"], &["4 drives, 2 cannot serve", "missing: 2, 3", "name the missing drives"]);
+    refused(&["0.img", "1.img", "rubbish.img"], &["missing: 2, 3", "rubbish.img carries no pool"]);
+    let arguments = import(&["0.img", "1.img", "2.img", "3.img", "rubbish.img"]);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let text = array.good(&arguments);
+    assert!(text.contains("not used") && text.contains("rubbish.img carries no pool"), "{text}");
+    assert!(array.log().contains("not used: drive"), "{}", array.log());
+    assert!(!recorded(&array).contains("rubbish.img"), "{}", recorded(&array));
+    array.good(&["pool", "export", "main"]);
+    let arguments = import(&["0.img", "1.img", "2.img", "rubbish.img"]);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let pool = array.json(&arguments);
+    assert_eq!(states(&pool), ["online", "online", "online", "out"]);
+    assert!(pool["unused_drives"][0].as_str().unwrap().contains("rubbish.img"), "{pool}");
+}
+
+#[test]
+fn a_pool_that_did_not_open_shows_what_is_known_of_its_drives() {
+    let mut array = protected();
+    assert_eq!(array.terminate(), Some(0));
+    std::fs::remove_file(array.path("1.img")).unwrap();
+    std::fs::remove_file(array.path("2.img")).unwrap();
+    array.start();
+    let text = array.good(&["pool", "show", "main"]);
+    assert!(text.contains("0.img  64 MiB  unknown") && !text.contains("0 B"), "{text}");
+    assert!(text.contains("1.img  -  unknown: No such file"), "{text}");
+}
+
+#[test]
+fn drives_that_cannot_be_added_leave_no_files_behind() {
+    let array = protected();
+    let made = |name: &str, size: &str| format!("{},size={size}", path(&array, name));
+    let (one, two, three) = (made("a.img", "64MiB"), made("b.img", "64MiB"), made("c.img", "64MiB"));
+    let (tiny, nowhere) = (made("d.img", "64KiB"), made("no/such/e.img", "64MiB"));
+    std::fs::write(array.path("text"), "not a drive").unwrap();
+    let text = path(&array, "text");
+    for drives in [
+        vec![&one, &two],
+        vec![&one, &two, &three, &tiny],
+        vec![&one, &two, &three, &nowhere],
+        vec![&one, &text, &two, &three],
+    ] {
+        let mut arguments = vec!["pool", "add-drive", "main"];
+        drives.iter().for_each(|drive| arguments.extend(["--drive", drive.as_str()]));
+        array.refused(&arguments, &[]);
+        for name in ["a.img", "b.img", "c.img", "d.img"] {
+            assert!(!array.path(name).exists(), "{name} is left of {drives:?}");
+        }
+    }
+    assert!(array.path("text").exists(), "what was there before stays");
+}
+
+/// One that is paused was refused without a word of that, and one that was stopped went on being shown.
+#[test]
+fn a_scrub_that_is_paused_is_told_of_and_one_that_was_stopped_is_not() {
+    let array = protected();
+    array.good(&["volume", "create", "db", "--size", "32MiB"]);
+    let bytes: Vec<u8> = (0..1_u32 << 20).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let mut nbd = support::nbd::Nbd::connect(array.state(), "db");
+    (0..24).for_each(|piece| nbd.write(piece << 20, &bytes));
+    std::thread::scope(|scope| {
+        for round in 0..3 {
+            let first = scope.spawn(|| array.run(&["pool", "scrub", "main"]));
+            let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+            while array.run(&["pool", "scrub", "main", "--pause"]).status != 0 {
+                assert!(std::time::Instant::now() < end, "the scrub does not begin, or is over too soon");
+                if first.is_finished() {
+                    break;
+                }
+            }
+            if first.is_finished() {
+                println!("round {round}: over before it was paused");
+                continue;
+            }
+            let words = ["pool main", "paused", "pool scrub main --resume", "--stop"];
+            array.refused(&["pool", "scrub", "main"], &words);
+            let stopped = array.json(&["pool", "scrub", "main", "--stop"]);
+            assert!(stopped.get("scrub").is_none(), "{stopped}");
+            assert!(array.json(&["pool", "show", "main"]).get("scrub").is_none());
+            let ended = first.join().unwrap();
+            assert!(ended.status == 1 && ended.err.contains("stopped"), "{}", ended.err);
+            array.refused(&["pool", "scrub", "main", "--stop"], &["pool main is not being scrubbed"]);
+        }
+    });
+    array.good(&["pool", "scrub", "main"]);
 }

@@ -120,3 +120,35 @@ fn options_may_stand_before_or_after_the_command() {
     let done = run(&["status"]);
     assert!(done.err.contains("/nonexistent/api.sock"), "{}", done.err);
 }
+
+/// Once a panic, and with it an abort, ended what could not say its error.
+#[test]
+fn output_that_cannot_be_written_ends_a_command_without_a_crash() {
+    let array = Array::with_pool();
+    let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let command = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ashlar"));
+        command.arg("--state").arg(array.state()).args(arguments).stdin(std::process::Stdio::null());
+        command
+    };
+    for (arguments, status) in [
+        (&["pool", "show", "nope"][..], 1),
+        (&["pool", "shwo", "nope"], 2),
+        (&["pool", "scrub", "main"], 0),
+        (&["sim", "--seeds", "1"], 0),
+    ] {
+        let ended = command(arguments).stderr(full()).stdout(std::process::Stdio::null()).status().unwrap();
+        assert_eq!(ended.code(), Some(status), "{arguments:?} without stderr: {ended}");
+    }
+    for arguments in [&["pool", "list"][..], &["pool", "list", "--json"], &["--help"], &["--version"]] {
+        let ended = command(arguments).stdout(full()).stderr(full()).status().unwrap();
+        assert_eq!(ended.code(), Some(1), "{arguments:?} without any output: {ended}");
+        let ended = support::done(command(arguments).stdout(full()).output().unwrap());
+        assert!(ended.status == 1 && ended.err.contains("standard output"), "{arguments:?}: {}", ended.err);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let ended = command(arguments).stdout(writer).stderr(std::process::Stdio::piped()).output().unwrap();
+        let ended = support::done(ended);
+        assert!(ended.status == 0 && ended.err.is_empty(), "{arguments:?}: {} {}", ended.status, ended.err);
+    }
+}

@@ -59,7 +59,7 @@ impl Shard {
             Error::new(
                 api::ErrorKind::Closed,
                 format!("pool `{pool}` is not open"),
-                "`ashlar pool list` says why; `ashlar pool import` tries again",
+                format!("`ashlar pool show {pool}` says why"),
             )
         })
     }
@@ -495,6 +495,7 @@ fn pool_view(engine: &Engine) -> api::Pool {
         },
         rebuild,
         drives: drives::views(status.drives),
+        unused_drives: status.unused_drives,
         rebuild_error: engine.rebuild_error(),
         scrub: engine.scrub_status().map(scrub),
         scrubbed_unix_seconds: None,
@@ -671,9 +672,7 @@ fn from_engine(error: ashlar_engine::Error) -> Error {
         ErrorKind::Invalid => (api::ErrorKind::Invalid, "mend the request"),
         ErrorKind::NotFound => (api::ErrorKind::NotFound, "the list commands show what there is"),
         ErrorKind::Exists => (api::ErrorKind::Exists, "choose another name"),
-        ErrorKind::NoSpace => {
-            (api::ErrorKind::NoSpace, "delete snapshots or volumes, or unmap what is no longer needed")
-        }
+        ErrorKind::NoSpace => (api::ErrorKind::NoSpace, "delete or unmap what is no longer needed"),
         ErrorKind::Damaged => {
             (api::ErrorKind::Damaged, "copy what can still be read; restore the rest from a backup")
         }
@@ -684,5 +683,5 @@ fn from_engine(error: ashlar_engine::Error) -> Error {
         ErrorKind::Busy => (api::ErrorKind::Busy, "end that use first, then repeat"),
         ErrorKind::Closed => (api::ErrorKind::Closed, "`ashlar pool list` says whether the pool is open"),
     };
-    Error::new(kind, error.context, action)
+    Error::new(kind, error.context, error.action.unwrap_or_else(|| action.to_string()))
 }

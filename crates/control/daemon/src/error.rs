@@ -43,16 +43,12 @@ impl Error {
     /// A file of this machine could not be used.
     pub(crate) fn file(what: &str, path: &Path, error: &io::Error) -> Error {
         let action = match error.kind() {
-            io::ErrorKind::PermissionDenied => {
-                "run as the owner of the directory, or choose another with --state"
-            }
+            io::ErrorKind::PermissionDenied => "run as the owner of the directory",
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 "free space on its file system, then repeat"
             }
             io::ErrorKind::NotFound => "check the path",
-            io::ErrorKind::ReadOnlyFilesystem => {
-                "its file system is read-only: mount it writable, or use another"
-            }
+            io::ErrorKind::ReadOnlyFilesystem => "mount its file system writable",
             _ => "check the path and its file system",
         };
         Error::new(ErrorKind::Medium, format!("{what} {}: {error}", path.display()), action)

@@ -25,8 +25,11 @@ pub(crate) struct Settings {
     #[serde(deserialize_with = "bytes")]
     pub(crate) buffer_bytes: u64,
     pub(crate) dedupe_index_bytes: IndexBytes,
+    #[serde(deserialize_with = "run_blocks")]
     pub(crate) dedupe_run_blocks_min: u8,
+    #[serde(deserialize_with = "sample_shift")]
     pub(crate) dedupe_sample_shift: u8,
+    #[serde(deserialize_with = "interval_days")]
     pub(crate) scrub_interval_days: u16,
 }
 
@@ -251,15 +254,6 @@ impl Settings {
         {
             return Err(format!("dedupe_index_bytes is {}: it must be 0 or 64KiB to 1TiB", ByteCount(bytes)));
         }
-        if !(1..=16).contains(&self.dedupe_run_blocks_min) {
-            return Err(format!(
-                "dedupe_run_blocks_min is {}: it must be 1 to 16",
-                self.dedupe_run_blocks_min
-            ));
-        }
-        if self.dedupe_sample_shift > 8 {
-            return Err(format!("dedupe_sample_shift is {}: it must be 0 to 8", self.dedupe_sample_shift));
-        }
         Ok(())
     }
 
@@ -297,6 +291,32 @@ impl<'de> Deserialize<'de> for Address {
 /// A size as a number of bytes or a text with a unit.
 fn bytes<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u64, D::Error> {
     NumberOrText::deserialize(input)?.bytes().map_err(serde::de::Error::custom)
+}
+
+/// A whole number in a range. Whatever stands there instead, the answer is the range.
+fn within<'de, D: Deserializer<'de>, T: TryFrom<i64>>(
+    input: D,
+    name: &str,
+    allowed: std::ops::RangeInclusive<i64>,
+    range: &str,
+) -> std::result::Result<T, D::Error> {
+    let value = toml::Value::deserialize(input)?;
+    let number = value.as_integer().filter(|number| allowed.contains(number));
+    number
+        .and_then(|number| T::try_from(number).ok())
+        .ok_or_else(|| serde::de::Error::custom(format!("{name} is {value}: it must be {range}")))
+}
+
+fn run_blocks<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u8, D::Error> {
+    within(input, "dedupe_run_blocks_min", 1..=16, "1 to 16")
+}
+
+fn sample_shift<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u8, D::Error> {
+    within(input, "dedupe_sample_shift", 0..=8, "0 to 8")
+}
+
+fn interval_days<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u16, D::Error> {
+    within(input, "scrub_interval_days", 0..=i64::from(u16::MAX), "1 to 65535, or 0 for never")
 }
 
 #[derive(Deserialize)]
@@ -384,9 +404,15 @@ mod tests {
             ("dedupe_index_bytes = \"1KiB\"", "64KiB"),
             ("dedupe_run_blocks_min = 0", "1 to 16"),
             ("dedupe_sample_shift = 9", "0 to 8"),
+            ("dedupe_sample_shift = 300", "0 to 8"),
+            ("scrub_interval_days = 65536", "line 1: scrub_interval_days is 65536: it must be 1 to 65535"),
+            ("scrub_interval_days = -1", "1 to 65535"),
+            ("scrub_interval_days = \"monthly\"", "1 to 65535"),
+            ("scrub_interval_days = 1.5", "1 to 65535"),
         ] {
             let why = Settings::parse(text).unwrap_err();
             assert!(why.contains(word), "{text}: {why}");
+            assert!(!why.contains("u8") && !why.contains("u16"), "{text}: {why}");
         }
     }
 }

@@ -103,7 +103,7 @@ impl State {
                 return Err(Error::new(
                     ErrorKind::Busy,
                     format!("another array serves the state directory {}", directory.display()),
-                    "use that one (`ashlar status`), stop it, or name another directory with --state",
+                    "`ashlar status` shows it, and every command talks to it",
                 ));
             }
             Err(error) => return Err(Error::file("lock", &path, &error.into())),

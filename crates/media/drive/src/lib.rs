@@ -95,6 +95,11 @@ impl Drive {
         self.file.size_bytes()
     }
 
+    /// Its size now: a file may have been cut short since it was opened.
+    pub fn size_bytes_now(&self) -> Result<u64> {
+        self.file.size_bytes_now().map_err(|error| Error::io(&self.path, "measure", &error))
+    }
+
     /// Reads `length` bytes at `offset`, both whole blocks.
     pub async fn read(&self, offset: u64, length: usize) -> Result<Buf> {
         assert!(

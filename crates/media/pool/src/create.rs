@@ -11,6 +11,7 @@ use ashlar_format::superblock::{
 use ashlar_runtime::Runtime;
 use ashlar_units::{BLOCK_BYTES, ByteCount, DriveIndex, Lsn, PoolId, SegmentId};
 
+use crate::newcomer::check_unclaimed;
 use crate::{Error, ErrorKind, Result};
 use ashlar_format::rows::{Rows, WIDTH_DEFAULT, layout_for};
 
@@ -67,15 +68,7 @@ pub(crate) async fn create(runtime: &Runtime, spec: &PoolSpec) -> Result<PoolId>
     for drive in &spec.drives {
         let opened = Drive::open(runtime, &drive.path, drive.create_size_bytes).await?;
         let ring = opened.read_ring().await?;
-        if let Some(superblock) = ring.valid.first() {
-            let (path, name, pool) = (&drive.path, &superblock.name, superblock.pool);
-            return Err(Error::new(
-                ErrorKind::Busy,
-                format!(
-                    "drive {path} belongs to pool {name} ({pool}): delete that pool or choose another drive"
-                ),
-            ));
-        }
+        check_unclaimed(&drive.path, &ring, None)?;
         drives.push(opened);
     }
     let total = drives.iter().map(Drive::size_bytes).sum::<u64>();

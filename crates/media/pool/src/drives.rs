@@ -61,6 +61,12 @@ impl Pool {
         self.inner.drives.borrow().iter().map(status).collect()
     }
 
+    /// What was named at the opening and is no drive of the pool, and why.
+    #[must_use]
+    pub fn unused_drives(&self) -> Vec<String> {
+        self.inner.unused.clone()
+    }
+
     /// Drives that do not hold what they should.
     #[must_use]
     pub fn drives_out(&self) -> usize {

@@ -33,13 +33,21 @@ pub struct Error {
     pub kind: ErrorKind,
     /// What a person reads.
     pub context: String,
+    /// What to do about it, where that does not follow from the kind.
+    pub action: Option<String>,
 }
 
 impl Error {
     /// A new error.
     #[must_use]
     pub fn new(kind: ErrorKind, context: String) -> Error {
-        Error { kind, context }
+        Error { kind, context, action: None }
+    }
+
+    /// The same with what to do about it.
+    #[must_use]
+    pub fn and_do(self, action: impl Into<String>) -> Error {
+        Error { action: Some(action.into()), ..self }
     }
 }
 
@@ -57,7 +65,8 @@ impl From<drive::Error> for Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.context)
+        f.write_str(&self.context)?;
+        self.action.iter().try_for_each(|action| write!(f, ": {action}"))
     }
 }
 

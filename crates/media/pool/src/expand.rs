@@ -7,10 +7,10 @@ use std::rc::Rc;
 
 use ashlar_drive::Drive;
 use ashlar_format::rows::{Rows, layout_with};
-use ashlar_format::superblock::{CELLS_START_BYTES, DRIVES_MAX, DriveEntry, DriveState, Superblock};
-use ashlar_units::ByteCount;
+use ashlar_format::superblock::{CELLS_START_BYTES, DRIVES_MAX, DriveEntry, DriveState};
 
 use crate::drives::KnownDrive;
+use crate::newcomer::{check_size, check_unclaimed};
 use crate::{DriveSpec, Error, ErrorKind, Pool, Result};
 
 /// A drive about to join.
@@ -65,37 +65,15 @@ impl Pool {
         let drive = Drive::open(self.runtime(), &spec.path, spec.create_size_bytes).await?;
         let superblock = self.superblock();
         let ring = drive.read_ring().await?;
-        if let Some(remains) = ring.valid.first() {
-            let (path, name, pool) = (&spec.path, &remains.name, remains.pool);
-            if !is_of_no_more_use(remains, &superblock) {
-                let what = format!(
-                    "drive {path} belongs to pool {name} ({pool}): delete that pool or choose another drive"
-                );
-                return Err(Error::new(ErrorKind::Busy, what));
-            }
-        }
+        check_unclaimed(&spec.path, &ring, Some(&superblock))?;
         let cell_bytes = u64::from(superblock.cell_bytes);
-        let cells = drive.size_bytes().saturating_sub(CELLS_START_BYTES) / cell_bytes;
-        if cells == 0 {
-            let (size, needed) = (ByteCount(drive.size_bytes()), ByteCount(CELLS_START_BYTES + cell_bytes));
-            let path = &spec.path;
-            return invalid(format!(
-                "drive {path} is {size} and must be at least {needed}: choose a larger one"
-            ));
-        }
+        check_size(&drive, CELLS_START_BYTES + cell_bytes)?;
+        let cells = (drive.size_bytes() - CELLS_START_BYTES) / cell_bytes;
         let id = u128::from(self.runtime().random()) << 64 | u128::from(self.runtime().random());
         let cells = u32::try_from(cells).unwrap_or(u32::MAX);
         let entry = DriveEntry { id, cells, state: DriveState::InService };
         Ok(Joining { drive, entry })
     }
-}
-
-/// Whether a drive bears the mark of this pool and is none of its drives: an attempt to add it was cut
-/// short, or another took its place.
-fn is_of_no_more_use(remains: &Superblock, superblock: &Superblock) -> bool {
-    let own = remains.drives.get(usize::from(remains.drive.0)).map(|entry| entry.id);
-    let is_member = superblock.drives.iter().any(|entry| Some(entry.id) == own);
-    remains.pool == superblock.pool && !is_member
 }
 
 fn known(joining: Joining) -> KnownDrive {

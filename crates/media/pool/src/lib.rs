@@ -23,6 +23,7 @@ mod expand;
 mod frontier;
 mod judge;
 mod mend;
+mod newcomer;
 mod open;
 mod rebuild;
 mod scrub;
@@ -86,6 +87,8 @@ struct Inner {
     is_settling: Cell<bool>,
     /// Set when a majority could not be written: nothing may be acknowledged any more.
     is_fenced: Cell<bool>,
+    /// Of what was named at the opening and is no drive of the pool: which, and why.
+    unused: Vec<String>,
 }
 
 struct State {
@@ -433,8 +436,9 @@ impl Pool {
         if self.inner.is_fenced.get() {
             return Err(Error::new(
                 ErrorKind::Medium,
-                "pool stopped: its superblock could not be written; mend the drives and restart".to_string(),
-            ));
+                "pool stopped: its superblock could not be written".to_string(),
+            )
+            .and_do("mend the drives and restart the array"));
         }
         Ok(())
     }

@@ -50,7 +50,7 @@ impl Pool {
             }
         }
         let superblock = decide(&found, &failed)?;
-        let drives = arrange(found, failed, &superblock)?;
+        let (drives, refused) = arrange(found, failed, &superblock)?;
         let segment_bytes = u64::from(superblock.segment_bytes);
         let striping = superblock.layout.as_ref().map(|layout| Striping {
             rows: RefCell::new(Rows::new(layout)),
@@ -90,6 +90,7 @@ impl Pool {
                 background_ended: Notify::new(),
                 is_settling: Cell::new(false),
                 is_fenced: Cell::new(false),
+                unused: refused.into_iter().map(|error| error.context).collect(),
             }),
         })
     }
@@ -157,8 +158,11 @@ async fn find(runtime: &Runtime, path: &str) -> Result<Found> {
     let drive = Drive::open(runtime, path, None).await?;
     let ring = drive.read_ring().await?;
     if ring.valid.is_empty() {
-        let what = if ring.has_remains { "has a damaged superblock ring" } else { "carries no pool" };
-        return Err(Error::new(ErrorKind::Damaged, format!("drive {path} {what}")));
+        return Err(match ring.has_remains {
+            true => Error::new(ErrorKind::Damaged, format!("drive {path} has a damaged superblock ring")),
+            false => Error::new(ErrorKind::Invalid, format!("drive {path} carries no pool"))
+                .and_do("name a drive of the pool"),
+        });
     }
     Ok(Found { drive, ring: ring.valid })
 }
@@ -168,23 +172,27 @@ async fn find(runtime: &Runtime, path: &str) -> Result<Found> {
 /// so as long as no more drives are missing than may be lost, one that has it is there.
 fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
     let Some(first) = found.first().map(|found| &found.ring[0]) else {
-        return Err(failed.first().cloned().unwrap_or_else(|| {
-            Error::new(ErrorKind::Invalid, "a pool has at least one drive: name them".to_string())
-        }));
+        let none = || Error::new(ErrorKind::Invalid, "no drive is named".to_string());
+        let first = failed.first().cloned().unwrap_or_else(none);
+        return Err(match failed.len() {
+            0 | 1 => first,
+            _ => Error { context: told(failed), ..first },
+        });
     };
     for other in found {
         if other.ring[0].pool != first.pool {
             return Err(Error::new(
                 ErrorKind::Damaged,
                 format!(
-                    "drive {} belongs to pool {} ({}), not to pool {} ({}): put the right drive back",
+                    "drive {} belongs to pool {} ({}), not to pool {} ({})",
                     other.drive.path(),
                     other.ring[0].name,
                     other.ring[0].pool,
                     first.name,
                     first.pool
                 ),
-            ));
+            )
+            .and_do("put the right drive back"));
         }
     }
     let mut candidates = without_unfinished_growth(found);
@@ -210,12 +218,18 @@ fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
     Err(Error::new(
         ErrorKind::Damaged,
         format!(
-            "pool {}: no superblock is on a majority of its {} drives; {} given: name all drives of the pool",
+            "pool {}: no superblock is on a majority of its {} drives; {} given",
             first.name,
             first.drives.len(),
             found.len()
         ),
-    ))
+    )
+    .and_do("name all drives of the pool"))
+}
+
+/// Why drives cannot be used, in a line.
+fn told(refused: &[Error]) -> String {
+    refused.iter().map(|error| error.context.as_str()).collect::<Vec<_>>().join("; ")
 }
 
 /// The superblocks of a pool, but for those of a growth that was cut short. Drives that join hold the first
@@ -234,8 +248,11 @@ fn without_unfinished_growth(found: &[Found]) -> Vec<&Superblock> {
     }
 }
 
+/// The drives of the pool, and why the others that were named are none.
+type Arranged = (Vec<KnownDrive>, Vec<Error>);
+
 /// Puts the drives in the order of the pool's table and checks that as many are there, whole, as must be.
-fn arrange(found: Vec<Found>, failed: Vec<Error>, superblock: &Superblock) -> Result<Vec<KnownDrive>> {
+fn arrange(found: Vec<Found>, failed: Vec<Error>, superblock: &Superblock) -> Result<Arranged> {
     let cell_bytes = u64::from(superblock.cell_bytes);
     let needed = |index: usize| CELLS_START_BYTES + u64::from(superblock.drives[index].cells) * cell_bytes;
     let mut drives: Vec<KnownDrive> = (0..superblock.drives.len())
@@ -268,7 +285,7 @@ fn arrange(found: Vec<Found>, failed: Vec<Error>, superblock: &Superblock) -> Re
         }
     }
     miss(&mut drives, &refused, superblock)?;
-    Ok(drives)
+    Ok((drives, refused))
 }
 
 /// Which drive of the pool this is.
@@ -301,7 +318,7 @@ fn place_in_pool(
 
 /// Takes the drives that are not there out of service, if the pool can do without them.
 fn miss(drives: &mut [KnownDrive], refused: &[Error], superblock: &Superblock) -> Result<()> {
-    let why = refused.iter().map(|error| error.context.as_str()).collect::<Vec<_>>().join("; ");
+    let why = told(refused);
     let mut missing = Vec::new();
     for (index, known) in drives.iter_mut().enumerate().filter(|(_, known)| known.drive.is_none()) {
         missing.push(DriveIndex(index as u16).to_string());
@@ -322,13 +339,14 @@ fn miss(drives: &mut [KnownDrive], refused: &[Error], superblock: &Superblock) -
     let (name, drives) = (&superblock.name, drives.len());
     let numbers = missing.join(", ");
     let context = match superblock.protection.parity_strips() {
-        0 => format!(
-            "pool {name} has {drives} drives; number {numbers} is missing and protection is none: name it with the others"
-        ),
-        parity => format!(
-            "pool {name} has {drives} drives, {out} cannot serve (missing: {numbers}) and it survives {parity}: \
-             bring drives back ({why})"
-        ),
+        0 => format!("pool {name} has {drives} drives; number {numbers} is missing and protection is none"),
+        parity => {
+            let missing = if numbers.is_empty() { String::new() } else { format!(" (missing: {numbers})") };
+            let why = if why.is_empty() { why } else { format!(": {why}") };
+            format!(
+                "pool {name} has {drives} drives, {out} cannot serve{missing} and it survives {parity}{why}"
+            )
+        }
     };
-    Err(Error::new(ErrorKind::NotFound, context))
+    Err(Error::new(ErrorKind::NotFound, context).and_do("name the missing drives with the others"))
 }

@@ -19,6 +19,7 @@ use ashlar_runtime::{Buf, Durability};
 use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, ByteCount, SegmentId};
 
 use crate::judge::{Judge, Weigh};
+use crate::newcomer::{check_size, check_unclaimed, is_member};
 use crate::scrub::ScrubCount;
 use crate::stripes::Striping;
 use crate::{Error, ErrorKind, Pool, Result};
@@ -138,24 +139,18 @@ impl Pool {
         path: &str,
         create_size_bytes: Option<u64>,
     ) -> Result<Rebuild> {
-        let cell_bytes = self.striping()?.cell_bytes;
         self.check_is_out(index)?;
-        let drive = Drive::open(self.runtime(), path, create_size_bytes).await?;
+        let superblock = self.superblock();
+        let drive = match Drive::open(self.runtime(), path, create_size_bytes).await {
+            // It stays open while it is out.
+            Err(error) if error.kind == ashlar_drive::ErrorKind::Busy && self.is_open_at(index, path) => {
+                return Err(is_member(path, &superblock.name, index));
+            }
+            opened => opened?,
+        };
         let ring = drive.read_ring().await?;
-        if let Some(superblock) = ring.valid.first() {
-            let (name, pool) = (&superblock.name, superblock.pool);
-            let what = format!(
-                "drive {path} belongs to pool {name} ({pool}): delete that pool or choose another drive"
-            );
-            return Err(Error::new(ErrorKind::Busy, what));
-        }
-        let cells = u64::from(self.inner.state.borrow().superblock.drives[index].cells);
-        let needed = CELLS_START_BYTES + cells * cell_bytes;
-        if drive.size_bytes() < needed {
-            let (size, needed) = (ByteCount(drive.size_bytes()), ByteCount(needed));
-            let what = format!("drive {path} is {size} and must be at least {needed}: choose a larger one");
-            return Err(Error::new(ErrorKind::Invalid, what));
-        }
+        check_unclaimed(path, &ring, Some(&superblock))?;
+        check_size(&drive, self.needed_bytes(index)?)?;
         drive.wipe_ring().await?;
         let id = u128::from(self.runtime().random()) << 64 | u128::from(self.runtime().random());
         self.join(index, Rc::new(drive), Some(id)).await
@@ -171,13 +166,41 @@ impl Pool {
             (Err(error), Some(drive)) if error.kind == ErrorKind::Busy && drive.path() == path => drive,
             (Err(error), _) => return Err(error),
         };
+        self.check_not_cut(index, &drive)?;
         // Whoever asks for the same at the same time comes second.
         self.check_is_out(index)?;
         self.join(index, drive, None).await
     }
 
+    /// Whether this pool has a drive open by this path itself.
+    fn is_open_at(&self, index: usize, path: &str) -> bool {
+        let drives = self.inner.drives.borrow();
+        drives[index].drive.as_ref().is_some_and(|drive| drive.path() == path)
+    }
+
+    /// What the pool needs of a drive.
+    fn needed_bytes(&self, index: usize) -> Result<u64> {
+        let cells = u64::from(self.inner.state.borrow().superblock.drives[index].cells);
+        Ok(CELLS_START_BYTES + cells * self.striping()?.cell_bytes)
+    }
+
+    /// Refuses a drive that lost its end. What it was when it was opened says nothing of that.
+    fn check_not_cut(&self, index: usize, drive: &Drive) -> Result<()> {
+        let (size, needed) = (drive.size_bytes_now()?, self.needed_bytes(index)?);
+        if size >= needed {
+            return Ok(());
+        }
+        let (path, name) = (drive.path(), self.superblock().name);
+        let (size, needed) = (ByteCount(size), ByteCount(needed));
+        let what = format!("drive {path} was cut short: it is {size}, and drive {index} takes {needed}");
+        let action =
+            format!("`ashlar pool replace-drive {name} {index} --with PATH` puts another in its place");
+        Err(Error::new(ErrorKind::Invalid, what).and_do(action))
+    }
+
     async fn find_again(&self, index: usize, path: &str) -> Result<Drive> {
         let drive = Drive::open(self.runtime(), path, None).await?;
+        self.check_not_cut(index, &drive)?;
         let ring = drive.read_ring().await?;
         let expected = self.inner.state.borrow().superblock.drives[index].id;
         let is_it = ring.valid.first().is_some_and(|newest| {
@@ -187,10 +210,10 @@ impl Pool {
         if is_it {
             return Ok(drive);
         }
-        let what = format!(
-            "drive {path} is not drive {index} of this pool: replace the drive to use it all the same"
-        );
-        Err(Error::new(ErrorKind::Invalid, what))
+        let name = self.superblock().name;
+        let what = format!("drive {path} is not drive {index} of pool {name}");
+        let action = format!("`ashlar pool replace-drive {name} {index} --with {path}` puts it in its place");
+        Err(Error::new(ErrorKind::Invalid, what).and_do(action))
     }
 
     fn striping(&self) -> Result<&Striping> {

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::process::{Finished, Launcher, Running};
+use crate::progress::complain;
 use crate::site::Site;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -143,12 +144,12 @@ impl Drop for Array {
         if self.serve.is_some() {
             for volume in std::mem::take(&mut self.attached).iter().rev() {
                 if let Err(error) = self.detach(volume) {
-                    eprintln!("detach {volume}: {error}");
+                    complain(&format!("detach {volume}: {error}"));
                 }
             }
         }
         if let Err(error) = self.stop() {
-            eprintln!("stop the array: {error}");
+            complain(&format!("stop the array: {error}"));
         }
     }
 }

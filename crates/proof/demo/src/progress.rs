@@ -56,7 +56,7 @@ impl Progress {
     /// Ends a bar: the next one is another's.
     pub(crate) fn end_bar(&self) {
         if self.bar_percent.take().is_some() && self.is_terminal {
-            println!();
+            say("");
         }
     }
 
@@ -67,6 +67,16 @@ impl Progress {
         let _ = writeln!(out, "[{:6.1} s] {mark}{text}", self.start.elapsed().as_secs_f64());
         let _ = out.flush();
     }
+}
+
+/// A line on standard output. A closed one must not stop the demo half way: cleaning up matters more.
+pub(crate) fn say(text: &str) {
+    let _unheard = writeln!(std::io::stdout(), "{text}");
+}
+
+/// The same on standard error.
+pub(crate) fn complain(text: &str) {
+    let _unheard = writeln!(std::io::stderr(), "{text}");
 }
 
 /// A bar, full at its left.

@@ -5,6 +5,7 @@
 
 use crate::error::{Error, Result};
 use crate::process::Launcher;
+use crate::progress::{complain, say};
 use crate::settings::Settings;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
@@ -96,10 +97,10 @@ impl Site {
     pub(crate) fn keep(&self) {
         self.is_kept.store(true, Ordering::Relaxed);
         let base = self.base.display();
-        println!("\nkept: {base}");
-        println!("  look:   ashlar status --state {base}/state");
-        println!("  query:  psql -h {base}/run-main -p 5432 -U postgres");
-        println!("  remove: the next `ashlar demo` does it");
+        say(&format!("\nkept: {base}"));
+        say(&format!("  look:   ashlar status --state {base}/state"));
+        say(&format!("  query:  psql -h {base}/run-main -p 5432 -U postgres"));
+        say("  remove: the next `ashlar demo` does it");
     }
 
     /// After a failure: the last words of the array's process.
@@ -112,7 +113,7 @@ impl Site {
             let text = fs::read(&path).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default();
             let lines: Vec<&str> = text.lines().collect();
             for line in lines.iter().skip(lines.len().saturating_sub(12)) {
-                eprintln!("  ashlar serve: {line}");
+                complain(&format!("  ashlar serve: {line}"));
             }
         }
     }
@@ -149,7 +150,7 @@ fn sweep(base: &Path) {
     unmount(base, |_| true);
     detach_loops(base);
     if let Err(error) = fs::remove_dir_all(base) {
-        eprintln!("remove {}: {error}", base.display());
+        complain(&format!("remove {}: {error}", base.display()));
     }
 }
 

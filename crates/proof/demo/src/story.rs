@@ -8,7 +8,7 @@ use crate::ledger::{self, Ledger, Mark};
 use crate::load::read_load;
 use crate::postgres::{Installation, Server};
 use crate::process::Launcher;
-use crate::progress::{Progress, bytes, count, millis};
+use crate::progress::{Progress, bytes, count, millis, say};
 use crate::settings::Settings;
 use crate::site::{Site, loops_below, mounts_below};
 use std::path::PathBuf;
@@ -81,7 +81,7 @@ pub(crate) fn play(settings: &Settings, site: &Site) -> Result<()> {
     figures.transactions += losses.transactions;
     figures.losses = Some(losses);
     crash(&mut array, site, &mut server, &places, mark, &progress, &mut figures)?;
-    println!("\n{}", closing::table(&array, &figures, settings)?);
+    say(&format!("\n{}", closing::table(&array, &figures, settings)?));
     finish(array, server, site, settings, &progress)
 }
 

@@ -4,10 +4,11 @@
 //! superblock of a pool with parity; of one without, the newest that a majority of its drives hold. Where
 //! no majority is left, the newest of those that most of the drives hold, and the report says so.
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use ashlar_format::superblock::{
     CELLS_START_BYTES, DriveState, SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock,
@@ -16,6 +17,11 @@ use ashlar_format::{DamageKind, segment};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
+
+/// How long drives may be held by an array that is no more: 35 to 65 ms were measured under load.
+const LINGER: Duration = Duration::from_secs(1);
+/// How often to look; arbitrary, short against what is waited for.
+const LINGER_STEP: Duration = Duration::from_millis(10);
 
 /// A slot of a drive's ring.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -67,12 +73,15 @@ pub(crate) struct Drives {
     pub(crate) reports: Vec<DriveReport>,
     /// The drive that was told by being the only one missing: what it holds is not to be relied on.
     pub(crate) nameless: Option<usize>,
+    /// Whether an array has one of them open.
+    pub(crate) is_served: bool,
     /// Why this superblock, if that is not plain.
     pub(crate) notes: Vec<String>,
 }
 
 /// Opens paths and decides which pool they are.
 pub(crate) fn open(paths: &[PathBuf]) -> Result<Drives> {
+    let is_served = are_served(paths);
     let mut found: Vec<Found> = paths.iter().map(|path| find(path)).collect();
     let mut notes = Vec::new();
     let superblock = decide(&found, &mut notes)?;
@@ -96,7 +105,7 @@ pub(crate) fn open(paths: &[PathBuf]) -> Result<Drives> {
     }
     let nameless = adopt_nameless(&mut found, &superblock, &mut files, &mut reports, &mut others);
     reports.extend(others);
-    Ok(Drives { superblock, older, files, reports, nameless, notes })
+    Ok(Drives { superblock, older, files, reports, nameless, is_served, notes })
 }
 
 fn find(path: &Path) -> Found {
@@ -121,6 +130,34 @@ fn find(path: &Path) -> Found {
         Err(error) => found.notes.push(format!("cannot be opened: {error}")),
     }
     found
+}
+
+/// Whether an array serves these drives. One that was killed holds them until what it had on its way is
+/// wound up: that is waited for, or what is read is older than what is there in the end.
+fn are_served(paths: &[PathBuf]) -> bool {
+    let files: Vec<File> = paths.iter().filter_map(|path| File::open(path).ok()).collect();
+    let end = Instant::now() + LINGER;
+    loop {
+        if !files.iter().any(is_locked) {
+            return false;
+        }
+        if Instant::now() >= end {
+            return true;
+        }
+        std::thread::sleep(LINGER_STEP);
+    }
+}
+
+/// Whether an array holds a drive: it locks those that it has open, until they are closed or it ends.
+fn is_locked(file: &File) -> bool {
+    match file.try_lock_shared() {
+        Ok(()) => {
+            // An array that starts meanwhile tries again.
+            let _is_over = file.unlock();
+            false
+        }
+        Err(error) => matches!(error, TryLockError::WouldBlock),
+    }
 }
 
 fn read_ring(file: &File, found: &mut Found) {

@@ -30,6 +30,9 @@ pub enum JournalEnd {
     Closed,
     /// Nothing follows: all that was acknowledged is there.
     Plain,
+    /// What follows was on its way to the drives when the pool stopped, or is now: nobody was told that it
+    /// was done, and all that was acknowledged is there.
+    CutOff,
     /// What lies behind it is neither empty nor remains of an earlier use: a group that was cut off when
     /// the pool stopped, which nobody was told of, or one that is damaged.
     Unsure,
@@ -92,15 +95,25 @@ pub(crate) fn read(media: &Media, first: JournalPosition) -> Journal {
     let is_past_checkpoint = is_past_checkpoint && position.sequence >= checkpoint.sequence;
     let behind = whole_behind(media, position);
     let is_cut = behind.iter().any(|sequence| *sequence >= position.sequence + WINDOW);
-    let end = match why {
-        _ if is_cut || !is_past_checkpoint => JournalEnd::Damaged,
-        _ if media.storage.superblock.is_clean => JournalEnd::Closed,
-        Why::Unreadable => JournalEnd::Unreadable,
-        _ if !media.segments.frontier_unreadable.is_empty() => JournalEnd::Unreadable,
-        _ if !unproven.is_empty() || !behind.is_empty() || !ends::is_plain(media, position) => {
-            JournalEnd::Unsure
-        }
-        _ => JournalEnd::Plain,
+    let is_unreadable = why == Why::Unreadable || !media.segments.frontier_unreadable.is_empty();
+    let is_all_told = unproven.is_empty() && behind.is_empty();
+    let end = if !is_past_checkpoint {
+        JournalEnd::Damaged
+    } else if media.storage.is_served && !is_unreadable {
+        // It goes on while it is read.
+        JournalEnd::CutOff
+    } else if is_cut {
+        JournalEnd::Damaged
+    } else if media.storage.superblock.is_clean {
+        JournalEnd::Closed
+    } else if is_unreadable {
+        JournalEnd::Unreadable
+    } else if is_all_told && ends::is_plain(media, position) {
+        JournalEnd::Plain
+    } else if ends::is_cut_off(media, position) {
+        JournalEnd::CutOff
+    } else {
+        JournalEnd::Unsure
     };
     Journal { groups, position, end, behind: behind.len() as u64, unproven }
 }

@@ -81,9 +81,10 @@ fn earlier_catalogue<'a>(media: &mut Media, older: &'a [Superblock]) -> Option<(
 impl Pool {
     /// Reads what these drives say. Missing and damaged ones are no error as long as one superblock is left.
     pub fn open(paths: &[PathBuf]) -> Result<Pool> {
-        let drives::Drives { superblock, older, files, reports, nameless, mut notes } = drives::open(paths)?;
+        let drives::Drives { superblock, older, files, reports, nameless, is_served, mut notes } =
+            drives::open(paths)?;
         let mut journal_first = superblock.journal;
-        let mut media = Media::open(Storage::new(superblock, files, nameless));
+        let mut media = Media::open(Storage::new(superblock, files, nameless, is_served));
         let mut catalogue = Catalogue::load(&media, media.storage.superblock.volume_table);
         if !catalogue.is_complete()
             && let Some((found, earlier)) = earlier_catalogue(&mut media, &older)
@@ -149,6 +150,27 @@ impl Pool {
         check
     }
 
+    /// Whether an array has the pool open: what is read may change meanwhile.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
+        self.media.storage.is_served
+    }
+
+    /// What is no damage and yet worth knowing.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.is_served() {
+            notes.push("the pool is served by an array: what it writes meanwhile is not told".to_string());
+        } else if self.journal.end == JournalEnd::CutOff {
+            notes.push(
+                "the pool was stopped while it wrote: what was on its way to the drives is cut off, nobody \
+                 was told that it was done, and nothing else is missing"
+                    .to_string(),
+            );
+        }
+        notes
+    }
+
     /// What is damaged of the pool's own tables, and what a person must know.
     fn damage(&self) -> Vec<String> {
         let mut damage = self.notes.clone();
@@ -160,7 +182,7 @@ impl Pool {
             }),
         );
         match self.journal.end {
-            JournalEnd::Closed | JournalEnd::Plain => {}
+            JournalEnd::Closed | JournalEnd::Plain | JournalEnd::CutOff => {}
             JournalEnd::Unsure => damage.push(
                 "what lies behind the journal's last whole group is a write that was cut off when the pool \
                  stopped, or damage: then the last acknowledged writes are missing in the images"

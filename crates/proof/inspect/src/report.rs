@@ -28,6 +28,8 @@ pub struct Report {
     pub journal: JournalReport,
     /// What is damaged of the pool's own tables, and what a person must know.
     pub damage: Vec<String>,
+    /// What is no damage and yet worth knowing.
+    pub notes: Vec<String>,
 }
 
 /// What the superblock says.
@@ -183,6 +185,7 @@ pub(crate) fn make(pool: &Pool) -> Report {
             .collect(),
         journal: journal(pool),
         damage: pool.damage(),
+        notes: pool.notes(),
     }
 }
 

@@ -64,6 +64,8 @@ pub struct SalvageReport {
     pub journal: JournalReport,
     /// What is damaged of the pool's own tables, and what a person must know.
     pub damage: Vec<String>,
+    /// What is no damage and yet worth knowing.
+    pub notes: Vec<String>,
 }
 
 pub(crate) fn salvage(pool: &Pool, directory: &Path, options: &SalvageOptions) -> Result<SalvageReport> {
@@ -81,7 +83,7 @@ pub(crate) fn salvage(pool: &Pool, directory: &Path, options: &SalvageOptions) -
         images.push(Salvaged { file, outcome, check });
     }
     let is_all_told = pool.catalogue.is_complete() || !options.names.is_empty();
-    let is_current = matches!(pool.journal.end, JournalEnd::Closed | JournalEnd::Plain);
+    let is_current = matches!(pool.journal.end, JournalEnd::Closed | JournalEnd::Plain | JournalEnd::CutOff);
     let outcome = if images.iter().all(|image| image.outcome == Outcome::Nothing) && !is_all_told
         || !images.is_empty() && images.iter().all(|image| image.outcome == Outcome::Nothing)
     {
@@ -97,6 +99,7 @@ pub(crate) fn salvage(pool: &Pool, directory: &Path, options: &SalvageOptions) -
         images,
         journal: report::journal(pool),
         damage: pool.damage(),
+        notes: pool.notes(),
     })
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Storage {
     /// A drive that does not say itself that it is one of the pool.
     nameless: Option<usize>,
     striping: Option<Striping>,
+    /// An array writes to them meanwhile.
+    pub(crate) is_served: bool,
 }
 
 struct Striping {
@@ -48,13 +50,18 @@ pub(crate) struct Agreement {
 }
 
 impl Storage {
-    pub(crate) fn new(superblock: Superblock, files: Vec<Option<File>>, nameless: Option<usize>) -> Storage {
+    pub(crate) fn new(
+        superblock: Superblock,
+        files: Vec<Option<File>>,
+        nameless: Option<usize>,
+        is_served: bool,
+    ) -> Storage {
         let striping = superblock.layout.as_ref().map(|layout| Striping {
             rows: Rows::new(layout),
             parity: usize::from(superblock.protection.parity_strips()),
             kernel: Kernel::detect(),
         });
-        Storage { superblock, files, nameless, striping }
+        Storage { superblock, files, nameless, striping, is_served }
     }
 
     pub(crate) fn segment_bytes(&self) -> u64 {

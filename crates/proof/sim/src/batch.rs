@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::io::Write;
 use std::num::NonZero;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -247,7 +248,7 @@ fn collect(
                 // A step that never returns cannot be stopped from outside.
                 let what = format!("a step does not end: {} real seconds", HANG.as_secs());
                 let failure = Failure { seed: *seed, step: 0, life: 0, what, trace: Vec::new() };
-                eprintln!("{failure}");
+                let _unheard = writeln!(std::io::stderr(), "{failure}");
                 std::process::exit(1);
             }
         }
@@ -287,7 +288,8 @@ fn panic_line(seed: u64) {
         std::panic::set_hook(Box::new(move |panic| {
             previous(panic);
             if let Some(seed) = SEED.get() {
-                eprintln!(
+                let _unheard = writeln!(
+                    std::io::stderr(),
                     "seed {seed} failed: it panicked, see above; repeat: ashlar sim --seeds 1 --first-seed {seed}"
                 );
             }

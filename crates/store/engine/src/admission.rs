@@ -40,10 +40,9 @@ impl Inner {
         self.check_online()?;
         let permit = self.write_credits.acquire(bytes.min(self.write_credits_total)).await;
         if !self.wait_for_room(|| self.has_room()).await? {
-            return Err(Error::new(
-                ErrorKind::NoSpace,
-                "the pool is full: delete or unmap something, or add a drive",
-            ));
+            return Err(
+                Error::new(ErrorKind::NoSpace, "the pool is full").and_do("delete or unmap something")
+            );
         }
         let pause = self.throttle();
         if !pause.is_zero() {

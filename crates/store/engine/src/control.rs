@@ -113,10 +113,7 @@ impl Engine {
         }
         let _turn = inner.control_turn.lock().await;
         if inner.tree.borrow().catalogue.snapshot(name).is_some() {
-            return Err(Error::new(
-                ErrorKind::Exists,
-                format!("there is a snapshot {name} already: choose another name"),
-            ));
+            return Err(Error::new(ErrorKind::Exists, format!("there is a snapshot {name} already")));
         }
         let mut members = Vec::new();
         for volume in volumes {
@@ -151,13 +148,8 @@ impl Engine {
         let mut members = Vec::new();
         for image in inner.images_of(name)? {
             if inner.tree.borrow().catalogue.get(image.origin).is_none() {
-                return Err(Error::new(
-                    ErrorKind::NotFound,
-                    format!(
-                        "volume {} of snapshot {name} was deleted: make a clone instead",
-                        image.origin_name
-                    ),
-                ));
+                let what = format!("volume {} of snapshot {name} was deleted", image.origin_name);
+                return Err(Error::new(ErrorKind::NotFound, what).and_do("make a clone instead"));
             }
             members.push((image.origin, image.id));
         }
@@ -223,10 +215,7 @@ impl Inner {
 
     fn check_volume_free(&self, name: &str) -> Result<()> {
         if self.tree.borrow().catalogue.volume(name).is_some() {
-            return Err(Error::new(
-                ErrorKind::Exists,
-                format!("there is a volume {name} already: choose another name"),
-            ));
+            return Err(Error::new(ErrorKind::Exists, format!("there is a volume {name} already")));
         }
         Ok(())
     }
@@ -243,10 +232,8 @@ impl Inner {
         let tree = self.tree.borrow();
         let images = tree.catalogue.snapshot(name).map(|images| images.into_iter().cloned().collect());
         images.ok_or_else(|| {
-            Error::new(
-                ErrorKind::NotFound,
-                format!("there is no snapshot {name}: `ashlar snapshot list` shows what there is"),
-            )
+            Error::new(ErrorKind::NotFound, format!("there is no snapshot {name}"))
+                .and_do("`ashlar snapshot list` shows what there is")
         })
     }
 
@@ -275,13 +262,9 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     if is_first_good && is_rest_good && name.len() <= NAME_BYTES_MAX {
         return Ok(());
     }
-    Err(Error::new(
-        ErrorKind::Invalid,
-        format!(
-            "`{name}` is no {what} name: use 1 to {NAME_BYTES_MAX} letters, digits, dots, dashes and underscores, \
-             starting with a letter or digit"
-        ),
-    ))
+    Err(Error::new(ErrorKind::Invalid, format!("`{name}` is no {what} name")).and_do(format!(
+        "use 1 to {NAME_BYTES_MAX} letters, digits, dots, dashes and underscores, starting with a letter or digit"
+    )))
 }
 
 fn check_size(name: &str, size_bytes: u64) -> Result<()> {

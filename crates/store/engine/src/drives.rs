@@ -34,6 +34,9 @@ struct Running {
     progress: RebuildProgress,
 }
 
+/// How long a rebuild runs before its pace is told of, unless it restored a hundredth by then. Arbitrary.
+const PACE_MILLIS: u64 = 5000;
+
 /// A rebuild under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RebuildStatus {
@@ -48,9 +51,14 @@ pub struct RebuildStatus {
 }
 
 impl RebuildStatus {
-    /// How much longer at the pace so far; `None` before there is one.
+    /// How much longer at the pace so far; `None` before there is one: what the first moments restored says
+    /// nothing of the rest.
     #[must_use]
     pub fn remaining_millis(&self) -> Option<u64> {
+        let has_pace = self.elapsed_millis >= PACE_MILLIS || self.done_bytes >= self.total_bytes / 100;
+        if !has_pace {
+            return None;
+        }
         let left = u128::from(self.total_bytes - self.done_bytes);
         let millis = (u128::from(self.elapsed_millis) * left).checked_div(u128::from(self.done_bytes))?;
         u64::try_from(millis).ok()
@@ -176,5 +184,21 @@ impl Inner {
         };
         let weigh = |segment, offset, piece| self.weigh(segment, offset, piece);
         self.pool.rebuild(rebuild, &weigh, report).await.map_err(Error::from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rebuild_that_has_just_begun_has_no_estimate() {
+        let remaining = |done_bytes, elapsed_millis| {
+            RebuildStatus { drive: 0, total_bytes: 1 << 30, done_bytes, elapsed_millis }.remaining_millis()
+        };
+        assert_eq!(remaining(0, 60_000), None);
+        assert_eq!(remaining(4096, 1000), None);
+        assert_eq!(remaining(1 << 28, 1000), Some(3000));
+        assert_eq!(remaining(1 << 20, 10_000), Some(10_230_000));
     }
 }

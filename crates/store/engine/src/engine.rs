@@ -196,10 +196,8 @@ impl Engine {
     pub async fn destroy(&self, is_forced: bool) -> Result<()> {
         let volumes = self.volumes().len();
         if volumes > 0 && !is_forced {
-            return Err(Error::new(
-                ErrorKind::Busy,
-                format!("pool {} still has {volumes} volumes: delete them first", self.name()),
-            ));
+            let what = format!("pool {} still has {volumes} volumes", self.name());
+            return Err(Error::new(ErrorKind::Busy, what).and_do("delete them first"));
         }
         self.close().await?;
         Ok(self.inner.pool.destroy().await?)
@@ -268,6 +266,7 @@ impl Engine {
             segment_bytes: inner.pool.segment_bytes(),
             protection: superblock.protection,
             drives: inner.pool.drive_reports().into_iter().map(drive_status).collect(),
+            unused_drives: inner.pool.unused_drives(),
             recovery: inner.recovery.clone(),
             counters: inner.counters_now(),
             cache_bytes_used: inner.cache.borrow().bytes_used() as u64,
@@ -480,10 +479,8 @@ impl Inner {
         let tree = self.tree.borrow();
         match tree.catalogue.volume(name) {
             Some(entry) if entry.kind == VolumeKind::Volume => Ok(entry.id),
-            _ => Err(Error::new(
-                ErrorKind::NotFound,
-                format!("there is no volume {name}: `ashlar volume list` shows what there is"),
-            )),
+            _ => Err(Error::new(ErrorKind::NotFound, format!("there is no volume {name}"))
+                .and_do("`ashlar volume list` shows what there is")),
         }
     }
 }

@@ -38,19 +38,28 @@ pub struct Error {
     pub kind: ErrorKind,
     /// What a person reads: object, reason, what to do.
     pub context: String,
+    /// What to do about it, where that does not follow from the kind.
+    pub action: Option<String>,
 }
 
 impl Error {
     /// A new error.
     #[must_use]
     pub fn new(kind: ErrorKind, context: impl Into<String>) -> Error {
-        Error { kind, context: context.into() }
+        Error { kind, context: context.into(), action: None }
+    }
+
+    /// The same with what to do about it.
+    #[must_use]
+    pub fn and_do(self, action: impl Into<String>) -> Error {
+        Error { action: Some(action.into()), ..self }
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.context)
+        f.write_str(&self.context)?;
+        self.action.iter().try_for_each(|action| write!(f, ": {action}"))
     }
 }
 
@@ -67,7 +76,7 @@ impl From<pool::Error> for Error {
             pool::ErrorKind::Medium => ErrorKind::Medium,
             pool::ErrorKind::Damaged => ErrorKind::Damaged,
         };
-        Error::new(kind, error.context)
+        Error { kind, context: error.context, action: error.action }
     }
 }
 
@@ -82,6 +91,6 @@ impl From<Error> for block::Error {
             }
             ErrorKind::Damaged | ErrorKind::Medium => block::ErrorKind::Medium,
         };
-        block::Error::new(kind, error.context)
+        block::Error::new(kind, error.to_string())
     }
 }

@@ -174,6 +174,8 @@ pub struct PoolStatus {
     pub protection: Protection,
     /// Its drives.
     pub drives: Vec<DriveStatus>,
+    /// What was named at the opening and is no drive of it, and why.
+    pub unused_drives: Vec<String>,
     /// Where its bytes are.
     pub space: Space,
     /// How much of what hosts can use is alive, in per cent: what is free or known to be dead since the

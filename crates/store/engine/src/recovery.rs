@@ -40,14 +40,14 @@ impl Steps {
         let result = step.await;
         let micros = self.runtime.now().duration_since(start).as_micros() as u64;
         self.report.steps.push((name.to_string(), micros));
-        result.map_err(|error| Error::new(error.kind, format!("{name}: {}", error.context)))
+        result.map_err(|error| Error { context: format!("{name}: {}", error.context), ..error })
     }
 }
 
 /// Opens the pool on these drives.
 pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Settings) -> Result<Parts> {
     if drives.is_empty() {
-        return Err(Error::new(ErrorKind::Invalid, "a pool has at least one drive: name them"));
+        return Err(Error::new(ErrorKind::Invalid, "no drive is named"));
     }
     let start = runtime.now();
     let mut steps = Steps { runtime: runtime.clone(), report: RecoveryReport::default() };

@@ -35,14 +35,16 @@ impl Engine {
     pub async fn scrub(&self) -> Result<ScrubReport> {
         let inner = &self.inner;
         let since = inner.runtime.now();
+        inner.scrubs.until_stopped().await;
         if inner.scrubs.now.get().is_some() {
-            return Err(Error::new(ErrorKind::Busy, "the pool is being scrubbed: wait for it, or stop it"));
+            return Err(inner.is_being_scrubbed());
         }
         inner.scrubs.now.set(Some(Running { since, done: 0, total: 0 }));
         inner.scrubs.is_paused.set(false);
         inner.scrubs.is_stopped.set(false);
         let report = self.scrub_all(since).await;
         inner.scrubs.now.set(None);
+        inner.scrubs.changed.notify_waiters();
         report
     }
 
@@ -70,7 +72,8 @@ impl Engine {
     /// How far the scrub under way is.
     #[must_use]
     pub fn scrub_status(&self) -> Option<ScrubStatus> {
-        let running = self.inner.scrubs.now.get()?;
+        let scrubs = &self.inner.scrubs;
+        let running = scrubs.now.get().filter(|_| !scrubs.is_stopped.get())?;
         Some(ScrubStatus {
             done_segments: running.done,
             total_segments: running.total,
@@ -93,6 +96,15 @@ impl Engine {
         scrubs.is_stopped.set(true);
         scrubs.changed.notify_waiters();
         Ok(())
+    }
+}
+
+impl Scrubs {
+    /// A scrub that was stopped is at its last segment: returns when that is over.
+    async fn until_stopped(&self) {
+        while self.now.get().is_some() && self.is_stopped.get() {
+            self.changed.notified().await;
+        }
     }
 }
 
@@ -124,8 +136,22 @@ impl Inner {
     }
 
     fn scrub_under_way(&self) -> Result<&Scrubs> {
-        let what = "the pool is not being scrubbed";
-        self.scrubs.now.get().map(|_| &self.scrubs).ok_or_else(|| Error::new(ErrorKind::Invalid, what))
+        let running = self.scrubs.now.get().filter(|_| !self.scrubs.is_stopped.get());
+        running.map(|_| &self.scrubs).ok_or_else(|| {
+            let name = self.pool.superblock().name;
+            let what = format!("pool {name} is not being scrubbed");
+            Error::new(ErrorKind::Invalid, what).and_do(format!("`ashlar pool scrub {name}` begins"))
+        })
+    }
+
+    fn is_being_scrubbed(&self) -> Error {
+        let name = self.pool.superblock().name;
+        let (state, action) = match self.scrubs.is_paused.get() {
+            true => (", and the scrub is paused", "--resume` lets it go on, `--stop` ends it"),
+            false => ("", "--stop` ends it"),
+        };
+        let what = format!("pool {name} is being scrubbed{state}");
+        Error::new(ErrorKind::Busy, what).and_do(format!("`ashlar pool scrub {name} {action}"))
     }
 
     /// The pool is closing: a scrub that is held must not hold it up.

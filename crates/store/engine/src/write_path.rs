@@ -43,8 +43,9 @@ impl Inner {
             }
             Some(entry) => Err(Error::new(
                 ErrorKind::ReadOnly,
-                format!("{}@{} is a snapshot: write to a clone of it", entry.origin_name, entry.name),
-            )),
+                format!("{}@{} is a snapshot", entry.origin_name, entry.name),
+            )
+            .and_do("write to a clone of it")),
             None => Err(Error::new(ErrorKind::NotFound, "the volume was deleted")),
         }
     }

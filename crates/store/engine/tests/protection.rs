@@ -385,7 +385,7 @@ fn more_lost_drives_than_promised_are_a_clear_refusal() {
         std::fs::rename(&paths[0], format!("{directory}/kept")).unwrap();
         std::fs::remove_file(&paths[3]).unwrap();
         let refused = Engine::open(&runtime, &paths, Settings::default()).await.err().unwrap().to_string();
-        for part in ["4 drives", "2 cannot serve", "survives 1", "bring drives back"] {
+        for part in ["4 drives", "2 cannot serve", "survives 1", "name the missing drives"] {
             assert!(refused.contains(part), "{part}: {refused}");
         }
         std::fs::rename(format!("{directory}/kept"), &paths[0]).unwrap();

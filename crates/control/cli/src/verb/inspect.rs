@@ -60,29 +60,51 @@ struct Found {
     deep: Option<DeepReport>,
 }
 
+impl Found {
+    /// Whether nothing that was read is damaged or gone.
+    fn is_whole(&self) -> bool {
+        let is_deep_whole = self.deep.as_ref().is_none_or(DeepReport::is_whole);
+        let is_read_whole = self.verified.iter().all(|image| image.gone_bytes == 0);
+        self.report.damage.is_empty() && is_read_whole && is_deep_whole
+    }
+}
+
+/// What an array frees and uses anew while it is read looks damaged: so often a pool that is served is read
+/// before that is said. Arbitrary.
+const SERVED_TRIES: u32 = 10;
+
 /// What salvage leaves beside the images.
 const REPORT_FILE: &str = "report.json";
 
 impl Inspect {
     pub fn run(self, context: &Context) -> Result<()> {
-        let pool = Pool::open(&self.paths)?;
         match &self.salvage {
-            Some(directory) => self.salvage(context, &pool, &parse::absolute(directory)?),
-            None => self.inspect(context, &pool),
+            Some(directory) => self.salvage(context, &Pool::open(&self.paths)?, &parse::absolute(directory)?),
+            None => self.inspect(context),
         }
     }
 
-    fn inspect(&self, context: &Context, pool: &Pool) -> Result<()> {
+    fn find(&self, pool: &Pool) -> Result<Found> {
         let mut verified = Vec::new();
         for name in &self.volume {
             verified.push(pool.verify(name)?);
         }
         let deep = self.deep.then(|| pool.check_deep());
-        let found = Found { report: pool.report(), verified, deep };
+        Ok(Found { report: pool.report(), verified, deep })
+    }
+
+    fn inspect(&self, context: &Context) -> Result<()> {
+        let mut pool = Pool::open(&self.paths)?;
+        let mut found = self.find(&pool)?;
+        for _ in 1..SERVED_TRIES {
+            if found.is_whole() || !pool.is_served() {
+                break;
+            }
+            pool = Pool::open(&self.paths)?;
+            found = self.find(&pool)?;
+        }
         context.output.print(&found, text::found)?;
-        let gone: u64 = found.verified.iter().map(|image| image.gone_bytes).sum();
-        let is_deep_whole = found.deep.as_ref().is_none_or(DeepReport::is_whole);
-        if found.report.damage.is_empty() && gone == 0 && is_deep_whole {
+        if found.is_whole() {
             return Ok(());
         }
         let name = &found.report.pool.name;

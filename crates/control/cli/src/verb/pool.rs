@@ -227,6 +227,9 @@ fn show(pool: &PoolView) -> String {
     for drive in &pool.drives {
         pairs.push(("drive", drives::drive_line(pool, drive)));
     }
+    for unused in &pool.unused_drives {
+        pairs.push(("not used", unused.clone()));
+    }
     fields(&pairs)
 }
 

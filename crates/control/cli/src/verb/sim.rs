@@ -8,6 +8,7 @@ use clap::ArgAction;
 
 use crate::Context;
 use crate::failure::{Failure, Result};
+use crate::stderr;
 
 /// Run the array in the simulator: modelled drives, faults, crashes, an independent oracle.
 ///
@@ -78,16 +79,16 @@ impl Shown {
             progress.elapsed.as_secs_f64()
         );
         if self.is_terminal {
-            eprint!("\r{line}");
+            stderr::part(format_args!("\r{line}"));
         } else if progress.elapsed >= self.at + PROGRESS_INTERVAL {
             self.at = progress.elapsed;
-            eprintln!("{line}");
+            stderr::line(line);
         }
     }
 
     fn end(&self) {
         if self.is_terminal {
-            eprintln!();
+            stderr::line("");
         }
     }
 }

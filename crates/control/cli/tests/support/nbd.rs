@@ -33,15 +33,20 @@ impl Nbd {
     }
 
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
-        self.request(WRITE, offset, bytes.len(), bytes);
+        self.try_write(offset, bytes).unwrap();
+    }
+
+    /// Fails when the array ends before it acknowledges.
+    pub fn try_write(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+        self.request(WRITE, offset, bytes.len(), bytes)
     }
 
     pub fn unmap(&mut self, offset: u64, length: usize) {
-        self.request(TRIM, offset, length, &[]);
+        self.request(TRIM, offset, length, &[]).unwrap();
     }
 
     /// Returns when it is acknowledged.
-    fn request(&mut self, command: u16, offset: u64, length: usize, payload: &[u8]) {
+    fn request(&mut self, command: u16, offset: u64, length: usize, payload: &[u8]) -> std::io::Result<()> {
         let mut request = REQUEST_MAGIC.to_be_bytes().to_vec();
         request.extend(0_u16.to_be_bytes());
         request.extend(command.to_be_bytes());
@@ -49,10 +54,11 @@ impl Nbd {
         request.extend(offset.to_be_bytes());
         request.extend((length as u32).to_be_bytes());
         request.extend_from_slice(payload);
-        self.0.write_all(&request).unwrap();
+        self.0.write_all(&request)?;
         let mut answer = [0; 16];
-        self.0.read_exact(&mut answer).unwrap();
+        self.0.read_exact(&mut answer)?;
         assert_eq!(answer[4..8], [0; 4], "the array refused");
+        Ok(())
     }
 }
 

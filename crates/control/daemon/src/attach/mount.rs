@@ -75,7 +75,7 @@ pub fn probe(device: &Path) -> Result<Option<String>> {
 /// Makes a file system. Refuses when anything is found on the device, unless forced.
 pub fn make_file_system(device: &Path, file_system: FileSystem, is_forced: bool) -> Result<()> {
     if !is_forced && let Some(found) = probe(device)? {
-        let why = format!("{} carries {found}: format another volume, or force it", device.display());
+        let why = format!("{} carries {found}", device.display());
         return Err(Error::new(ErrorKind::HasData, why));
     }
     let mut command = match file_system {

@@ -227,7 +227,7 @@ fn mount_directory(request: &api::AttachRequest) -> Result<Option<PathBuf>> {
         return Err(Error::new(
             api::ErrorKind::Busy,
             format!("something is mounted on {mount} already"),
-            "unmount it, or name another directory",
+            "name another directory",
         ));
     }
     Ok(Some(directory))
@@ -263,7 +263,7 @@ fn from_attach(volume: &str, error: &attach::Error) -> Error {
             (api::ErrorKind::Busy, "end what uses it (fuser -vm shows it), then repeat")
         }
         attach::ErrorKind::HasData => {
-            (api::ErrorKind::Exists, "attach without --format to use what is there, or name another volume")
+            (api::ErrorKind::Exists, "attach without --format to use what is there")
         }
         attach::ErrorKind::Invalid => (api::ErrorKind::Invalid, "mend the request"),
         attach::ErrorKind::System => (api::ErrorKind::Medium, "see `ashlar doctor`"),

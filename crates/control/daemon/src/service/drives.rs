@@ -161,7 +161,7 @@ impl Service {
                     "drive {number} of pool `{name}` is needed: {lacking} of {} drives are out or rebuilding",
                     pool.drives.len()
                 ),
-                format!("replace those and wait for their rebuild; `ashlar pool show {name}` shows them"),
+                format!("wait until `ashlar pool show {name}` shows the others online"),
             ));
         }
         self.array.drive_offline(name, number).await?;
@@ -236,7 +236,7 @@ impl Service {
     }
 
     /// Replaces the recorded paths of a pool; durable when this returns.
-    fn record_drives(&self, name: &str, drives: Vec<String>) -> Result<()> {
+    pub(super) fn record_drives(&self, name: &str, drives: Vec<String>) -> Result<()> {
         let mut pools = self.known().pools.clone();
         let Some(pool) = pools.iter_mut().find(|pool| pool.name == name) else { return Ok(()) };
         if pool.drives == drives {

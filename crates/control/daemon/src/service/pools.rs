@@ -1,6 +1,8 @@
 //! Pools: create, open at the start, check, export, import, delete.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Seek, SeekFrom};
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use ashlar_api as api;
@@ -115,7 +117,21 @@ impl Service {
         let drives = self.drives_to_import(name, request)?;
         self.open_and_remember(known_from_now(name, drives)).await?;
         self.log.info(format!("pool {name}"), "imported");
-        self.pool(name).await
+        let pool = self.pool(name).await?;
+        for unused in &pool.unused_drives {
+            self.log.warning(format!("pool {name}"), format!("not used: {unused}"));
+        }
+        self.forget_unused(&pool)?;
+        Ok(pool)
+    }
+
+    /// Once all drives of a pool are found, what was named besides is looked at no more.
+    fn forget_unused(&self, pool: &api::Pool) -> Result<()> {
+        let drives: Vec<String> = pool.drives.iter().map(|drive| drive.path.clone()).collect();
+        if drives.iter().any(String::is_empty) {
+            return Ok(());
+        }
+        self.record_drives(&pool.name, drives)
     }
 
     fn drives_to_import(&self, name: &str, request: api::PoolImport) -> Result<Vec<String>> {
@@ -236,7 +252,7 @@ impl Service {
             return Err(Error::new(
                 api::ErrorKind::Busy,
                 format!("pool `{name}` holds {volumes} volumes and {snapshots} snapshots"),
-                "delete them first, or `ashlar pool export` keeps them on the drives",
+                "delete them first",
             ));
         }
         // Forgotten first: after a crash in between, the drives still carry a pool that can be imported.
@@ -262,7 +278,7 @@ impl Service {
             return Err(Error::new(
                 api::ErrorKind::Exists,
                 format!("pool `{name}` exists"),
-                "choose another name; `ashlar pool list` shows those there are",
+                "choose another name",
             ));
         }
         Ok(())
@@ -302,7 +318,7 @@ impl Service {
         Err(Error::new(
             api::ErrorKind::Closed,
             format!("pool `{name}` could not be opened"),
-            "`ashlar pool show` says why; `ashlar pool import` tries again, `ashlar pool export` forgets it",
+            format!("`ashlar pool show {name}` says why, `ashlar pool import {name}` tries again"),
         ))
     }
 
@@ -332,10 +348,15 @@ fn known_from_now(name: &str, drives: Vec<String>) -> KnownPool {
 }
 
 fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
-    let drive = |path: &String| api::Drive {
-        path: path.clone(),
-        state: "unknown".to_string(),
-        ..api::Drive::default()
+    let drive = |path: &String| {
+        let size = size_bytes(Path::new(path));
+        api::Drive {
+            path: path.clone(),
+            size_bytes: *size.as_ref().unwrap_or(&0),
+            state: "unknown".to_string(),
+            reason: size.err().map(|error| error.to_string()),
+            ..api::Drive::default()
+        }
     };
     api::Pool {
         name: pool.name.clone(),
@@ -344,6 +365,7 @@ fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
         reason: Some(reason.to_string()),
         protection: api::Protection::None,
         drives: pool.drives.iter().map(drive).collect(),
+        unused_drives: Vec::new(),
         rebuild: None,
         scrub: None,
         scrubbed_unix_seconds: None,
@@ -355,6 +377,15 @@ fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
         recovery: None,
         counters: Default::default(),
     }
+}
+
+/// Size of a file or a block device.
+fn size_bytes(path: &Path) -> std::io::Result<u64> {
+    let kind = std::fs::metadata(path)?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return Err(std::io::Error::other("it is neither a file nor a block device"));
+    }
+    std::fs::File::open(path)?.seek(SeekFrom::End(0))
 }
 
 /// Absolute paths, each once.
@@ -396,14 +427,14 @@ pub(super) fn files_to_make(drives: &[api::DriveSpec]) -> Result<Vec<PathBuf>> {
                 return Err(Error::new(
                     api::ErrorKind::Exists,
                     format!("drive {} exists, so its size is given", drive.path),
-                    "leave `size=` out to use it as it is, or name a new file",
+                    "leave `size=` out to use it as it is",
                 ));
             }
             (false, None) => {
                 return Err(Error::new(
                     api::ErrorKind::NotFound,
                     format!("drive {} does not exist", drive.path),
-                    format!("check the path; `{},size=10GiB` makes a file", drive.path),
+                    format!("`{},size=10GiB` makes a file", drive.path),
                 ));
             }
             (false, Some(_)) => made.push(path.to_path_buf()),
@@ -437,7 +468,7 @@ fn check_space(drives: &[api::DriveSpec]) -> Result<()> {
                     ByteCount(free_bytes),
                     directory.display()
                 ),
-                "choose a smaller size or another file system",
+                "choose a smaller size",
             ));
         }
     }
@@ -456,10 +487,8 @@ pub(super) async fn check_nothing_on(path: &str) -> Result<()> {
         Ok(Some(found)) => Err(Error::new(
             api::ErrorKind::Busy,
             format!("drive {path} carries {found}"),
-            format!("choose another drive, or wipe this one with `wipefs --all {path}`"),
+            "choose another drive",
         )),
-        Err(error) => {
-            Err(Error::invalid(format!("drive {path}: {error}"), "install util-linux, or mend the path"))
-        }
+        Err(error) => Err(Error::invalid(format!("drive {path}: {error}"), "install util-linux")),
     }
 }

@@ -25,7 +25,16 @@ pub(super) fn found(found: &Found) -> String {
     if let Some(deep) = &found.deep {
         text += &format!("\n{}", deep_text(deep));
     }
-    text + &damage(&report.damage)
+    text += &damage(&report.damage);
+    text += &notes(&report.notes);
+    if found.is_whole() {
+        text += "nothing that was read is damaged or gone\n";
+    }
+    text
+}
+
+fn notes(notes: &[String]) -> String {
+    notes.iter().map(|what| format!("NOTE {what}\n")).collect()
 }
 
 fn pool(report: &Report) -> String {
@@ -121,6 +130,7 @@ fn journal(journal: &JournalReport) -> String {
     let end = match journal.end {
         JournalEnd::Closed => "the pool was closed",
         JournalEnd::Plain => "nothing follows",
+        JournalEnd::CutOff => "what follows was not acknowledged",
         JournalEnd::Unsure => "nothing WHOLE follows: cut off when the pool stopped, or damaged",
         JournalEnd::Unreadable => "MAY GO ON where drives are missing",
         JournalEnd::Damaged => "CUT SHORT by damage, later groups are whole",
@@ -214,5 +224,6 @@ pub(super) fn salvaged(report: &SalvageReport) -> String {
         text += &ranges(&image.check.name, &image.check.gone);
     }
     text += &format!("\n{}", journal(&report.journal));
-    text + &damage(&report.damage)
+    text += &damage(&report.damage);
+    text + &notes(&report.notes)
 }

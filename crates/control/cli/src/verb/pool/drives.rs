@@ -189,7 +189,8 @@ pub fn drive_line(pool: &PoolView, drive: &Drive) -> String {
         }
         (None, None) => drive.state.clone(),
     };
-    format!("{number}{path}  {}  {state}", size(drive.size_bytes))
+    let size = if drive.size_bytes == 0 { "-".to_string() } else { size(drive.size_bytes) };
+    format!("{number}{path}  {size}  {state}")
 }
 
 #[cfg(test)]
@@ -212,6 +213,7 @@ mod tests {
             reason: None,
             protection: ashlar_api::Protection::Dual,
             drives: (0..).zip(drives).map(drive).collect(),
+            unused_drives: Vec::new(),
             rebuild,
             rebuild_error: None,
             scrub: None,
@@ -240,6 +242,14 @@ mod tests {
         assert_eq!(lines[1], "1  /d1  1 GiB  rebuilding: 25 % of 4 GiB, 512 MiB a second, 6 s left");
         assert_eq!(lines[2], "2  /d2  1 GiB  out: gone");
         assert_eq!(state_name_with_drives(&pool), "degraded");
+    }
+
+    /// A drive of a pool that did not open was shown with 0 B.
+    #[test]
+    fn a_size_that_is_not_known_is_a_dash() {
+        let mut pool = pool(&["unknown"], None);
+        pool.drives[0].size_bytes = 0;
+        assert_eq!(drive_line(&pool, &pool.drives[0]), "0  /d0  -  unknown");
     }
 
     #[test]
