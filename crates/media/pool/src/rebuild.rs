@@ -254,7 +254,7 @@ impl Pool {
             // No await from the line to here: writes before it go without the drive, writes after it do not.
             known.state = DriveState::Rebuilding;
             let (line, begun) = self.inner.gate.draw_line();
-            let segments = self.what_is_stale(known.stale_from, &begun);
+            let segments = self.what_is_stale(index, known.stale_from, &begun);
             let join = self.inner.gate.join(index);
             Rebuild { drive: index, is_new: known.stale_from == 0, segments, line, join }
         };
@@ -267,7 +267,7 @@ impl Pool {
     pub fn resume_rebuild(&self, index: usize) -> Rebuild {
         let stale_from = self.inner.drives.borrow()[index].stale_from;
         let (line, begun) = self.inner.gate.draw_line();
-        let segments = self.what_is_stale(stale_from, &begun);
+        let segments = self.what_is_stale(index, stale_from, &begun);
         let join = self.inner.gate.join(index);
         Rebuild { drive: index, is_new: stale_from == 0, segments, line, join }
     }
@@ -293,7 +293,15 @@ impl Pool {
         self.record_drives().await
     }
 
-    fn what_is_stale(&self, stale_from: u32, begun: &BTreeMap<SegmentId, u64>) -> Vec<(SegmentId, u64)> {
+    /// What a drive lacks of the segments from this one on that have a column on it.
+    fn what_is_stale(
+        &self,
+        drive: usize,
+        stale_from: u32,
+        begun: &BTreeMap<SegmentId, u64>,
+    ) -> Vec<(SegmentId, u64)> {
+        let Some(striping) = &self.inner.striping else { return Vec::new() };
+        let is_on_it = |entry: &SegmentEntry| striping.column_on(entry.place.cell, drive).is_some();
         let extent = |entry: &SegmentEntry| match entry.state {
             // Its footer is at its end.
             SegmentState::Sealed => self.segment_bytes(),
@@ -304,7 +312,7 @@ impl Pool {
         };
         let mut segments: Vec<_> = self.with_table(|table| {
             let used = table.entries().iter().filter(|entry| entry.state != SegmentState::Free);
-            let stale = used.filter(|entry| entry.segment.0 >= stale_from);
+            let stale = used.filter(|entry| entry.segment.0 >= stale_from && is_on_it(entry));
             stale.map(|entry| (entry.segment, extent(entry))).collect()
         });
         segments.sort_unstable();
@@ -355,11 +363,7 @@ impl Pool {
         // Freed meanwhile: its next tenant is written whole.
         let Ok(place) = self.place_of(segment) else { return Ok(()) };
         let _hold = self.inner.held.hold(place);
-        let Some(column) =
-            (0..striping.width()).find(|column| striping.cell(place.cell, *column).drive == drive)
-        else {
-            return Ok(());
-        };
+        let Some(column) = striping.column_on(place.cell, drive) else { return Ok(()) };
         // Who mends here meanwhile changes what it is computed from.
         let _turn = self.inner.held.turn(place).await;
         let open = self.rebuilding(rebuild)?;

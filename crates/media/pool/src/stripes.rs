@@ -34,6 +34,11 @@ impl Striping {
         self.rows.borrow().cell(row, column)
     }
 
+    /// The column of a row that a drive holds, if it holds one.
+    pub(crate) fn column_on(&self, row: u32, drive: usize) -> Option<usize> {
+        (0..self.width()).find(|column| self.cell(row, *column).drive == drive)
+    }
+
     /// Columns of a row.
     pub(crate) fn width(&self) -> usize {
         self.rows.borrow().width()

@@ -34,9 +34,9 @@ mod system;
 mod workload;
 
 #[cfg(test)]
-mod fakes;
+mod drive_tests;
 #[cfg(test)]
-mod slow_drive_tests;
+mod fakes;
 #[cfg(test)]
 mod tests;
 

@@ -6,6 +6,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
 
 use ashlar_format::superblock::DriveState;
 use ashlar_pool::{DriveSpec, Rebuild, RebuildProgress};
@@ -13,6 +14,9 @@ use ashlar_runtime::{Instant, Priority};
 
 use crate::engine::{Engine, Inner};
 use crate::{Error, ErrorKind, Result};
+
+/// How long after a rebuild failed it is tried again.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(30);
 
 /// Rebuilds that wait and the one that runs.
 #[derive(Default)]
@@ -154,14 +158,34 @@ impl Inner {
             loop {
                 let next = inner.rebuilds.waiting.borrow_mut().pop_front();
                 let Some(rebuild) = next else { break };
+                let drive = rebuild.drive();
                 match inner.rebuild(rebuild).await {
                     Ok(()) => inner.rebuilds.finished.set(inner.rebuilds.finished.get() + 1),
                     Err(error) if error.kind == ErrorKind::Closed => break,
-                    Err(error) => *inner.rebuilds.last_error.borrow_mut() = Some(error.to_string()),
+                    Err(error) => {
+                        *inner.rebuilds.last_error.borrow_mut() = Some(error.to_string());
+                        inner.rebuild_again(drive);
+                    }
                 }
                 inner.rebuilds.now.set(None);
             }
             inner.rebuilds.is_running.set(false);
+        });
+    }
+
+    /// A rebuild failed. Unless the drive itself is why, and out by now, it is tried again: what could not
+    /// be read of the others may be readable then.
+    fn rebuild_again(self: &Rc<Self>, drive: usize) {
+        let (weak, runtime) = (Rc::downgrade(self), self.runtime.clone());
+        self.runtime.spawn(Priority::Background, async move {
+            runtime.sleep(TRY_AGAIN_AFTER).await;
+            let Some(inner) = weak.upgrade().filter(|inner| !inner.is_closing()) else { return };
+            let is_due = inner.pool.drive_reports()[drive].state == DriveState::Rebuilding;
+            let is_running = inner.rebuilds.now.get().is_some_and(|running| running.drive == drive);
+            let is_waiting = inner.rebuilds.waiting.borrow().iter().any(|waiting| waiting.drive() == drive);
+            if is_due && !is_running && !is_waiting {
+                inner.rebuild_later(inner.pool.resume_rebuild(drive));
+            }
         });
     }
 

@@ -109,8 +109,8 @@ impl Scrubs {
 }
 
 impl Inner {
-    /// Every segment that is in use against its parity, leaving the drives to hosts. `at` is told how many are
-    /// done of how many, and may take its time.
+    /// Every segment that is in use against its parity, leaving the drives to hosts. `at` is told how many
+    /// are done of how many, and may take its time.
     async fn compare_all<F: Future<Output = Result<()>>>(
         &self,
         weigh: Option<Weigh<'_>>,

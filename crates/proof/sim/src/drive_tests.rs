@@ -1,4 +1,4 @@
-//! A slow drive of a pool with parity slows nobody who reads.
+//! Drives of pools with parity: a slow one slows nobody who reads, and a rebuild is tried again.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,15 +12,16 @@ use ashlar_runtime::sim::Simulation;
 
 use crate::drives::{DriveArray, FaultRates, Pace};
 
+const QUICK: Pace = Pace { usual_micros: (20, 100), slow_per_mille: 0, slow_micros_max: 100 };
 const PIECE_BYTES: usize = 16 << 10;
 const PIECES: u64 = 400;
 
-async fn make(runtime: &Runtime, drives: &[String]) -> Engine {
+async fn make(runtime: &Runtime, drives: &[String], protection: Protection) -> Engine {
     let drive = |path: &String| DriveSpec { path: path.clone(), create_size_bytes: Some(16 << 20) };
     let spec = PoolSpec {
         name: "pool".to_string(),
         drives: drives.iter().map(drive).collect(),
-        protection: Protection::Dual,
+        protection,
         segment_bytes: Some(256 << 10),
         width: None,
     };
@@ -37,6 +38,10 @@ async fn make(runtime: &Runtime, drives: &[String]) -> Engine {
     };
     engine.volume_create(volume).await.unwrap();
     engine
+}
+
+fn paths(drives: usize) -> Vec<String> {
+    (0..drives).map(|drive| format!("drive-{drive}")).collect()
 }
 
 fn content(piece: u64) -> Vec<u8> {
@@ -60,15 +65,14 @@ async fn read_all(runtime: &Runtime, engine: &Engine) -> Vec<Duration> {
 
 #[test]
 fn readers_do_not_wait_for_a_slow_drive() {
-    let pace = Pace { usual_micros: (20, 100), slow_per_mille: 0, slow_micros_max: 100 };
-    let mut array = DriveArray::new(1, 4096, pace);
+    let mut array = DriveArray::new(1, 4096, QUICK);
     array.limit_faults_to(Some(vec!["drive-2".to_string()]));
     let array = Rc::new(RefCell::new(array));
     let mut simulation = Simulation::new(1, array.clone());
     let runtime = simulation.runtime();
     let test = async move {
-        let drives: Vec<String> = (0..6).map(|drive| format!("drive-{drive}")).collect();
-        let engine = make(&runtime, &drives).await;
+        let drives = paths(6);
+        let engine = make(&runtime, &drives, Protection::Dual).await;
         let data = engine.device("data").unwrap();
         for piece in 0..PIECES {
             data.write(piece * PIECE_BYTES as u64, &content(piece), false).await.unwrap();
@@ -90,4 +94,34 @@ fn readers_do_not_wait_for_a_slow_drive() {
     assert!(at(&with, 900) < 2 * at(&before, 900), "{:?} {:?}", at(&with, 900), at(&before, 900));
     assert!(*with.last().unwrap() < Duration::from_millis(12), "{:?}", with.last());
     assert!(at(&after, 990) < 2 * at(&before, 990), "{:?} {:?}", at(&after, 990), at(&before, 990));
+}
+
+#[test]
+fn a_rebuild_that_could_not_read_the_others_is_tried_again() {
+    let mut array = DriveArray::new(1, 4096, QUICK);
+    array.limit_faults_to(Some(vec!["drive-1".to_string()]));
+    let array = Rc::new(RefCell::new(array));
+    let mut simulation = Simulation::new(1, array.clone());
+    let runtime = simulation.runtime();
+    let test = async move {
+        let engine = make(&runtime, &paths(4), Protection::Single).await;
+        engine.drive_offline(2).await.unwrap();
+        let data = engine.device("data").unwrap();
+        for piece in 0..PIECES {
+            data.write(piece * PIECE_BYTES as u64, &content(piece), false).await.unwrap();
+        }
+        engine.drive_return(2, "drive-2").await.unwrap();
+        array.borrow_mut().arm(FaultRates { read_error: 1_000_000, ..FaultRates::default() });
+        while engine.rebuild_error().is_none() {
+            runtime.sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(engine.status().drives[2].state, "rebuilding");
+        array.borrow_mut().mend();
+        runtime.sleep(Duration::from_secs(60)).await;
+        assert_eq!(engine.status().drives[2].state, "online");
+        engine.drive_offline(0).await.unwrap();
+        read_all(&runtime, &engine).await;
+        engine.close().await.unwrap();
+    };
+    simulation.run_until(test).unwrap();
 }
