@@ -236,8 +236,7 @@ impl Service {
         }
         // Forgotten first: after a crash in between, the drives still carry a pool that can be imported.
         self.forget(name)?;
-        self.array.pool_destroy(name).await?;
-        self.wear().destroyed(name);
+        self.pool_destroy(name).await?;
         self.log.info(format!("pool {name}"), "deleted");
         Ok(())
     }

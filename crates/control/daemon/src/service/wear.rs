@@ -76,6 +76,16 @@ impl Service {
         closed.map(drop)
     }
 
+    /// Destroys a pool; the lives of its drives end with it.
+    pub(super) async fn pool_destroy(&self, name: &str) -> Result<()> {
+        let destroyed = self.array.pool_destroy(name).await;
+        match &destroyed {
+            Ok(()) => self.wear().destroyed(name),
+            Err(_) => self.wear().closed(name),
+        }
+        destroyed
+    }
+
     /// Declares what may be written to a drive in its life.
     pub(crate) async fn drive_set(
         &self,

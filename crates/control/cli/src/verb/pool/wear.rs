@@ -71,7 +71,11 @@ fn forecast(drive: &Drive, since: u64) -> String {
         _ if drive.worn_percent >= Some(100) => "worn out".to_string(),
         Some(then) if then - since.min(then) > FORECAST_SECONDS_MAX => "lasts 100 years and more".to_string(),
         Some(then) => format!("worn out on {} at this rate", day(then)),
-        None => "no forecast before a day is counted and something wears".to_string(),
+        // Without an endurance only what a drive reports can tell, and it reports nothing yet.
+        None if drive.endurance_bytes.is_none() && drive.worn_percent == Some(0) => {
+            "too little for a forecast".to_string()
+        }
+        None => "forecast after a day of counting".to_string(),
     }
 }
 
@@ -103,11 +107,7 @@ mod tests {
         drive.endurance_bytes = Some(4 << 40);
         drive.worn_percent = Some(0);
         let text = wear_line(&drive).unwrap_or_default();
-        assert!(
-            text.ends_with(
-                "endurance 4 TiB, 0 % worn, no forecast before a day is counted and something wears"
-            )
-        );
+        assert!(text.ends_with("endurance 4 TiB, 0 % worn, forecast after a day of counting"));
         drive.worn_out_unix_seconds = Some(1_798_761_599);
         let text = wear_line(&drive).unwrap_or_default();
         assert!(text.ends_with("0 % worn, worn out on 2026-12-31 at this rate"), "{text}");
