@@ -71,9 +71,11 @@ fn forecast(drive: &Drive, since: u64) -> String {
         _ if drive.worn_percent >= Some(100) => "worn out".to_string(),
         Some(then) if then - since.min(then) > FORECAST_SECONDS_MAX => "lasts 100 years and more".to_string(),
         Some(then) => format!("worn out on {} at this rate", day(then)),
-        // Without an endurance only what a drive reports can tell, and it reports nothing yet.
-        None if drive.endurance_bytes.is_none() && drive.worn_percent == Some(0) => {
-            "too little for a forecast".to_string()
+        // Without an endurance a forecast needs both of what a drive can report, and more than nothing.
+        None if drive.endurance_bytes.is_none()
+            && (drive.worn_percent == Some(0) || drive.reported_written_bytes.is_none()) =>
+        {
+            "too little is known for a forecast".to_string()
         }
         None => "forecast after a day of counting".to_string(),
     }
