@@ -27,9 +27,9 @@ pub use event::{Event, EventLevel};
 pub use io::{DoorIo, OperationIo};
 pub use openapi::{openapi, openapi_json, operations};
 pub use pool::{
-    CheckReport, Drive, DriveOnline, DriveSpec, DrivesAdd, ParityCheck, Pool, PoolCreate, PoolImport,
-    PoolState, Protection, Rebuild, Recovery, RecoveryStep, Scrub, ScrubAction, ScrubChange, ScrubReport,
-    Space,
+    CheckReport, Drive, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ParityCheck, Pool, PoolCreate,
+    PoolImport, PoolState, Protection, Rebuild, Recovery, RecoveryStep, Scrub, ScrubAction, ScrubChange,
+    ScrubReport, Space,
 };
 pub use snapshot::{CloneCreate, Snapshot, SnapshotCreate};
 pub use space::{

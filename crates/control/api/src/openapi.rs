@@ -31,6 +31,7 @@ use crate::paths;
         paths::pool_export,
         paths::pool_import,
         paths::drives_add,
+        paths::drive_set,
         paths::drive_replace,
         paths::drive_online,
         paths::drive_offline,

@@ -5,10 +5,10 @@
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
 use crate::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, DriveOnline,
-    DriveSpec, DrivesAdd, ErrorBody, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim,
-    ReclaimRequest, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, Status, Volume, VolumeCreate,
-    VolumePolicy, VolumeResize,
+    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, DriveChange,
+    DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace,
+    Reclaim, ReclaimRequest, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, Status, Volume,
+    VolumeCreate, VolumePolicy, VolumeResize,
 };
 
 /// All pools, also those that could not be opened.
@@ -138,6 +138,24 @@ fn pool_import() {}
     )
 )]
 fn drives_add() {}
+
+/// Declares what may be written to a drive in its life.
+#[utoipa::path(
+    patch, path = "/v1/pools/{pool}/drives/{number}", tag = "pools", operation_id = "drive_set",
+    params(
+        ("pool" = String, Path, description = "name of the pool"),
+        ("number" = u32, Path, description = "number of the drive in its pool, from 0"),
+    ),
+    request_body = DriveChange,
+    responses(
+        (status = 200, description = "the answer", body = Pool),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn drive_set() {}
 
 /// Puts a new drive in the place of one that is out of service. Answers when the pool writes to it; what it
 /// lacks is rebuilt in the background.

@@ -80,6 +80,10 @@ pub struct Drive {
     /// What it is called by in requests, from 0; absent while the pool is not open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub number: Option<u32>,
+    /// Drawn when it joined its pool: another drive in its place has another. Empty while the pool is not
+    /// open.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
     /// Empty when no drive was found for this number.
     #[schema(example = "/var/lib/ashlar/drive-0.img")]
     pub path: String,
@@ -94,9 +98,31 @@ pub struct Drive {
     /// Read from it since it was opened.
     #[serde(default)]
     pub read_bytes: u64,
-    /// Written to it since it was opened: what wears it.
+    /// Written to it by this array since it joined its pool: what wears it. The array is restarted and
+    /// upgraded without losing more of it than the last minute.
     #[serde(default)]
     pub written_bytes: u64,
+    /// Since when `written_bytes` is counted; absent while the pool is not open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_since_unix_seconds: Option<u64>,
+    /// What may be written to it in its life, as declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 600000000000000u64)]
+    pub endurance_bytes: Option<u64>,
+    /// Written to it in its life, as an NVMe drive counts it itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported_written_bytes: Option<u64>,
+    /// How much of its life is used, as an NVMe drive judges itself. May exceed 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported_worn_percent: Option<u32>,
+    /// How much of its life is used: what it reports itself, otherwise `written_bytes` of `endurance_bytes`.
+    /// Absent when neither is known. May exceed 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worn_percent: Option<u32>,
+    /// When it will be worn out if it is written as it was since `counted_since_unix_seconds`. Absent before
+    /// a day is counted, and when `worn_percent` is absent or tells too little.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worn_out_unix_seconds: Option<u64>,
     /// Requests that failed since it was opened. With parity the others answer for them; one of which 256
     /// fail more than were mended is given up.
     #[serde(default)]
@@ -254,6 +280,16 @@ pub struct DriveOnline {
     /// Absolute path of the drive; absent: where it was last, or a recorded one that turns out to be it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
+}
+
+/// Request to change what is declared of a drive.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DriveChange {
+    /// What may be written to it in its life, from its data sheet; `null` when that is not known.
+    #[serde(deserialize_with = "Option::deserialize")]
+    #[schema(required = true, minimum = 1, example = 600000000000000u64)]
+    pub endurance_bytes: Option<u64>,
 }
 
 /// Request to open a pool that other drives' owner exported, or that failed to open before.

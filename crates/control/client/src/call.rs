@@ -1,9 +1,9 @@
 //! One method an operation.
 
 use ashlar_api::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, DriveOnline,
-    DriveSpec, DrivesAdd, ErrorKind, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim,
-    ReclaimRequest, ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, Status, Volume,
+    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, DriveChange,
+    DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace,
+    Reclaim, ReclaimRequest, ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, Status, Volume,
     VolumeCreate, VolumePolicy, VolumeResize,
 };
 use hyper::Method;
@@ -111,6 +111,12 @@ impl Client {
     /// Adds drives to a pool.
     pub fn drives_add(&self, pool: &str, request: &DrivesAdd) -> Result<Pool> {
         self.send(Method::POST, &format!("/v1/pools/{}/drives", segment(pool)), Some(request))
+    }
+
+    /// Declares what may be written to a drive in its life.
+    pub fn drive_set(&self, pool: &str, number: u32, change: &DriveChange) -> Result<Pool> {
+        let path = format!("/v1/pools/{}/drives/{number}", segment(pool));
+        self.send(Method::PATCH, &path, Some(change))
     }
 
     /// Puts a new drive in the place of one that is out of service.

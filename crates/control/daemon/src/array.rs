@@ -203,14 +203,17 @@ impl Array {
     }
 
     /// Closes a pool: drained, checkpointed, its drives let go.
-    pub(crate) async fn pool_close(&self, name: &str) -> Result<()> {
+    ///
+    /// Answers with its drives as the last write left them.
+    pub(crate) async fn pool_close(&self, name: &str) -> Result<Vec<api::Drive>> {
         let name = name.to_string();
         self.run(move |_, shard| {
             Box::pin(async move {
                 let engine = shard.engine(&name)?;
                 // Out of the doors' sight first: new requests find no device while it drains.
                 shard.engines.borrow_mut().remove(&name);
-                engine.close().await.map_err(from_engine)
+                engine.close().await.map_err(from_engine)?;
+                Ok(drives::views(engine.status().drives))
             })
         })
         .await

@@ -3,7 +3,7 @@
 //! ```text
 //!  api.sock, TCP ─► http ─► service ─► array ─► [data shard: engines, NBD, FUSE]
 //!                             │  └────► attach (loop devices, file systems)
-//!                             └► state (pools.toml, lock)   log (stderr, events)
+//!                             └► state (pools.toml, wear.toml, lock)   log (stderr, events)
 //! ```
 //!
 //! [`serve`] is the whole life of an array: lock the state directory, clear what a crash left, open
@@ -18,12 +18,14 @@ mod http;
 mod log;
 mod metrics;
 mod names;
+mod nvme;
 mod process;
 mod serve;
 mod server;
 mod service;
 mod settings;
 mod state;
+mod wear;
 
 pub use error::{Error, Result};
 pub use metrics::metrics_reference;

@@ -22,7 +22,7 @@ struct Metric {
     help: &'static str,
 }
 
-const METRICS: [Metric; 21] = [
+const METRICS: [Metric; 24] = [
     Metric { name: "ashlar_build_info", kind: "gauge", labels: "version", help: "Always 1." },
     Metric { name: "ashlar_uptime_seconds", kind: "gauge", labels: "", help: "Since the start." },
     Metric {
@@ -65,7 +65,25 @@ const METRICS: [Metric; 21] = [
         name: "ashlar_drive_bytes_total",
         kind: "counter",
         labels: "pool, drive, direction",
-        help: "Bytes `read` from and `written` to a drive since it was opened; what is written wears it.",
+        help: "Bytes `read` from a drive since it was opened, and `written` to it since it joined its pool.",
+    },
+    Metric {
+        name: "ashlar_drive_endurance_bytes",
+        kind: "gauge",
+        labels: "pool, drive",
+        help: "What may be written to a drive in its life; absent unless declared.",
+    },
+    Metric {
+        name: "ashlar_drive_worn_percent",
+        kind: "gauge",
+        labels: "pool, drive",
+        help: "How much of a drive's life is used; absent unless it reports that or has an endurance.",
+    },
+    Metric {
+        name: "ashlar_drive_worn_out_unix_seconds",
+        kind: "gauge",
+        labels: "pool, drive",
+        help: "When a drive will be worn out at its rate so far; absent before a day is counted.",
     },
     Metric {
         name: "ashlar_drive_errors_total",
@@ -212,9 +230,12 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
         "ashlar_pool_bytes" => readings.pools.iter().flat_map(pool_parts).collect(),
         "ashlar_pool_drives" => readings.pools.iter().flat_map(pool_drives).collect(),
         "ashlar_drive_bytes_total" => readings.pools.iter().flat_map(drive_bytes).collect(),
-        "ashlar_drive_errors_total" => drive_samples(readings, |drive| drive.error_count),
-        "ashlar_drive_mended_blocks_total" => drive_samples(readings, |drive| drive.mended_block_count),
-        "ashlar_drive_steered_reads_total" => drive_samples(readings, |drive| drive.steered_read_count),
+        "ashlar_drive_endurance_bytes" => drive_samples(readings, |drive| drive.endurance_bytes),
+        "ashlar_drive_worn_percent" => drive_samples(readings, |drive| drive.worn_percent.map(u64::from)),
+        "ashlar_drive_worn_out_unix_seconds" => drive_samples(readings, |drive| drive.worn_out_unix_seconds),
+        "ashlar_drive_errors_total" => drive_samples(readings, |drive| Some(drive.error_count)),
+        "ashlar_drive_mended_blocks_total" => drive_samples(readings, |drive| Some(drive.mended_block_count)),
+        "ashlar_drive_steered_reads_total" => drive_samples(readings, |drive| Some(drive.steered_read_count)),
         "ashlar_pool_rebuild_bytes" => readings.pools.iter().flat_map(pool_rebuild).collect(),
         "ashlar_pool_counter_total" => readings
             .pools
@@ -268,9 +289,10 @@ fn drive_labels(pool: &api::Pool, drive: &api::Drive) -> Labels {
     vec![("pool", pool.name.clone()), ("drive", number)]
 }
 
-fn drive_samples(readings: &Readings, value: impl Fn(&api::Drive) -> u64) -> Vec<(Labels, f64)> {
+fn drive_samples(readings: &Readings, value: impl Fn(&api::Drive) -> Option<u64>) -> Vec<(Labels, f64)> {
     let of_pool = |pool: &api::Pool| -> Vec<(Labels, f64)> {
-        pool.drives.iter().map(|drive| (drive_labels(pool, drive), value(drive) as f64)).collect()
+        let sample = |drive| value(drive).map(|value| (drive_labels(pool, drive), value as f64));
+        pool.drives.iter().filter_map(sample).collect()
     };
     readings.pools.iter().flat_map(of_pool).collect()
 }
@@ -371,7 +393,8 @@ mod tests {
         });
         let pool = serde_json::json!({
             "name": "main", "id": "1", "state": "online", "protection": "none",
-                "drives": [{"number": 0, "path": "/d", "size_bytes": 1, "state": "online"}],
+                "drives": [{"number": 0, "path": "/d", "size_bytes": 1, "state": "online",
+                    "endurance_bytes": 9, "worn_percent": 1, "worn_out_unix_seconds": 5}],
             "space": api::Space { physical_bytes: 10, free_bytes: 7, data_bytes: 3, ..api::Space::default() },
             "volume_count": 1, "snapshot_count": 0, "counters": {"checkpoints": 2},
         });

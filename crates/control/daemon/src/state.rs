@@ -3,6 +3,7 @@
 //! ```text
 //! STATE/lock         held while the array runs
 //! STATE/pools.toml   known pools: name and drives; replaced as a whole, never edited in place
+//! STATE/wear.toml    what was written to drives over their lives; a file of its own, written each minute
 //! STATE/api.sock     STATE/api.port    STATE/nbd.sock    STATE/volumes/
 //! ```
 
@@ -16,6 +17,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::wear::Life;
 
 /// Where the API's socket is inside the state directory.
 pub const API_SOCKET: &str = "api.sock";
@@ -28,6 +30,9 @@ pub const VOLUMES: &str = "volumes";
 
 const LOCK: &str = "lock";
 const POOLS: &str = "pools.toml";
+const WEAR: &str = "wear.toml";
+/// Where a damaged one goes, for whoever wants to mend it.
+const WEAR_DAMAGED: &str = "wear.toml.damaged";
 /// A UNIX socket's path holds 107 bytes and a zero (`sun_path` in unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
@@ -61,6 +66,13 @@ pub(crate) struct KnownPool {
 struct Remembered {
     #[serde(default)]
     pool: Vec<KnownPool>,
+}
+
+/// The file of drives' lives. Fields it does not know it leaves out: it is worth less than a start.
+#[derive(Default, Serialize, Deserialize)]
+struct Lives {
+    #[serde(default)]
+    drive: Vec<Life>,
 }
 
 /// The state directory of a running array. Its lock goes with it.
@@ -145,6 +157,32 @@ impl State {
         let text = toml::to_string(&remembered).expect("names and paths are plain text");
         let header = "# Pools that this array opens at its start. Written by ashlar.\n\n";
         self.replace(POOLS, &format!("{header}{text}"))
+    }
+
+    /// What was written to drives over their lives. A damaged file is put aside.
+    pub(crate) fn load_wear(&self) -> Result<Vec<Life>> {
+        let path = self.path(WEAR);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(Error::file("read", &path, &error)),
+        };
+        toml::from_str(&text).map(|lives: Lives| lives.drive).map_err(|error| {
+            // Whether or not that works, the next writing replaces it.
+            let _ = std::fs::rename(&path, self.path(WEAR_DAMAGED));
+            Error::new(
+                ErrorKind::Damaged,
+                format!("state file {} is damaged: {}", path.display(), error.message()),
+                format!("what it held is in {WEAR_DAMAGED}; declare endurances again"),
+            )
+        })
+    }
+
+    /// Replaces what is known of drives' lives; durable when this returns.
+    pub(crate) fn store_wear(&self, lives: Vec<Life>) -> Result<()> {
+        let text = toml::to_string(&Lives { drive: lives }).expect("numbers within what TOML holds");
+        let header = "# What was written to drives over their lives. Written by ashlar.\n\n";
+        self.replace(WEAR, &format!("{header}{text}"))
     }
 
     /// Writes the API's port where scripts find it.

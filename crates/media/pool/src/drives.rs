@@ -30,6 +30,8 @@ pub(crate) struct KnownDrive {
 /// A drive as the pool sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriveReport {
+    /// Drawn when it joined.
+    pub id: u128,
     /// The path it was opened by; empty when it was not found.
     pub path: String,
     /// Its size; what the pool needs of it when it was not found.
@@ -52,6 +54,7 @@ impl Pool {
     #[must_use]
     pub fn drive_reports(&self) -> Vec<DriveReport> {
         let status = |known: &KnownDrive| DriveReport {
+            id: known.id,
             path: known.path.clone(),
             size_bytes: known.size_bytes,
             state: known.state,

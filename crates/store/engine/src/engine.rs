@@ -277,13 +277,13 @@ impl Engine {
 }
 
 fn drive_status(report: DriveReport) -> DriveStatus {
-    let DriveReport { path, size_bytes, state, reason, counters } = report;
+    let DriveReport { id, path, size_bytes, state, reason, counters } = report;
     let state = match state {
         DriveState::InService => "online",
         DriveState::Rebuilding => "rebuilding",
         DriveState::Out => "out",
     };
-    DriveStatus { path, size_bytes, state: state.to_string(), reason, counters }
+    DriveStatus { id: format!("{id:032x}"), path, size_bytes, state: state.to_string(), reason, counters }
 }
 
 impl Inner {

@@ -62,6 +62,8 @@ pub struct SnapshotInfo {
 /// A drive of the pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DriveStatus {
+    /// Drawn when it joined, in hexadecimal: another drive in its place has another.
+    pub id: String,
     /// Its path.
     pub path: String,
     /// Its size.

@@ -3,6 +3,7 @@
 mod dedupe;
 mod drives;
 mod scrub;
+mod wear;
 
 use ashlar_api::{CheckReport, DriveSpec, Pool as PoolView, PoolCreate, PoolImport, PoolState, Protection};
 use clap::{Subcommand, ValueEnum};
@@ -66,6 +67,7 @@ enum Verb {
     Scrub(scrub::Scrub),
     Dedupe(dedupe::Dedupe),
     AddDrive(drives::AddDrive),
+    SetDrive(wear::SetDrive),
     ReplaceDrive(drives::ReplaceDrive),
     OnlineDrive(drives::OnlineDrive),
     OfflineDrive(drives::OfflineDrive),
@@ -129,6 +131,7 @@ impl Pool {
             Verb::Scrub(verb) => verb.run(context)?,
             Verb::Dedupe(dedupe) => dedupe.run(context)?,
             Verb::AddDrive(verb) => verb.run(context)?,
+            Verb::SetDrive(verb) => verb.run(context)?,
             Verb::ReplaceDrive(verb) => verb.run(context)?,
             Verb::OnlineDrive(verb) => verb.run(context)?,
             Verb::OfflineDrive(verb) => verb.run(context)?,
@@ -226,6 +229,7 @@ fn show(pool: &PoolView) -> String {
     }
     for drive in &pool.drives {
         pairs.push(("drive", drives::drive_line(pool, drive)));
+        pairs.extend(wear::wear_line(drive).map(|line| ("  wear", line)));
     }
     for unused in &pool.unused_drives {
         pairs.push(("not used", unused.clone()));

@@ -44,10 +44,11 @@ impl Array {
     }
 }
 
-/// The drives by their numbers.
+/// The drives by their numbers; what was written to them is yet only since they were opened.
 pub(super) fn views(drives: Vec<DriveStatus>) -> Vec<api::Drive> {
-    let view = |(number, DriveStatus { path, size_bytes, state, reason, counters })| api::Drive {
+    let view = |(number, DriveStatus { id, path, size_bytes, state, reason, counters })| api::Drive {
         number: Some(number),
+        id,
         path,
         size_bytes,
         state,
@@ -57,6 +58,7 @@ pub(super) fn views(drives: Vec<DriveStatus>) -> Vec<api::Drive> {
         error_count: counters.errors,
         mended_block_count: counters.mended_blocks,
         steered_read_count: counters.steered_reads,
+        ..api::Drive::default()
     };
     (0..).zip(drives).map(view).collect()
 }

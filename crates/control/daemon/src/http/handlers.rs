@@ -99,6 +99,14 @@ pub(super) async fn drives_add(
     to_the_end(async move { array.drives_add(&pool, request).await }).await.map(Json)
 }
 
+pub(super) async fn drive_set(
+    State(array): Array,
+    DriveOf(pool, number): DriveOf,
+    Body(request): Body<api::DriveChange>,
+) -> Answer<api::Pool> {
+    to_the_end(async move { array.drive_set(&pool, number, request).await }).await.map(Json)
+}
+
 pub(super) async fn drive_replace(
     State(array): Array,
     DriveOf(pool, number): DriveOf,

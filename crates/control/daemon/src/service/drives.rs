@@ -178,14 +178,7 @@ impl Service {
                 "a pool made with `--protection single` or `dual` can do without some",
             ));
         }
-        let found = pool.drives.iter().find(|drive| drive.number == Some(number)).cloned();
-        let drive = found.ok_or_else(|| {
-            Error::new(
-                api::ErrorKind::NotFound,
-                format!("pool `{name}` has no drive {number}"),
-                format!("`ashlar pool show {name}` shows its drives with their numbers"),
-            )
-        })?;
+        let drive = numbered(&pool, number)?;
         Ok((pool, drive))
     }
 
@@ -250,6 +243,7 @@ impl Service {
 
     /// The pool after a change of its drives, which is logged.
     async fn told(&self, name: &str, is_asked: bool) -> Result<api::Pool> {
+        self.count_wear().await?;
         let pool = self.pool(name).await?;
         self.report_drives(&pool, is_asked);
         Ok(pool)
@@ -285,6 +279,18 @@ impl Service {
             }
         }
     }
+}
+
+/// The drive of that number.
+pub(super) fn numbered(pool: &api::Pool, number: u32) -> Result<api::Drive> {
+    let found = pool.drives.iter().find(|drive| drive.number == Some(number)).cloned();
+    found.ok_or_else(|| {
+        Error::new(
+            api::ErrorKind::NotFound,
+            format!("pool `{}` has no drive {number}", pool.name),
+            format!("`ashlar pool show {}` shows its drives with their numbers", pool.name),
+        )
+    })
 }
 
 /// Drives that a pool can do without.

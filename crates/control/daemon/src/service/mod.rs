@@ -14,6 +14,7 @@ mod space;
 mod status;
 mod volumes;
 mod watch;
+mod wear;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -41,6 +42,7 @@ pub(crate) struct Service {
     /// One change at a time.
     changes: tokio::sync::Mutex<()>,
     known: Mutex<Known>,
+    wear: wear::Gauge,
     is_stopping: AtomicBool,
 }
 
@@ -70,6 +72,7 @@ impl Service {
             started: Instant::now(),
             changes: tokio::sync::Mutex::new(()),
             known: Mutex::default(),
+            wear: wear::Gauge::default(),
             is_stopping: AtomicBool::new(false),
         }
     }
@@ -99,7 +102,7 @@ impl Service {
         let mut is_clean = self.detach_all().await;
         is_clean &= self.doors.stop(&self.array, &self.log).await;
         for pool in self.open_pools() {
-            match self.array.pool_close(&pool).await {
+            match self.pool_close(&pool).await {
                 Ok(()) => self.log.info(format!("pool {pool}"), "closed"),
                 Err(error) => {
                     is_clean = false;
@@ -107,6 +110,7 @@ impl Service {
                 }
             }
         }
+        self.store_wear_or_tell();
         self.array.stop().await;
         is_clean
     }

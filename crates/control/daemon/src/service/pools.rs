@@ -20,6 +20,7 @@ impl Service {
     pub(crate) async fn open_known(&self) -> Result<()> {
         let pools = self.state().load_pools()?;
         self.known().pools = pools.clone();
+        self.load_wear();
         for pool in pools {
             match self.open(&pool).await {
                 Ok(()) => self.log.info(format!("pool {}", pool.name), self.opened_line(&pool.name).await),
@@ -47,15 +48,16 @@ impl Service {
         let contents = self.array.pool_open(&pool.name, &pool.drives, &self.settings).await?;
         let indexed = self.known().index.add_pool(&pool.name, &contents);
         if let Err(error) = indexed {
-            self.array.pool_close(&pool.name).await?;
+            self.pool_close(&pool.name).await?;
             return Err(error);
         }
-        Ok(())
+        self.count_wear().await
     }
 
     /// All pools, by name.
     pub(crate) async fn pools(&self) -> Result<Vec<api::Pool>> {
         let mut pools = self.array.pools().await?;
+        self.fill_wear(&mut pools);
         let known = self.known();
         for pool in &mut pools {
             let (volumes, snapshots) = known.index.counts(&pool.name);
@@ -169,7 +171,7 @@ impl Service {
         if let Err(error) = self.state().store_pools(&pools) {
             // A pool that the next start would not open must not take writes now.
             self.known().index.remove_pool(&pool.name);
-            self.array.pool_close(&pool.name).await?;
+            self.pool_close(&pool.name).await?;
             let drives: Vec<String> = pool.drives.iter().map(|drive| format!("--drive {drive}")).collect();
             return Err(Error::new(
                 error.kind,
@@ -237,7 +239,7 @@ impl Service {
         self.check_none_attached(name)?;
         self.forget(name)?;
         if is_open {
-            self.array.pool_close(name).await?;
+            self.pool_close(name).await?;
         }
         self.log.info(format!("pool {name}"), "exported");
         Ok(())
@@ -257,7 +259,7 @@ impl Service {
         }
         // Forgotten first: after a crash in between, the drives still carry a pool that can be imported.
         self.forget(name)?;
-        self.array.pool_destroy(name).await?;
+        self.pool_destroy(name).await?;
         self.log.info(format!("pool {name}"), "deleted");
         Ok(())
     }

@@ -67,6 +67,9 @@ impl Service {
                     self.report_drives(pool, false);
                 }
             }
+            if turn.is_ok() {
+                self.watch_wear(&pools);
+            }
             let is_there = |name: &str| pools.iter().any(|pool| pool.name == name);
             seen.retain(|name, _| is_there(name));
             self.known().drive_states.retain(|name, _| is_there(name));
