@@ -255,6 +255,15 @@ fn all_is_well(report: &CheckReport) -> Result<()> {
     )))
 }
 
+fn verdict(report: &CheckReport) -> String {
+    let wrong_stripes = report.parity.map_or(0, |parity| parity.wrong_stripe_count);
+    match (report.errors.len(), wrong_stripes) {
+        (0, 0) => "all well".to_string(),
+        (0, _) => "all data well, parity not".to_string(),
+        (errors, _) => format!("{errors} errors"),
+    }
+}
+
 fn checked(report: &CheckReport) -> String {
     let mut text = format!(
         "pool {}: {} pages, {} chunks, {} live, {} in {}\n",
@@ -262,11 +271,7 @@ fn checked(report: &CheckReport) -> String {
         report.page_count,
         report.chunk_count,
         size(report.live_bytes),
-        if report.errors.is_empty() {
-            "all well".to_string()
-        } else {
-            format!("{} errors", report.errors.len())
-        },
+        verdict(report),
         micros(report.duration_millis * 1000),
     );
     if let Some(parity) = &report.parity {
