@@ -136,11 +136,7 @@ impl State {
     /// The known pools.
     pub(crate) fn load_pools(&self) -> Result<Vec<KnownPool>> {
         let path = self.path(POOLS);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(Error::file("read", &path, &error)),
-        };
+        let Some(text) = read_if_there(&path)? else { return Ok(Vec::new()) };
         let remembered: Remembered = toml::from_str(&text).map_err(|error| {
             Error::new(
                 ErrorKind::Damaged,
@@ -162,11 +158,7 @@ impl State {
     /// What was written to drives over their lives. A damaged file is put aside.
     pub(crate) fn load_wear(&self) -> Result<Vec<Life>> {
         let path = self.path(WEAR);
-        let text = match std::fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(Error::file("read", &path, &error)),
-        };
+        let Some(text) = read_if_there(&path)? else { return Ok(Vec::new()) };
         toml::from_str(&text).map(|lives: Lives| lives.drive).map_err(|error| {
             // Whether or not that works, the next writing replaces it.
             let _ = std::fs::rename(&path, self.path(WEAR_DAMAGED));
@@ -215,6 +207,15 @@ impl State {
             let _ = std::fs::remove_file(&aside);
             Error::file("write", &path, &error)
         })
+    }
+}
+
+/// The text of a state file; `None` before it was first written.
+fn read_if_there(path: &Path) -> Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Error::file("read", path, &error)),
     }
 }
 

@@ -119,12 +119,16 @@ impl Judge<'_> {
     /// What the drives hold of these stripes.
     pub(crate) async fn read(&self, stripes: &Range<u64>) -> Vec<Option<Buf>> {
         let mut columns = self.pool.read_columns(self.striping, self.row, stripes).await;
-        if let Some((column, drive)) = self.witness {
-            let (_, address) = self.pool.column_address(self.striping, self.row, column, stripes.start);
-            let length = (stripes.end - stripes.start) as usize * BLOCK_BYTES_USIZE;
-            columns[column] = drive.read(address, length).await.ok();
-        }
+        self.hear_witness(stripes, &mut columns).await;
         columns
+    }
+
+    /// Puts what the witness holds among what the other drives do.
+    pub(crate) async fn hear_witness(&self, stripes: &Range<u64>, columns: &mut [Option<Buf>]) {
+        let Some((column, drive)) = self.witness else { return };
+        let (_, address) = self.pool.column_address(self.striping, self.row, column, stripes.start);
+        let length = (stripes.end - stripes.start) as usize * BLOCK_BYTES_USIZE;
+        columns[column] = drive.read(address, length).await.ok();
     }
 }
 

@@ -394,7 +394,8 @@ impl Pool {
         if let Some(own) = own.filter(|_| !is_borne_out) {
             // Nothing but what the drive holds itself bears out what would be computed.
             let heard = Judge { witness: Some((column, own)), ..judge };
-            let with_own = heard.read(stripes).await;
+            let mut with_own = self.copies_of(&columns);
+            heard.hear_witness(stripes, &mut with_own).await;
             let is_provable = with_own.iter().flatten().count() > striping.data();
             if is_provable && self.are_agreed(striping, &with_own) {
                 return Ok(None);

@@ -203,10 +203,13 @@ impl Pool {
     ) -> Result<Buf> {
         let stripes = stripes_of(&blocks, striping.data());
         let mut columns = self.read_columns_but(striping, row, &stripes, silent).await;
-        if !silent.is_empty() && self.restore(striping, &mut columns, &[]).is_err() {
-            columns = self.read_columns(striping, row, &stripes).await;
+        match self.restore(striping, &mut columns, &[]) {
+            Err(_) if !silent.is_empty() => {
+                columns = self.read_columns(striping, row, &stripes).await;
+                self.restore(striping, &mut columns, &[])?;
+            }
+            result => result?,
         }
-        self.restore(striping, &mut columns, &[])?;
         Ok(gather(self.runtime(), &columns, &blocks, striping.data()))
     }
 

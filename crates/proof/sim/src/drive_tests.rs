@@ -16,6 +16,13 @@ const QUICK: Pace = Pace { usual_micros: (20, 100), slow_per_mille: 0, slow_micr
 const PIECE_BYTES: usize = 16 << 10;
 const PIECES: u64 = 400;
 
+fn machine_with_a_victim(path: &str) -> (Rc<RefCell<DriveArray>>, Simulation) {
+    let mut array = DriveArray::new(1, 4096, QUICK);
+    array.limit_faults_to(Some(vec![path.to_string()]));
+    let array = Rc::new(RefCell::new(array));
+    (array.clone(), Simulation::new(1, array))
+}
+
 async fn make(runtime: &Runtime, drives: &[String], protection: Protection) -> Engine {
     let drive = |path: &String| DriveSpec { path: path.clone(), create_size_bytes: Some(16 << 20) };
     let spec = PoolSpec {
@@ -65,10 +72,7 @@ async fn read_all(runtime: &Runtime, engine: &Engine) -> Vec<Duration> {
 
 #[test]
 fn readers_do_not_wait_for_a_slow_drive() {
-    let mut array = DriveArray::new(1, 4096, QUICK);
-    array.limit_faults_to(Some(vec!["drive-2".to_string()]));
-    let array = Rc::new(RefCell::new(array));
-    let mut simulation = Simulation::new(1, array.clone());
+    let (array, mut simulation) = machine_with_a_victim("drive-2");
     let runtime = simulation.runtime();
     let test = async move {
         let drives = paths(6);
@@ -98,10 +102,7 @@ fn readers_do_not_wait_for_a_slow_drive() {
 
 #[test]
 fn a_rebuild_that_could_not_read_the_others_is_tried_again() {
-    let mut array = DriveArray::new(1, 4096, QUICK);
-    array.limit_faults_to(Some(vec!["drive-1".to_string()]));
-    let array = Rc::new(RefCell::new(array));
-    let mut simulation = Simulation::new(1, array.clone());
+    let (array, mut simulation) = machine_with_a_victim("drive-1");
     let runtime = simulation.runtime();
     let test = async move {
         let engine = make(&runtime, &paths(4), Protection::Single).await;
