@@ -7,7 +7,7 @@ use ashlar_format::bytes::{Reader, Writer};
 use ashlar_format::catalogue::{Compression, Profile, VOLUME_ENTRY_BYTES, VolumeEntry, VolumeKind};
 use ashlar_format::chunk::{ChunkHeader, Codec};
 use ashlar_format::group::{GROUP_HEADER_BYTES, GroupHeader, Record};
-use ashlar_format::layout::{Band, BandDrive, Layout};
+use ashlar_format::layout::{Band, BandDrive, Layout, StandIn};
 use ashlar_format::overrides::{self, Override};
 use ashlar_format::page::{
     PAGE_BYTES, PAGE_POINTERS, PageContent, PageHeader, PageIdentity, pointers_from_bytes, pointers_to_bytes,
@@ -17,7 +17,8 @@ use ashlar_format::segment::{
     FooterEntry, Place, Protection, SegmentEntry, SegmentHeader, SegmentKind, decode_footer, encode_footer,
 };
 use ashlar_format::superblock::{
-    DriveEntry, DriveState, FrontierEntry, INCOMPATIBLE_PARITY, JournalPosition, SUPERBLOCK_BYTES, Superblock,
+    DriveEntry, DriveState, FrontierEntry, INCOMPATIBLE_PARITY, INCOMPATIBLE_SPARES, JournalPosition,
+    SUPERBLOCK_BYTES, Superblock,
 };
 use ashlar_format::{Pointer, PointerKind};
 use ashlar_units::{DriveIndex, Lsn, PoolId, SegmentId, VolumeId};
@@ -82,12 +83,18 @@ fn superblock_seeds() -> Vec<Vec<u8>> {
         layout: None,
     };
     let drives = (0..4).map(|drive| BandDrive { drive: DriveIndex(drive), first_cell: 0 }).collect();
-    let band = Band { first_row: 0, slices: 40, drives };
+    let band = Band { first_row: 0, slices: 40, spares: 1, drives };
     let with_parity = Superblock {
-        incompatible: INCOMPATIBLE_PARITY,
+        incompatible: INCOMPATIBLE_PARITY | INCOMPATIBLE_SPARES,
         protection: Protection::Dual,
         drives: vec![superblock.drives[0]; 4],
-        layout: Some(Layout { width: 4, bands: vec![band], settled_below: 3, stale_from: vec![1; 4] }),
+        layout: Some(Layout {
+            width: 3,
+            bands: vec![band],
+            settled_below: 3,
+            stale_from: vec![1; 4],
+            stand_ins: vec![StandIn { drive: DriveIndex(2), spare: 0 }],
+        }),
         ..superblock.clone()
     };
     [superblock, with_parity].map(|superblock| superblock.encode().0[..512].to_vec()).to_vec()

@@ -5,10 +5,11 @@
 //! found from the superblock alone, and so that any number of drives shares the work of a lost one.
 //!
 //! ```text
-//! 0 u8 width   1 u8 bands   2 u16 zero   4 u32 settled below
-//!   each band: u32 first row   u32 slices   u8 zero   u8 drives   u16 zero
+//! 0 u8 width   1 u8 bands   2 u16 stand-ins   4 u32 settled below
+//!   each band: u32 first row   u32 slices   u8 spares   u8 drives   u16 zero
 //!     each drive: u16 drive   u16 zero   u32 first cell
 //!   each drive of the pool: u32 stale from
+//!   each stand-in: u16 drive   u8 spare   u8 zero
 //! ```
 
 use ashlar_units::DriveIndex;
@@ -21,6 +22,21 @@ pub const WIDTH_MAX: usize = 24;
 
 /// Bands of a pool at most: what a superblock has room for.
 pub const BANDS_MAX: usize = 3;
+
+/// Spares of a band at most.
+pub const SPARES_MAX: usize = 4;
+
+/// Drives at most that live in spare space at a time: each band has room for so many as it has spares.
+pub const STAND_INS_MAX: usize = SPARES_MAX * BANDS_MAX;
+
+/// A drive that lives in spare space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StandIn {
+    /// The drive that is no more.
+    pub drive: DriveIndex,
+    /// Which of the spare cells of each slice hold what was on it.
+    pub spare: u8,
+}
 
 /// One drive's part of a band.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +54,8 @@ pub struct Band {
     pub first_row: u32,
     /// How often the pattern repeats. Its length follows from the number of drives and the width.
     pub slices: u32,
+    /// Cells of each layer that belong to no row: room for so many drives.
+    pub spares: u8,
     /// Its drives.
     pub drives: Vec<BandDrive>,
 }
@@ -53,13 +71,23 @@ pub struct Layout {
     pub settled_below: u32,
     /// For each drive that is not in service: segments below this number are on it as they should be.
     pub stale_from: Vec<u32>,
+    /// The drives that live in spare space.
+    pub stand_ins: Vec<StandIn>,
 }
 
 impl Layout {
+    /// The spare in which a drive lives.
+    #[must_use]
+    pub fn spare_of(&self, drive: DriveIndex) -> Option<u8> {
+        self.stand_ins.iter().find(|one| one.drive == drive).map(|one| one.spare)
+    }
+
     pub(crate) fn encode(&self, writer: &mut Writer) {
-        writer.u8(self.width).u8(self.bands.len() as u8).u16(0).u32(self.settled_below);
+        assert!(self.stand_ins.len() <= STAND_INS_MAX, "{} stand-ins", self.stand_ins.len());
+        writer.u8(self.width).u8(self.bands.len() as u8).u16(self.stand_ins.len() as u16);
+        writer.u32(self.settled_below);
         for band in &self.bands {
-            writer.u32(band.first_row).u32(band.slices).u8(0).u8(band.drives.len() as u8).u16(0);
+            writer.u32(band.first_row).u32(band.slices).u8(band.spares).u8(band.drives.len() as u8).u16(0);
             for drive in &band.drives {
                 writer.u16(drive.drive.0).u16(0).u32(drive.first_cell);
             }
@@ -67,25 +95,29 @@ impl Layout {
         for stale_from in &self.stale_from {
             writer.u32(*stale_from);
         }
+        for one in &self.stand_ins {
+            writer.u16(one.drive.0).u8(one.spare).u8(0);
+        }
     }
 
     pub(crate) fn decode(reader: &mut Reader<'_>, drives_of_pool: usize) -> Result<Layout, Damage> {
         let impossible = |what| Err(Damage::new(DamageKind::Impossible, what));
         let width = reader.u8()?;
         let band_count = usize::from(reader.u8()?);
-        reader.u16()?;
+        let stand_in_count = usize::from(reader.u16()?);
         let settled_below = reader.u32()?;
-        if usize::from(width) > WIDTH_MAX || band_count > BANDS_MAX {
-            return impossible("layout is too wide or has too many bands");
+        if usize::from(width) > WIDTH_MAX || band_count > BANDS_MAX || stand_in_count > STAND_INS_MAX {
+            return impossible("layout is too wide or has too many bands or stand-ins");
         }
         let mut bands = Vec::with_capacity(band_count);
         for _ in 0..band_count {
             let (first_row, slices) = (reader.u32()?, reader.u32()?);
-            reader.u8()?;
+            let spares = reader.u8()?;
             let drive_count = usize::from(reader.u8()?);
             reader.u16()?;
-            if drive_count < usize::from(width) || drive_count > drives_of_pool {
-                return impossible("a band has fewer drives than columns or more than the pool");
+            let is_wide_enough = drive_count >= usize::from(width) + usize::from(spares);
+            if !is_wide_enough || drive_count > drives_of_pool || usize::from(spares) > SPARES_MAX {
+                return impossible("a band has fewer drives than columns and spares or more than the pool");
             }
             let mut drives = Vec::with_capacity(drive_count);
             for _ in 0..drive_count {
@@ -96,13 +128,46 @@ impl Layout {
                 }
                 drives.push(BandDrive { drive, first_cell: reader.u32()? });
             }
-            bands.push(Band { first_row, slices, drives });
+            bands.push(Band { first_row, slices, spares, drives });
         }
         let mut stale_from = Vec::with_capacity(drives_of_pool);
         for _ in 0..drives_of_pool {
             stale_from.push(reader.u32()?);
         }
-        Ok(Layout { width, bands, settled_below, stale_from })
+        let layout = Layout { width, bands, settled_below, stale_from, stand_ins: Vec::new() };
+        layout.with_stand_ins(reader, stand_in_count)
+    }
+
+    fn with_stand_ins(mut self, reader: &mut Reader<'_>, count: usize) -> Result<Layout, Damage> {
+        for _ in 0..count {
+            let one = StandIn { drive: DriveIndex(reader.u16()?), spare: reader.u8()? };
+            reader.u8()?;
+            if !self.has_room_for(one) {
+                let what = "a drive lives in spare space that there is not or that another lives in";
+                return Err(Damage::new(DamageKind::Impossible, what));
+            }
+            self.stand_ins.push(one);
+        }
+        Ok(self)
+    }
+
+    /// A spare in which a drive could live; `None` when there is none, or it does already.
+    #[must_use]
+    pub fn free_spare_for(&self, drive: DriveIndex) -> Option<u8> {
+        (0..SPARES_MAX as u8).find(|spare| self.has_room_for(StandIn { drive, spare: *spare }))
+    }
+
+    /// Whether all bands of a drive have this spare, and no drive that shares one of them lives in it.
+    fn has_room_for(&self, one: StandIn) -> bool {
+        let is_of = |band: &&Band, drive: DriveIndex| band.drives.iter().any(|own| own.drive == drive);
+        let own_bands: Vec<&Band> = self.bands.iter().filter(|band| is_of(band, one.drive)).collect();
+        let is_taken = |other: &StandIn| {
+            other.drive == one.drive
+                || other.spare == one.spare && own_bands.iter().any(|band| is_of(band, other.drive))
+        };
+        !own_bands.is_empty()
+            && own_bands.iter().all(|band| one.spare < band.spares)
+            && !self.stand_ins.iter().any(is_taken)
     }
 }
 
@@ -115,9 +180,10 @@ mod tests {
         let drives = (0..9).map(|drive| BandDrive { drive: DriveIndex(drive), first_cell: 7 }).collect();
         Layout {
             width: 8,
-            bands: vec![Band { first_row: 3, slices: 40, drives }],
+            bands: vec![Band { first_row: 3, slices: 40, spares: 1, drives }],
             settled_below: 4,
             stale_from: vec![5; 9],
+            stand_ins: vec![StandIn { drive: DriveIndex(3), spare: 0 }],
         }
     }
 
@@ -125,8 +191,23 @@ mod tests {
     fn a_layout_survives_the_trip() {
         let mut writer = Writer::new();
         sample().encode(&mut writer);
-        assert_eq!(writer.len(), 8 + (12 + 9 * 8) + 9 * 4);
+        assert_eq!(writer.len(), 8 + (12 + 9 * 8) + 9 * 4 + 4);
         assert_eq!(Layout::decode(&mut Reader::new(writer.as_bytes()), 9).unwrap(), sample());
+    }
+
+    #[test]
+    fn one_spare_holds_one_drive() {
+        let mut layout = sample();
+        assert_eq!(layout.spare_of(DriveIndex(3)), Some(0));
+        assert_eq!(layout.free_spare_for(DriveIndex(4)), None, "taken");
+        layout.bands[0].spares = 2;
+        assert_eq!(layout.free_spare_for(DriveIndex(4)), Some(1));
+        assert_eq!(layout.free_spare_for(DriveIndex(3)), None, "it lives in one");
+        assert_eq!(layout.free_spare_for(DriveIndex(9)), None, "of no band");
+        layout.stand_ins = vec![StandIn { drive: DriveIndex(3), spare: 1 }; 2];
+        let mut writer = Writer::new();
+        layout.encode(&mut writer);
+        assert!(Layout::decode(&mut Reader::new(writer.as_bytes()), 9).is_err());
     }
 
     #[test]

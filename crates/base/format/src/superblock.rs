@@ -45,11 +45,15 @@ pub const INCOMPATIBLE_TRIMMED_CHUNKS: u64 = 8;
 /// Segments are rows of columns with parity, and the superblock says which drives hold them.
 pub const INCOMPATIBLE_PARITY: u64 = 16;
 
+/// Rows leave spare cells, in which drives may live that are no more.
+pub const INCOMPATIBLE_SPARES: u64 = 32;
+
 const KNOWN_INCOMPATIBLE: u64 = INCOMPATIBLE_RELOCATIONS
     | INCOMPATIBLE_DELTA_PAGES
     | INCOMPATIBLE_SHARES
     | INCOMPATIBLE_TRIMMED_CHUNKS
-    | INCOMPATIBLE_PARITY;
+    | INCOMPATIBLE_PARITY
+    | INCOMPATIBLE_SPARES;
 
 /// Where the root of the relocation table stands: before the checksum. Zero in pools without one.
 const RELOCATION_TABLE_AT: usize = SUPERBLOCK_BYTES - 16;
@@ -278,6 +282,14 @@ impl Superblock {
         if layout.as_ref().is_some_and(|layout| layout.width <= protection.parity_strips()) {
             return Err(Damage::new(DamageKind::Impossible, "rows without a data column"));
         }
+        let has_spares =
+            layout.as_ref().is_some_and(|layout| layout.bands.iter().any(|band| band.spares > 0));
+        if has_spares != (incompatible & INCOMPATIBLE_SPARES != 0) {
+            return Err(Damage::new(
+                DamageKind::Impossible,
+                "spare cells without their feature, or the reverse",
+            ));
+        }
         let relocation_table = Pointer(Reader::new(&bytes[RELOCATION_TABLE_AT..]).u64()?);
         Ok(Superblock {
             compatible,
@@ -337,7 +349,7 @@ fn decode_tables(reader: &mut Reader<'_>) -> Result<(Vec<DriveEntry>, Vec<Fronti
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
-    use crate::layout::{BANDS_MAX, Band, BandDrive};
+    use crate::layout::{BANDS_MAX, Band, BandDrive, SPARES_MAX, StandIn};
 
     fn sample(drives: usize, frontier: usize) -> Superblock {
         let place = Place { drive: DriveIndex(1), cell: 7 };
@@ -378,9 +390,14 @@ mod tests {
 
     fn sample_with_parity(drives: usize, bands: usize) -> Superblock {
         let of_band = (0..drives as u16).map(|drive| BandDrive { drive: DriveIndex(drive), first_cell: 9 });
-        let band = Band { first_row: 4, slices: 5, drives: of_band.collect() };
-        let layout =
-            Layout { width: 8, bands: vec![band; bands], settled_below: 2, stale_from: vec![6; drives] };
+        let band = Band { first_row: 4, slices: 5, spares: 0, drives: of_band.collect() };
+        let layout = Layout {
+            width: 8,
+            bands: vec![band; bands],
+            settled_below: 2,
+            stale_from: vec![6; drives],
+            stand_ins: Vec::new(),
+        };
         let mut superblock = sample(drives, FRONTIER_MAX);
         superblock.protection = Protection::Dual;
         superblock.incompatible |= INCOMPATIBLE_PARITY;
@@ -389,9 +406,27 @@ mod tests {
         superblock
     }
 
+    fn sample_with_spares(drives: usize) -> Superblock {
+        let mut superblock = sample_with_parity(drives, BANDS_MAX);
+        superblock.incompatible |= INCOMPATIBLE_SPARES;
+        let layout = superblock.layout.as_mut().unwrap();
+        layout.bands.iter_mut().for_each(|band| band.spares = SPARES_MAX as u8);
+        let stand_in = |spare| StandIn { drive: DriveIndex(u16::from(spare)), spare };
+        layout.stand_ins = (0..SPARES_MAX as u8).map(stand_in).collect();
+        superblock
+    }
+
+    #[test]
+    fn spares_are_a_feature() {
+        let mut superblock = sample_with_spares(12);
+        superblock.incompatible &= !INCOMPATIBLE_SPARES;
+        assert_eq!(Superblock::decode(&superblock.encode().0).unwrap_err().kind, DamageKind::Impossible);
+    }
+
     #[test]
     fn the_fullest_superblock_fits_and_survives_the_trip() {
-        let fullest = [sample(DRIVES_MAX, FRONTIER_MAX), sample_with_parity(DRIVES_MAX, BANDS_MAX)];
+        let full = sample_with_parity(DRIVES_MAX, BANDS_MAX);
+        let fullest = [sample(DRIVES_MAX, FRONTIER_MAX), full, sample_with_spares(DRIVES_MAX)];
         for superblock in [sample(1, 0), sample_with_parity(8, 1)].into_iter().chain(fullest) {
             let (bytes, _) = superblock.encode();
             assert_eq!(bytes.len(), SUPERBLOCK_BYTES);

@@ -29,7 +29,7 @@ pub use openapi::{openapi, openapi_json, operations};
 pub use pool::{
     CheckReport, Drive, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ParityCheck, Pool, PoolCreate,
     PoolImport, PoolState, Protection, Rebuild, Recovery, RecoveryStep, Scrub, ScrubAction, ScrubChange,
-    ScrubReport, Space,
+    ScrubReport, Space, TAKEN_OUT,
 };
 pub use snapshot::{CloneCreate, Snapshot, SnapshotCreate};
 pub use space::{

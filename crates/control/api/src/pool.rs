@@ -84,14 +84,19 @@ pub struct Drive {
     /// open.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
-    /// Empty when no drive was found for this number.
+    /// Empty when no drive was found for this number, and when spare space holds what was on it.
     #[schema(example = "/var/lib/ashlar/drive-0.img")]
     pub path: String,
     /// 0 when it is not known.
     pub size_bytes: u64,
-    /// `online`, `rebuilding`, `out` (it is gone or was given up) or, while the pool is not open, `unknown`.
+    /// `online`, `moving` (it serves while its content goes elsewhere), `spare` (it is no more: spare space
+    /// holds what was on it), `rebuilding`, `out` (it is gone or was given up) or, while the pool is not
+    /// open, `unknown`.
     #[schema(example = "online")]
     pub state: String,
+    /// It is no more: spare space holds what was on it, or will.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_in_spare_space: bool,
     /// Why it is not online.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -147,6 +152,17 @@ pub struct Scrub {
     pub is_paused: bool,
 }
 
+/// The reason of a drive that somebody took out of service.
+pub const TAKEN_OUT: &str = "it was taken out of service";
+
+impl Drive {
+    /// Whether the pool counts on what it holds, or on what spare space holds in its stead.
+    #[must_use]
+    pub fn is_served(&self) -> bool {
+        ["online", "moving", "spare"].contains(&self.state.as_str())
+    }
+}
+
 /// What to do with the scrub under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -200,6 +216,9 @@ pub struct Space {
     /// Parity columns.
     #[serde(default)]
     pub parity_bytes: u64,
+    /// Spare space that no drive lives in.
+    #[serde(default)]
+    pub spare_bytes: u64,
     /// Freed, not yet reusable.
     pub freed_bytes: u64,
 }
@@ -215,6 +234,7 @@ impl Space {
             + self.reserve_bytes
             + self.superblock_bytes
             + self.parity_bytes
+            + self.spare_bytes
             + self.freed_bytes
     }
 }
@@ -259,10 +279,15 @@ pub struct PoolCreate {
     #[serde(default)]
     pub protection: Protection,
     /// Drives that a segment is spread over, parity included: more keep more of the space for data. All
-    /// drives up to 16 when absent. Only with protection.
+    /// drives up to 16 when absent, but those of spare space. Only with protection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(minimum = 3, maximum = 24)]
     pub width: Option<u8>,
+    /// Drives for which there is spare space, on all of them: what a lost drive held is restored there. None
+    /// when absent. Only with protection.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 0, maximum = 4)]
+    pub spare_count: Option<u8>,
 }
 
 /// Request to add drives to a pool.

@@ -43,6 +43,9 @@ pub struct SpaceParts {
     /// Parity columns.
     #[serde(default)]
     pub parity_bytes: u64,
+    /// Spare space that no drive lives in.
+    #[serde(default)]
+    pub spare_bytes: u64,
 }
 
 impl SpaceParts {
@@ -59,6 +62,7 @@ impl SpaceParts {
             + self.freed_bytes
             + self.superblock_bytes
             + self.parity_bytes
+            + self.spare_bytes
     }
 }
 

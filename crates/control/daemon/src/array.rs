@@ -195,6 +195,7 @@ impl Array {
             },
             segment_bytes: None,
             width: wanted.width,
+            spares: wanted.spare_count.unwrap_or(0),
         };
         self.run(move |runtime, _| {
             Box::pin(async move { Engine::create_pool(&runtime, spec).await.map(drop).map_err(from_engine) })
@@ -511,6 +512,7 @@ fn pool_view(engine: &Engine) -> api::Pool {
             reserve_bytes: status.space.reserve_bytes,
             superblock_bytes: status.space.superblock_bytes,
             parity_bytes: status.space.parity_bytes,
+            spare_bytes: status.space.spare_bytes,
             freed_bytes: status.space.freed_bytes,
         }),
         full_percent: status.full_percent,

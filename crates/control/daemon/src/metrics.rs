@@ -271,6 +271,7 @@ fn pool_parts(pool: &api::Pool) -> Vec<(Labels, f64)> {
         ("reserve", space.reserve_bytes),
         ("superblock", space.superblock_bytes),
         ("parity", space.parity_bytes),
+        ("spare", space.spare_bytes),
         ("freed", space.freed_bytes),
     ]
     .into_iter()
@@ -281,7 +282,10 @@ fn pool_parts(pool: &api::Pool) -> Vec<(Labels, f64)> {
 fn pool_drives(pool: &api::Pool) -> Vec<(Labels, f64)> {
     let count = |state: &str| pool.drives.iter().filter(|drive| drive.state == state).count();
     let labels = |state: &str| vec![("pool", pool.name.clone()), ("state", state.to_string())];
-    ["online", "rebuilding", "out"].into_iter().map(|state| (labels(state), count(state) as f64)).collect()
+    ["online", "rebuilding", "moving", "spare", "out"]
+        .into_iter()
+        .map(|state| (labels(state), count(state) as f64))
+        .collect()
 }
 
 fn drive_labels(pool: &api::Pool, drive: &api::Drive) -> Labels {

@@ -101,6 +101,7 @@ async fn live(service: Arc<Service>, settings: Settings, is_api_asked_for: bool)
     if !is_stop_asked {
         tokio::spawn(service.clone().watch());
         tokio::spawn(service.clone().scrub_when_due(settings.scrub_interval_days));
+        tokio::spawn(service.clone().spare_when_lost(settings.spare_after_seconds));
         service.log.info("array", "ready");
         tell_supervisor(&service, "READY=1");
         signals.next().await;

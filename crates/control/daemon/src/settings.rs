@@ -31,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) dedupe_sample_shift: u8,
     #[serde(deserialize_with = "interval_days")]
     pub(crate) scrub_interval_days: u16,
+    #[serde(deserialize_with = "after_seconds")]
+    pub(crate) spare_after_seconds: u32,
 }
 
 /// Memory of the fingerprint index.
@@ -83,7 +85,7 @@ struct Described {
 }
 
 /// One line a field of [`Settings`]; a test keeps both in step.
-const DESCRIBED: [Described; 12] = [
+const DESCRIBED: [Described; 13] = [
     Described {
         name: "api",
         default: "\"127.0.0.1:9410\"",
@@ -165,6 +167,13 @@ const DESCRIBED: [Described; 12] = [
         text: "A pool is scrubbed by itself when the last scrub is this long ago. It leaves the drives to hosts; \
                `ashlar pool scrub POOL --pause` holds it.",
     },
+    Described {
+        name: "spare_after_seconds",
+        default: "300",
+        range: "1 to 604800, or 0 for never",
+        text: "Spare space takes the place of a drive that is lost for so long. One that comes back earlier is \
+               only given what was written meanwhile; one that somebody took out of service is left alone.",
+    },
 ];
 
 impl Default for Settings {
@@ -182,6 +191,7 @@ impl Default for Settings {
             dedupe_run_blocks_min: 2,
             dedupe_sample_shift: 0,
             scrub_interval_days: 30,
+            spare_after_seconds: 300,
         }
     }
 }
@@ -313,6 +323,10 @@ fn run_blocks<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u8, D:
 
 fn sample_shift<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u8, D::Error> {
     within(input, "dedupe_sample_shift", 0..=8, "0 to 8")
+}
+
+fn after_seconds<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {
+    within(input, "spare_after_seconds", 0..=604_800, "1 to 604800, or 0 for never")
 }
 
 fn interval_days<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u16, D::Error> {

@@ -5,8 +5,8 @@ use ashlar_format::Pointer;
 use ashlar_format::layout::Layout;
 use ashlar_format::segment::{Place, Protection};
 use ashlar_format::superblock::{
-    CELLS_START_BYTES, DRIVES_MAX, DriveEntry, DriveState, INCOMPATIBLE_PARITY, JournalPosition,
-    SUPERBLOCK_SLOTS, Superblock,
+    CELLS_START_BYTES, DRIVES_MAX, DriveEntry, DriveState, INCOMPATIBLE_PARITY, INCOMPATIBLE_SPARES,
+    JournalPosition, SUPERBLOCK_SLOTS, Superblock,
 };
 use ashlar_runtime::Runtime;
 use ashlar_units::{BLOCK_BYTES, ByteCount, DriveIndex, Lsn, PoolId, SegmentId};
@@ -35,8 +35,10 @@ pub struct PoolSpec {
     pub protection: Protection,
     /// Bytes of a segment; chosen by the size of the drives when not given.
     pub segment_bytes: Option<u64>,
-    /// Columns of a row, parity included; all drives up to 16 when not given.
+    /// Columns of a row, parity included; all drives up to 16 when not given, but those of spare space.
     pub width: Option<u8>,
+    /// Drives for which there is spare space.
+    pub spares: u8,
 }
 
 /// Cells below which a pool cannot work: journal, metadata, reserve and something to write to.
@@ -63,6 +65,10 @@ pub(crate) async fn create(runtime: &Runtime, spec: &PoolSpec) -> Result<PoolId>
     }
     if spec.protection == Protection::None && spec.width.is_some() {
         return invalid("a pool without protection has no rows: leave the width away".to_string());
+    }
+    if spec.protection == Protection::None && spec.spares > 0 {
+        let what = "a pool without protection cannot restore what a lost drive held: leave spares away";
+        return invalid(what.to_string());
     }
     let mut drives = Vec::new();
     for drive in &spec.drives {
@@ -110,7 +116,8 @@ struct Plan {
 fn plan(spec: &PoolSpec, drives: &[Drive], segment_bytes: u64) -> Result<Plan> {
     let invalid = |context: String| Err(Error::new(ErrorKind::Invalid, context));
     let parity = u64::from(spec.protection.parity_strips());
-    let width = spec.width.map_or(WIDTH_DEFAULT.min(drives.len()), usize::from) as u64;
+    let active = drives.len().saturating_sub(usize::from(spec.spares));
+    let width = spec.width.map_or(WIDTH_DEFAULT.min(active), usize::from) as u64;
     let data = if parity == 0 { 1 } else { width.saturating_sub(parity).max(1) };
     let cell_bytes = (segment_bytes / data / BLOCK_BYTES * BLOCK_BYTES).max(BLOCK_BYTES);
     let cells_of = |drive: &Drive| {
@@ -123,7 +130,7 @@ fn plan(spec: &PoolSpec, drives: &[Drive], segment_bytes: u64) -> Result<Plan> {
     let cells: Vec<u32> = drives.iter().map(cells_of).collect();
     let layout = match parity {
         0 => None,
-        _ => match layout_for(spec.protection, &cells, spec.width) {
+        _ => match layout_for(spec.protection, &cells, spec.width, spec.spares) {
             Ok(layout) => Some(layout),
             Err(context) => return invalid(context),
         },
@@ -148,7 +155,8 @@ fn first_superblock(runtime: &Runtime, spec: &PoolSpec, plan: Plan, drives: Vec<
     Superblock {
         compatible: 0,
         read_only: 0,
-        incompatible: if plan.layout.is_some() { INCOMPATIBLE_PARITY } else { 0 },
+        incompatible: if plan.layout.is_some() { INCOMPATIBLE_PARITY } else { 0 }
+            | if spec.spares > 0 { INCOMPATIBLE_SPARES } else { 0 },
         relocation_table: Pointer::HOLE,
         pool: PoolId(u128::from(runtime.random()) << 64 | u128::from(runtime.random())),
         name: spec.name.clone(),

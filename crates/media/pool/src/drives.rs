@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use ashlar_drive::{Drive, DriveCounters};
+use ashlar_format::layout::StandIn;
 use ashlar_format::segment::SegmentState;
 use ashlar_format::superblock::{DriveEntry, DriveState, Superblock};
 use ashlar_units::SegmentId;
@@ -40,6 +41,8 @@ pub struct DriveReport {
     pub state: DriveState,
     /// Why it is out of service, as far as this opening knows.
     pub reason: Option<String>,
+    /// It is no more: the others hold what it held, in spare space.
+    pub is_in_spare_space: bool,
     /// What was asked of it since it was opened.
     pub counters: DriveCounters,
 }
@@ -53,15 +56,18 @@ impl Pool {
     /// The drives and their states, in the order of the pool's table.
     #[must_use]
     pub fn drive_reports(&self) -> Vec<DriveReport> {
-        let status = |known: &KnownDrive| DriveReport {
+        let is_in_spare_space =
+            |index| self.inner.striping.as_ref().is_some_and(|striping| striping.is_in_spare_space(index));
+        let status = |(index, known): (usize, &KnownDrive)| DriveReport {
             id: known.id,
             path: known.path.clone(),
             size_bytes: known.size_bytes,
             state: known.state,
             reason: known.reason.clone(),
+            is_in_spare_space: is_in_spare_space(index),
             counters: known.drive.as_ref().map(|drive| drive.counters()).unwrap_or_default(),
         };
-        self.inner.drives.borrow().iter().map(status).collect()
+        self.inner.drives.borrow().iter().enumerate().map(status).collect()
     }
 
     /// What was named at the opening and is no drive of the pool, and why.
@@ -77,24 +83,11 @@ impl Pool {
         drives.iter().filter(|known| known.state != DriveState::InService).count()
     }
 
-    /// A drive that may be read.
-    pub(crate) fn readable(&self, drive: usize) -> Option<Rc<Drive>> {
-        let drives = self.inner.drives.borrow();
-        let known = &drives[drive];
-        known.drive.clone().filter(|_| known.state == DriveState::InService)
-    }
-
-    /// A drive that must be written.
-    pub(crate) fn writable(&self, drive: usize) -> Option<Rc<Drive>> {
-        let drives = self.inner.drives.borrow();
-        let known = &drives[drive];
-        known.drive.clone().filter(|_| known.state != DriveState::Out)
-    }
-
-    /// The drives that must be written, with their numbers.
+    /// The drives that are there and must be written, with their numbers.
     pub(crate) fn writable_drives(&self) -> Vec<(usize, Rc<Drive>)> {
-        let count = self.inner.drives.borrow().len();
-        (0..count).filter_map(|drive| self.writable(drive).map(|open| (drive, open))).collect()
+        let drives = self.inner.drives.borrow();
+        let there = drives.iter().enumerate().filter(|(_, known)| known.state != DriveState::Out);
+        there.filter_map(|(index, known)| Some((index, known.drive.clone()?))).collect()
     }
 
     /// A request to a drive failed: takes it out of service, unless another has its place by now.
@@ -133,6 +126,8 @@ impl Pool {
                 known.reason = Some(reason.to_string());
             }
         }
+        self.give_up_moving(reason);
+        self.outdate_for_spares(drive);
         let (out, parity) = (self.drives_out(), self.parity_columns());
         if out <= parity {
             return Ok(());
@@ -144,6 +139,16 @@ impl Pool {
                 "{out} drives of the pool are out of service and its protection survives {parity}: {reason}"
             ),
         ))
+    }
+
+    /// A drive left while another is being restored to spare space, a part of which is on it: who knows how
+    /// far that went? It must be restored as a whole.
+    fn outdate_for_spares(&self, drive: usize) {
+        let Some(striping) = &self.inner.striping else { return };
+        let mut drives = self.inner.drives.borrow_mut();
+        if is_spare_filling(&drives, &striping.stand_ins()) {
+            drives[drive].stale_from = 0;
+        }
     }
 
     /// The drives of these columns that are out of service must restore this segment: what it held when they
@@ -173,7 +178,13 @@ impl Pool {
             let mut away = of_drives.filter(|(known, _)| known.state != DriveState::InService);
             away.all(|(known, recorded)| known.stale_from == *recorded)
         });
-        is_staleness_recorded && drives.iter().zip(&state.superblock.drives).all(is_recorded)
+        let is_spare_recorded = match (&self.inner.striping, &state.superblock.layout) {
+            (Some(striping), Some(layout)) => striping.stand_ins() == layout.stand_ins,
+            _ => true,
+        };
+        is_spare_recorded
+            && is_staleness_recorded
+            && drives.iter().zip(&state.superblock.drives).all(is_recorded)
     }
 
     /// Returns when a durable superblock says of every drive what is true now.
@@ -195,7 +206,15 @@ impl Pool {
             layout.settled_below = state.settled_below;
             layout.stale_from = drives.iter().map(|known| known.stale_from).collect();
         }
+        if let (Some(striping), Some(layout)) = (&self.inner.striping, &mut next.layout) {
+            layout.stand_ins = striping.stand_ins();
+        }
     }
+}
+
+/// Whether spare space lacks something of a drive that lives there.
+pub(crate) fn is_spare_filling(drives: &[KnownDrive], stand_ins: &[StandIn]) -> bool {
+    stand_ins.iter().any(|one| drives[usize::from(one.drive.0)].state == DriveState::Rebuilding)
 }
 
 /// The least number of the segments that may have writes which no flush has covered yet: those that are

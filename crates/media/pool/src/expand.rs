@@ -28,6 +28,9 @@ impl Pool {
             joining.push(self.open_joining(spec).await?);
         }
         let _turn = self.inner.superblock_turn.lock().await;
+        if let Some(moving) = self.drive_moving() {
+            return invalid(format!("drive {moving} is being moved: wait for the end of that"));
+        }
         let before = self.inner.drives.borrow().len();
         if before + joining.len() > DRIVES_MAX {
             return invalid(format!("a pool has at most {DRIVES_MAX} drives; this one has {before}"));
@@ -69,7 +72,7 @@ impl Pool {
         let cell_bytes = u64::from(superblock.cell_bytes);
         check_size(&drive, CELLS_START_BYTES + cell_bytes)?;
         let cells = (drive.size_bytes() - CELLS_START_BYTES) / cell_bytes;
-        let id = u128::from(self.runtime().random()) << 64 | u128::from(self.runtime().random());
+        let id = self.random_id();
         let cells = u32::try_from(cells).unwrap_or(u32::MAX);
         let entry = DriveEntry { id, cells, state: DriveState::InService };
         Ok(Joining { drive, entry })

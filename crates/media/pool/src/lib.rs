@@ -21,8 +21,10 @@ mod drives;
 mod error;
 mod expand;
 mod frontier;
+mod homes;
 mod judge;
 mod mend;
+mod moving;
 mod newcomer;
 mod open;
 mod rebuild;
@@ -139,11 +141,17 @@ impl Pool {
         state.superblock.segment_next.max(newest.unwrap_or(0))
     }
 
-    /// Paths and sizes of the drives.
+    /// Paths and sizes of the drives; one that lives in spare space has neither.
     #[must_use]
     pub fn drives(&self) -> Vec<(String, u64)> {
+        let striping = self.inner.striping.as_ref();
+        let is_there = |index| !striping.is_some_and(|striping| striping.is_in_spare_space(index));
         let drives = self.inner.drives.borrow();
-        drives.iter().map(|known| (known.path.clone(), known.size_bytes)).collect()
+        let size = |(index, known): (usize, &KnownDrive)| {
+            let size_bytes = if is_there(index) { known.size_bytes } else { 0 };
+            (known.path.clone(), size_bytes)
+        };
+        drives.iter().enumerate().map(size).collect()
     }
 
     /// Writes to a segment start and end at multiples of this: a block, or a whole stripe of data.
@@ -191,7 +199,8 @@ impl Pool {
 
     /// The drive of a place that is a cell, and where on it.
     fn address(&self, place: Place, offset: u64) -> Result<(Rc<Drive>, u64)> {
-        let drive = self.writable(usize::from(place.drive.0));
+        let drives = self.inner.drives.borrow();
+        let drive = drives.get(usize::from(place.drive.0)).and_then(|known| known.drive.clone());
         let drive =
             drive.ok_or_else(|| Error::new(ErrorKind::Medium, format!("{place:?} is on no drive")))?;
         Ok((drive, self.cell_address(place.cell, self.inner.segment_bytes) + offset))
@@ -346,9 +355,8 @@ impl Pool {
         };
         (0..striping.width())
             .filter_map(|column| {
-                let at = striping.cell(place.cell, column);
-                let address = self.cell_address(at.cell, striping.cell_bytes);
-                Some((self.writable(at.drive)?, address, striping.cell_bytes))
+                let (home, address) = self.column_address(striping, place.cell, column, 0);
+                Some((self.writable(home)?, address, striping.cell_bytes))
             })
             .collect()
     }

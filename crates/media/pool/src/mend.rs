@@ -15,6 +15,7 @@ use ashlar_runtime::sync::Notify;
 use ashlar_runtime::{Buf, Durability, Runtime};
 use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId};
 
+use crate::homes::Target;
 use crate::stripes::{Striping, gather, stripes_of};
 use crate::{Pool, Result};
 
@@ -214,15 +215,21 @@ impl Pool {
             if cure.columns[column].as_deref() == cure.found[column].as_deref() {
                 continue;
             }
-            let (index, address) = self.column_address(striping, place.cell, column, wound.stripes.start);
-            let Some(drive) = self.writable(index) else { continue };
             let buffer = cure.columns[column].take().expect("restored");
-            if let Err(error) = write_surely(self.runtime(), &drive, address, &buffer).await {
-                self.failed(index, &drive, &error.context)?;
+            for target in self.targets(striping, place.cell, column, wound.stripes.start) {
+                self.write_surely(&target, &buffer).await?;
             }
         }
         self.record_drives().await?;
         Ok(true)
+    }
+
+    /// Writes where something was wrong; false when the drive was given up for it.
+    async fn write_surely(&self, target: &Target, content: &Buf) -> Result<bool> {
+        match write_surely(self.runtime(), target.drive(), target.address(), content).await {
+            Ok(()) => Ok(true),
+            Err(error) => self.target_failed(target, &error.context).map(|()| false),
+        }
     }
 
     fn count_mended(&self, drive: &Drive) {
@@ -237,8 +244,9 @@ impl Pool {
         for (index, block) in wound.blocks.clone().enumerate() {
             let column = (block % data) as usize;
             let stripe = block / data;
-            let (at, address) = self.column_address(wound.striping, wound.row, column, stripe);
-            let Some(drive) = self.readable(at) else { continue };
+            if self.readable(wound.striping.home(wound.row, column)).is_none() {
+                continue;
+            }
             let from = index * BLOCK_BYTES_USIZE;
             if from >= proven.end {
                 break;
@@ -255,9 +263,11 @@ impl Pool {
                 buffer.copy_from_slice(there);
                 buffer[part.clone()].copy_from_slice(&run[from + part.start..from + part.end]);
             }
-            match write_surely(self.runtime(), &drive, address, &buffer).await {
-                Ok(()) => self.count_mended(&drive),
-                Err(error) => self.failed(at, &drive, &error.context)?,
+            let targets = self.targets(wound.striping, wound.row, column, stripe);
+            for (index, target) in targets.into_iter().enumerate() {
+                if self.write_surely(&target, &buffer).await? && index == 0 {
+                    self.count_mended(target.drive());
+                }
             }
         }
         self.record_drives().await

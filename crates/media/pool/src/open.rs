@@ -11,7 +11,7 @@ use ashlar_runtime::Runtime;
 use ashlar_runtime::sync::{Mutex, Notify};
 use ashlar_units::{ByteCount, DriveIndex, PoolId};
 
-use crate::drives::KnownDrive;
+use crate::drives::{KnownDrive, is_spare_filling};
 use crate::frontier::Frontier;
 use crate::mend::HeldPlaces;
 use crate::rebuild::WriteGate;
@@ -58,6 +58,8 @@ impl Pool {
             cell_bytes: u64::from(superblock.cell_bytes),
             kernel: Kernel::detect(),
             paces: Paces::default(),
+            moving: RefCell::default(),
+            moving_error: RefCell::default(),
         });
         let table = match &striping {
             Some(striping) => {
@@ -320,10 +322,17 @@ fn place_in_pool(
 fn miss(drives: &mut [KnownDrive], refused: &[Error], superblock: &Superblock) -> Result<()> {
     let why = told(refused);
     let mut missing = Vec::new();
-    for (index, known) in drives.iter_mut().enumerate().filter(|(_, known)| known.drive.is_none()) {
+    let stand_ins = superblock.layout.as_ref().map_or(&[][..], |layout| &layout.stand_ins);
+    let is_spare_filling = is_spare_filling(drives, stand_ins);
+    let is_in_spare_space = |index: usize| stand_ins.iter().any(|one| usize::from(one.drive.0) == index);
+    let absent = drives.iter_mut().enumerate().filter(|(_, known)| known.drive.is_none());
+    for (index, known) in absent.filter(|(index, _)| !is_in_spare_space(*index)) {
         missing.push(DriveIndex(index as u16).to_string());
         if known.state == DriveState::InService {
             known.stale_from = superblock.layout.as_ref().map_or(0, |layout| layout.settled_below);
+        }
+        if is_spare_filling {
+            known.stale_from = 0;
         }
         known.state = DriveState::Out;
         known.reason =

@@ -3,7 +3,8 @@
 //! From the moment a drive joins, every write goes to it too; what was written before is restored behind
 //! that, segment by segment, only as far as segments were written. It is read again when all of it is there.
 //! The line between before and after is drawn exactly: a stripe that is being written while it is restored
-//! would be restored from halves.
+//! would be restored from halves. What moves to another place is copied in the same way, and compared with
+//! parity on its way.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -117,9 +118,11 @@ pub struct Rebuild {
     drive: usize,
     /// It holds nothing yet.
     is_new: bool,
+    /// It has everything, and its content goes elsewhere.
+    pub(crate) is_move: bool,
     segments: Vec<(SegmentId, u64)>,
     line: u64,
-    join: u64,
+    pub(crate) join: u64,
 }
 
 impl Rebuild {
@@ -128,18 +131,24 @@ impl Rebuild {
     pub fn drive(&self) -> usize {
         self.drive
     }
+
+    /// Whether the drive serves meanwhile.
+    #[must_use]
+    pub fn is_move(&self) -> bool {
+        self.is_move
+    }
 }
 
 impl Pool {
-    /// Puts a new drive in the place of one that is out of service. It is written from now on; what it
-    /// lacks is told by the result.
+    /// Puts a new drive in the place of another. It is written from now on; what it lacks is told by the
+    /// result. One that serves, or lives in spare space, does so until the new one has everything.
     pub async fn replace_drive(
         &self,
         index: usize,
         path: &str,
         create_size_bytes: Option<u64>,
     ) -> Result<Rebuild> {
-        self.check_is_out(index)?;
+        let is_out = self.check_can_be_replaced(index)?;
         let superblock = self.superblock();
         let drive = match Drive::open(self.runtime(), path, create_size_bytes).await {
             // It stays open while it is out.
@@ -152,8 +161,15 @@ impl Pool {
         check_unclaimed(path, &ring, Some(&superblock))?;
         check_size(&drive, self.needed_bytes(index)?)?;
         drive.wipe_ring().await?;
-        let id = u128::from(self.runtime().random()) << 64 | u128::from(self.runtime().random());
-        self.join(index, Rc::new(drive), Some(id)).await
+        // Whoever asks for the same at the same time comes second.
+        if is_out != self.check_can_be_replaced(index)? {
+            let what = format!("drive {index} came or went while it was to be replaced");
+            return Err(Error::new(ErrorKind::Invalid, what).and_do("try again"));
+        }
+        match is_out {
+            true => self.join(index, Rc::new(drive), Some(self.random_id())).await,
+            false => self.move_to_drive(index, Rc::new(drive)),
+        }
     }
 
     /// Takes a drive back into service that was away: only what was written meanwhile is restored.
@@ -216,7 +232,7 @@ impl Pool {
         Err(Error::new(ErrorKind::Invalid, what).and_do(action))
     }
 
-    fn striping(&self) -> Result<&Striping> {
+    pub(crate) fn striping(&self) -> Result<&Striping> {
         self.inner.striping.as_ref().ok_or_else(|| {
             Error::new(
                 ErrorKind::Invalid,
@@ -225,11 +241,35 @@ impl Pool {
         })
     }
 
+    /// Whether a drive that may be replaced is out of service.
+    fn check_can_be_replaced(&self, index: usize) -> Result<bool> {
+        self.striping()?;
+        let state = self.inner.drives.borrow().get(index).map(|known| known.state);
+        match state {
+            Some(DriveState::Out) => Ok(true),
+            Some(DriveState::InService) => Ok(false),
+            Some(DriveState::Rebuilding) => {
+                let what = format!("drive {index} is being rebuilt");
+                let action = "wait for the end of that, or take it out of service first";
+                Err(Error::new(ErrorKind::Invalid, what).and_do(action))
+            }
+            None => Err(Error::new(ErrorKind::NotFound, format!("the pool has no drive {index}"))),
+        }
+    }
+
     fn check_is_out(&self, index: usize) -> Result<()> {
         self.striping()?;
         let state = self.inner.drives.borrow().get(index).map(|known| known.state);
         match state {
             Some(DriveState::Out) => Ok(()),
+            Some(_) if self.striping()?.is_in_spare_space(index) => {
+                let what = format!("drive {index} is no more: spare space holds what was on it");
+                let name = self.superblock().name;
+                let action = format!(
+                    "`ashlar pool replace-drive {name} {index} --with PATH` puts a drive in its place again"
+                );
+                Err(Error::new(ErrorKind::Invalid, what).and_do(action))
+            }
             Some(_) => {
                 let what = format!("drive {index} is in service: take it out of service first");
                 Err(Error::new(ErrorKind::Invalid, what))
@@ -253,23 +293,27 @@ impl Pool {
             }
             // No await from the line to here: writes before it go without the drive, writes after it do not.
             known.state = DriveState::Rebuilding;
-            let (line, begun) = self.inner.gate.draw_line();
-            let segments = self.what_is_stale(index, known.stale_from, &begun);
-            let join = self.inner.gate.join(index);
-            Rebuild { drive: index, is_new: known.stale_from == 0, segments, line, join }
+            let stale_from = known.stale_from;
+            drop(drives);
+            self.draw_rebuild(index, stale_from)
         };
         self.record_drives().await?;
         Ok(rebuild)
+    }
+
+    /// What a drive lacks from this segment on, as of now.
+    pub(crate) fn draw_rebuild(&self, index: usize, stale_from: u32) -> Rebuild {
+        let (line, begun) = self.inner.gate.draw_line();
+        let segments = self.what_is_stale(index, stale_from, &begun);
+        let join = self.inner.gate.join(index);
+        Rebuild { drive: index, is_new: stale_from == 0, is_move: false, segments, line, join }
     }
 
     /// A drive whose rebuild an earlier opening did not finish: what it lacks.
     #[must_use]
     pub fn resume_rebuild(&self, index: usize) -> Rebuild {
         let stale_from = self.inner.drives.borrow()[index].stale_from;
-        let (line, begun) = self.inner.gate.draw_line();
-        let segments = self.what_is_stale(index, stale_from, &begun);
-        let join = self.inner.gate.join(index);
-        Rebuild { drive: index, is_new: stale_from == 0, segments, line, join }
+        self.draw_rebuild(index, stale_from)
     }
 
     /// Takes a drive out of service, if the pool can do without it.
@@ -279,6 +323,10 @@ impl Pool {
         match state {
             None => return Err(Error::new(ErrorKind::NotFound, format!("the pool has no drive {index}"))),
             Some(DriveState::Out) => return Ok(()),
+            Some(_) if self.striping()?.is_in_spare_space(index) => {
+                let what = format!("drive {index} is no more: spare space holds what was on it");
+                return Err(Error::new(ErrorKind::Invalid, what));
+            }
             Some(DriveState::Rebuilding) => {}
             Some(DriveState::InService) if self.drives_out() < self.parity_columns() => {}
             Some(DriveState::InService) => {
@@ -301,7 +349,7 @@ impl Pool {
         begun: &BTreeMap<SegmentId, u64>,
     ) -> Vec<(SegmentId, u64)> {
         let Some(striping) = &self.inner.striping else { return Vec::new() };
-        let is_on_it = |entry: &SegmentEntry| striping.column_on(entry.place.cell, drive).is_some();
+        let is_on_it = |entry: &SegmentEntry| striping.column_of(entry.place.cell, drive).is_some();
         let extent = |entry: &SegmentEntry| match entry.state {
             // Its footer is at its end.
             SegmentState::Sealed => self.segment_bytes(),
@@ -348,7 +396,10 @@ impl Pool {
                 report(progress).await?;
             }
         }
-        self.put_in_service(&rebuild).await
+        match rebuild.is_move {
+            true => self.finish_moving(striping, &rebuild).await,
+            false => self.put_in_service(&rebuild).await,
+        }
     }
 
     async fn restore_part(
@@ -363,21 +414,26 @@ impl Pool {
         // Freed meanwhile: its next tenant is written whole.
         let Ok(place) = self.place_of(segment) else { return Ok(()) };
         let _hold = self.inner.held.hold(place);
-        let Some(column) = striping.column_on(place.cell, drive) else { return Ok(()) };
+        let Some(column) = striping.column_of(place.cell, drive) else { return Ok(()) };
         // Who mends here meanwhile changes what it is computed from.
         let _turn = self.inner.held.turn(place).await;
-        let open = self.rebuilding(rebuild)?;
-        // What a new drive holds is nobody's.
-        let own = (!rebuild.is_new).then_some(&*open);
+        self.check_rebuilding(rebuild)?;
+        // What a new drive holds is nobody's, and neither is what spare space does.
+        let own = self.inner.drives.borrow()[drive].drive.clone().filter(|_| !rebuild.is_new);
         let judge = Judge { pool: self, striping, segment, row: place.cell, weigh, witness: None };
-        let Some(buffer) = self.content_of(judge, column, own, &stripes).await? else { return Ok(()) };
-        let (_, address) = self.column_address(striping, place.cell, column, stripes.start);
-        if let Err(error) = open.write(address, buffer, Durability::Cached).await {
-            self.failed(drive, &open, &error.context)?;
-            self.record_drives().await?;
-            return Err(error.into());
-        }
-        Ok(())
+        let Some(buffer) = self.content_of(judge, column, own.as_deref(), &stripes).await? else {
+            return Ok(());
+        };
+        // Where it goes may have changed meanwhile, or be out of service: then that drive lacks it, and is
+        // restored as a whole when it comes back.
+        let targets = match rebuild.is_move {
+            true => self.target_of_moving(striping, place.cell, column, stripes.start).into_iter().collect(),
+            false => self.targets(striping, place.cell, column, stripes.start),
+        };
+        let Some(target) = targets.into_iter().next() else { return Ok(()) };
+        self.write_to([(target, buffer)], Durability::Cached).await?;
+        self.record_drives().await?;
+        self.check_rebuilding(rebuild)
     }
 
     /// What a column must hold; `None` when it does.
@@ -436,23 +492,23 @@ impl Pool {
 
     /// The drive, unless it was given up since this rebuild began, though it may have joined again: that
     /// rebuild restores more.
-    fn rebuilding(&self, rebuild: &Rebuild) -> Result<Rc<Drive>> {
+    fn check_rebuilding(&self, rebuild: &Rebuild) -> Result<()> {
+        if rebuild.is_move {
+            return self.check_moving(self.striping()?, rebuild);
+        }
         let index = rebuild.drive;
         let is_current = self.inner.gate.joined.borrow().get(&index) == Some(&rebuild.join);
-        self.writable(index).filter(|_| is_current).ok_or_else(|| {
-            Error::new(ErrorKind::Medium, format!("drive {index} left the pool while it was rebuilt"))
-        })
+        if is_current && self.inner.drives.borrow()[index].state == DriveState::Rebuilding {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Medium, format!("drive {index} left the pool while it was rebuilt")))
     }
 
     async fn put_in_service(&self, rebuild: &Rebuild) -> Result<()> {
         let index = rebuild.drive;
-        let drive = self.rebuilding(rebuild)?;
-        if let Err(error) = drive.sync().await {
-            self.failed(index, &drive, &error.context)?;
-            self.record_drives().await?;
-            return Err(error.into());
-        }
-        self.rebuilding(rebuild)?;
+        // Spare space is on all of them.
+        self.sync().await?;
+        self.check_rebuilding(rebuild)?;
         self.inner.drives.borrow_mut()[index].state = DriveState::InService;
         self.record_drives().await
     }

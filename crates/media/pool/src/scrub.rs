@@ -133,7 +133,7 @@ impl Pool {
             return Ok(Some(right));
         }
         let lost = (0..found.len()).filter(|column| found[*column].is_none());
-        self.outdate(segment, lost.map(|column| striping.cell(row, column).drive)).await?;
+        self.outdate(segment, lost.flat_map(|column| striping.home(row, column).drives())).await?;
         for column in (0..found.len()).filter(is_wrong) {
             let block = self.copy_of(right[column].as_ref().expect("restored"));
             self.set_block(striping, row, column, stripe, block, count).await?;
@@ -144,7 +144,7 @@ impl Pool {
 
     /// Whether a drive in service did not give what it should have.
     fn is_any_unreadable(&self, striping: &Striping, row: u32, columns: &[Option<Buf>]) -> bool {
-        let is_served = |column: usize| self.readable(striping.cell(row, column).drive).is_some();
+        let is_served = |column: usize| self.readable(striping.home(row, column)).is_some();
         columns.iter().enumerate().any(|(column, there)| there.is_none() && is_served(column))
     }
 
@@ -177,16 +177,18 @@ impl Pool {
         block: Buf,
         count: &mut ScrubCount,
     ) -> Result<()> {
-        let (index, address) = self.column_address(striping, row, column, stripe);
-        let Some(drive) = self.writable(index) else { return Ok(()) };
-        match drive.write(address, block, Durability::Durable).await {
-            Ok(()) => {
-                drive.note_mended();
-                let is_data = column < striping.data();
-                count.data_blocks += u64::from(is_data);
-                count.parity_blocks += u64::from(!is_data);
+        for (index, target) in self.targets(striping, row, column, stripe).into_iter().enumerate() {
+            match target.drive().write(target.address(), self.copy_of(&block), Durability::Durable).await {
+                // What moves is written twice and was wrong once.
+                Ok(()) if index == 0 => {
+                    target.drive().note_mended();
+                    let is_data = column < striping.data();
+                    count.data_blocks += u64::from(is_data);
+                    count.parity_blocks += u64::from(!is_data);
+                }
+                Ok(()) => {}
+                Err(error) => self.target_failed(&target, &error.context)?,
             }
-            Err(error) => self.failed(index, &drive, &error.context)?,
         }
         Ok(())
     }

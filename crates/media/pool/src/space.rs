@@ -68,6 +68,15 @@ impl Pool {
         })
     }
 
+    /// Bytes of the spare space that no drive lives in.
+    #[must_use]
+    pub fn spare_bytes(&self) -> u64 {
+        self.inner
+            .striping
+            .as_ref()
+            .map_or(0, |striping| striping.rows.borrow().spare_cells() * striping.cell_bytes)
+    }
+
     /// Cells that can still be opened: what admission of host writes looks at, cheap.
     #[must_use]
     pub fn cells_available(&self) -> u64 {

@@ -8,12 +8,13 @@
 use std::cell::RefCell;
 use std::ops::Range;
 
-use ashlar_format::rows::{CellAt, Rows};
+use ashlar_format::rows::Rows;
 use ashlar_format::segment::Place;
 use ashlar_parity::{Column, Kernel};
 use ashlar_runtime::{Buf, Durability, Priority, Runtime};
 use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId};
 
+use crate::homes::Moving;
 use crate::steer::Paces;
 use crate::{Error, ErrorKind, Pool, Result};
 
@@ -26,19 +27,13 @@ pub(crate) struct Striping {
     pub(crate) cell_bytes: u64,
     pub(crate) kernel: Kernel,
     pub(crate) paces: Paces,
+    /// A drive's content on its way elsewhere.
+    pub(crate) moving: RefCell<Option<Moving>>,
+    /// Why the last moving was given up.
+    pub(crate) moving_error: RefCell<Option<String>>,
 }
 
 impl Striping {
-    /// Where a column of a row is.
-    pub(crate) fn cell(&self, row: u32, column: usize) -> CellAt {
-        self.rows.borrow().cell(row, column)
-    }
-
-    /// The column of a row that a drive holds, if it holds one.
-    pub(crate) fn column_on(&self, row: u32, drive: usize) -> Option<usize> {
-        (0..self.width()).find(|column| self.cell(row, *column).drive == drive)
-    }
-
     /// Columns of a row.
     pub(crate) fn width(&self) -> usize {
         self.rows.borrow().width()
@@ -91,18 +86,6 @@ fn copy_block(into: &mut [u8], to: usize, from: &[u8], at: usize) {
 }
 
 impl Pool {
-    /// The drive of a column, and where a stripe's block is on it.
-    pub(crate) fn column_address(
-        &self,
-        striping: &Striping,
-        row: u32,
-        column: usize,
-        stripe: u64,
-    ) -> (usize, u64) {
-        let at = striping.cell(row, column);
-        (at.drive, self.cell_address(at.cell, striping.cell_bytes) + stripe * BLOCK_BYTES)
-    }
-
     /// Writes whole stripes with their parity. Returns when every column has them, or a durable
     /// superblock says which drive is out.
     pub(crate) async fn write_stripes(
@@ -135,19 +118,12 @@ impl Pool {
     ) -> Result<()> {
         let mut writes = Vec::with_capacity(columns.len());
         for (column, buffer) in columns.into_iter().enumerate() {
-            let (drive, address) = self.column_address(striping, row, column, stripe);
-            let Some(open) = self.writable(drive) else { continue };
-            let written = open.clone();
-            let write = async move { written.write(address, buffer, durability).await };
-            writes.push((drive, open, self.runtime().spawn(Priority::Journal, write)));
+            let mut targets = self.targets(striping, row, column, stripe);
+            let Some(last) = targets.pop() else { continue };
+            writes.extend(targets.into_iter().map(|target| (target, self.copy_of(&buffer))));
+            writes.push((last, buffer));
         }
-        let mut result = Ok(());
-        for (index, drive, write) in writes {
-            if let Err(error) = write.await {
-                result = result.and(self.failed(index, &drive, &error.context));
-            }
-        }
-        result?;
+        self.write_to(writes, durability).await?;
         self.record_drives().await
     }
 
@@ -161,9 +137,10 @@ impl Pool {
         let parts = parts_of(&blocks, striping.data());
         let mut reads = Vec::with_capacity(parts.len());
         for part in &parts {
-            let (drive, address) = self.column_address(striping, row, part.column, part.stripes.start);
+            let (home, address) = self.column_address(striping, row, part.column, part.stripes.start);
             let length = (part.stripes.end - part.stripes.start) as usize * BLOCK_BYTES_USIZE;
-            let Some(open) = self.readable(drive) else {
+            let drive = home.at.drive;
+            let Some(open) = self.readable(home) else {
                 return self.read_around(striping, row, blocks, &[]).await;
             };
             if parts.len() == 1 {
@@ -233,11 +210,11 @@ impl Pool {
         let length = (stripes.end - stripes.start) as usize * BLOCK_BYTES_USIZE;
         let mut reads = Vec::with_capacity(striping.width());
         for column in 0..striping.width() {
-            let (drive, address) = self.column_address(striping, row, column, stripes.start);
-            let open = self.readable(drive).filter(|_| !left_out.contains(&column));
+            let (home, address) = self.column_address(striping, row, column, stripes.start);
+            let open = self.readable(home).filter(|_| !left_out.contains(&column));
             let asked = open.clone();
             let read = async move { Some(asked?.read(address, length).await) };
-            reads.push((drive, open, self.runtime().spawn(Priority::Host, read)));
+            reads.push((home.at.drive, open, self.runtime().spawn(Priority::Host, read)));
         }
         let mut columns = Vec::with_capacity(reads.len());
         for (index, drive, read) in reads {

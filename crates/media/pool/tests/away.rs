@@ -30,7 +30,8 @@ async fn pool_of(runtime: &Runtime, paths: &[String]) -> Pool {
     let drive = |path: &String| DriveSpec { path: path.clone(), create_size_bytes: Some(DRIVE_BYTES) };
     let drives = paths.iter().map(drive).collect();
     let (name, segment_bytes) = ("pool".to_string(), Some(128 << 10));
-    let spec = PoolSpec { name, drives, protection: Protection::Single, segment_bytes, width: None };
+    let spec =
+        PoolSpec { name, drives, protection: Protection::Single, segment_bytes, width: None, spares: 0 };
     Pool::create(runtime, &spec).await.unwrap();
     let pool = Pool::open(runtime, paths).await.unwrap();
     pool.adopt_frontier().await.unwrap();

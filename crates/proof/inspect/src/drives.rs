@@ -14,6 +14,7 @@ use ashlar_format::superblock::{
     CELLS_START_BYTES, DriveState, SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock,
 };
 use ashlar_format::{DamageKind, segment};
+use ashlar_units::DriveIndex;
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -236,6 +237,12 @@ fn state_word(state: DriveState) -> &'static str {
     }
 }
 
+/// Whether the others hold what a drive held, or are to.
+fn is_in_spare_space(superblock: &Superblock, number: usize) -> bool {
+    let layout = superblock.layout.as_ref();
+    layout.is_some_and(|layout| layout.spare_of(DriveIndex(number as u16)).is_some())
+}
+
 fn missing(superblock: &Superblock, number: usize) -> DriveReport {
     let state = superblock.drives[number].state;
     let is_stale = state != DriveState::InService;
@@ -244,7 +251,10 @@ fn missing(superblock: &Superblock, number: usize) -> DriveReport {
         number: Some(number),
         path: None,
         size_bytes: None,
-        state: Some(state_word(state)),
+        state: Some(match is_in_spare_space(superblock, number) {
+            true if state == DriveState::InService => "spare",
+            _ => state_word(state),
+        }),
         stale_from: layout.map(|layout| layout.stale_from[number]),
         notes: Vec::new(),
         slots: Vec::new(),
@@ -287,7 +297,8 @@ fn adopt_nameless(
     reports: &mut [DriveReport],
     others: &mut Vec<DriveReport>,
 ) -> Option<usize> {
-    let lost: Vec<usize> = (0..files.len()).filter(|number| files[*number].is_none()).collect();
+    let is_lost = |number: &usize| files[*number].is_none() && !is_in_spare_space(superblock, *number);
+    let lost: Vec<usize> = (0..files.len()).filter(is_lost).collect();
     let nameless: Vec<usize> =
         (0..found.len()).filter(|at| found[*at].ring.is_empty() && found[*at].file.is_some()).collect();
     let ([number], [at]) = (&lost[..], &nameless[..]) else { return None };

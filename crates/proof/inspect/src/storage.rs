@@ -215,7 +215,7 @@ impl Storage {
         column: usize,
         stripes: &Range<u64>,
     ) -> Option<Vec<u8>> {
-        let at = striping.rows.cell(row, column);
+        let at = striping.rows.home(row, column).at;
         let address = CELLS_START_BYTES
             + u64::from(at.cell) * u64::from(self.superblock.cell_bytes)
             + stripes.start * BLOCK_BYTES;
@@ -224,11 +224,12 @@ impl Storage {
 
     /// Whether a column is on a drive that lacks what was written to this segment, or may lack it.
     fn is_stale(&self, striping: &Striping, row: u32, column: usize, segment: SegmentId) -> bool {
-        let drive = striping.rows.cell(row, column).drive;
-        let state = self.superblock.drives[drive].state;
         let layout = self.superblock.layout.as_ref();
-        let stale_from = layout.map_or(0, |layout| layout.stale_from[drive]);
-        self.nameless == Some(drive) || state != DriveState::InService && segment.0 >= stale_from
+        striping.rows.home(row, column).drives().any(|drive| {
+            let state = self.superblock.drives[drive].state;
+            let stale_from = layout.map_or(0, |layout| layout.stale_from[drive]);
+            self.nameless == Some(drive) || state != DriveState::InService && segment.0 >= stale_from
+        })
     }
 
     /// Compares the first bytes of a segment with parity.

@@ -31,6 +31,7 @@ async fn make(runtime: &Runtime, drives: &[String], protection: Protection) -> E
         protection,
         segment_bytes: Some(256 << 10),
         width: None,
+        spares: 0,
     };
     Engine::create_pool(runtime, spec).await.unwrap();
     let settings = Settings { cache_bytes: 64 << 10, ..Settings::default() };

@@ -44,6 +44,7 @@ impl SystemMaker for EngineMaker {
             protection: [Protection::None, Protection::Single, Protection::Dual][usize::from(layout.parity)],
             segment_bytes: Some(layout.segment_bytes),
             width: layout.width,
+            spares: layout.spares,
         };
         Box::pin(async move {
             Engine::create_pool(&runtime, spec).await?;
@@ -171,6 +172,7 @@ impl SystemUnderTest for EngineSystem {
                 space.reserve_bytes,
                 space.superblock_bytes,
                 space.parity_bytes,
+                space.spare_bytes,
                 space.freed_bytes,
             ];
             if parts.iter().sum::<u64>() != space.physical_bytes {
@@ -232,7 +234,12 @@ impl SystemUnderTest for EngineSystem {
             ("blocks mended", counters.mended_blocks),
             ("reads steered", status.drives.iter().map(|drive| drive.counters.steered_reads).sum()),
             ("drives rebuilt", self.engine.rebuilds_finished()),
+            ("drives moved", self.engine.drives_moved()),
             ("drives added", self.engine.drives_added()),
+            (
+                "pools with drives in spare space",
+                u64::from(status.drives.iter().any(|drive| drive.state == "spare")),
+            ),
             ("pools with drives out", u64::from(status.drives.iter().any(|drive| drive.state == "out"))),
             ("dedupe hits", dedupe.hits),
             ("blocks found beside hits", dedupe.extended),
@@ -259,7 +266,12 @@ impl SystemUnderTest for EngineSystem {
     }
 
     fn drives_unproven(&self) -> Option<Vec<String>> {
-        let away = self.engine.status().drives.into_iter().filter(|drive| drive.state != "online");
+        let away = self
+            .engine
+            .status()
+            .drives
+            .into_iter()
+            .filter(|drive| !["online", "moving", "spare"].contains(&drive.state.as_str()));
         self.is_proven.get().then(|| away.map(|drive| drive.path).collect())
     }
 
@@ -291,6 +303,11 @@ impl SystemUnderTest for EngineSystem {
             let with = DriveSpec { path, create_size_bytes: Some(size_bytes) };
             Ok(engine.drive_replace(drive, &with).await?)
         })
+    }
+
+    fn drive_remove(&self, drive: usize) -> LocalFuture<'static, Result<(), Trouble>> {
+        let engine = self.engine.clone();
+        Box::pin(async move { Ok(engine.drive_remove(drive).await?) })
     }
 
     fn close(&self) -> LocalFuture<'static, Result<(), Trouble>> {

@@ -244,7 +244,7 @@ impl Life {
         if !self.chance.one_in(2) {
             return None;
         }
-        let joining = layout.width.map_or(1, usize::from);
+        let joining = layout.width.map_or(1, usize::from) + usize::from(layout.spares);
         let (array, record) = (self.array.clone(), self.record.clone());
         let chance = self.chance.fork(3);
         let (system, drive_bytes) = (system.clone(), layout.drive_bytes);
@@ -328,7 +328,9 @@ impl Life {
         let mut layout = self.shuffled_layout();
         let missing = usize::from(layout.parity) + 1;
         let were_replaced = layout.drives.len() > self.scenario.layout.drives.len();
+        // Of one that lives in spare space the pool needs nothing.
         if layout.drives.len() <= missing
+            || layout.spares > 0
             || were_replaced
             || !self.maker.is_exclusive()
             || !self.chance.one_in(6)

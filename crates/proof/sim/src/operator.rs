@@ -1,5 +1,6 @@
-//! The operator of a pool: adds drives, and with parity brings those back that are out of service, or
-//! replaces them, at any time and however the last attempt ended.
+//! The operator of a pool: adds drives, and with parity brings those back that are out of service, replaces
+//! them, or has spare space take their place, at any time and however the last attempt ended. Drives that
+//! serve are replaced and let go, too.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -10,7 +11,7 @@ use ashlar_runtime::{Priority, Runtime, Task};
 use crate::chance::Chance;
 use crate::drives::DriveArray;
 use crate::record::Record;
-use crate::system::SystemUnderTest;
+use crate::system::{SystemUnderTest, Trouble};
 
 /// An operator at work. He must be sent home before the pool is closed.
 pub struct Operator {
@@ -73,23 +74,41 @@ impl Shift {
             if !self.is_over.get() && self.chance.one_in(40) {
                 self.add_drives().await;
             }
+            if !self.is_over.get() && self.chance.one_in(40) {
+                let number = self.chance.below(self.system.drive_count() as u64) as usize;
+                self.replace_or_remove(number).await;
+            }
             let out = self.system.drives_out();
             let Some((number, path)) = out.first().cloned() else { continue };
             if self.is_over.get() || !self.chance.one_in(3) {
                 continue;
             }
             let is_usable = self.array.borrow().is_usable(&path);
-            let result = if is_usable && self.chance.one_in(2) {
+            if is_usable && self.chance.one_in(2) {
                 self.record.note(|| format!("operator: drive {number}, {path}, returns"));
-                self.system.drive_return(number, path).await
+                let result = self.system.drive_return(number, path).await;
+                self.note_result(number, result);
             } else {
-                let path = self.array.borrow().new_path(number);
-                self.record.note(|| format!("operator: drive {number} is replaced by {path}"));
-                self.system.drive_replace(number, path, self.drive_bytes).await
-            };
-            self.record
-                .note(|| format!("operator: drive {number}: {:?}", result.map_err(|trouble| trouble.text)));
+                self.replace_or_remove(number).await;
+            }
         }
+    }
+
+    async fn replace_or_remove(&mut self, number: usize) {
+        let result = if self.chance.one_in(2) {
+            let path = self.array.borrow().new_path(number);
+            self.record.note(|| format!("operator: drive {number} is replaced by {path}"));
+            self.system.drive_replace(number, path, self.drive_bytes).await
+        } else {
+            self.record.note(|| format!("operator: drive {number} is let go"));
+            self.system.drive_remove(number).await
+        };
+        self.note_result(number, result);
+    }
+
+    fn note_result(&self, number: usize, result: Result<(), Trouble>) {
+        self.record
+            .note(|| format!("operator: drive {number}: {:?}", result.map_err(|trouble| trouble.text)));
     }
 
     async fn add_drives(&mut self) {

@@ -166,7 +166,10 @@ impl Scenario {
         } else {
             parity + *chance.pick(&[2, 2, 3, 4, 6])
         };
-        let width = if parity > 0 && chance.one_in(2) { chance.between(parity + 2, drives) } else { drives };
+        let most_spares = if parity == 0 { 0 } else { (drives - parity - 2).min(2) };
+        let spares = if chance.one_in(2) { chance.below(most_spares + 1) } else { 0 };
+        let active = drives - spares;
+        let width = if parity > 0 && chance.one_in(2) { chance.between(parity + 2, active) } else { active };
         let segment_bytes = *chance.pick(&[256 << 10, 256 << 10, 512 << 10, 1 << 20]);
         // Room for some twenty-four to a hundred segments: small enough to be filled, large enough to work.
         let segments = if chance.one_in(2) { chance.between(24, 40) } else { chance.between(32, 96) };
@@ -176,7 +179,7 @@ impl Scenario {
         let on_drives = segment_bytes * width / (width - parity).max(1);
         let column = if parity == 0 { segment_bytes } else { segment_bytes / (width - parity) };
         let drive_bytes =
-            (segments * on_drives).div_ceil(drives).next_multiple_of(column.next_multiple_of(4096))
+            (segments * on_drives).div_ceil(active).next_multiple_of(column.next_multiple_of(4096))
                 + if parity == 0 { 0 } else { column.next_multiple_of(4096) * width }
                 + rest_bytes;
         let faults = *chance.pick(&[
@@ -194,6 +197,7 @@ impl Scenario {
                 segment_bytes,
                 parity: parity as u8,
                 width: (parity > 0).then_some(width as u8),
+                spares: spares as u8,
                 cache_bytes: *chance.pick(&[64 << 10, 256 << 10, 4 << 20]),
                 map_cache_bytes: *chance.pick(&[32 << 10, 128 << 10, 4 << 20]),
                 checkpoint_interval_millis: *chance.pick(&[5, 50, 1_000, 30_000]),

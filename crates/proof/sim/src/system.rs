@@ -70,6 +70,8 @@ pub struct PoolLayout {
     pub parity: u8,
     /// Columns of a row, with parity.
     pub width: Option<u8>,
+    /// Drives for which there is spare space.
+    pub spares: u8,
     /// Bytes of the data cache.
     pub cache_bytes: u64,
     /// Bytes of the cache of map pages.
@@ -154,6 +156,10 @@ pub trait SystemUnderTest {
         _path: String,
         _size_bytes: u64,
     ) -> LocalFuture<'static, Result<(), Trouble>> {
+        Box::pin(async { Ok(()) })
+    }
+    /// Lets a drive go.
+    fn drive_remove(&self, _drive: usize) -> LocalFuture<'static, Result<(), Trouble>> {
         Box::pin(async { Ok(()) })
     }
     /// Clean stop.

@@ -45,6 +45,7 @@ async fn open(runtime: &Runtime, volume_bytes: u64) -> Engine {
         protection: Protection::None,
         segment_bytes: None,
         width: None,
+        spares: 0,
     };
     Engine::create_pool(runtime, spec).await.unwrap();
     let settings = Settings { map_cache_bytes: 256 << 20, ..Settings::default() };

@@ -26,6 +26,8 @@ pub(crate) struct Rebuilds {
     now: Cell<Option<Running>>,
     /// Drives taken into service by them since the opening.
     finished: Cell<u64>,
+    /// Drives whose content was moved since the opening.
+    moved: Cell<u64>,
     /// Drives added since the opening.
     added: Cell<u64>,
     last_error: RefCell<Option<String>>,
@@ -81,12 +83,22 @@ impl Engine {
         Ok(())
     }
 
-    /// Puts a new drive in the place of one that is out of service. Returns when the pool writes to it; what
-    /// it lacks is restored in the background.
+    /// Puts a new drive in the place of another. Returns when the pool writes to it; what it lacks is
+    /// restored in the background. A drive that serves does so until that is over.
     pub async fn drive_replace(&self, drive: usize, with: &DriveSpec) -> Result<()> {
         let inner = &self.inner;
         inner.check_online()?;
         let rebuild = inner.pool.replace_drive(drive, &with.path, with.create_size_bytes).await?;
+        inner.rebuild_later(rebuild);
+        Ok(())
+    }
+
+    /// Lets a drive go. Returns when its content is on its way to spare space, in the background; a drive
+    /// that serves does so until that is over.
+    pub async fn drive_remove(&self, drive: usize) -> Result<()> {
+        let inner = &self.inner;
+        inner.check_online()?;
+        let rebuild = inner.pool.remove_drive(drive).await?;
         inner.rebuild_later(rebuild);
         Ok(())
     }
@@ -124,6 +136,12 @@ impl Engine {
         self.inner.rebuilds.finished.get()
     }
 
+    /// Drives whose content was moved since the opening.
+    #[must_use]
+    pub fn drives_moved(&self) -> u64 {
+        self.inner.rebuilds.moved.get()
+    }
+
     /// Drives added since the opening.
     #[must_use]
     pub fn drives_added(&self) -> u64 {
@@ -159,8 +177,9 @@ impl Inner {
                 let next = inner.rebuilds.waiting.borrow_mut().pop_front();
                 let Some(rebuild) = next else { break };
                 let drive = rebuild.drive();
+                let count = if rebuild.is_move() { &inner.rebuilds.moved } else { &inner.rebuilds.finished };
                 match inner.rebuild(rebuild).await {
-                    Ok(()) => inner.rebuilds.finished.set(inner.rebuilds.finished.get() + 1),
+                    Ok(()) => count.set(count.get() + 1),
                     Err(error) if error.kind == ErrorKind::Closed => break,
                     Err(error) => {
                         *inner.rebuilds.last_error.borrow_mut() = Some(error.to_string());

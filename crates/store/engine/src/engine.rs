@@ -265,7 +265,7 @@ impl Engine {
             full_percent: inner.full_percent(),
             segment_bytes: inner.pool.segment_bytes(),
             protection: superblock.protection,
-            drives: inner.pool.drive_reports().into_iter().map(drive_status).collect(),
+            drives: drive_statuses(&inner.pool),
             unused_drives: inner.pool.unused_drives(),
             recovery: inner.recovery.clone(),
             counters: inner.counters_now(),
@@ -276,14 +276,23 @@ impl Engine {
     }
 }
 
-fn drive_status(report: DriveReport) -> DriveStatus {
-    let DriveReport { id, path, size_bytes, state, reason, counters } = report;
+fn drive_statuses(pool: &Pool) -> Vec<DriveStatus> {
+    let moving = pool.drive_moving();
+    let reports = pool.drive_reports().into_iter().enumerate();
+    reports.map(|(number, report)| drive_status(report, moving == Some(number))).collect()
+}
+
+fn drive_status(report: DriveReport, is_moving: bool) -> DriveStatus {
+    let DriveReport { id, path, size_bytes, state, reason, is_in_spare_space, counters } = report;
     let state = match state {
+        DriveState::InService if is_moving => "moving",
+        DriveState::InService if is_in_spare_space => "spare",
         DriveState::InService => "online",
         DriveState::Rebuilding => "rebuilding",
         DriveState::Out => "out",
     };
-    DriveStatus { id: format!("{id:032x}"), path, size_bytes, state: state.to_string(), reason, counters }
+    let (id, state) = (format!("{id:032x}"), state.to_string());
+    DriveStatus { id, path, size_bytes, state, reason, is_in_spare_space, counters }
 }
 
 impl Inner {
@@ -456,8 +465,12 @@ impl Inner {
             journal_bytes: journal * size,
             reserve_bytes: reserve * size,
             freed_bytes: cells.freed_only() * size,
-            superblock_bytes: physical_bytes - cells.total * size - self.pool.parity_bytes(),
+            superblock_bytes: physical_bytes
+                - cells.total * size
+                - self.pool.parity_bytes()
+                - self.pool.spare_bytes(),
             parity_bytes: self.pool.parity_bytes(),
+            spare_bytes: self.pool.spare_bytes(),
         }
     }
 
@@ -469,7 +482,8 @@ impl Inner {
             marked.map(|entry| size.saturating_sub(u64::from(entry.live_units) * PLACE_UNIT_BYTES)).sum()
         });
         let space = self.space();
-        let usable = space.physical_bytes - space.superblock_bytes - space.parity_bytes - space.reserve_bytes;
+        let unusable = space.superblock_bytes + space.parity_bytes + space.spare_bytes + space.reserve_bytes;
+        let usable = space.physical_bytes - unusable;
         let alive = usable.saturating_sub(space.free_bytes + space.freed_bytes + dead);
         (alive * 100 / usable.max(1)).min(100) as u8
     }

@@ -68,10 +68,12 @@ pub struct DriveStatus {
     pub path: String,
     /// Its size.
     pub size_bytes: u64,
-    /// `online`, `rebuilding` or `out`.
+    /// `online`, `rebuilding`, `moving`, `spare` or `out`.
     pub state: String,
     /// Why it is not online.
     pub reason: Option<String>,
+    /// It is no more: the others hold what it held, or will, in spare space.
+    pub is_in_spare_space: bool,
     /// What was asked of it since it was opened.
     pub counters: DriveCounters,
 }
@@ -95,6 +97,8 @@ pub struct Space {
     pub superblock_bytes: u64,
     /// Parity columns.
     pub parity_bytes: u64,
+    /// Spare space that no drive lives in.
+    pub spare_bytes: u64,
     /// Freed, not yet reusable.
     pub freed_bytes: u64,
 }

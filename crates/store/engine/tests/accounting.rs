@@ -146,6 +146,7 @@ impl Rig {
             protection: Protection::None,
             segment_bytes: Some(512 << 10),
             width: None,
+            spares: 0,
         };
         Engine::create_pool(&runtime, spec).await.unwrap();
         let engine = open(&runtime, &path, is_moving).await;

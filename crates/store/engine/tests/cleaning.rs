@@ -72,6 +72,7 @@ async fn rounds(runtime: Runtime, dir: String) {
         protection: Protection::None,
         segment_bytes: Some(512 << 10),
         width: None,
+        spares: 0,
     };
     Engine::create_pool(&runtime, spec).await.unwrap();
     let settings = Settings { cache_bytes: 1 << 20, ..Settings::default() };

@@ -44,6 +44,7 @@ async fn make_pool(runtime: &Runtime, path: &str) -> Engine {
         protection: Protection::None,
         segment_bytes: Some(1 << 20),
         width: None,
+        spares: 0,
     };
     Engine::create_pool(runtime, spec).await.unwrap();
     open(runtime, path).await

@@ -45,6 +45,7 @@ impl Subject {
             protection: Protection::None,
             segment_bytes: Some(512 << 10),
             width: None,
+            spares: 0,
         };
         Engine::create_pool(&runtime, spec).await.unwrap();
         let engine = open(&runtime, &path).await;

@@ -21,6 +21,7 @@ fn spec(dir: &str) -> PoolSpec {
         protection: Protection::None,
         segment_bytes: Some(1 << 20),
         width: None,
+        spares: 0,
     }
 }
 

@@ -128,6 +128,7 @@ async fn make(runtime: Runtime, drive: String) {
         protection: Protection::None,
         segment_bytes: Some(128 << 10),
         width: None,
+        spares: 0,
     };
     Engine::create_pool(&runtime, spec).await.unwrap();
     let engine = Engine::open(&runtime, std::slice::from_ref(&drive), Settings::default()).await.unwrap();

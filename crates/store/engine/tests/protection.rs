@@ -37,7 +37,7 @@ async fn create(runtime: &Runtime, paths: &[String], bytes: u64, protection: Pro
     let drive = |path: &String| DriveSpec { path: path.clone(), create_size_bytes: Some(bytes) };
     let drives = paths.iter().map(drive).collect();
     let (name, segment_bytes) = ("pool".to_string(), Some(128 << 10));
-    let spec = PoolSpec { name, drives, protection, segment_bytes, width: None };
+    let spec = PoolSpec { name, drives, protection, segment_bytes, width: None, spares: 0 };
     Engine::create_pool(runtime, spec).await.unwrap();
     let engine = open(runtime, paths).await;
     let volume = VolumeSpec {

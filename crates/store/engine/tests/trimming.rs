@@ -45,6 +45,7 @@ async fn overwrite_all_but_one(runtime: Runtime, path: String) {
         protection: Protection::None,
         segment_bytes: Some(256 << 10),
         width: None,
+        spares: 0,
     };
     Engine::create_pool(&runtime, spec).await.unwrap();
     let settings = Settings { cache_bytes: 1 << 20, ..Settings::default() };

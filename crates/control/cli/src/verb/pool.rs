@@ -45,6 +45,9 @@ enum Verb {
         /// Drives that a segment is spread over, parity included [default: all, up to 16].
         #[arg(long, value_name = "DRIVES")]
         width: Option<u8>,
+        /// Drives for which there is spare space on all of them, at most 4 [default: none].
+        #[arg(long, value_name = "DRIVES")]
+        spares: Option<u8>,
     },
     /// List the pools, also those that could not be opened.
     #[command(visible_alias = "ls", after_help = "Example:\n  ashlar pool list --json")]
@@ -112,13 +115,19 @@ impl Pool {
     pub fn run(self, context: &Context) -> Result<()> {
         let client = context.client()?;
         match self.verb {
-            Verb::Create { name, drives, protection, width } => {
+            Verb::Create { name, drives, protection, width, spares } => {
                 let protection = match protection {
                     ProtectionName::None => Protection::None,
                     ProtectionName::Single => Protection::Single,
                     ProtectionName::Dual => Protection::Dual,
                 };
-                let pool = client.pool_create(&PoolCreate { name, drives, protection, width })?;
+                let pool = client.pool_create(&PoolCreate {
+                    name,
+                    drives,
+                    protection,
+                    width,
+                    spare_count: spares,
+                })?;
                 context.output.print(&pool, show)?;
             }
             Verb::List => context.output.print(&client.pools()?, |pools| list(pools))?,
@@ -212,6 +221,7 @@ fn show(pool: &PoolView) -> String {
             ("  reserve", space.reserve_bytes),
             ("  superblocks", space.superblock_bytes),
             ("  parity", space.parity_bytes),
+            ("  spare", space.spare_bytes),
             ("  freed", space.freed_bytes),
         ] {
             pairs.push((name, size(bytes)));

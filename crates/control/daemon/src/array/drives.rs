@@ -35,6 +35,14 @@ impl Array {
         .await
     }
 
+    /// Lets a drive go: what it holds, or held, goes to spare space.
+    pub(crate) async fn drive_remove(&self, pool: &str, number: u32) -> Result<()> {
+        self.with_pool(pool, move |engine, _| {
+            Box::pin(async move { engine.drive_remove(number as usize).await })
+        })
+        .await
+    }
+
     /// Takes a drive out of service.
     pub(crate) async fn drive_offline(&self, pool: &str, number: u32) -> Result<()> {
         self.with_pool(pool, move |engine, _| {
@@ -46,26 +54,31 @@ impl Array {
 
 /// The drives by their numbers; what was written to them is yet only since they were opened.
 pub(super) fn views(drives: Vec<DriveStatus>) -> Vec<api::Drive> {
-    let view = |(number, DriveStatus { id, path, size_bytes, state, reason, counters })| api::Drive {
-        number: Some(number),
-        id,
-        path,
-        size_bytes,
-        state,
-        reason,
-        read_bytes: counters.read_bytes,
-        written_bytes: counters.written_bytes,
-        error_count: counters.errors,
-        mended_block_count: counters.mended_blocks,
-        steered_read_count: counters.steered_reads,
-        ..api::Drive::default()
+    let view = |(number, status)| {
+        let DriveStatus { id, path, size_bytes, state, reason, is_in_spare_space, counters } = status;
+        api::Drive {
+            number: Some(number),
+            id,
+            path,
+            size_bytes,
+            state,
+            reason,
+            read_bytes: counters.read_bytes,
+            written_bytes: counters.written_bytes,
+            error_count: counters.errors,
+            mended_block_count: counters.mended_blocks,
+            steered_read_count: counters.steered_reads,
+            is_in_spare_space,
+            ..api::Drive::default()
+        }
     };
     (0..).zip(drives).map(view).collect()
 }
 
 /// The rebuild under way. One whose drive is in service only waits for the superblock that says so.
 pub(super) fn rebuild_view(status: &PoolStatus, rebuild: Option<RebuildStatus>) -> Option<api::Rebuild> {
-    let rebuild = rebuild.filter(|now| status.drives[now.drive].state == "rebuilding")?;
+    let rebuild =
+        rebuild.filter(|now| ["rebuilding", "moving"].contains(&status.drives[now.drive].state.as_str()))?;
     Some(api::Rebuild {
         drive_number: rebuild.drive as u32,
         total_bytes: rebuild.total_bytes,

@@ -108,6 +108,7 @@ fn pool_space_view(pool: String, report: SpaceReport, reason: Option<String>) ->
             freed_bytes: parts.freed_bytes,
             superblock_bytes: parts.superblock_bytes,
             parity_bytes: parts.parity_bytes,
+            spare_bytes: parts.spare_bytes,
         },
         map_page_bytes: report.walked.map(|walked| walked.map_page_bytes),
         provisioned_bytes: volumes.iter().map(|volume| volume.provisioned_bytes).sum(),

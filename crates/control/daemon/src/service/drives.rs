@@ -54,7 +54,7 @@ impl Service {
         }
     }
 
-    /// Puts a new drive in the place of one that is out of service.
+    /// Puts a new drive in the place of another.
     pub(crate) async fn drive_replace(
         &self,
         name: &str,
@@ -66,11 +66,14 @@ impl Service {
         let (pool, drive) = self.find_drive(name, number).await?;
         // Whoever is quicker than the watch must not be why nobody is told that it failed.
         self.report_drives(&pool, false);
-        if drive.state != "out" {
+        if drive.state == "rebuilding" {
             return Err(Error::new(
                 api::ErrorKind::Busy,
-                format!("drive {number} of pool `{name}` is {}", drive.state),
-                format!("`ashlar pool offline-drive {name} {number}` takes it out of service first"),
+                format!("drive {number} of pool `{name}` is rebuilding"),
+                format!(
+                    "wait until `ashlar pool show {name}` shows it online, or take it out of service first: \
+                     `ashlar pool offline-drive {name} {number}`"
+                ),
             ));
         }
         let with = api::DriveSpec { path: canonical_to_be(&request.path), ..request };
@@ -81,7 +84,7 @@ impl Service {
             .join(name, std::slice::from_ref(&with.path), self.array.drive_replace(name, number, &with))
             .await;
         if let Err(error) = joined {
-            let is_new = |now: &api::Drive| now.path != drive.path || now.state != "out";
+            let is_new = |now: &api::Drive| now.path != drive.path || now.state != drive.state;
             let has_joined =
                 |pool: api::Pool| pool.drives.iter().any(|now| now.path == with.path && is_new(now));
             self.remove_unless(name, made, has_joined).await;
@@ -153,8 +156,8 @@ impl Service {
         if drive.state == "out" {
             return Ok(pool);
         }
-        let lacking = pool.drives.iter().filter(|other| other.state != "online").count();
-        if drive.state == "online" && lacking >= survives(pool.protection) {
+        let lacking = pool.drives.iter().filter(|other| !other.is_served()).count();
+        if drive.is_served() && lacking >= survives(pool.protection) {
             return Err(Error::new(
                 api::ErrorKind::Busy,
                 format!(
@@ -216,8 +219,12 @@ impl Service {
         let joined = work.await;
         let Ok(pool) = self.pool(name).await else { return joined };
         let mut drives: Vec<String> = pool.drives.iter().map(|drive| drive.path.clone()).collect();
-        if drives.iter().any(String::is_empty) {
+        if pool.drives.iter().any(|drive| drive.path.is_empty() && !drive.is_in_spare_space) {
             drives.extend(before);
+        }
+        if pool.drives.iter().any(|drive| drive.state == "moving") {
+            // It takes the place of another when it has everything.
+            drives.extend(paths.iter().cloned());
         }
         let mut seen = std::collections::BTreeSet::new();
         drives.retain(|path| !path.is_empty() && seen.insert(path.clone()));
@@ -226,6 +233,18 @@ impl Service {
             self.log.warning(format!("pool {name}"), format!("its former drives stay recorded: {error}"));
         }
         joined
+    }
+
+    /// A drive has gone for good: if all others are there, its path need not be looked at any more.
+    fn forget_former_drives(&self, pool: &api::Pool) {
+        if pool.drives.iter().any(|drive| drive.path.is_empty() && !drive.is_in_spare_space) {
+            return;
+        }
+        let paths = pool.drives.iter().map(|drive| drive.path.clone()).filter(|path| !path.is_empty());
+        if let Err(error) = self.record_drives(&pool.name, paths.collect()) {
+            self.log
+                .warning(format!("pool {}", pool.name), format!("its former drives stay recorded: {error}"));
+        }
     }
 
     /// Replaces the recorded paths of a pool; durable when this returns.
@@ -255,14 +274,39 @@ impl Service {
         let before = self.known().drive_states.insert(pool.name.clone(), now).unwrap_or_default();
         let object = format!("pool {}", pool.name);
         for (index, drive) in pool.drives.iter().enumerate() {
+            let is_known = index < before.len();
             let before = before.get(index).map_or("online", String::as_str);
-            if drive.state == before {
+            let is_gone_long_since = !is_known && drive.state == "spare";
+            if drive.is_served() && (before == "moving" || is_gone_long_since) {
+                self.forget_former_drives(pool);
+            }
+            if drive.state == before || is_gone_long_since {
                 continue;
             }
-            let path = if drive.path.is_empty() { "not found" } else { &drive.path };
+            let path = match drive.path.as_str() {
+                "" if drive.is_in_spare_space => "in spare space",
+                "" => "not found",
+                path => path,
+            };
             let drive_line = format!("drive {index} ({path})");
             match drive.state.as_str() {
+                "online" if before == "moving" => self.log.info(
+                    object.as_str(),
+                    format!("{drive_line} is in service, and nothing is on its way elsewhere any more"),
+                ),
                 "online" => self.log.info(object.as_str(), format!("{drive_line} is back in service")),
+                "spare" => self.log.info(
+                    object.as_str(),
+                    format!(
+                        "drive {index} is no more: spare space holds what was on it; `ashlar pool replace-drive \
+                         {} {index} --with PATH` gives it a drive again",
+                        pool.name
+                    ),
+                ),
+                "moving" => self.log.info(
+                    object.as_str(),
+                    format!("{drive_line} is being moved: `ashlar pool show {}` tells how far", pool.name),
+                ),
                 "rebuilding" => self.log.info(
                     object.as_str(),
                     format!("{drive_line} is rebuilding: `ashlar pool show {}` tells how far", pool.name),

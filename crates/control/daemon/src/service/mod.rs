@@ -11,6 +11,7 @@ mod pools;
 mod scrubs;
 mod snapshots;
 mod space;
+mod spares;
 mod status;
 mod volumes;
 mod watch;

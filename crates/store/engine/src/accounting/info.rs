@@ -26,6 +26,8 @@ pub struct SpaceParts {
     pub superblock_bytes: u64,
     /// Parity columns.
     pub parity_bytes: u64,
+    /// Spare space that no drive lives in.
+    pub spare_bytes: u64,
 }
 
 impl SpaceParts {
@@ -42,6 +44,7 @@ impl SpaceParts {
             + self.freed_bytes
             + self.superblock_bytes
             + self.parity_bytes
+            + self.spare_bytes
     }
 }
 

@@ -73,8 +73,9 @@ fn parts(inner: &Inner, frozen: &Frozen, written: &Written, data: u64, metadata:
     let size = inner.pool.segment_bytes();
     let drives = inner.pool.drives();
     let physical_bytes: u64 = drives.iter().map(|(_, bytes)| bytes).sum();
-    let superblock_bytes = drives.len() as u64 * CELLS_START_BYTES;
-    let parity_bytes = inner.pool.parity_bytes();
+    let there = drives.iter().filter(|(_, bytes)| *bytes > 0).count();
+    let superblock_bytes = there as u64 * CELLS_START_BYTES;
+    let (parity_bytes, spare_bytes) = (inner.pool.parity_bytes(), inner.pool.spare_bytes());
     let cells = &frozen.cells;
     let reserve = inner.reserve_segments().min(cells.available());
     let settled = written.settled_bytes;
@@ -92,12 +93,14 @@ fn parts(inner: &Inner, frozen: &Frozen, written: &Written, data: u64, metadata:
         slack_bytes: written.rest_bytes + physical_bytes
             - superblock_bytes
             - parity_bytes
+            - spare_bytes
             - cells.total * size,
         reserve_bytes: reserve * size,
         free_bytes: (cells.available() - reserve) * size,
         freed_bytes: cells.freed_only() * size,
         superblock_bytes,
         parity_bytes,
+        spare_bytes,
     })
 }
 

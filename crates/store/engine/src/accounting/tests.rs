@@ -38,6 +38,7 @@ async fn engine(runtime: &Runtime, path: &str) -> Engine {
         protection: Protection::None,
         segment_bytes: Some(1 << 20),
         width: None,
+        spares: 0,
     };
     Engine::create_pool(runtime, spec).await.unwrap();
     let engine = Engine::open(runtime, &[path.to_string()], Settings::default()).await.unwrap();

@@ -91,8 +91,12 @@ impl AddDrive {
 impl ReplaceDrive {
     pub fn run(self, context: &Context) -> Result<()> {
         let client = context.client()?;
+        let before = id_of(&client.pool(&self.pool)?, self.number);
         let pool = client.drive_replace(&self.pool, self.number, &self.with)?;
         let pool = if self.wait { until_rebuilt(&client, pool, self.number)? } else { pool };
+        if self.wait && id_of(&pool, self.number) == before {
+            return Err(not_moved(&pool, self.number));
+        }
         Ok(context.output.print(&pool, show)?)
     }
 }
@@ -117,6 +121,21 @@ impl OfflineDrive {
     }
 }
 
+/// Whatever comes into a drive's place has another identity.
+fn id_of(pool: &PoolView, number: u32) -> Option<String> {
+    let drive = pool.drives.iter().find(|drive| drive.number == Some(number));
+    drive.map(|drive| drive.id.clone())
+}
+
+fn not_moved(pool: &PoolView, number: u32) -> Failure {
+    let why = pool.rebuild_error.as_deref().unwrap_or("it is not known why");
+    let name = &pool.name;
+    Failure::new(format!(
+        "drive {number} of pool `{name}` is where it was: {why}: `ashlar pool show {name}` shows the drives, then \
+         try again"
+    ))
+}
+
 /// Asks after the rebuild of a drive until it is over.
 fn until_rebuilt(client: &Client, pool: PoolView, number: u32) -> Result<PoolView> {
     let mut pool = pool;
@@ -125,8 +144,8 @@ fn until_rebuilt(client: &Client, pool: PoolView, number: u32) -> Result<PoolVie
     let done = loop {
         let drive = pool.drives.iter().find(|drive| drive.number == Some(number));
         match drive.map_or(("gone", None), |drive| (drive.state.as_str(), drive.reason.as_deref())) {
-            ("online", _) => break Ok(()),
-            ("rebuilding", _) => {}
+            ("online" | "spare", _) => break Ok(()),
+            ("rebuilding" | "moving", _) => {}
             (state, reason) => {
                 break Err(format!("it is {state}: {}", reason.unwrap_or("no reason is known")));
             }
@@ -171,15 +190,18 @@ fn rebuild_line(rebuild: &Rebuild, number: u32) -> String {
 
 /// The state in one word; `degraded` for a pool that serves without some of its drives.
 pub fn state_name_with_drives(pool: &PoolView) -> &'static str {
-    let is_degraded =
-        pool.state == PoolState::Online && pool.drives.iter().any(|drive| drive.state != "online");
+    let is_degraded = pool.state == PoolState::Online && pool.drives.iter().any(|drive| !drive.is_served());
     if is_degraded { "degraded" } else { super::state_name(pool.state) }
 }
 
 /// Number, path, size, state, and why or how far.
 pub fn drive_line(pool: &PoolView, drive: &Drive) -> String {
     let number = drive.number.map_or_else(String::new, |number| format!("{number}  "));
-    let path = if drive.path.is_empty() { "(not found)" } else { &drive.path };
+    let path = match drive.path.as_str() {
+        "" if drive.is_in_spare_space => "(spare space)",
+        "" => "(not found)",
+        path => path,
+    };
     let rebuild = pool.rebuild.as_ref().filter(|rebuild| drive.number == Some(rebuild.drive_number));
     let state = match (&drive.reason, rebuild) {
         (Some(reason), _) => format!("{}: {reason}", drive.state),

@@ -73,6 +73,7 @@ fn pool_text(space: &PoolSpace) -> String {
         ("  freed, being released", size(parts.freed_bytes)),
         ("  superblocks", size(parts.superblock_bytes)),
         ("  parity", size(parts.parity_bytes)),
+        ("  spare", size(parts.spare_bytes)),
         ("provisioned", size(space.provisioned_bytes)),
     ];
     let by_content = space.content_saved_bytes;
