@@ -9,7 +9,7 @@
 use std::rc::Rc;
 
 use ashlar_drive::Drive;
-use ashlar_format::layout::StandIn;
+use ashlar_format::layout::{Layout, StandIn};
 use ashlar_format::superblock::DriveState;
 use ashlar_units::DriveIndex;
 
@@ -50,13 +50,16 @@ impl Pool {
 
     fn free_spare(&self, index: usize) -> Result<StandIn> {
         let drive = DriveIndex(index as u16);
-        let superblock = self.superblock();
-        let layout = superblock.layout.as_ref();
-        if layout.is_some_and(|layout| layout.spare_of(drive).is_some()) {
+        let striping = self.striping()?;
+        if striping.is_in_spare_space(index) {
             let what = format!("drive {index} is no more: spare space holds what was on it");
             return Err(Error::new(ErrorKind::Invalid, what));
         }
-        let free = layout.and_then(|layout| layout.free_spare_for(drive));
+        let superblock = self.superblock();
+        // What is true now may not be durable yet.
+        let now =
+            superblock.layout.clone().map(|layout| Layout { stand_ins: striping.stand_ins(), ..layout });
+        let free = now.and_then(|layout| layout.free_spare_for(drive));
         free.map(|spare| StandIn { drive, spare }).ok_or_else(|| {
             let what = format!("pool {} has no spare space for what drive {index} holds", superblock.name);
             let action = format!(
