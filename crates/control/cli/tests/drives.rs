@@ -100,6 +100,59 @@ fn a_drive_that_was_away_comes_back_from_where_it_was_or_is() {
 }
 
 #[test]
+fn a_drive_that_serves_is_replaced_and_nothing_is_degraded_meanwhile() {
+    let mut array = protected();
+    let with = format!("{},size=64MiB", path(&array, "new.img"));
+    let pool = array.json(&["pool", "replace-drive", "main", "2", "--with", &with, "--wait"]);
+    assert_eq!(states(&pool), ["online"; 4]);
+    assert!(pool["drives"][2]["path"].as_str().unwrap().ends_with("new.img"), "{pool}");
+    assert!(!array.log().contains("out of service"), "{}", array.log());
+    assert_eq!(array.terminate(), Some(0));
+    assert!(recorded(&array).contains("new.img"));
+    std::fs::remove_file(array.path("2.img")).unwrap();
+    array.start();
+    assert_eq!(states(&array.json(&["pool", "show", "main"])), ["online"; 4]);
+}
+
+#[test]
+fn spare_space_takes_the_place_of_a_drive_that_is_lost_for_long() {
+    let mut array = Array::unstarted();
+    array.configure("nbd_tcp = \"off\"\nspare_after_seconds = 2\n");
+    array.start();
+    let drives: Vec<String> =
+        (0..5).map(|number| format!("{},size=64MiB", path(&array, &format!("{number}.img")))).collect();
+    let mut arguments = vec!["pool", "create", "main", "--protection", "single", "--spares", "1"];
+    drives.iter().for_each(|drive| arguments.extend(["--drive", drive]));
+    let spare_bytes = array.json(&arguments)["space"]["spare_bytes"].as_u64().unwrap();
+    assert!((60 << 20..64 << 20).contains(&spare_bytes), "{spare_bytes}");
+    // What somebody took out is left alone.
+    array.good(&["pool", "offline-drive", "main", "0", "--yes"]);
+    std::thread::sleep(std::time::Duration::from_secs(4));
+    assert_eq!(states(&array.json(&["pool", "show", "main"]))[0], "out");
+    array.good(&["pool", "online-drive", "main", "0", "--wait"]);
+    assert_eq!(array.terminate(), Some(0));
+    std::fs::rename(array.path("3.img"), array.path("lost.img")).unwrap();
+    array.start();
+    let is_spared = |array: &Array| states(&array.json(&["pool", "show", "main"]))[3] == "spare";
+    let since = std::time::Instant::now();
+    while !is_spared(&array) {
+        assert!(since.elapsed() < std::time::Duration::from_secs(60), "{}", array.log());
+        std::thread::sleep(std::time::Duration::from_millis(200));
+    }
+    let shown = array.good(&["pool", "show", "main"]);
+    assert!(shown.contains("3  (spare space)") && !shown.contains("degraded"), "{shown}");
+    assert!(array.log().contains("spare space takes its place"), "{}", array.log());
+    array.refused(&["pool", "offline-drive", "main", "3"], &["drive 3", "no more"]);
+    array.refused(&["pool", "online-drive", "main", "3", "--drive", "/x"], &["drive 3"]);
+    // It survives a drive again.
+    array.good(&["pool", "offline-drive", "main", "1", "--yes"]);
+    array.good(&["pool", "online-drive", "main", "1", "--wait"]);
+    let with = format!("{},size=64MiB", path(&array, "new.img"));
+    let pool = array.json(&["pool", "replace-drive", "main", "3", "--with", &with, "--wait"]);
+    assert_eq!(states(&pool), ["online"; 5]);
+}
+
+#[test]
 fn what_cannot_take_a_drives_place_is_refused_and_nothing_stays_of_it() {
     let array = protected();
     let unprotected = format!("{},size=64MiB", path(&array, "other.img"));
@@ -109,7 +162,6 @@ fn what_cannot_take_a_drives_place_is_refused_and_nothing_stays_of_it() {
     let replace = |number: &'static str, with: &str, words: &[&str]| {
         array.refused(&["pool", "replace-drive", "main", number, "--with", with], words);
     };
-    replace("1", &spare, &["drive 1", "`main`", "online", "offline-drive main 1"]);
     replace("4", &spare, &["`main`", "no drive 4", "pool show"]);
     array.refused(&["pool", "replace-drive", "other", "0", "--with", &spare], &["`other`", "no protection"]);
     array.refused(&["pool", "offline-drive", "other", "0"], &["`other`", "no protection"]);
@@ -142,7 +194,7 @@ fn requests_about_drives_are_strict() {
         ("1/replace", "{}", 400, "path"),
         ("1/replace", r#"{"path":"relative"}"#, 400, "absolute"),
         ("1/replace", r#"{"path":"/x","sise":1}"#, 400, "sise"),
-        ("1/replace", r#"{"path":"/x"}"#, 409, "online"),
+        ("1/replace", r#"{"path":"/x"}"#, 404, "does not exist"),
         ("9/replace", r#"{"path":"/x"}"#, 404, "no drive 9"),
         ("x/replace", r#"{"path":"/x"}"#, 400, "number"),
         ("-1/offline", "{}", 400, "number"),

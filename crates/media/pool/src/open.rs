@@ -175,7 +175,7 @@ async fn find(runtime: &Runtime, path: &str) -> Result<Found> {
 fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
     let Some(first) = found.first().map(|found| &found.ring[0]) else {
         let none = || Error::new(ErrorKind::Invalid, "no drive is named".to_string());
-        let first = failed.first().cloned().unwrap_or_else(none);
+        let first = most_telling(failed).cloned().unwrap_or_else(none);
         return Err(match failed.len() {
             0 | 1 => first,
             _ => Error { context: told(failed), ..first },
@@ -214,7 +214,7 @@ fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
             return Ok(candidate.clone());
         }
     }
-    if let Some(error) = failed.first() {
+    if let Some(error) = most_telling(failed) {
         return Err(error.clone());
     }
     Err(Error::new(
@@ -227,6 +227,11 @@ fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
         ),
     )
     .and_do("name all drives of the pool"))
+}
+
+/// Of several refusals the one that matters: a drive that fails may be the pool's, a stranger is not.
+fn most_telling(refused: &[Error]) -> Option<&Error> {
+    refused.iter().find(|error| error.kind != ErrorKind::Invalid).or(refused.first())
 }
 
 /// Why drives cannot be used, in a line.
@@ -342,7 +347,7 @@ fn miss(drives: &mut [KnownDrive], refused: &[Error], superblock: &Superblock) -
     if out <= usize::from(superblock.protection.parity_strips()) {
         return Ok(());
     }
-    if let (None, Some(error)) = (&superblock.layout, refused.first()) {
+    if let (None, Some(error)) = (&superblock.layout, most_telling(refused)) {
         return Err(error.clone());
     }
     let (name, drives) = (&superblock.name, drives.len());
