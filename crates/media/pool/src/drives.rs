@@ -57,7 +57,11 @@ impl Pool {
             id: known.id,
             path: known.path.clone(),
             size_bytes: known.size_bytes,
-            state: known.state,
+            state: match known.state {
+                // Until a superblock says that it is gone and its ring is wiped it is needed.
+                DriveState::Gone if known.drive.is_some() => DriveState::Leaving,
+                state => state,
+            },
             reason: known.reason.clone(),
             counters: known.drive.as_ref().map(|drive| drive.counters()).unwrap_or_default(),
         };
@@ -73,8 +77,7 @@ impl Pool {
     /// Drives that do not hold what they should.
     #[must_use]
     pub fn drives_out(&self) -> usize {
-        let drives = self.inner.drives.borrow();
-        drives.iter().filter(|known| known.state != DriveState::InService).count()
+        self.inner.drives.borrow().iter().filter(|known| lacks(known.state)).count()
     }
 
     /// A drive that may be read.
@@ -88,7 +91,7 @@ impl Pool {
     pub(crate) fn writable(&self, drive: usize) -> Option<Rc<Drive>> {
         let drives = self.inner.drives.borrow();
         let known = &drives[drive];
-        known.drive.clone().filter(|_| known.state != DriveState::Out)
+        known.drive.clone().filter(|_| !matches!(known.state, DriveState::Out | DriveState::Gone))
     }
 
     /// The drives that must be written, with their numbers.
@@ -195,6 +198,14 @@ impl Pool {
             layout.settled_below = state.settled_below;
             layout.stale_from = drives.iter().map(|known| known.stale_from).collect();
         }
+    }
+}
+
+/// Whether a drive in this state does not hold what it should.
+pub(crate) fn lacks(state: DriveState) -> bool {
+    match state {
+        DriveState::Out | DriveState::Rebuilding => true,
+        DriveState::InService | DriveState::Leaving | DriveState::Gone => false,
     }
 }
 

@@ -15,6 +15,8 @@
 //!    with parity all drives that it does not call out.
 //! 6. A superblock written before the frontier of the last opening was adopted lists that frontier.
 //! 7. A row that is being mended or rebuilt is not given to another segment.
+//! 8. No place of a drive that leaves is opened. A superblock calls it gone only when the durable segment
+//!    table has nothing on it and no frontier lists a place of it; its ring is wiped after that.
 
 mod create;
 mod drives;
@@ -22,6 +24,7 @@ mod error;
 mod expand;
 mod frontier;
 mod judge;
+mod leave;
 mod mend;
 mod newcomer;
 mod open;
@@ -38,7 +41,7 @@ use std::rc::Rc;
 use ashlar_drive::Drive;
 pub use ashlar_drive::DriveCounters;
 use ashlar_format::segment::{Place, SegmentKind, SegmentState};
-use ashlar_format::superblock::{CELLS_START_BYTES, FrontierEntry, Superblock};
+use ashlar_format::superblock::{CELLS_START_BYTES, DriveState, FrontierEntry, Superblock};
 use ashlar_runtime::sync::{Mutex, Notify};
 use ashlar_runtime::{Buf, Durability, Priority, Runtime};
 use ashlar_units::{BLOCK_BYTES, SegmentId};
@@ -85,6 +88,8 @@ struct Inner {
     background: Cell<usize>,
     background_ended: Notify,
     is_settling: Cell<bool>,
+    /// The drive that is to leave.
+    leaving: Cell<Option<usize>>,
     /// Set when a majority could not be written: nothing may be acknowledged any more.
     is_fenced: Cell<bool>,
     /// Of what was named at the opening and is no drive of the pool: which, and why.
@@ -139,11 +144,12 @@ impl Pool {
         state.superblock.segment_next.max(newest.unwrap_or(0))
     }
 
-    /// Paths and sizes of the drives.
+    /// Paths and sizes of the drives, without those that have left.
     #[must_use]
     pub fn drives(&self) -> Vec<(String, u64)> {
         let drives = self.inner.drives.borrow();
-        drives.iter().map(|known| (known.path.clone(), known.size_bytes)).collect()
+        let present = drives.iter().filter(|known| known.state != DriveState::Gone);
+        present.map(|known| (known.path.clone(), known.size_bytes)).collect()
     }
 
     /// Writes to a segment start and end at multiples of this: a block, or a whole stripe of data.
@@ -394,7 +400,7 @@ impl Pool {
             }
         }
         match last_error {
-            Some(error) if written * 2 <= next.drives.len() => {
+            Some(error) if !next.is_majority(written) => {
                 // Whether the drives that failed hold the old or the new one is unknown: stop here
                 // and let the next opening decide by majority.
                 self.inner.is_fenced.set(true);
@@ -488,7 +494,11 @@ impl Pool {
                 let next = pool.inner.state.borrow_mut().frontier.start_preparing();
                 let Some(entry) = next else { return };
                 pool.prepare(entry).await;
-                pool.inner.state.borrow_mut().frontier.finish_preparing(entry);
+                {
+                    let mut state = pool.inner.state.borrow_mut();
+                    let state = &mut *state;
+                    state.frontier.finish_preparing(entry, &mut state.table);
+                }
                 pool.inner.prepared.notify_waiters();
             }
         });

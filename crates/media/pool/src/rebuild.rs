@@ -281,7 +281,7 @@ impl Pool {
             Some(DriveState::Out) => return Ok(()),
             Some(DriveState::Rebuilding) => {}
             Some(DriveState::InService) if self.drives_out() < self.parity_columns() => {}
-            Some(DriveState::InService) => {
+            Some(DriveState::InService | DriveState::Leaving | DriveState::Gone) => {
                 let what = format!(
                     "drive {index} is needed: {} drives are out of service already",
                     self.drives_out()

@@ -330,6 +330,7 @@ impl Life {
         let were_replaced = layout.drives.len() > self.scenario.layout.drives.len();
         if layout.drives.len() <= missing
             || were_replaced
+            || self.array.borrow().has_fewer()
             || !self.maker.is_exclusive()
             || !self.chance.one_in(6)
         {

@@ -1,4 +1,4 @@
-//! The operator of a pool: adds drives, and with parity brings those back that are out of service, or
+//! The operator of a pool: adds drives, without parity lets some leave, and with parity brings those back that are out of service, or
 //! replaces them, at any time and however the last attempt ended.
 
 use std::cell::{Cell, RefCell};
@@ -73,6 +73,7 @@ impl Shift {
             if !self.is_over.get() && self.chance.one_in(40) {
                 self.add_drives().await;
             }
+            self.change_leaving().await;
             let out = self.system.drives_out();
             let Some((number, path)) = out.first().cloned() else { continue };
             if self.is_over.get() || !self.chance.one_in(3) {
@@ -90,6 +91,29 @@ impl Shift {
             self.record
                 .note(|| format!("operator: drive {number}: {:?}", result.map_err(|trouble| trouble.text)));
         }
+    }
+
+    /// Without parity: a drive is to leave, or one that leaves is taken back.
+    async fn change_leaving(&mut self) {
+        let (online, leaving) = self.system.drives_to_leave();
+        if self.is_over.get() || online.is_empty() || online.len() + usize::from(leaving.is_some()) < 2 {
+            return;
+        }
+        let (number, result) = match leaving {
+            Some(number) if self.chance.one_in(40) => {
+                self.record.note(|| format!("operator: drive {number} stays"));
+                (number, self.system.drive_stay(number).await)
+            }
+            None if self.chance.one_in(6) => {
+                let number = *self.chance.pick(&online);
+                self.record.note(|| format!("operator: drive {number} is to leave"));
+                self.array.borrow_mut().expect_fewer();
+                (number, self.system.drive_remove(number).await)
+            }
+            Some(_) | None => return,
+        };
+        self.record
+            .note(|| format!("operator: drive {number}: {:?}", result.map_err(|trouble| trouble.text)));
     }
 
     async fn add_drives(&mut self) {

@@ -59,14 +59,19 @@ impl RebuildStatus {
     /// nothing of the rest.
     #[must_use]
     pub fn remaining_millis(&self) -> Option<u64> {
-        let has_pace = self.elapsed_millis >= PACE_MILLIS || self.done_bytes >= self.total_bytes / 100;
-        if !has_pace {
-            return None;
-        }
-        let left = u128::from(self.total_bytes - self.done_bytes);
-        let millis = (u128::from(self.elapsed_millis) * left).checked_div(u128::from(self.done_bytes))?;
-        u64::try_from(millis).ok()
+        remaining_millis(self.total_bytes, self.done_bytes, self.elapsed_millis)
     }
+}
+
+/// How much longer work takes at the pace so far, if it has one.
+pub(crate) fn remaining_millis(total_bytes: u64, done_bytes: u64, elapsed_millis: u64) -> Option<u64> {
+    let has_pace = elapsed_millis >= PACE_MILLIS || done_bytes >= total_bytes / 100;
+    if !has_pace {
+        return None;
+    }
+    let left = u128::from(total_bytes - done_bytes);
+    let millis = (u128::from(elapsed_millis) * left).checked_div(u128::from(done_bytes))?;
+    u64::try_from(millis).ok()
 }
 
 impl Engine {
