@@ -1,7 +1,8 @@
 //! The superblock: who the pool is and where everything starts. One 4 KiB slot of a ring of eight.
 //!
 //! Slot `generation % 8` of every drive is written; the highest valid generation that a majority of
-//! the drives its own drive table names agree on decides; with protection the highest of all.
+//! the drives its own drive table names agree on decides; with protection the highest of all. Drives that
+//! have left are named so that places keep their numbers, and are not counted.
 //! Feature flags follow the usual rule: unknown `compatible` bits are ignored, unknown `read_only` bits
 //! allow reading only, unknown `incompatible` bits refuse the pool.
 
@@ -48,12 +49,17 @@ pub const INCOMPATIBLE_PARITY: u64 = 16;
 /// Rows leave spare cells, in which drives may live that are no more.
 pub const INCOMPATIBLE_SPARES: u64 = 32;
 
+/// Drives may be leaving or gone: who does not know that would give out their places, or ask for a drive
+/// that is not needed any more.
+pub const INCOMPATIBLE_DRIVES_LEAVE: u64 = 64;
+
 const KNOWN_INCOMPATIBLE: u64 = INCOMPATIBLE_RELOCATIONS
     | INCOMPATIBLE_DELTA_PAGES
     | INCOMPATIBLE_SHARES
     | INCOMPATIBLE_TRIMMED_CHUNKS
     | INCOMPATIBLE_PARITY
-    | INCOMPATIBLE_SPARES;
+    | INCOMPATIBLE_SPARES
+    | INCOMPATIBLE_DRIVES_LEAVE;
 
 /// Where the root of the relocation table stands: before the checksum. Zero in pools without one.
 const RELOCATION_TABLE_AT: usize = SUPERBLOCK_BYTES - 16;
@@ -78,6 +84,10 @@ pub enum DriveState {
     Out,
     /// It is written again, and what it lacks is being restored: not read yet.
     Rebuilding,
+    /// It is to leave: it holds what it should, and gets nothing new.
+    Leaving,
+    /// It has left. Its cells stay counted, so that places keep their numbers, and hold nothing.
+    Gone,
 }
 
 impl DriveState {
@@ -86,6 +96,8 @@ impl DriveState {
             DriveState::InService => 0,
             DriveState::Out => 1,
             DriveState::Rebuilding => 2,
+            DriveState::Leaving => 3,
+            DriveState::Gone => 4,
         }
     }
 
@@ -94,6 +106,8 @@ impl DriveState {
             0 => Ok(DriveState::InService),
             1 => Ok(DriveState::Out),
             2 => Ok(DriveState::Rebuilding),
+            3 => Ok(DriveState::Leaving),
+            4 => Ok(DriveState::Gone),
             _ => Err(Damage::new(DamageKind::Version, "drive state is unknown")),
         }
     }
@@ -210,6 +224,24 @@ impl Superblock {
         let sum = checksum(CHECKSUM_SEED, writer.as_bytes());
         writer.u64(sum);
         (writer.into_bytes(), self.content_hash())
+    }
+
+    /// Drives that have not left.
+    #[must_use]
+    pub fn drive_count(&self) -> usize {
+        self.drives.iter().filter(|drive| drive.state != DriveState::Gone).count()
+    }
+
+    /// Whether so many of the drives that have not left are more than half of them.
+    #[must_use]
+    pub fn is_majority(&self, holders: usize) -> bool {
+        holders * 2 > self.drive_count()
+    }
+
+    /// True for drives that have left. Of drives that this superblock does not know it is not.
+    #[must_use]
+    pub fn has_left(&self, drive: DriveIndex) -> bool {
+        self.drives.get(usize::from(drive.0)).is_some_and(|entry| entry.state == DriveState::Gone)
     }
 
     /// A hash that is the same on every drive of the pool.
@@ -432,6 +464,19 @@ mod tests {
             assert_eq!(bytes.len(), SUPERBLOCK_BYTES);
             assert_eq!(Superblock::decode(&bytes).unwrap(), superblock);
         }
+    }
+
+    #[test]
+    fn drives_that_have_left_are_named_and_not_counted() {
+        let mut superblock = sample(4, 2);
+        superblock.incompatible |= INCOMPATIBLE_DRIVES_LEAVE;
+        superblock.drives[1].state = DriveState::Gone;
+        superblock.drives[2].state = DriveState::Leaving;
+        assert_eq!(Superblock::decode(&superblock.encode().0).unwrap(), superblock);
+        assert_eq!(superblock.drive_count(), 3);
+        assert!(superblock.is_majority(2) && !superblock.is_majority(1));
+        let left: Vec<bool> = (0..5).map(|drive| superblock.has_left(DriveIndex(drive))).collect();
+        assert_eq!(left, [false, true, false, false, false]);
     }
 
     #[test]

@@ -35,6 +35,7 @@ use crate::paths;
         paths::drive_replace,
         paths::drive_online,
         paths::drive_offline,
+        paths::drive_remove,
         paths::pool_space,
         paths::pool_dedupe,
         paths::pool_dedupe_change,

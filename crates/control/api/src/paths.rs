@@ -157,8 +157,8 @@ fn drives_add() {}
 )]
 fn drive_set() {}
 
-/// Puts a new drive in the place of one that is out of service. Answers when the pool writes to it; what it
-/// lacks is rebuilt in the background.
+/// Puts a new drive in the place of another. Answers when the pool writes to it; what it lacks is rebuilt in
+/// the background. A drive that is in service goes on serving until then.
 #[utoipa::path(
     post, path = "/v1/pools/{pool}/drives/{number}/replace", tag = "pools", operation_id = "drive_replace",
     params(
@@ -178,7 +178,7 @@ fn drive_set() {}
 fn drive_replace() {}
 
 /// Takes a drive back into service that was away: what was written meanwhile is rebuilt in the background.
-/// Changes nothing when the drive is in service.
+/// One that is leaving stays. Changes nothing when the drive is in service.
 #[utoipa::path(
     post, path = "/v1/pools/{pool}/drives/{number}/online", tag = "pools", operation_id = "drive_online",
     params(
@@ -211,6 +211,27 @@ fn drive_online() {}
     )
 )]
 fn drive_offline() {}
+
+/// Lets a drive leave for good: what is on it moves to the others without protection, and with it to spare
+/// space, also when the drive is out of service. Answers when that is under way in the background; when
+/// all is elsewhere the drive no longer carries the pool. Changes nothing when it is leaving already. Taken
+/// back into service, it stays.
+#[utoipa::path(
+    delete, path = "/v1/pools/{pool}/drives/{number}", tag = "pools", operation_id = "drive_remove",
+    params(
+        ("pool" = String, Path, description = "name of the pool"),
+        ("number" = u32, Path, description = "number of the drive in its pool, from 0"),
+    ),
+    responses(
+        (status = 200, description = "the answer", body = Pool),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "a drive or a tool of this machine failed", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn drive_remove() {}
 
 /// Where a pool's bytes are, in parts that sum to physical; each volume's and snapshot's share.
 #[utoipa::path(

@@ -51,6 +51,9 @@ pub struct Pool {
     /// Why the last rebuild that failed did, since the pool was opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rebuild_error: Option<String>,
+    /// The removal under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub removal: Option<Removal>,
     /// The scrub under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scrub: Option<Scrub>,
@@ -90,8 +93,9 @@ pub struct Drive {
     /// 0 when it is not known.
     pub size_bytes: u64,
     /// `online`, `moving` (it serves while its content goes elsewhere), `spare` (it is no more: spare space
-    /// holds what was on it), `rebuilding`, `out` (it is gone or was given up) or, while the pool is not
-    /// open, `unknown`.
+    /// holds what was on it), `rebuilding`, `leaving`, `out` (it is gone or was given up) or, while the pool
+    /// is not open, `unknown`. One that has left a pool without protection is not told of, and its number is
+    /// not used again.
     #[schema(example = "online")]
     pub state: String,
     /// It is no more: spare space holds what was on it, or will.
@@ -159,7 +163,7 @@ impl Drive {
     /// Whether the pool counts on what it holds, or on what spare space holds in its stead.
     #[must_use]
     pub fn is_served(&self) -> bool {
-        ["online", "moving", "spare"].contains(&self.state.as_str())
+        ["online", "moving", "spare", "leaving"].contains(&self.state.as_str())
     }
 }
 
@@ -196,6 +200,24 @@ pub struct Rebuild {
     pub remaining_millis: Option<u64>,
 }
 
+/// A drive that leaves its pool: what is on it moves to the others.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Removal {
+    pub drive_number: u32,
+    /// In segments that were on it when it began to leave, or when the pool was opened.
+    pub total_bytes: u64,
+    /// Of these, in segments that are on it no more.
+    pub done_bytes: u64,
+    /// Since it began to leave, or the pool was opened.
+    pub elapsed_millis: u64,
+    /// At the pace so far; absent before there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remaining_millis: Option<u64>,
+    /// Why it does not go on; it is tried again. Absent while it does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
+}
+
 /// Where a pool's bytes are. The parts sum to `physical_bytes`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Space {
@@ -211,7 +233,7 @@ pub struct Space {
     pub journal_bytes: u64,
     /// Free, kept for deletes, unmap and checkpoints.
     pub reserve_bytes: u64,
-    /// Superblock areas, and what is left at the drives' ends.
+    /// Superblock areas, what is left at the drives' ends, and what is free on a drive that leaves.
     pub superblock_bytes: u64,
     /// Parity columns.
     #[serde(default)]

@@ -400,3 +400,83 @@ fn a_scrub_that_is_paused_is_told_of_and_one_that_was_stopped_is_not() {
     });
     array.good(&["pool", "scrub", "main"]);
 }
+
+/// Two drives without protection, with 24 MiB in a volume.
+fn unprotected() -> Array {
+    let array = Array::started();
+    let (one, two) = (path(&array, "0.img"), path(&array, "1.img"));
+    let (one, two) = (format!("{one},size=64MiB"), format!("{two},size=64MiB"));
+    array.good(&["pool", "create", "main", "--drive", &one, "--drive", &two]);
+    array.good(&["volume", "create", "db", "--size", "32MiB"]);
+    let mut nbd = support::nbd::Nbd::connect(array.state(), "db");
+    (0..24).for_each(|piece| nbd.write(piece << 20, &noise()));
+    array
+}
+
+/// A MiB that cannot be compressed.
+fn noise() -> Vec<u8> {
+    let mut state = 1_u64;
+    (0..1 << 20)
+        .map(|_| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        })
+        .collect()
+}
+
+#[test]
+fn a_drive_leaves_for_good_and_is_not_looked_for_after_a_restart() {
+    let mut array = unprotected();
+    let text = array.good(&["pool", "remove-drive", "main", "0"]);
+    assert!(text.contains("drive 0 is leaving: `ashlar pool show main` tells how far"), "{text}");
+    let pool = array.json(&["pool", "remove-drive", "main", "0", "--wait"]);
+    assert_eq!((states(&pool), &pool["drives"][0]["number"]), (vec!["online"], &1.into()));
+    assert!(pool.get("removal").is_none() && pool.get("reason").is_none(), "{pool}");
+    array.refused(&["pool", "remove-drive", "main", "0"], &["no drive 0"]);
+    array.refused(&["pool", "remove-drive", "main", "1"], &["drive 1 is the last one", "pool delete main"]);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while recorded(&array).contains("0.img") || !array.log().contains("has left") {
+        assert!(std::time::Instant::now() < end, "{} {}", recorded(&array), array.log());
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert!(array.log().contains("is leaving"), "{}", array.log());
+    array.kill();
+    std::fs::rename(array.path("0.img"), array.path("free.img")).unwrap();
+    array.start();
+    assert_eq!(states(&array.json(&["pool", "show", "main"])), ["online"]);
+    assert_eq!(array.json(&["pool", "check", "main"])["errors"], serde_json::json!([]));
+    // It is any drive now.
+    let free = path(&array, "free.img");
+    array.good(&["pool", "create", "other", "--drive", &free]);
+    assert_eq!(array.terminate(), Some(0));
+    let inspected = array.good(&["inspect", &path(&array, "1.img")]);
+    assert!(inspected.contains("gone") && !inspected.contains("MISSING"), "{inspected}");
+}
+
+#[test]
+fn a_drive_that_is_leaving_is_taken_back_and_what_may_not_leave_is_told_why() {
+    let array = unprotected();
+    let mut nbd = support::nbd::Nbd::connect(array.state(), "db");
+    (24..32).for_each(|piece| nbd.write(piece << 20, &noise()));
+    array.good(&["volume", "create", "more", "--size", "64MiB"]);
+    let mut nbd = support::nbd::Nbd::connect(array.state(), "more");
+    (0..30).for_each(|piece| nbd.write(piece << 20, &noise()));
+    drop(nbd);
+    array.refused(&["pool", "remove-drive", "main", "1"], &["drive 1 cannot leave", "add a drive first"]);
+    array.good(&["volume", "delete", "more", "--yes"]);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while array.run(&["pool", "remove-drive", "main", "1"]).status != 0 {
+        assert!(std::time::Instant::now() < end, "what was deleted stays in the way");
+        std::thread::sleep(std::time::Duration::from_millis(100));
+    }
+    // It may be over already.
+    let back = array.run(&["pool", "online-drive", "main", "1"]);
+    let states_now = |array: &Array| states(&array.json(&["pool", "show", "main"])).join(" ");
+    if back.status == 0 {
+        assert_eq!(states_now(&array), "online online");
+    } else {
+        assert_eq!(states_now(&array), "online", "{}", back.err);
+    }
+    let array = protected();
+    array.refused(&["pool", "remove-drive", "main", "1"], &["rows need all of them", "replace-drive main 1"]);
+}

@@ -134,6 +134,12 @@ impl Client {
         self.send(Method::POST, &drive_path(pool, number, "offline"), None::<&()>)
     }
 
+    /// Lets a drive leave its pool.
+    pub fn drive_remove(&self, pool: &str, number: u32) -> Result<Pool> {
+        let path = format!("/v1/pools/{}/drives/{number}", segment(pool));
+        self.send(Method::DELETE, &path, None::<&()>)
+    }
+
     /// Where a pool's bytes are, walked within so long; by the last mark when `None`.
     pub fn pool_space(&self, name: &str, within_seconds: Option<u64>) -> Result<PoolSpace> {
         let query = match within_seconds {

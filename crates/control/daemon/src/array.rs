@@ -501,6 +501,7 @@ fn pool_view(engine: &Engine) -> api::Pool {
         drives: drives::views(status.drives),
         unused_drives: status.unused_drives,
         rebuild_error: engine.rebuild_error(),
+        removal: engine.removal_status().map(drives::removal_view),
         scrub: engine.scrub_status().map(scrub),
         scrubbed_unix_seconds: None,
         space: Some(api::Space {

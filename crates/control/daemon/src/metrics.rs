@@ -59,7 +59,7 @@ const METRICS: [Metric; 24] = [
         name: "ashlar_pool_drives",
         kind: "gauge",
         labels: "pool, state",
-        help: "Drives that are `online`, `rebuilding` or `out`.",
+        help: "Drives that are `online`, `rebuilding`, `leaving` or `out`.",
     },
     Metric {
         name: "ashlar_drive_bytes_total",
@@ -282,10 +282,8 @@ fn pool_parts(pool: &api::Pool) -> Vec<(Labels, f64)> {
 fn pool_drives(pool: &api::Pool) -> Vec<(Labels, f64)> {
     let count = |state: &str| pool.drives.iter().filter(|drive| drive.state == state).count();
     let labels = |state: &str| vec![("pool", pool.name.clone()), ("state", state.to_string())];
-    ["online", "rebuilding", "moving", "spare", "out"]
-        .into_iter()
-        .map(|state| (labels(state), count(state) as f64))
-        .collect()
+    let states = ["online", "rebuilding", "moving", "spare", "leaving", "out"];
+    states.into_iter().map(|state| (labels(state), count(state) as f64)).collect()
 }
 
 fn drive_labels(pool: &api::Pool, drive: &api::Drive) -> Labels {

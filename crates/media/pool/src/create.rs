@@ -42,7 +42,7 @@ pub struct PoolSpec {
 }
 
 /// Cells below which a pool cannot work: journal, metadata, reserve and something to write to.
-const CELLS_MIN: u64 = 16;
+pub(crate) const CELLS_MIN: u64 = 16;
 const SEGMENT_BYTES_MIN: u64 = 128 << 10;
 const SEGMENT_BYTES_FULL: u64 = 64 << 20;
 

@@ -62,7 +62,11 @@ impl Pool {
             id: known.id,
             path: known.path.clone(),
             size_bytes: known.size_bytes,
-            state: known.state,
+            state: match known.state {
+                // Until a superblock says that it is gone and its ring is wiped it is needed.
+                DriveState::Gone if known.drive.is_some() => DriveState::Leaving,
+                state => state,
+            },
             reason: known.reason.clone(),
             is_in_spare_space: is_in_spare_space(index),
             counters: known.drive.as_ref().map(|drive| drive.counters()).unwrap_or_default(),
@@ -79,14 +83,16 @@ impl Pool {
     /// Drives that do not hold what they should.
     #[must_use]
     pub fn drives_out(&self) -> usize {
-        let drives = self.inner.drives.borrow();
-        drives.iter().filter(|known| known.state != DriveState::InService).count()
+        self.inner.drives.borrow().iter().filter(|known| lacks(known.state)).count()
     }
 
     /// The drives that are there and must be written, with their numbers.
     pub(crate) fn writable_drives(&self) -> Vec<(usize, Rc<Drive>)> {
         let drives = self.inner.drives.borrow();
-        let there = drives.iter().enumerate().filter(|(_, known)| known.state != DriveState::Out);
+        let there = drives
+            .iter()
+            .enumerate()
+            .filter(|(_, known)| !matches!(known.state, DriveState::Out | DriveState::Gone));
         there.filter_map(|(index, known)| Some((index, known.drive.clone()?))).collect()
     }
 
@@ -215,6 +221,14 @@ impl Pool {
 /// Whether spare space lacks something of a drive that lives there.
 pub(crate) fn is_spare_filling(drives: &[KnownDrive], stand_ins: &[StandIn]) -> bool {
     stand_ins.iter().any(|one| drives[usize::from(one.drive.0)].state == DriveState::Rebuilding)
+}
+
+/// Whether a drive in this state does not hold what it should.
+pub(crate) fn lacks(state: DriveState) -> bool {
+    match state {
+        DriveState::Out | DriveState::Rebuilding => true,
+        DriveState::InService | DriveState::Leaving | DriveState::Gone => false,
+    }
 }
 
 /// The least number of the segments that may have writes which no flush has covered yet: those that are

@@ -66,9 +66,37 @@ impl Frontier {
         Some(entry)
     }
 
-    pub(crate) fn finish_preparing(&mut self, entry: FrontierEntry) {
+    /// The place may be opened, unless its drive is leaving by now.
+    pub(crate) fn finish_preparing(&mut self, entry: FrontierEntry, table: &mut SegmentTable) {
         self.preparing.retain(|other| *other != entry);
-        self.prepared.push_back(entry);
+        if table.is_closed(entry.place) {
+            table.put_free(entry.place);
+        } else {
+            self.prepared.push_back(entry);
+        }
+    }
+
+    /// Gives the places of drives that are leaving back unopened. Their numbers are lost; those that are
+    /// being prepared follow.
+    pub(crate) fn drop_closed(&mut self, table: &mut SegmentTable) {
+        let mut dropped = Vec::new();
+        let mut stays = |entry: &FrontierEntry| {
+            let stays = !table.is_closed(entry.place);
+            if !stays {
+                dropped.push(entry.place);
+            }
+            stays
+        };
+        self.prepared.retain(&mut stays);
+        self.openable.retain(&mut stays);
+        self.pending.retain(&mut stays);
+        dropped.into_iter().for_each(|place| table.put_free(place));
+    }
+
+    /// Whether a superblock written now would list a place of this drive.
+    pub(crate) fn lists_drive(&self, drive: usize) -> bool {
+        let is_on = |entry: &FrontierEntry| usize::from(entry.place.drive.0) == drive;
+        self.opened.iter().chain(self.unopened_entries()).any(is_on)
     }
 
     /// Whether waiting for the preparer will bring a place.

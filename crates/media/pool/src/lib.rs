@@ -15,6 +15,8 @@
 //!    with parity all drives that it does not call out.
 //! 6. A superblock written before the frontier of the last opening was adopted lists that frontier.
 //! 7. A row that is being mended or rebuilt is not given to another segment.
+//! 8. No place of a drive that leaves is opened. A superblock calls it gone only when the durable segment
+//!    table has nothing on it and no frontier lists a place of it; its ring is wiped after that.
 
 mod create;
 mod drives;
@@ -23,6 +25,7 @@ mod expand;
 mod frontier;
 mod homes;
 mod judge;
+mod leave;
 mod mend;
 mod moving;
 mod newcomer;
@@ -40,7 +43,7 @@ use std::rc::Rc;
 use ashlar_drive::Drive;
 pub use ashlar_drive::DriveCounters;
 use ashlar_format::segment::{Place, SegmentKind, SegmentState};
-use ashlar_format::superblock::{CELLS_START_BYTES, FrontierEntry, Superblock};
+use ashlar_format::superblock::{CELLS_START_BYTES, DriveState, FrontierEntry, Superblock};
 use ashlar_runtime::sync::{Mutex, Notify};
 use ashlar_runtime::{Buf, Durability, Priority, Runtime};
 use ashlar_units::{BLOCK_BYTES, SegmentId};
@@ -87,6 +90,8 @@ struct Inner {
     background: Cell<usize>,
     background_ended: Notify,
     is_settling: Cell<bool>,
+    /// The drive that is to leave.
+    leaving: Cell<Option<usize>>,
     /// Set when a majority could not be written: nothing may be acknowledged any more.
     is_fenced: Cell<bool>,
     /// Of what was named at the opening and is no drive of the pool: which, and why.
@@ -141,7 +146,7 @@ impl Pool {
         state.superblock.segment_next.max(newest.unwrap_or(0))
     }
 
-    /// Paths and sizes of the drives; one that lives in spare space has neither.
+    /// Paths and sizes of the drives, without those that have left; one in spare space has neither.
     #[must_use]
     pub fn drives(&self) -> Vec<(String, u64)> {
         let striping = self.inner.striping.as_ref();
@@ -151,7 +156,8 @@ impl Pool {
             let size_bytes = if is_there(index) { known.size_bytes } else { 0 };
             (known.path.clone(), size_bytes)
         };
-        drives.iter().enumerate().map(size).collect()
+        let all = drives.iter().enumerate();
+        all.filter(|(_, known)| known.state != DriveState::Gone).map(size).collect()
     }
 
     /// Writes to a segment start and end at multiples of this: a block, or a whole stripe of data.
@@ -402,7 +408,7 @@ impl Pool {
             }
         }
         match last_error {
-            Some(error) if written * 2 <= next.drives.len() => {
+            Some(error) if !next.is_majority(written) => {
                 // Whether the drives that failed hold the old or the new one is unknown: stop here
                 // and let the next opening decide by majority.
                 self.inner.is_fenced.set(true);
@@ -496,7 +502,11 @@ impl Pool {
                 let next = pool.inner.state.borrow_mut().frontier.start_preparing();
                 let Some(entry) = next else { return };
                 pool.prepare(entry).await;
-                pool.inner.state.borrow_mut().frontier.finish_preparing(entry);
+                {
+                    let mut state = pool.inner.state.borrow_mut();
+                    let state = &mut *state;
+                    state.frontier.finish_preparing(entry, &mut state.table);
+                }
                 pool.inner.prepared.notify_waiters();
             }
         });

@@ -25,14 +25,16 @@ impl Pool {
         self.striping()?;
         let state = self.inner.drives.borrow().get(index).map(|known| known.state);
         match state {
-            None => Err(Error::new(ErrorKind::NotFound, format!("the pool has no drive {index}"))),
+            None | Some(DriveState::Gone) => {
+                Err(Error::new(ErrorKind::NotFound, format!("the pool has no drive {index}")))
+            }
             Some(DriveState::Out) => self.restore_to_spare_space(index).await,
             Some(DriveState::Rebuilding) => {
                 let what = format!("drive {index} is being rebuilt");
                 let action = "wait for the end of that, or take it out of service first";
                 Err(Error::new(ErrorKind::Invalid, what).and_do(action))
             }
-            Some(DriveState::InService) => {
+            Some(DriveState::InService | DriveState::Leaving) => {
                 let stand_in = self.free_spare(index)?;
                 let mut stand_ins = self.striping()?.stand_ins();
                 stand_ins.push(stand_in);
@@ -128,6 +130,13 @@ impl Pool {
         let Some(striping) = &self.inner.striping else { return };
         if striping.moving.take().is_some() {
             striping.moving_error.replace(Some(reason.to_string()));
+        }
+    }
+
+    /// A drive that is being moved stays where it is.
+    pub fn stop_moving(&self, drive: usize) {
+        if self.drive_moving() == Some(drive) {
+            self.give_up_moving("it was taken back");
         }
     }
 

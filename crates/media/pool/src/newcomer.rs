@@ -1,7 +1,7 @@
 //! A drive that is to join a pool: whether it bears another's mark, and whether it is large enough.
 
 use ashlar_drive::{Drive, Ring};
-use ashlar_format::superblock::Superblock;
+use ashlar_format::superblock::{DriveState, Superblock};
 use ashlar_units::ByteCount;
 
 use crate::{Error, ErrorKind, Result};
@@ -12,7 +12,7 @@ pub(crate) fn check_unclaimed(path: &str, ring: &Ring, own: Option<&Superblock>)
     let Some(remains) = ring.valid.first() else { return Ok(()) };
     let own = own.filter(|own| own.pool == remains.pool);
     match own.map(|own| number_in(own, remains)) {
-        // An attempt to add it was cut short, or another took its place.
+        // An attempt to add it was cut short, another took its place, or it has left.
         Some(None) => Ok(()),
         Some(Some(number)) => Err(is_member(path, &remains.name, number)),
         None => {
@@ -22,10 +22,10 @@ pub(crate) fn check_unclaimed(path: &str, ring: &Ring, own: Option<&Superblock>)
     }
 }
 
-/// Which drive of `pool` the one is that carries `remains`.
+/// Which drive of `pool` the one is that carries `remains`; none that has left.
 fn number_in(pool: &Superblock, remains: &Superblock) -> Option<usize> {
     let own = remains.drives.get(usize::from(remains.drive.0))?.id;
-    pool.drives.iter().position(|entry| entry.id == own)
+    pool.drives.iter().position(|entry| entry.id == own && entry.state != DriveState::Gone)
 }
 
 /// The refusal of a drive that is one of the pool's already.

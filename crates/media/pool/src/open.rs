@@ -11,7 +11,7 @@ use ashlar_runtime::Runtime;
 use ashlar_runtime::sync::{Mutex, Notify};
 use ashlar_units::{ByteCount, DriveIndex, PoolId};
 
-use crate::drives::{KnownDrive, is_spare_filling};
+use crate::drives::{KnownDrive, is_spare_filling, lacks};
 use crate::frontier::Frontier;
 use crate::mend::HeldPlaces;
 use crate::rebuild::WriteGate;
@@ -61,12 +61,16 @@ impl Pool {
             moving: RefCell::default(),
             moving_error: RefCell::default(),
         });
-        let table = match &striping {
+        let mut table = match &striping {
             Some(striping) => {
                 SegmentTable::of_rows(striping.row_count(), superblock.protection, striping.width())
             }
             None => SegmentTable::new(&superblock.drives.iter().map(|drive| drive.cells).collect::<Vec<_>>()),
         };
+        if striping.is_none() {
+            close_leaving(&superblock, &mut table);
+        }
+        let leaving = superblock.drives.iter().position(|entry| entry.state == DriveState::Leaving);
         let settled_below = superblock.layout.as_ref().map_or(0, |layout| layout.settled_below);
         let state = State {
             superblock,
@@ -91,6 +95,7 @@ impl Pool {
                 background: Cell::new(0),
                 background_ended: Notify::new(),
                 is_settling: Cell::new(false),
+                leaving: Cell::new(leaving),
                 is_fenced: Cell::new(false),
                 unused: refused.into_iter().map(|error| error.context).collect(),
             }),
@@ -205,12 +210,13 @@ fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
         return Ok(candidates[0].clone());
     }
     for candidate in candidates {
-        let holders = found.iter().filter(|found| {
+        let holds = |found: &&Found| {
             found.ring.iter().any(|other| {
                 other.generation == candidate.generation && other.content_hash() == candidate.content_hash()
             })
-        });
-        if holders.count() * 2 > candidate.drives.len() {
+        };
+        let counted = found.iter().filter(|found| !candidate.has_left(found.ring[0].drive));
+        if candidate.is_majority(counted.filter(holds).count()) {
             return Ok(candidate.clone());
         }
     }
@@ -222,7 +228,7 @@ fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
         format!(
             "pool {}: no superblock is on a majority of its {} drives; {} given",
             first.name,
-            first.drives.len(),
+            first.drive_count(),
             found.len()
         ),
     )
@@ -232,6 +238,15 @@ fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
 /// Of several refusals the one that matters: a drive that fails may be the pool's, a stranger is not.
 fn most_telling(refused: &[Error]) -> Option<&Error> {
     refused.iter().find(|error| error.kind != ErrorKind::Invalid).or(refused.first())
+}
+
+/// Drives that are leaving, or have left, get no segment.
+fn close_leaving(superblock: &Superblock, table: &mut SegmentTable) {
+    for (drive, entry) in superblock.drives.iter().enumerate() {
+        if matches!(entry.state, DriveState::Leaving | DriveState::Gone) {
+            table.close_drive(drive);
+        }
+    }
 }
 
 /// Why drives cannot be used, in a line.
@@ -261,7 +276,11 @@ type Arranged = (Vec<KnownDrive>, Vec<Error>);
 /// Puts the drives in the order of the pool's table and checks that as many are there, whole, as must be.
 fn arrange(found: Vec<Found>, failed: Vec<Error>, superblock: &Superblock) -> Result<Arranged> {
     let cell_bytes = u64::from(superblock.cell_bytes);
-    let needed = |index: usize| CELLS_START_BYTES + u64::from(superblock.drives[index].cells) * cell_bytes;
+    // One that has left is looked for no more; if it is there, its ring is still to be wiped.
+    let needed = |index: usize| match superblock.drives[index].state {
+        DriveState::Gone => 0,
+        _ => CELLS_START_BYTES + u64::from(superblock.drives[index].cells) * cell_bytes,
+    };
     let mut drives: Vec<KnownDrive> = (0..superblock.drives.len())
         .map(|index| KnownDrive {
             id: superblock.drives[index].id,
@@ -330,8 +349,9 @@ fn miss(drives: &mut [KnownDrive], refused: &[Error], superblock: &Superblock) -
     let stand_ins = superblock.layout.as_ref().map_or(&[][..], |layout| &layout.stand_ins);
     let is_spare_filling = is_spare_filling(drives, stand_ins);
     let is_in_spare_space = |index: usize| stand_ins.iter().any(|one| usize::from(one.drive.0) == index);
-    let absent = drives.iter_mut().enumerate().filter(|(_, known)| known.drive.is_none());
-    for (index, known) in absent.filter(|(index, _)| !is_in_spare_space(*index)) {
+    let is_missing = |known: &KnownDrive| known.drive.is_none() && known.state != DriveState::Gone;
+    let missing_drives = drives.iter_mut().enumerate().filter(|(_, known)| is_missing(known));
+    for (index, known) in missing_drives.filter(|(index, _)| !is_in_spare_space(*index)) {
         missing.push(DriveIndex(index as u16).to_string());
         if known.state == DriveState::InService {
             known.stale_from = superblock.layout.as_ref().map_or(0, |layout| layout.settled_below);
@@ -343,14 +363,14 @@ fn miss(drives: &mut [KnownDrive], refused: &[Error], superblock: &Superblock) -
         known.reason =
             Some(if why.is_empty() { "it was not named at the opening".to_string() } else { why.clone() });
     }
-    let out = drives.iter().filter(|known| known.state != DriveState::InService).count();
+    let out = drives.iter().filter(|known| lacks(known.state)).count();
     if out <= usize::from(superblock.protection.parity_strips()) {
         return Ok(());
     }
     if let (None, Some(error)) = (&superblock.layout, most_telling(refused)) {
         return Err(error.clone());
     }
-    let (name, drives) = (&superblock.name, drives.len());
+    let (name, drives) = (&superblock.name, superblock.drive_count());
     let numbers = missing.join(", ");
     let context = match superblock.protection.parity_strips() {
         0 => format!("pool {name} has {drives} drives; number {numbers} is missing and protection is none"),

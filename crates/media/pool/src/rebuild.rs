@@ -247,13 +247,15 @@ impl Pool {
         let state = self.inner.drives.borrow().get(index).map(|known| known.state);
         match state {
             Some(DriveState::Out) => Ok(true),
-            Some(DriveState::InService) => Ok(false),
+            Some(DriveState::InService | DriveState::Leaving) => Ok(false),
             Some(DriveState::Rebuilding) => {
                 let what = format!("drive {index} is being rebuilt");
                 let action = "wait for the end of that, or take it out of service first";
                 Err(Error::new(ErrorKind::Invalid, what).and_do(action))
             }
-            None => Err(Error::new(ErrorKind::NotFound, format!("the pool has no drive {index}"))),
+            None | Some(DriveState::Gone) => {
+                Err(Error::new(ErrorKind::NotFound, format!("the pool has no drive {index}")))
+            }
         }
     }
 
@@ -329,7 +331,7 @@ impl Pool {
             }
             Some(DriveState::Rebuilding) => {}
             Some(DriveState::InService) if self.drives_out() < self.parity_columns() => {}
-            Some(DriveState::InService) => {
+            Some(DriveState::InService | DriveState::Leaving | DriveState::Gone) => {
                 let what = format!(
                     "drive {index} is needed: {} drives are out of service already",
                     self.drives_out()

@@ -7,7 +7,7 @@ use crate::Pool;
 /// Cells by use. `journal + metadata + moved + free + set_aside + freed` is `total`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CellCount {
-    /// All cells.
+    /// All cells, but for the free ones of drives that leave.
     pub total: u64,
     /// Journal segments, adopted as data.
     pub journal: u64,
@@ -43,7 +43,7 @@ impl Pool {
     pub fn cells(&self) -> CellCount {
         let state = self.inner.state.borrow();
         let mut count = CellCount {
-            total: state.table.entries().len() as u64,
+            total: (state.table.entries().len() - state.table.closed_free_count()) as u64,
             free: state.table.free_count() as u64,
             set_aside: state.frontier.unopened_count() as u64,
             freed: state.table.freed_count() as u64,

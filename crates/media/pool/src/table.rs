@@ -31,10 +31,14 @@ pub struct SegmentTable {
     /// First entry of each drive.
     drive_starts: Vec<usize>,
     by_segment: FxHashMap<SegmentId, usize>,
-    /// Free places that may be opened, for each drive.
+    /// Free places, for each drive.
     free: Vec<VecDeque<u32>>,
-    /// Free places, counted.
+    /// Drives that get no segment any more: their free places are kept, and not given out.
+    is_closed: Vec<bool>,
+    /// Free places that may be opened.
     free_count: usize,
+    /// Places, free or not, of drives that are not closed.
+    open_count: usize,
     /// Freed in memory; reusable only after the superblock that says so.
     freed: Vec<Place>,
     /// Freed places whose table page is being written: the next superblock releases them.
@@ -61,7 +65,9 @@ impl SegmentTable {
             drive_starts,
             by_segment: FxHashMap::default(),
             free: vec![VecDeque::new(); cells_per_drive.len()],
+            is_closed: vec![false; cells_per_drive.len()],
             free_count: 0,
+            open_count: 0,
             freed: Vec::new(),
             freed_published: Vec::new(),
             is_page_dirty: vec![true; pages],
@@ -83,6 +89,7 @@ impl SegmentTable {
         let drive = self.drive_starts.len();
         self.drive_starts.push(self.entries.len());
         self.free.push(VecDeque::new());
+        self.is_closed.push(false);
         self.append(DriveIndex(drive as u16), 0..cells);
     }
 
@@ -96,6 +103,7 @@ impl SegmentTable {
         if let Some(last) = self.is_page_dirty.last_mut() {
             *last = true;
         }
+        self.open_count += cells.len();
         for cell in cells {
             let place = Place { drive, cell };
             self.entries.push(SegmentEntry::free(place));
@@ -107,18 +115,69 @@ impl SegmentTable {
     fn rebuild(&mut self) {
         self.by_segment.clear();
         self.free.iter_mut().for_each(VecDeque::clear);
-        self.free_count = 0;
+        (self.free_count, self.open_count) = (0, 0);
         for (index, entry) in self.entries.iter().enumerate() {
+            let drive = usize::from(entry.place.drive.0);
+            self.open_count += usize::from(!self.is_closed[drive]);
             match entry.state {
                 SegmentState::Free => {
-                    self.free[usize::from(entry.place.drive.0)].push_back(entry.place.cell);
-                    self.free_count += 1;
+                    self.free[drive].push_back(entry.place.cell);
+                    self.free_count += usize::from(!self.is_closed[drive]);
                 }
                 SegmentState::Open | SegmentState::Sealed => {
                     self.by_segment.insert(entry.segment, index);
                 }
             }
         }
+    }
+
+    /// No place of this drive is given out any more.
+    pub(crate) fn close_drive(&mut self, drive: usize) {
+        if !std::mem::replace(&mut self.is_closed[drive], true) {
+            self.free_count -= self.free[drive].len();
+            self.open_count -= self.cells_on(drive).len();
+        }
+    }
+
+    /// The free places of this drive are given out again.
+    pub(crate) fn reopen_drive(&mut self, drive: usize) {
+        if std::mem::replace(&mut self.is_closed[drive], false) {
+            self.free_count += self.free[drive].len();
+            self.open_count += self.cells_on(drive).len();
+        }
+    }
+
+    /// Whether a place is on a drive that gets no segment any more.
+    pub(crate) fn is_closed(&self, place: Place) -> bool {
+        self.is_closed.get(usize::from(place.drive.0)).is_some_and(|is_closed| *is_closed)
+    }
+
+    /// Entries of a drive.
+    fn cells_on(&self, drive: usize) -> Range<usize> {
+        let end = self.drive_starts.get(drive + 1).copied().unwrap_or(self.entries.len());
+        self.drive_starts[drive]..end
+    }
+
+    /// The entries of a drive's places.
+    pub(crate) fn entries_on(&self, drive: usize) -> &[SegmentEntry] {
+        &self.entries[self.cells_on(drive)]
+    }
+
+    /// Places of a drive that hold a segment, are set aside for one, or whose being free is not durable yet.
+    pub(crate) fn taken_on(&self, drive: usize) -> usize {
+        self.cells_on(drive).len() - self.free[drive].len()
+    }
+
+    /// Free places of drives that get no segment any more.
+    pub(crate) fn closed_free_count(&self) -> usize {
+        let closed = self.free.iter().zip(&self.is_closed).filter(|(_, is_closed)| **is_closed);
+        closed.map(|(free, _)| free.len()).sum()
+    }
+
+    /// Places, free or not, that hosts can count on: those of drives that are leaving or gone are not.
+    #[must_use]
+    pub fn open_count(&self) -> usize {
+        self.open_count
     }
 
     /// True for places that the pool has.
@@ -128,11 +187,10 @@ impl SegmentTable {
     }
 
     fn index(&self, place: Place) -> Option<usize> {
-        let start = *self.drive_starts.get(usize::from(place.drive.0))?;
-        let end =
-            self.drive_starts.get(usize::from(place.drive.0) + 1).copied().unwrap_or(self.entries.len());
-        let index = start + place.cell as usize;
-        (index < end).then_some(index)
+        let drive = usize::from(place.drive.0);
+        let cells = (drive < self.drive_starts.len()).then(|| self.cells_on(drive))?;
+        let index = cells.start + place.cell as usize;
+        (index < cells.end).then_some(index)
     }
 
     /// Table pages.
@@ -204,7 +262,7 @@ impl SegmentTable {
         &self.entries
     }
 
-    /// Free cells, the ones the frontier has set aside not counted.
+    /// Free cells that may be opened, the ones the frontier has set aside not counted.
     #[must_use]
     pub fn free_count(&self) -> usize {
         self.free_count
@@ -224,7 +282,8 @@ impl SegmentTable {
     /// Takes a free place off the drive with the largest share of free cells, so that chunks spread
     /// over the drives in proportion to their size.
     pub(crate) fn take_free(&mut self) -> Option<Place> {
-        let drive = (0..self.free.len()).max_by_key(|drive| (self.free[*drive].len(), usize::MAX - drive))?;
+        let open = (0..self.free.len()).filter(|drive| !self.is_closed[*drive]);
+        let drive = open.max_by_key(|drive| (self.free[*drive].len(), usize::MAX - drive))?;
         let cell = self.free[drive].pop_front()?;
         self.free_count -= 1;
         Some(Place { drive: DriveIndex(drive as u16), cell })
@@ -235,14 +294,14 @@ impl SegmentTable {
         let Some(cells) = self.free.get_mut(usize::from(place.drive.0)) else { return false };
         let Some(at) = cells.iter().position(|cell| *cell == place.cell) else { return false };
         cells.remove(at);
-        self.free_count -= 1;
+        self.free_count -= usize::from(!self.is_closed(place));
         true
     }
 
     /// Gives a taken place back unopened.
     pub(crate) fn put_free(&mut self, place: Place) {
         self.free[usize::from(place.drive.0)].push_back(place.cell);
-        self.free_count += 1;
+        self.free_count += usize::from(!self.is_closed(place));
     }
 
     /// True when nothing was ever written to a place.

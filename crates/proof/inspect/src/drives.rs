@@ -44,9 +44,9 @@ pub struct DriveReport {
     pub path: Option<PathBuf>,
     /// Its size as found.
     pub size_bytes: Option<u64>,
-    /// What the pool's superblock says of it: `in-service`, `out` or `rebuilding`.
+    /// What the pool's superblock says of it: `in-service`, `out`, `rebuilding`, `leaving` or `gone`.
     pub state: Option<&'static str>,
-    /// Of a drive not in service: segments below this number are on it as they should be.
+    /// Of a drive that is out or rebuilding: segments below this number are on it as they should be.
     pub stale_from: Option<u32>,
     /// What a person must know.
     pub notes: Vec<String>,
@@ -206,9 +206,10 @@ fn decide(found: &[Found], notes: &mut Vec<String>) -> Result<Superblock> {
         let is_same = |other: &Superblock| {
             other.generation == one.generation && other.content_hash() == one.content_hash()
         };
-        found.iter().filter(|drive| drive.ring.iter().any(is_same)).count()
+        let is_counted = |drive: &&Found| drive.ring.first().is_some_and(|own| !one.has_left(own.drive));
+        found.iter().filter(is_counted).filter(|drive| drive.ring.iter().any(is_same)).count()
     };
-    if let Some(decided) = all.iter().find(|one| holders(one) * 2 > one.drives.len()) {
+    if let Some(decided) = all.iter().find(|one| one.is_majority(holders(one))) {
         return Ok((*decided).clone());
     }
     let newest = all[0].generation;
@@ -216,7 +217,7 @@ fn decide(found: &[Found], notes: &mut Vec<String>) -> Result<Superblock> {
     let chosen = of_newest.max_by_key(|one| holders(one)).expect("the newest is one of them");
     notes.push(format!(
         "no superblock is on a majority of the {} drives: taking generation {newest}, which is on {}",
-        chosen.drives.len(),
+        chosen.drive_count(),
         holders(chosen)
     ));
     Ok((*chosen).clone())
@@ -234,6 +235,8 @@ fn state_word(state: DriveState) -> &'static str {
         DriveState::InService => "in-service",
         DriveState::Out => "out",
         DriveState::Rebuilding => "rebuilding",
+        DriveState::Leaving => "leaving",
+        DriveState::Gone => "gone",
     }
 }
 
@@ -245,7 +248,7 @@ fn is_in_spare_space(superblock: &Superblock, number: usize) -> bool {
 
 fn missing(superblock: &Superblock, number: usize) -> DriveReport {
     let state = superblock.drives[number].state;
-    let is_stale = state != DriveState::InService;
+    let is_stale = matches!(state, DriveState::Out | DriveState::Rebuilding);
     let layout = superblock.layout.as_ref().filter(|_| is_stale);
     DriveReport {
         number: Some(number),
@@ -285,6 +288,9 @@ fn take(drive: &mut Found, number: usize, files: &mut [Option<File>], reports: &
     report.size_bytes = Some(drive.size_bytes);
     report.slots = std::mem::take(&mut drive.slots);
     report.notes.append(&mut drive.notes);
+    if report.state == Some(state_word(DriveState::Gone)) {
+        report.notes.push("has left the pool: nothing on it is needed".to_string());
+    }
     files[number] = drive.file.take();
 }
 
@@ -297,7 +303,10 @@ fn adopt_nameless(
     reports: &mut [DriveReport],
     others: &mut Vec<DriveReport>,
 ) -> Option<usize> {
-    let is_lost = |number: &usize| files[*number].is_none() && !is_in_spare_space(superblock, *number);
+    let is_gone = |number: usize| superblock.drives[number].state == DriveState::Gone;
+    let is_lost = |number: &usize| {
+        files[*number].is_none() && !is_in_spare_space(superblock, *number) && !is_gone(*number)
+    };
     let lost: Vec<usize> = (0..files.len()).filter(is_lost).collect();
     let nameless: Vec<usize> =
         (0..found.len()).filter(|at| found[*at].ring.is_empty() && found[*at].file.is_some()).collect();

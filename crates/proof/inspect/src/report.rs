@@ -232,7 +232,7 @@ fn segments(pool: &Pool) -> SegmentsReport {
         }
     }
     SegmentsReport {
-        places: pool.media.storage.places().len(),
+        places: pool.media.storage.place_count(),
         free: segments.free,
         in_use,
         from_frontier: segments.from_frontier.iter().map(|segment| segment.0).collect(),

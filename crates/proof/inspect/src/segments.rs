@@ -90,7 +90,7 @@ impl Segments {
                 Some(located) => read_table(storage, located, PageContent::SegmentTable, 0, page),
                 None => Err(Why::Nowhere),
             };
-            let loaded = read.and_then(|bytes| self.take_page(page, &bytes));
+            let loaded = read.and_then(|bytes| self.take_page(storage, page, &bytes));
             if let Err(why) = loaded {
                 self.damage.push(format!("page {page} of the segment table: {why}; told by segment headers"));
                 self.take_headers(storage, page);
@@ -128,7 +128,7 @@ impl Segments {
         found
     }
 
-    fn take_page(&mut self, page: usize, bytes: &[u8]) -> Result<(), Why> {
+    fn take_page(&mut self, storage: &Storage, page: usize, bytes: &[u8]) -> Result<(), Why> {
         let mut reader = Reader::new(bytes);
         let first = page * ENTRIES_PER_PAGE;
         let places: Vec<Place> = self.places.iter().skip(first).take(ENTRIES_PER_PAGE).copied().collect();
@@ -142,7 +142,7 @@ impl Segments {
         }
         for entry in entries {
             match entry.state {
-                SegmentState::Free => self.free += 1,
+                SegmentState::Free => self.free += usize::from(!storage.has_left(entry.place)),
                 SegmentState::Open | SegmentState::Sealed => {
                     self.by_number.insert(entry.segment, entry);
                 }

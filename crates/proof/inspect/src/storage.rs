@@ -83,6 +83,16 @@ impl Storage {
         }
     }
 
+    /// Places of drives that have not left.
+    pub(crate) fn place_count(&self) -> usize {
+        self.places().into_iter().filter(|place| !self.has_left(*place)).count()
+    }
+
+    /// Whether a place is on a drive that has left.
+    pub(crate) fn has_left(&self, place: Place) -> bool {
+        self.striping.is_none() && self.superblock.has_left(place.drive)
+    }
+
     fn has_place(&self, place: Place) -> bool {
         match &self.striping {
             Some(striping) => place.cell < striping.rows.count(),
@@ -228,7 +238,8 @@ impl Storage {
         striping.rows.home(row, column).drives().any(|drive| {
             let state = self.superblock.drives[drive].state;
             let stale_from = layout.map_or(0, |layout| layout.stale_from[drive]);
-            self.nameless == Some(drive) || state != DriveState::InService && segment.0 >= stale_from
+            let is_away = matches!(state, DriveState::Out | DriveState::Rebuilding);
+            self.nameless == Some(drive) || is_away && segment.0 >= stale_from
         })
     }
 

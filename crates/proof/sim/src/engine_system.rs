@@ -240,6 +240,8 @@ impl SystemUnderTest for EngineSystem {
                 "pools with drives in spare space",
                 u64::from(status.drives.iter().any(|drive| drive.state == "spare")),
             ),
+            ("drives removed", self.engine.drives_removed()),
+            ("drives leaving at the end", u64::from(self.engine.removal_status().is_some())),
             ("pools with drives out", u64::from(status.drives.iter().any(|drive| drive.state == "out"))),
             ("dedupe hits", dedupe.hits),
             ("blocks found beside hits", dedupe.extended),
@@ -287,6 +289,28 @@ impl SystemUnderTest for EngineSystem {
         })
     }
 
+    fn drives_to_leave(&self) -> (Vec<usize>, Option<usize>) {
+        let status = self.engine.status();
+        let in_state = |state: &str| -> Vec<usize> {
+            let drives = status.drives.iter().enumerate();
+            drives.filter(|(_, drive)| drive.state == state).map(|(number, _)| number).collect()
+        };
+        match status.protection {
+            Protection::None => (in_state("online"), in_state("leaving").first().copied()),
+            Protection::Single | Protection::Dual => (Vec::new(), None),
+        }
+    }
+
+    fn drive_remove(&self, drive: usize) -> LocalFuture<'static, Result<(), Trouble>> {
+        let engine = self.engine.clone();
+        Box::pin(async move { Ok(engine.drive_remove(drive).await?) })
+    }
+
+    fn drive_stay(&self, drive: usize) -> LocalFuture<'static, Result<(), Trouble>> {
+        let engine = self.engine.clone();
+        Box::pin(async move { Ok(engine.drive_stay(drive).await?) })
+    }
+
     fn drive_return(&self, drive: usize, path: String) -> LocalFuture<'static, Result<(), Trouble>> {
         let engine = self.engine.clone();
         Box::pin(async move { Ok(engine.drive_return(drive, &path).await?) })
@@ -303,11 +327,6 @@ impl SystemUnderTest for EngineSystem {
             let with = DriveSpec { path, create_size_bytes: Some(size_bytes) };
             Ok(engine.drive_replace(drive, &with).await?)
         })
-    }
-
-    fn drive_remove(&self, drive: usize) -> LocalFuture<'static, Result<(), Trouble>> {
-        let engine = self.engine.clone();
-        Box::pin(async move { Ok(engine.drive_remove(drive).await?) })
     }
 
     fn close(&self) -> LocalFuture<'static, Result<(), Trouble>> {

@@ -38,6 +38,8 @@ mod drive_tests;
 #[cfg(test)]
 mod fakes;
 #[cfg(test)]
+mod removal_tests;
+#[cfg(test)]
 mod tests;
 
 pub use batch::{Failure, Options, Progress, Summary};

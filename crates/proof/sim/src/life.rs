@@ -244,11 +244,9 @@ impl Life {
         if !self.chance.one_in(2) {
             return None;
         }
-        let joining = layout.width.map_or(1, usize::from) + usize::from(layout.spares);
         let (array, record) = (self.array.clone(), self.record.clone());
         let chance = self.chance.fork(3);
-        let (system, drive_bytes) = (system.clone(), layout.drive_bytes);
-        Some(Operator::start(&self.runtime, system, array, record, chance, drive_bytes, joining))
+        Some(Operator::start(&self.runtime, system.clone(), array, record, chance, layout))
     }
 
     /// What was wrong with the drives is mended and scrubbed: from now on others may fail, as many as are
@@ -332,6 +330,7 @@ impl Life {
         if layout.drives.len() <= missing
             || layout.spares > 0
             || were_replaced
+            || self.array.borrow().has_fewer()
             || !self.maker.is_exclusive()
             || !self.chance.one_in(6)
         {

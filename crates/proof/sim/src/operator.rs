@@ -1,6 +1,6 @@
 //! The operator of a pool: adds drives, and with parity brings those back that are out of service, replaces
 //! them, or has spare space take their place, at any time and however the last attempt ended. Drives that
-//! serve are replaced and let go, too.
+//! serve are replaced and let go, too; without parity some leave, and are taken back on the way.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use ashlar_runtime::{Priority, Runtime, Task};
 use crate::chance::Chance;
 use crate::drives::DriveArray;
 use crate::record::Record;
-use crate::system::{SystemUnderTest, Trouble};
+use crate::system::{PoolLayout, SystemUnderTest, Trouble};
 
 /// An operator at work. He must be sent home before the pool is closed.
 pub struct Operator {
@@ -28,6 +28,7 @@ struct Shift {
     drive_bytes: u64,
     /// Drives that join at a time.
     joining: usize,
+    has_parity: bool,
     is_over: Rc<Cell<bool>>,
 }
 
@@ -39,8 +40,7 @@ impl Operator {
         array: Rc<RefCell<DriveArray>>,
         record: Rc<Record>,
         chance: Chance,
-        drive_bytes: u64,
-        joining: usize,
+        layout: &PoolLayout,
     ) -> Operator {
         let is_over = Rc::new(Cell::new(false));
         let runtime = runtime.clone();
@@ -51,8 +51,9 @@ impl Operator {
             array,
             record,
             chance,
-            drive_bytes,
-            joining,
+            drive_bytes: layout.drive_bytes,
+            joining: layout.width.map_or(1, usize::from) + usize::from(layout.spares),
+            has_parity: layout.parity > 0,
             is_over: over,
         };
         let task = runtime.spawn(Priority::Host, async move { shift.work().await });
@@ -74,7 +75,8 @@ impl Shift {
             if !self.is_over.get() && self.chance.one_in(40) {
                 self.add_drives().await;
             }
-            if !self.is_over.get() && self.chance.one_in(40) {
+            self.change_leaving().await;
+            if !self.is_over.get() && self.has_parity && self.chance.one_in(40) {
                 let number = self.chance.below(self.system.drive_count() as u64) as usize;
                 self.replace_or_remove(number).await;
             }
@@ -92,6 +94,28 @@ impl Shift {
                 self.replace_or_remove(number).await;
             }
         }
+    }
+
+    /// Without parity: a drive is to leave, or one that leaves is taken back.
+    async fn change_leaving(&mut self) {
+        let (online, leaving) = self.system.drives_to_leave();
+        if self.is_over.get() || online.is_empty() || online.len() + usize::from(leaving.is_some()) < 2 {
+            return;
+        }
+        let (number, result) = match leaving {
+            Some(number) if self.chance.one_in(40) => {
+                self.record.note(|| format!("operator: drive {number} stays"));
+                (number, self.system.drive_stay(number).await)
+            }
+            None if self.chance.one_in(6) => {
+                let number = *self.chance.pick(&online);
+                self.record.note(|| format!("operator: drive {number} is to leave"));
+                self.array.borrow_mut().expect_fewer();
+                (number, self.system.drive_remove(number).await)
+            }
+            Some(_) | None => return,
+        };
+        self.note_result(number, result);
     }
 
     async fn replace_or_remove(&mut self, number: usize) {

@@ -145,6 +145,18 @@ pub trait SystemUnderTest {
     fn drives_add(&self, _paths: Vec<String>, _size_bytes: u64) -> LocalFuture<'static, Result<(), Trouble>> {
         Box::pin(async { Ok(()) })
     }
+    /// Drives that may leave, and the one that is leaving, by their numbers.
+    fn drives_to_leave(&self) -> (Vec<usize>, Option<usize>) {
+        (Vec::new(), None)
+    }
+    /// Lets a drive leave.
+    fn drive_remove(&self, _drive: usize) -> LocalFuture<'static, Result<(), Trouble>> {
+        Box::pin(async { Ok(()) })
+    }
+    /// Takes a drive back that is leaving.
+    fn drive_stay(&self, _drive: usize) -> LocalFuture<'static, Result<(), Trouble>> {
+        Box::pin(async { Ok(()) })
+    }
     /// Takes a drive back into service.
     fn drive_return(&self, _drive: usize, _path: String) -> LocalFuture<'static, Result<(), Trouble>> {
         Box::pin(async { Ok(()) })
@@ -156,10 +168,6 @@ pub trait SystemUnderTest {
         _path: String,
         _size_bytes: u64,
     ) -> LocalFuture<'static, Result<(), Trouble>> {
-        Box::pin(async { Ok(()) })
-    }
-    /// Lets a drive go.
-    fn drive_remove(&self, _drive: usize) -> LocalFuture<'static, Result<(), Trouble>> {
         Box::pin(async { Ok(()) })
     }
     /// Clean stop.

@@ -28,10 +28,24 @@ const THROTTLE_MAX: Duration = Duration::from_millis(4);
 impl Inner {
     /// Segments host writes never take.
     pub(crate) fn reserve_segments(&self) -> u64 {
-        let total = self.pool.with_table(|table| table.entries().len() as u64);
+        self.reserve_of(self.segments_total())
+    }
+
+    fn reserve_of(&self, total: u64) -> u64 {
         let least =
             RESERVE_SEGMENTS_MIN + RESERVE_STRIPES * self.pool.stripe_bytes() / self.pool.segment_bytes();
         (total / RESERVE_FRACTION).max(least).min(total / 4)
+    }
+
+    /// Segments that the pool has room for.
+    pub(crate) fn segments_total(&self) -> u64 {
+        self.pool.with_table(|table| table.open_count() as u64)
+    }
+
+    /// What a drive that leaves may not fill in a pool of so many segments: the reserve, and what hosts need
+    /// to write without being slowed down.
+    pub(crate) fn kept_from_vacating(&self, total: u64) -> u64 {
+        self.reserve_of(total) + throttle_band(total)
     }
 
     /// Waits for the right to have `bytes` in flight. `NoSpace` when the pool is full and cleaning
@@ -88,8 +102,7 @@ impl Inner {
     /// How long a write waits while the cleaner falls behind: longer the less is left, so that hosts
     /// slow down to the cleaner's speed instead of running into a wall.
     fn throttle(&self) -> Duration {
-        let total = self.pool.with_table(|table| table.entries().len() as u64);
-        let band = (total / THROTTLE_FRACTION).max(2);
+        let band = throttle_band(self.segments_total());
         let spare = self.pool.cells_available().saturating_sub(self.reserve_segments());
         let missing = band.saturating_sub(spare);
         THROTTLE_MAX * u32::try_from(missing).unwrap_or(u32::MAX) / u32::try_from(band).unwrap_or(u32::MAX)
@@ -105,4 +118,9 @@ impl Inner {
         let dirty = self.tree.borrow().arena.dirty_count() as u64 * RECORD_BYTES_MAX;
         dirty.div_ceil(self.pool.segment_bytes())
     }
+}
+
+/// Segments beyond the reserve below which writes are slowed down.
+fn throttle_band(total: u64) -> u64 {
+    (total / THROTTLE_FRACTION).max(2)
 }

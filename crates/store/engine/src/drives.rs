@@ -61,14 +61,19 @@ impl RebuildStatus {
     /// nothing of the rest.
     #[must_use]
     pub fn remaining_millis(&self) -> Option<u64> {
-        let has_pace = self.elapsed_millis >= PACE_MILLIS || self.done_bytes >= self.total_bytes / 100;
-        if !has_pace {
-            return None;
-        }
-        let left = u128::from(self.total_bytes - self.done_bytes);
-        let millis = (u128::from(self.elapsed_millis) * left).checked_div(u128::from(self.done_bytes))?;
-        u64::try_from(millis).ok()
+        remaining_millis(self.total_bytes, self.done_bytes, self.elapsed_millis)
     }
+}
+
+/// How much longer work takes at the pace so far, if it has one.
+pub(crate) fn remaining_millis(total_bytes: u64, done_bytes: u64, elapsed_millis: u64) -> Option<u64> {
+    let has_pace = elapsed_millis >= PACE_MILLIS || done_bytes >= total_bytes / 100;
+    if !has_pace {
+        return None;
+    }
+    let left = u128::from(total_bytes - done_bytes);
+    let millis = (u128::from(elapsed_millis) * left).checked_div(u128::from(done_bytes))?;
+    u64::try_from(millis).ok()
 }
 
 impl Engine {
@@ -89,16 +94,6 @@ impl Engine {
         let inner = &self.inner;
         inner.check_online()?;
         let rebuild = inner.pool.replace_drive(drive, &with.path, with.create_size_bytes).await?;
-        inner.rebuild_later(rebuild);
-        Ok(())
-    }
-
-    /// Lets a drive go. Returns when its content is on its way to spare space, in the background; a drive
-    /// that serves does so until that is over.
-    pub async fn drive_remove(&self, drive: usize) -> Result<()> {
-        let inner = &self.inner;
-        inner.check_online()?;
-        let rebuild = inner.pool.remove_drive(drive).await?;
         inner.rebuild_later(rebuild);
         Ok(())
     }
@@ -156,6 +151,15 @@ impl Engine {
 }
 
 impl Inner {
+    /// Lets a drive of a pool with protection go: its content is on its way to spare space.
+    pub(crate) async fn remove_to_spare_space(self: &Rc<Self>, drive: usize) -> Result<()> {
+        if self.pool.drive_moving() != Some(drive) {
+            let rebuild = self.pool.remove_drive(drive).await?;
+            self.rebuild_later(rebuild);
+        }
+        Ok(())
+    }
+
     /// Goes on with rebuilds that an earlier opening did not finish.
     pub(crate) fn resume_rebuilds(self: &Rc<Self>) {
         let reports = self.pool.drive_reports();

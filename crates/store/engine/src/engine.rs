@@ -25,6 +25,7 @@ use crate::info::{Counters, DriveStatus, PoolStatus, RecoveryReport, SnapshotInf
 use crate::media::Media;
 use crate::mover::Mover;
 use crate::range_lock::RangeLock;
+use crate::removal::Removals;
 use crate::scrub::Scrubs;
 use crate::{Error, ErrorKind, Result, Settings};
 
@@ -64,6 +65,7 @@ pub(crate) struct Inner {
     pub(crate) cleaner: CleanerState,
     pub(crate) dedupe: Dedupe,
     pub(crate) rebuilds: Rebuilds,
+    pub(crate) removals: Removals,
     pub(crate) scrubs: Scrubs,
     pub(crate) mover: Mutex<Mover>,
     /// Credits of host writes taken in, in bytes.
@@ -142,6 +144,7 @@ impl Engine {
             cleaner: CleanerState::default(),
             dedupe: Dedupe::new(&runtime, &settings, &pool),
             rebuilds: Rebuilds::default(),
+            removals: Removals::default(),
             scrubs: Scrubs::default(),
             mover: Mutex::new(Mover::new(&pool)),
             write_credits: Semaphore::new(credits),
@@ -173,6 +176,7 @@ impl Engine {
         }
         inner.cleaner.finished.notify_waiters();
         inner.release_scrub();
+        inner.removals.wake.notify_waiters();
         inner.journal.close();
         while !inner.is_applier_ended.get() {
             inner.applier_ended.notified().await;
@@ -290,6 +294,8 @@ fn drive_status(report: DriveReport, is_moving: bool) -> DriveStatus {
         DriveState::InService => "online",
         DriveState::Rebuilding => "rebuilding",
         DriveState::Out => "out",
+        DriveState::Leaving => "leaving",
+        DriveState::Gone => "gone",
     };
     let (id, state) = (format!("{id:032x}"), state.to_string());
     DriveStatus { id, path, size_bytes, state, reason, is_in_spare_space, counters }
@@ -324,6 +330,7 @@ impl Inner {
         self.cleaner.want_mark();
         self.recount_if_unknown();
         self.resume_rebuilds();
+        self.resume_removal();
     }
 
     /// Runs a task that `close` waits for.

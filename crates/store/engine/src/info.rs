@@ -68,7 +68,8 @@ pub struct DriveStatus {
     pub path: String,
     /// Its size.
     pub size_bytes: u64,
-    /// `online`, `rebuilding`, `moving`, `spare` or `out`.
+    /// `online`, `rebuilding`, `moving`, `spare`, `out`, `leaving`, or `gone` for one that has left: its
+    /// number is not used again.
     pub state: String,
     /// Why it is not online.
     pub reason: Option<String>,
@@ -93,7 +94,7 @@ pub struct Space {
     pub journal_bytes: u64,
     /// Free, kept for deletes, unmap and checkpoints.
     pub reserve_bytes: u64,
-    /// Superblock areas and what is left at the drives' ends.
+    /// Superblock areas, what is left at the drives' ends, and what is free on a drive that leaves.
     pub superblock_bytes: u64,
     /// Parity columns.
     pub parity_bytes: u64,

@@ -48,6 +48,7 @@ mod read_path;
 mod recount;
 mod recovery;
 mod relocations;
+mod removal;
 mod scrub;
 mod settings;
 mod tables;
@@ -68,4 +69,5 @@ pub use info::{
     CheckReport, Counters, DedupeCounters, DedupeStatus, DriveStatus, PoolStatus, RecoveryReport,
     ScrubReport, ScrubStatus, SnapshotInfo, Space, VolumeInfo, VolumePolicy, VolumeSpec,
 };
+pub use removal::RemovalStatus;
 pub use settings::Settings;

@@ -101,8 +101,12 @@ impl MetadataStream {
         Err(Error::new(ErrorKind::Invalid, format!("{records} page records do not fit a segment")))
     }
 
+    /// Whether records fit into the open segment; on a drive that leaves none do.
     fn has_room(&self, records: u64) -> bool {
         let Some(open) = &self.open else { return false };
+        if self.pool.is_leaving(open.segment) {
+            return false;
+        }
         let entries = open.footer.as_ref().map_or(0, |footer| footer.len() as u64) + records;
         let stripe_bytes = self.pool.stripe_bytes();
         let end = (open.batch_start + self.batch.len() as u64).next_multiple_of(stripe_bytes);

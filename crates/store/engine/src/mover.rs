@@ -93,7 +93,7 @@ pub(crate) struct Mover {
 
 impl Mover {
     pub(crate) fn new(pool: &Pool) -> Mover {
-        let has_ages = pool.with_table(|table| table.entries().len()) >= SEGMENTS_FOR_AGES;
+        let has_ages = pool.with_table(ashlar_pool::SegmentTable::open_count) >= SEGMENTS_FOR_AGES;
         let (young, old) = (Stream::default(), Stream::default());
         Mover { pool: pool.clone(), has_ages, young, old, segments_left_min: 0, opened: 0 }
     }
@@ -120,6 +120,17 @@ impl Mover {
         self.young.flush(&self.pool).await?;
         self.old.flush(&self.pool).await
     }
+
+    /// Writes no more to containers on a drive that leaves, so that they can be emptied.
+    pub(crate) async fn abandon_leaving(&mut self) -> Result<()> {
+        for stream in [&mut self.young, &mut self.old] {
+            stream.flush(&self.pool).await?;
+            if let Some(open) = stream.open.take_if(|open| self.pool.is_leaving(open.segment)) {
+                self.pool.with_table_mut(|table| table.seal(open.segment));
+            }
+        }
+        Ok(())
+    }
 }
 
 impl Stream {
@@ -133,6 +144,9 @@ impl Stream {
 
     fn has_room(&self, bytes: u64, pool: &Pool) -> bool {
         self.open.as_ref().is_some_and(|open| {
+            if pool.is_leaving(open.segment) {
+                return false;
+            }
             let end = open.batch_start + self.batch.len() as u64 + bytes;
             end.next_multiple_of(pool.stripe_bytes()) <= pool.segment_bytes()
         })

@@ -230,7 +230,7 @@ impl Inner {
     }
 }
 
-fn outcome_of(
+pub(crate) fn outcome_of(
     answer: std::result::Result<
         std::result::Result<Outcome, ashlar_journal::Error>,
         ashlar_runtime::sync::Closed,

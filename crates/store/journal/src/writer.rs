@@ -349,10 +349,12 @@ impl<T: 'static> Inner<T> {
         });
     }
 
-    /// Sees to it that the open segment has room for a group.
+    /// Sees to it that the open segment has room for a group, and is on no drive that leaves.
     async fn make_room(self: &Rc<Self>, tail: &mut Tail, room: Room) -> Result<()> {
         let (limit, stripe_bytes) = (self.pool.segment_bytes(), self.pool.stripe_bytes());
-        if tail.segment.as_ref().is_some_and(|open| fits(open, room, limit, stripe_bytes)) {
+        let stays =
+            |open: &OpenTail| !self.pool.is_leaving(open.segment) && fits(open, room, limit, stripe_bytes);
+        if tail.segment.as_ref().is_some_and(stays) {
             return Ok(());
         }
         if let Some(full) = tail.segment.take() {

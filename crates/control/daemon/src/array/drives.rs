@@ -1,7 +1,7 @@
 //! The life of a pool's drives, in the API's types.
 
 use ashlar_api as api;
-use ashlar_engine::{DriveStatus, PoolStatus, Protection, RebuildStatus};
+use ashlar_engine::{DriveStatus, PoolStatus, Protection, RebuildStatus, RemovalStatus};
 
 use super::Array;
 use crate::error::Result;
@@ -35,10 +35,18 @@ impl Array {
         .await
     }
 
-    /// Lets a drive go: what it holds, or held, goes to spare space.
+    /// Lets a drive leave: what it holds, or held, goes to spare space, or without protection to the others.
     pub(crate) async fn drive_remove(&self, pool: &str, number: u32) -> Result<()> {
         self.with_pool(pool, move |engine, _| {
             Box::pin(async move { engine.drive_remove(number as usize).await })
+        })
+        .await
+    }
+
+    /// Takes a drive back that is leaving.
+    pub(crate) async fn drive_stay(&self, pool: &str, number: u32) -> Result<()> {
+        self.with_pool(pool, move |engine, _| {
+            Box::pin(async move { engine.drive_stay(number as usize).await })
         })
         .await
     }
@@ -52,7 +60,8 @@ impl Array {
     }
 }
 
-/// The drives by their numbers; what was written to them is yet only since they were opened.
+/// The drives by their numbers, without those that have left; what was written to them is yet only since they
+/// were opened.
 pub(super) fn views(drives: Vec<DriveStatus>) -> Vec<api::Drive> {
     let view = |(number, status)| {
         let DriveStatus { id, path, size_bytes, state, reason, is_in_spare_space, counters } = status;
@@ -72,7 +81,19 @@ pub(super) fn views(drives: Vec<DriveStatus>) -> Vec<api::Drive> {
             ..api::Drive::default()
         }
     };
-    (0..).zip(drives).map(view).collect()
+    (0..).zip(drives).filter(|(_, drive)| drive.state != "gone").map(view).collect()
+}
+
+/// The removal under way.
+pub(super) fn removal_view(removal: RemovalStatus) -> api::Removal {
+    api::Removal {
+        drive_number: removal.drive as u32,
+        total_bytes: removal.total_bytes,
+        done_bytes: removal.done_bytes,
+        elapsed_millis: removal.elapsed_millis,
+        remaining_millis: removal.remaining_millis(),
+        trouble: removal.trouble,
+    }
 }
 
 /// The rebuild under way. One whose drive is in service only waits for the superblock that says so.

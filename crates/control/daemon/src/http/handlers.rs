@@ -123,6 +123,10 @@ pub(super) async fn drive_online(
     to_the_end(async move { array.drive_online(&pool, number, request).await }).await.map(Json)
 }
 
+pub(super) async fn drive_remove(State(array): Array, DriveOf(pool, number): DriveOf) -> Answer<api::Pool> {
+    to_the_end(async move { array.drive_remove(&pool, number).await }).await.map(Json)
+}
+
 pub(super) async fn drive_offline(State(array): Array, DriveOf(pool, number): DriveOf) -> Answer<api::Pool> {
     to_the_end(async move { array.drive_offline(&pool, number).await }).await.map(Json)
 }

@@ -1,9 +1,11 @@
-//! The life of a pool's drives: replaced, brought back, taken out, and what is said when they change.
+//! The life of a pool's drives: replaced, brought back, taken out, removed, and what is said when they
+//! change.
 //!
 //! Which drives are a pool's stands on the drives; the state file only says where to look for them, and may
 //! name more places than there are drives. So a drive's path is recorded before it joins, and the list is
 //! put right afterwards: a crash in between finds every drive again.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 
@@ -104,9 +106,22 @@ impl Service {
             check_drives(std::iter::once(path.as_str()))?;
         }
         let _turn = self.change().await?;
+        if self.is_leaving(name, number).await? {
+            self.array.drive_stay(name, number).await?;
+            return self.told(name, true).await;
+        }
         let (pool, drive) = self.find_drive(name, number).await?;
         self.report_drives(&pool, false);
         let wanted = request.path.as_deref().map(canonical);
+        if drive.is_in_spare_space {
+            return Err(Error::new(
+                api::ErrorKind::Busy,
+                format!("drive {number} of pool `{name}` is no more: spare space holds what was on it"),
+                format!(
+                    "`ashlar pool replace-drive {name} {number} --with PATH` puts a drive in its place again"
+                ),
+            ));
+        }
         if drive.state != "out" {
             return match wanted {
                 Some(path) if path != drive.path => Err(Error::new(
@@ -171,6 +186,21 @@ impl Service {
         self.told(name, true).await
     }
 
+    /// Lets a drive leave.
+    pub(crate) async fn drive_remove(&self, name: &str, number: u32) -> Result<api::Pool> {
+        let _turn = self.change().await?;
+        self.check_open(name)?;
+        numbered(&self.pool(name).await?, number)?;
+        self.array.drive_remove(name, number).await?;
+        self.told(name, true).await
+    }
+
+    async fn is_leaving(&self, name: &str, number: u32) -> Result<bool> {
+        self.check_open(name)?;
+        let state = numbered(&self.pool(name).await?, number)?.state;
+        Ok(["leaving", "moving"].contains(&state.as_str()))
+    }
+
     /// A drive of an open pool whose drives may come and go.
     async fn find_drive(&self, name: &str, number: u32) -> Result<(api::Pool, api::Drive)> {
         self.check_open(name)?;
@@ -178,7 +208,10 @@ impl Service {
         if pool.protection == api::Protection::None {
             return Err(Error::invalid(
                 format!("pool `{name}` has no protection: it needs all its drives"),
-                "a pool made with `--protection single` or `dual` can do without some",
+                format!(
+                    "`ashlar pool remove-drive {name} {number}` lets one leave; a pool made with \
+                     `--protection single` or `dual` can do without some"
+                ),
             ));
         }
         let drive = numbered(&pool, number)?;
@@ -270,13 +303,17 @@ impl Service {
 
     /// Says which drives changed their state since the last time; `is_asked` when somebody wanted it so.
     pub(super) fn report_drives(&self, pool: &api::Pool, is_asked: bool) {
-        let now: Vec<String> = pool.drives.iter().map(|drive| drive.state.clone()).collect();
-        let before = self.known().drive_states.insert(pool.name.clone(), now).unwrap_or_default();
+        let numbered = pool.drives.iter().filter_map(|drive| Some((drive.number?, drive)));
+        let now: BTreeMap<u32, (String, String)> = numbered
+            .clone()
+            .map(|(number, drive)| (number, (drive.state.clone(), drive.path.clone())))
+            .collect();
+        let mut before = self.known().drive_states.insert(pool.name.clone(), now).unwrap_or_default();
         let object = format!("pool {}", pool.name);
-        for (index, drive) in pool.drives.iter().enumerate() {
-            let is_known = index < before.len();
-            let before = before.get(index).map_or("online", String::as_str);
-            let is_gone_long_since = !is_known && drive.state == "spare";
+        for (index, drive) in numbered {
+            let before = before.remove(&index).map(|(state, _)| state);
+            let is_gone_long_since = before.is_none() && drive.state == "spare";
+            let before = before.unwrap_or_else(|| "online".to_string());
             if drive.is_served() && (before == "moving" || is_gone_long_since) {
                 self.forget_former_drives(pool);
             }
@@ -294,7 +331,14 @@ impl Service {
                     object.as_str(),
                     format!("{drive_line} is in service, and nothing is on its way elsewhere any more"),
                 ),
+                "online" if before == "leaving" => {
+                    self.log.info(object.as_str(), format!("{drive_line} stays: it was taken back"));
+                }
                 "online" => self.log.info(object.as_str(), format!("{drive_line} is back in service")),
+                "leaving" => self.log.info(
+                    object.as_str(),
+                    format!("{drive_line} is leaving: `ashlar pool show {}` tells how far", pool.name),
+                ),
                 "spare" => self.log.info(
                     object.as_str(),
                     format!(
@@ -321,6 +365,10 @@ impl Service {
                     ),
                 ),
             }
+        }
+        for (number, (_, path)) in before {
+            let line = format!("drive {number} ({path}) has left: nothing of the pool is on it any more");
+            self.log.info(object.as_str(), line);
         }
     }
 }

@@ -54,8 +54,8 @@ struct Known {
     /// Why a known pool is not open.
     failures: std::collections::BTreeMap<String, String>,
     index: Index,
-    /// The states of each open pool's drives that the log told last.
-    drive_states: std::collections::BTreeMap<String, Vec<String>>,
+    /// The states and paths of each open pool's drives that the log told last, by their numbers.
+    drive_states: std::collections::BTreeMap<String, std::collections::BTreeMap<u32, (String, String)>>,
     /// Volumes that are attached or about to be: they are not deleted, restored or exported.
     attached: std::collections::BTreeMap<String, Option<api::Attachment>>,
 }

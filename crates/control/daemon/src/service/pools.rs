@@ -128,7 +128,7 @@ impl Service {
     }
 
     /// Once all drives of a pool are found, what was named besides is looked at no more.
-    fn forget_unused(&self, pool: &api::Pool) -> Result<()> {
+    pub(super) fn forget_unused(&self, pool: &api::Pool) -> Result<()> {
         let drives: Vec<String> = pool.drives.iter().map(|drive| drive.path.clone()).collect();
         if drives.iter().any(String::is_empty) {
             return Ok(());
@@ -372,6 +372,7 @@ fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
         scrub: None,
         scrubbed_unix_seconds: None,
         rebuild_error: None,
+        removal: None,
         space: None,
         full_percent: 0,
         volume_count: 0,

@@ -33,13 +33,23 @@ struct Seen {
     mended_pause: u32,
     /// Looks in a row at a drive to be rebuilt and no rebuild.
     stalled: u32,
+    /// Why a drive does not leave.
+    removal_trouble: Option<String>,
     /// How many of [`FULL_PERCENTS`] it has passed.
     fullness: usize,
 }
 
 impl Default for Seen {
     fn default() -> Seen {
-        Seen { state: api::PoolState::Online, damage: 0, mended: 0, mended_pause: 0, stalled: 0, fullness: 0 }
+        Seen {
+            state: api::PoolState::Online,
+            damage: 0,
+            mended: 0,
+            mended_pause: 0,
+            stalled: 0,
+            removal_trouble: None,
+            fullness: 0,
+        }
     }
 }
 
@@ -65,6 +75,7 @@ impl Service {
                 self.report(pool, &mut seen);
                 if turn.is_ok() {
                     self.report_drives(pool, false);
+                    self.forget_left(pool);
                 }
             }
             if turn.is_ok() {
@@ -73,6 +84,18 @@ impl Service {
             let is_there = |name: &str| pools.iter().any(|pool| pool.name == name);
             seen.retain(|name, _| is_there(name));
             self.known().drive_states.retain(|name, _| is_there(name));
+        }
+    }
+
+    /// Drives that left are looked for no more.
+    fn forget_left(&self, pool: &api::Pool) {
+        if pool.protection != api::Protection::None {
+            return;
+        }
+        if let Err(error) = self.forget_unused(pool) {
+            // One place too many is recorded, which costs a look at the next start.
+            self.log
+                .warning(format!("pool {}", pool.name), format!("its former drives stay recorded: {error}"));
         }
     }
 
@@ -112,6 +135,7 @@ impl Service {
             mended: if is_mended { mended } else { before.mended },
             mended_pause: if is_mended { MENDED_PAUSE } else { before.mended_pause.saturating_sub(1) },
             stalled: if is_stalled { before.stalled.saturating_add(1) } else { 0 },
+            removal_trouble: pool.removal.as_ref().and_then(|removal| removal.trouble.clone()),
             fullness: fullness(before.fullness, pool.full_percent),
         };
         seen.insert(pool.name.clone(), now.clone());
@@ -125,6 +149,14 @@ impl Service {
             let again =
                 "taken out and back in again (`ashlar pool offline-drive`, `online-drive`), it starts anew";
             self.log.error(object.as_str(), format!("a drive's rebuild does not go on: {why}; {again}"));
+        }
+        if let (Some(why), Some(removal)) = (&now.removal_trouble, &pool.removal)
+            && now.removal_trouble != before.removal_trouble
+        {
+            let (number, name) = (removal.drive_number, &pool.name);
+            let what = format!("drive {number} does not leave: {why}; it is tried again");
+            let back = format!("`ashlar pool online-drive {name} {number}` takes it back");
+            self.log.warning(object.as_str(), format!("{what}; {back}"));
         }
         self.report_fullness(&object, pool, before.fullness, now.fullness);
         if now.damage > before.damage {

@@ -58,6 +58,8 @@ pub struct DriveArray {
     errors_in_life: u64,
     /// Only these drives have faults, and the pool promises to survive them.
     victims: Option<Vec<String>>,
+    /// The pool may do without some of the drives: they left, or are to.
+    has_fewer: bool,
 }
 
 impl DriveArray {
@@ -76,7 +78,19 @@ impl DriveArray {
             counters: DriveCounters::default(),
             errors_in_life: 0,
             victims: None,
+            has_fewer: false,
         }
+    }
+
+    /// From now on the pool may do without some of the drives.
+    pub fn expect_fewer(&mut self) {
+        self.has_fewer = true;
+    }
+
+    /// Whether the pool may do without some of the drives.
+    #[must_use]
+    pub fn has_fewer(&self) -> bool {
+        self.has_fewer
     }
 
     /// Only these drives have faults from now on, and the pool must survive all of them.

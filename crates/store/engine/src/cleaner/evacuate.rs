@@ -20,7 +20,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// Live bytes moved in one round, in segments: what bounds its memory and how long it is until the
 /// emptied places can be used.
-const MOVED_SEGMENTS_MAX: u64 = 12;
+pub(super) const MOVED_SEGMENTS_MAX: u64 = 12;
 
 /// Why segments are emptied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,6 +31,8 @@ pub(super) enum Reason {
     Scarce,
     /// Writes wait for room.
     Urgent,
+    /// The drive that they are on leaves. Hosts go first.
+    Leaving,
 }
 
 impl Reason {
@@ -40,6 +42,7 @@ impl Reason {
             Reason::GivenBack => 25,
             Reason::Scarce => 90,
             Reason::Urgent => 97,
+            Reason::Leaving => 100,
         }
     }
 }
@@ -156,11 +159,22 @@ impl Inner {
     /// Moves what is alive out of the best victims. Ends early when the pool has no segment left.
     pub(super) async fn evacuate(&self, choice: &Choice<'_>, plan: &mut Plan) -> Result<()> {
         let mut mover = self.mover.lock().await;
-        mover.segments_left_min = self.reserve_segments() / 2;
-        // What is moved only because its neighbours were deleted need not be cold.
-        let is_cold = choice.reason != Reason::GivenBack;
+        let is_vacating = choice.reason == Reason::Leaving;
+        mover.segments_left_min = match is_vacating {
+            true => self.kept_from_vacating(self.segments_total()),
+            false => self.reserve_segments() / 2,
+        };
+        let mut pace = self.begin_pace();
+        // What is moved only because its neighbours were deleted, or its drive leaves, need not be cold.
+        let is_cold = matches!(choice.reason, Reason::Scarce | Reason::Urgent);
         let mut tools = Tools { is_cold, ..Tools::default() };
         for victim in choice.victims(self.pool.segment_bytes()) {
+            if is_vacating {
+                pace = self.give_way(pace).await;
+                if self.cleaner.is_urgent.get() {
+                    break;
+                }
+            }
             if choice.with_tables.contains(&victim.segment) {
                 // Table records are written anew by the next checkpoint; the next cycle has the rest.
                 plan.rewritten.push(victim.segment);
@@ -169,8 +183,12 @@ impl Inner {
             let Some(marks) = choice.marks.of(victim.segment) else { continue };
             match self.evacuate_one(&victim, marks, choice.marks, &mut mover, &mut tools, plan).await {
                 Ok(()) => {}
-                Err(error) if error.kind == ErrorKind::NoSpace => break,
+                Err(error) if error.kind == ErrorKind::NoSpace => {
+                    self.cleaner.note_vacating(is_vacating, &error);
+                    break;
+                }
                 Err(error) if error.kind == ErrorKind::Damaged => {
+                    self.cleaner.note_vacating(is_vacating, &error);
                     // It stays as it is: what cannot be read now may be mended one day.
                     self.counters.borrow_mut().damage += 1;
                     self.cleaner.note_damaged(victim.segment);

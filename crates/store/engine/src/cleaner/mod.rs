@@ -6,7 +6,8 @@
 //! start    the roots of the published checkpoint and the segments finished by then     (checkpointer held)
 //! mark     every page below the roots once: the lines of each segment in which something alive begins
 //! sweep    relocation entries of what is dead go; what they still name is alive in its container
-//! choose   segments without marks are free; of the others the best by cost and benefit are emptied
+//! choose   segments without marks are free; of the others the best by cost and benefit are emptied, and all
+//!          that are on a drive that leaves
 //! evacuate what is alive in them, and did not die meanwhile, is copied to containers, verified on the way;
 //!          of chunks the blocks that something refers to
 //! apply    relocation entries in, emptied segments out, at once                        (checkpointer held)
@@ -54,7 +55,7 @@ use crate::walk::Walk;
 use crate::{Error, ErrorKind, Result};
 use condemned::Condemned;
 pub(crate) use deaths::Deaths;
-use evacuate::{Choice, Plan, Reason};
+use evacuate::{Choice, MOVED_SEGMENTS_MAX, Plan, Reason};
 use marks::Marks;
 
 /// A cycle starts when this share of the pool was written since the last one, in segments (1/20, the
@@ -66,6 +67,10 @@ const PAGES_PER_TURN: u64 = 32;
 
 /// Rounds of moving that follow one mark at most.
 const ROUNDS_MAX: usize = 8;
+
+/// And for a drive that leaves: 24 GiB of it at full segment size. Arbitrary: a mark of everything is worth
+/// more than eight rounds, and what is dead by the end of many is moved for nothing.
+const VACATING_ROUNDS_MAX: usize = 32;
 
 #[derive(Default)]
 pub(crate) struct CleanerState {
@@ -93,6 +98,8 @@ pub(crate) struct CleanerState {
     damaged: RefCell<BTreeSet<SegmentId>>,
     /// What the running cycle may free.
     pub(crate) condemned: Condemned,
+    /// Why the last cycle did not empty all that is on a drive that leaves, if something was in its way.
+    vacating_trouble: RefCell<Option<String>>,
 }
 
 impl CleanerState {
@@ -150,6 +157,25 @@ impl CleanerState {
     fn note_damaged(&self, segment: SegmentId) {
         self.damaged.borrow_mut().insert(segment);
     }
+
+    fn note_vacating(&self, is_vacating: bool, error: &Error) {
+        if is_vacating {
+            self.vacating_trouble.replace(Some(error.to_string()));
+        }
+    }
+
+    /// Has these segments tried again: what could not be read of them may be gone or mended by now.
+    pub(crate) fn forgive(&self, segments: impl Iterator<Item = SegmentId>) {
+        let mut damaged = self.damaged.borrow_mut();
+        segments.for_each(|segment| {
+            damaged.remove(&segment);
+        });
+    }
+
+    /// Why the last cycle did not empty all that is on a drive that leaves.
+    pub(crate) fn vacating_trouble(&self) -> Option<String> {
+        self.vacating_trouble.borrow().clone()
+    }
 }
 
 /// What a cycle starts from.
@@ -165,6 +191,18 @@ struct Start {
     lsn: u64,
 }
 
+/// A cycle after its mark.
+struct Cycle {
+    marks: Rc<Marks>,
+    /// Segments that hold records of tables.
+    with_tables: BTreeSet<SegmentId>,
+    /// What may be emptied yet.
+    candidates: Vec<SegmentEntry>,
+    /// Bytes that died since the mark.
+    died: FxHashMap<SegmentId, u64>,
+    plan: Plan,
+}
+
 impl Inner {
     /// Whether a cycle could win anything: one is under way, something changed since the last one, or that
     /// one won.
@@ -177,7 +215,7 @@ impl Inner {
     pub(crate) fn should_mark(&self) -> bool {
         let opened = self.journal.counters().segments;
         let consumed = opened - self.cleaner.marked_segments.get().min(opened);
-        let total = self.pool.with_table(|table| table.entries().len() as u64);
+        let total = self.segments_total();
         let share = (total / CONSUMED_FRACTION).min(self.pool.cells_available() / 4).max(2);
         self.cleaner.is_wanted.get() || consumed >= share
     }
@@ -229,7 +267,6 @@ impl Inner {
             self.cleaner.condemned.judged(&marks);
         }
         self.dedupe.marked();
-        let mut died = FxHashMap::default();
         self.note_live(&start.candidates, &marks);
         let is_dead = |entry: &&SegmentEntry| marks.of(entry.segment).is_none();
         plan.freed.extend(start.candidates.iter().filter(is_dead).map(|entry| entry.segment));
@@ -240,44 +277,84 @@ impl Inner {
         let with_tables = start.tables.iter().map(|pointer| pointer.segment()).collect();
         let mut candidates = start.candidates;
         candidates.retain(|entry| !plan.is_done_with(entry.segment));
-        // What a mark found dead stays dead: one mark serves several rounds of moving.
+        let mut cycle = Cycle { marks, with_tables, candidates, died: FxHashMap::default(), plan };
+        self.win_room(&mut cycle, is_asked_for, is_urgent).await?;
+        self.vacate(&mut cycle).await
+    }
+
+    /// Empties segments while room is wanted. What a mark found dead stays dead: one mark serves several
+    /// rounds of moving.
+    async fn win_room(&self, cycle: &mut Cycle, is_asked_for: bool, is_urgent: bool) -> Result<()> {
         for _ in 0..ROUNDS_MAX {
-            let opened_before = self.mover.lock().await.opened;
-            let (wanted, reason) = match self.segments_wanted(plan.freed.len() as u64) {
-                0 if is_asked_for => (candidates.len() as u64, Reason::GivenBack),
+            let (wanted, reason) = match self.segments_wanted(self.usable(&cycle.plan.freed)) {
+                0 if is_asked_for => (cycle.candidates.len() as u64, Reason::GivenBack),
                 wanted if is_urgent => (wanted, Reason::Urgent),
                 wanted => (wanted, Reason::Scarce),
             };
-            if wanted > 0 {
-                self.note_died(&mut died);
-                let candidates = &candidates;
-                let choice = Choice {
-                    candidates,
-                    with_tables: &with_tables,
-                    marks: &marks,
-                    died: &died,
-                    wanted,
-                    reason,
-                };
-                self.evacuate(&choice, &mut plan).await?;
-            }
-            let is_moved = !plan.emptied.is_empty() || plan.moved_bytes > 0;
-            if !plan.has_changes() {
-                break;
-            }
-            let opened = self.mover.lock().await.opened - opened_before;
-            let gained = (plan.freed.len() as u64).saturating_sub(opened);
-            self.cleaner.gained.set(self.cleaner.gained.get() + gained);
-            candidates.retain(|entry| !plan.is_done_with(entry.segment));
-            self.count(&plan);
-            self.apply_plan(std::mem::take(&mut plan)).await?;
-            self.checkpoint_now(false).await?;
-            self.cleaner.finished.notify_waiters();
-            if !is_moved {
+            if !self.run_round(cycle, wanted, reason).await? {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// Empties what is on a drive that leaves, whatever is alive in it; hosts that wait for room go first.
+    async fn vacate(&self, cycle: &mut Cycle) -> Result<()> {
+        self.cleaner.vacating_trouble.replace(None);
+        for _ in 0..VACATING_ROUNDS_MAX {
+            let wanted = cycle.candidates.iter().filter(|entry| self.pool.is_leaving(entry.segment)).count();
+            if wanted == 0
+                || self.cleaner.is_urgent.get()
+                || !self.run_round(cycle, wanted as u64, Reason::Leaving).await?
+            {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// One round: segments are emptied, the plan becomes the truth, and a checkpoint makes it last. False
+    /// when nothing was moved.
+    async fn run_round(&self, cycle: &mut Cycle, wanted: u64, reason: Reason) -> Result<bool> {
+        let opened_before = self.mover.lock().await.opened;
+        if wanted > 0 {
+            self.note_died(&mut cycle.died);
+            // On a drive that leaves there is no room to win.
+            let is_vacating = reason == Reason::Leaving;
+            let is_eligible = |entry: &&SegmentEntry| self.pool.is_leaving(entry.segment) == is_vacating;
+            let candidates: Vec<SegmentEntry> =
+                cycle.candidates.iter().filter(is_eligible).copied().collect();
+            let choice = Choice {
+                candidates: &candidates,
+                with_tables: &cycle.with_tables,
+                marks: &cycle.marks,
+                died: &cycle.died,
+                wanted,
+                reason,
+            };
+            self.evacuate(&choice, &mut cycle.plan).await?;
+        }
+        let plan = std::mem::take(&mut cycle.plan);
+        if !plan.has_changes() {
+            return Ok(false);
+        }
+        let is_moved = !plan.emptied.is_empty() || plan.moved_bytes > 0;
+        if reason != Reason::Leaving {
+            let opened = self.mover.lock().await.opened - opened_before;
+            let gained = self.usable(&plan.freed).saturating_sub(opened);
+            self.cleaner.gained.set(self.cleaner.gained.get() + gained);
+        }
+        cycle.candidates.retain(|entry| !plan.is_done_with(entry.segment));
+        self.count(&plan);
+        self.apply_plan(plan).await?;
+        self.checkpoint_now(false).await?;
+        self.cleaner.finished.notify_waiters();
+        Ok(is_moved)
+    }
+
+    /// Segments of these whose places can be used again: those on a drive that leaves cannot.
+    fn usable(&self, segments: &[SegmentId]) -> u64 {
+        segments.iter().filter(|segment| !self.pool.is_leaving(**segment)).count() as u64
     }
 
     /// A mark of images that are old finds little: the cycle before may have taken long.
@@ -379,9 +456,11 @@ impl Inner {
 
     /// Segments to win by moving: none while there is plenty of room.
     fn segments_wanted(&self, freed: u64) -> u64 {
-        let total = self.pool.with_table(|table| table.entries().len() as u64);
+        let total = self.segments_total();
+        // A drive that leaves is emptied into free segments, a round at a time.
+        let vacating = self.pool.drive_leaving().map_or(0, |drive| self.pool.cells_taken_on(drive));
         let share = total * u64::from(self.settings.free_percent_wanted.min(100)) / 100;
-        let wanted = self.reserve_segments() + share.max(2);
+        let wanted = self.reserve_segments() + share.max(2) + vacating.min(MOVED_SEGMENTS_MAX);
         wanted.saturating_sub(self.pool.cells_available() + freed)
     }
 

@@ -57,7 +57,8 @@ fn drives(drives: &[DriveReport]) -> String {
         .iter()
         .map(|drive| {
             let number = drive.number.map_or("-".to_string(), |number| number.to_string());
-            let path = drive.path.as_ref().map_or("MISSING".to_string(), |path| path.display().to_string());
+            let absent = if drive.state == Some("gone") { "-" } else { "MISSING" };
+            let path = drive.path.as_ref().map_or(absent.to_string(), |path| path.display().to_string());
             let valid: Vec<u64> = drive.slots.iter().filter_map(|slot| slot.generation).collect();
             let newest = valid.iter().max().map_or("-".to_string(), u64::to_string);
             let damaged = drive.slots.iter().filter(|slot| slot.damage.is_some()).count();

@@ -1,8 +1,9 @@
-//! `ashlar pool replace-drive`, `online-drive`, `offline-drive`: the life of a pool's drives.
+//! `ashlar pool add-drive`, `remove-drive`, `replace-drive`, `online-drive`, `offline-drive`: the life of a
+//! pool's drives.
 
 use std::time::Duration;
 
-use ashlar_api::{Drive, DriveOnline, DriveSpec, DrivesAdd, Pool as PoolView, PoolState, Rebuild};
+use ashlar_api::{Drive, DriveOnline, DriveSpec, DrivesAdd, Pool as PoolView, PoolState, Rebuild, Removal};
 use ashlar_client::Client;
 
 use super::show;
@@ -33,10 +34,29 @@ pub struct AddDrive {
     drives: Vec<DriveSpec>,
 }
 
-/// Put a new drive in the place of one that is out of service, and rebuild what it lacks.
+/// Let a drive leave a pool for good, while the pool serves.
 ///
-/// The pool serves meanwhile, and writes to the new drive from the start. A drive that is in service is
-/// taken out first: `ashlar pool offline-drive`.
+/// Without protection nothing new goes onto it from now on, and what is on it moves to the other drives. With
+/// protection it goes to spare space (`pool create --spares`), also when the drive is out of service, and one
+/// that serves does so until that is over. Both go on in the background, behind the hosts; when nothing is
+/// left the drive no longer carries the pool. `ashlar pool show` tells how far it is; until the end
+/// `ashlar pool online-drive` takes the drive back. The numbers of the other drives stay.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  ashlar pool remove-drive main 1 --wait")]
+pub struct RemoveDrive {
+    /// Name of the pool.
+    pool: String,
+    /// Number of the drive, as `ashlar pool show` tells it.
+    number: u32,
+    /// Return when the drive has left, with progress on stderr.
+    #[arg(long)]
+    wait: bool,
+}
+
+/// Put a new drive in the place of another, and give it what it lacks.
+///
+/// The pool serves meanwhile, and writes to the new drive from the start. A drive that is in service goes on
+/// serving until the new one has everything; so does spare space. Nothing is lost on the way.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  ashlar pool replace-drive main 3 --with /dev/nvme7n1 --wait")]
 pub struct ReplaceDrive {
@@ -53,6 +73,8 @@ pub struct ReplaceDrive {
 }
 
 /// Take a drive back into service that was away, and rebuild only what was written meanwhile.
+///
+/// One that is leaving stays.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  ashlar pool online-drive main 3 --drive /dev/nvme7n1")]
 pub struct OnlineDrive {
@@ -85,6 +107,25 @@ impl AddDrive {
     pub fn run(self, context: &Context) -> Result<()> {
         let pool = context.client()?.drives_add(&self.pool, &DrivesAdd { drives: self.drives })?;
         Ok(context.output.print(&pool, show)?)
+    }
+}
+
+impl RemoveDrive {
+    pub fn run(self, context: &Context) -> Result<()> {
+        let client = context.client()?;
+        let pool = client.drive_remove(&self.pool, self.number)?;
+        if self.wait {
+            let pool = until_removed(&client, pool, self.number)?;
+            return Ok(context.output.print(&pool, show)?);
+        }
+        Ok(context.output.print(&pool, |pool| {
+            let (name, number) = (&pool.name, self.number);
+            format!(
+                "{}drive {number} is leaving: `ashlar pool show {name}` tells how far, \
+                 `ashlar pool online-drive {name} {number}` takes it back\n",
+                show(pool)
+            )
+        })?)
     }
 }
 
@@ -134,6 +175,55 @@ fn not_moved(pool: &PoolView, number: u32) -> Failure {
         "drive {number} of pool `{name}` is where it was: {why}: `ashlar pool show {name}` shows the drives, then \
          try again"
     ))
+}
+
+/// Asks after a drive until it has left.
+fn until_removed(client: &Client, pool: PoolView, number: u32) -> Result<PoolView> {
+    let mut pool = pool;
+    let mut progress = Progress::new("removal", 0);
+    let done = loop {
+        match pool.drives.iter().find(|drive| drive.number == Some(number)) {
+            None => break Ok(()),
+            Some(drive) => match drive.state.as_str() {
+                "spare" => break Ok(()),
+                "leaving" | "moving" | "rebuilding" => {}
+                state => {
+                    let why = pool.rebuild_error.clone().unwrap_or_else(|| "nothing moves it".to_string());
+                    break Err(format!("it is {state}: {why}"));
+                }
+            },
+        }
+        if let Some(rebuild) = &pool.rebuild {
+            progress.show_line(|_| rebuild_line(rebuild, number));
+        }
+        match &pool.removal {
+            Some(Removal { trouble: Some(trouble), .. }) => break Err(trouble.clone()),
+            Some(removal) => progress.show_line(|_| removal_line(removal)),
+            None => {}
+        }
+        std::thread::sleep(ASK_INTERVAL);
+        pool = match client.pool(&pool.name) {
+            Ok(pool) => pool,
+            Err(error) => {
+                progress.end();
+                return Err(error.into());
+            }
+        };
+    };
+    progress.end();
+    done.map_err(|why| {
+        let name = &pool.name;
+        Failure::new(format!(
+            "drive {number} of pool `{name}` has not left: {why}: while it is leaving it is tried again, \
+             `ashlar pool online-drive {name} {number}` takes it back"
+        ))
+    })?;
+    Ok(pool)
+}
+
+fn removal_line(removal: &Removal) -> String {
+    let elapsed = Duration::from_millis(removal.elapsed_millis);
+    line("leaving", removal.done_bytes, removal.total_bytes, elapsed)
 }
 
 /// Asks after the rebuild of a drive until it is over.
@@ -194,6 +284,7 @@ pub fn state_name_with_drives(pool: &PoolView) -> &'static str {
     if is_degraded { "degraded" } else { super::state_name(pool.state) }
 }
 
+/// Whether a drive in this state holds what it should.
 /// Number, path, size, state, and why or how far.
 pub fn drive_line(pool: &PoolView, drive: &Drive) -> String {
     let number = drive.number.map_or_else(String::new, |number| format!("{number}  "));
@@ -203,6 +294,12 @@ pub fn drive_line(pool: &PoolView, drive: &Drive) -> String {
         path => path,
     };
     let rebuild = pool.rebuild.as_ref().filter(|rebuild| drive.number == Some(rebuild.drive_number));
+    let removal = pool.removal.as_ref().filter(|removal| drive.number == Some(removal.drive_number));
+    if let Some(removal) = removal {
+        let trouble = removal.trouble.as_ref().map_or_else(String::new, |why| format!("; in its way: {why}"));
+        let (size, state) = (size(drive.size_bytes), removal_line(removal));
+        return format!("{number}{path}  {size}  {state}{trouble}");
+    }
     let state = match (&drive.reason, rebuild) {
         (Some(reason), _) => format!("{}: {reason}", drive.state),
         (None, Some(rebuild)) => {
@@ -238,6 +335,7 @@ mod tests {
             unused_drives: Vec::new(),
             rebuild,
             rebuild_error: None,
+            removal: None,
             scrub: None,
             scrubbed_unix_seconds: None,
             space: None,
@@ -264,6 +362,27 @@ mod tests {
         assert_eq!(lines[1], "1  /d1  1 GiB  rebuilding: 25 % of 4 GiB, 512 MiB a second, 6 s left");
         assert_eq!(lines[2], "2  /d2  1 GiB  out: gone");
         assert_eq!(state_name_with_drives(&pool), "degraded");
+    }
+
+    #[test]
+    fn a_drive_that_leaves_shows_how_far_it_is_and_what_is_in_its_way() {
+        let mut pool = pool(&["online", "leaving"], None);
+        let removal = Removal {
+            drive_number: 1,
+            total_bytes: 4 << 30,
+            done_bytes: 1 << 30,
+            elapsed_millis: 2000,
+            remaining_millis: Some(6000),
+            trouble: None,
+        };
+        pool.removal = Some(removal.clone());
+        assert_eq!(
+            drive_line(&pool, &pool.drives[1]),
+            "1  /d1  1 GiB  leaving: 25 % of 4 GiB, 512 MiB a second, 6 s left"
+        );
+        assert_eq!(state_name_with_drives(&pool), "online");
+        pool.removal = Some(Removal { trouble: Some("it is full".to_string()), ..removal });
+        assert!(drive_line(&pool, &pool.drives[1]).ends_with("left; in its way: it is full"));
     }
 
     /// A drive of a pool that did not open was shown with 0 B.
