@@ -212,8 +212,8 @@ fn drive_online() {}
 )]
 fn drive_offline() {}
 
-/// Lets a drive leave a pool without protection for good. Answers when nothing new goes onto it; what is on it
-/// moves to the others in the background, and when nothing is left the drive no longer carries the pool.
+/// Lets a drive leave a pool without protection for good. Answers when nothing new goes onto it; what is on
+/// it moves to the others in the background, and when nothing is left the drive no longer carries the pool.
 /// Changes nothing when it is leaving already. Taken back into service, it stays.
 #[utoipa::path(
     delete, path = "/v1/pools/{pool}/drives/{number}", tag = "pools", operation_id = "drive_remove",

@@ -1,5 +1,5 @@
-//! The operator of a pool: adds drives, without parity lets some leave, and with parity brings those back that are out of service, or
-//! replaces them, at any time and however the last attempt ended.
+//! The operator of a pool: adds drives, without parity lets some leave, and with parity brings those back
+//! that are out of service, or replaces them, at any time and however the last attempt ended.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -60,7 +60,8 @@ impl Array {
     }
 }
 
-/// The drives by their numbers, without those that have left; what was written to them is yet only since they were opened.
+/// The drives by their numbers, without those that have left; what was written to them is yet only since they
+/// were opened.
 pub(super) fn views(drives: Vec<DriveStatus>) -> Vec<api::Drive> {
     let view = |(number, DriveStatus { id, path, size_bytes, state, reason, counters })| api::Drive {
         number: Some(number),

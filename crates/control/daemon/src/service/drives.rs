@@ -1,4 +1,4 @@
-//! The life of a pool's drives: replaced, brought back, taken out, removed, and what is said when they change.
+//! The life of a pool's drives: replaced, brought back, taken out, removed; what is said when they change.
 //!
 //! Which drives are a pool's stands on the drives; the state file only says where to look for them, and may
 //! name more places than there are drives. So a drive's path is recorded before it joins, and the list is

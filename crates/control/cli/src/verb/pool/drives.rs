@@ -36,10 +36,10 @@ pub struct AddDrive {
 
 /// Let a drive leave a pool without protection for good, while the pool serves.
 ///
-/// Nothing new goes onto it from now on, and what is on it moves to the other drives in the background, behind
-/// the hosts. When nothing is left the drive no longer carries the pool. `ashlar pool show` tells how far it
-/// is; until the end `ashlar pool online-drive` takes the drive back. The numbers of the other drives stay,
-/// and its own is not used again.
+/// Nothing new goes onto it from now on, and what is on it moves to the other drives in the background,
+/// behind the hosts. When nothing is left the drive no longer carries the pool. `ashlar pool show` tells how
+/// far it is; until the end `ashlar pool online-drive` takes the drive back. The numbers of the other drives
+/// stay, and its own is not used again.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  ashlar pool remove-drive main 1 --wait")]
 pub struct RemoveDrive {
