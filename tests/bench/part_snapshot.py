@@ -1,7 +1,7 @@
 """What a snapshot costs a volume under full load: 1 GiB against 1 TiB; and ten thousand of them."""
+import multiprocessing
 import os
 import statistics
-import threading
 import time
 
 import measure
@@ -14,28 +14,34 @@ WINDOW_SECONDS = 0.02
 MANY = int(os.environ.get("SNAPSHOTS", "1000" if measure.QUICK else "10000"))
 
 
+def probe(socket, volume, is_over, samples):
+    """Writes one block at a time and keeps when each began and how long it took, till it is told to end."""
+    door, taken, block, index = nbd.Connection(socket, volume), [], os.urandom(4096), 0
+    while not is_over.is_set():
+        index = (index * 1103515245 + 12345) & 0x3FFFF  # 1 GiB of blocks in a scattered order
+        begin = time.perf_counter()
+        door.write(index * 4096, block)
+        taken.append((begin, time.perf_counter() - begin))
+    door.close()
+    samples.send(taken)
+
+
 class Probe:
-    """Writes one block at a time and keeps when each began and how long it took. On top of the full
-    load it shows what any single request of a host feels."""
+    """What any single request of a host feels on top of the full load. A process of its own: threads of one
+    interpreter wait for each other, and the one that asks for snapshots would be taken for the array."""
 
     def __init__(self, array, volume):
-        self.door = nbd.Connection(array.nbd_socket, volume)
-        self.samples, self.is_over = [], threading.Event()
-        self.thread = threading.Thread(target=self.work)
-        self.thread.start()
-
-    def work(self):
-        block, index = os.urandom(4096), 0
-        while not self.is_over.is_set():
-            index = (index * 1103515245 + 12345) & 0x3FFFF  # 1 GiB of blocks in a scattered order
-            begin = time.perf_counter()
-            self.door.write(index * 4096, block)
-            self.samples.append((begin, time.perf_counter() - begin))
+        self.is_over = multiprocessing.Event()
+        self.results, samples = multiprocessing.Pipe(duplex=False)
+        work = (array.nbd_socket, volume, self.is_over, samples)
+        self.process = multiprocessing.Process(target=probe, args=work)
+        self.process.start()
+        self.samples = []
 
     def stop(self):
         self.is_over.set()
-        self.thread.join()
-        self.door.close()
+        self.samples = self.results.recv()
+        self.process.join()
 
     def worst(self, begin, end):
         """The longest request that was in flight between two moments."""

@@ -1,6 +1,7 @@
 """Drives that leave and are replaced under load, and a pool that outlives the loss of two others."""
 import os
 import threading
+import time
 
 from cases import Array, case, must, must_refuse, run
 
@@ -115,3 +116,84 @@ def pools_grow_under_load(site):
         must(image(site, array) == written, "the volume changed when its pool grew")
         array.check()
         array.stop()
+
+
+@case
+def a_lost_drive_lives_on_in_spare_space(site):
+    """Under fio a drive is removed that serves, cut short by a SIGKILL, and asked for again; a new one takes
+    its place; then a drive is lost for good, spare space takes its place by itself, and two more are lost: no
+    byte is missing."""
+    array = Array(site, settings={"spare_after_seconds": 2})
+    array.start()
+    drives = DRIVES + 1
+    paths = [site.file(f"p-{number}.img") for number in range(drives)]
+    array.run("pool", "create", "p", "--protection", "dual", "--spares", "1",
+              *(word for path in paths for word in ("--drive", f"{path},size={DRIVE_MIB}MiB")))
+    array.volume("v", f"{SPAN_MIB}MiB")
+    load = Load(array.uri("v"))
+    try:
+        pool = array.json("pool", "remove-drive", "p", 2, "--wait")
+        must(states(pool)[2] == "spare", f"drive 2 does not live in spare space: {pool['drives']}")
+        must_refuse(array.try_run("pool", "remove-drive", "p", 3), "no spare space")
+        paths[2] = site.file("new-2.img")
+        pool = array.json("pool", "replace-drive", "p", 2, "--with", f"{paths[2]},size={DRIVE_MIB}MiB", "--wait")
+        must(states(pool) == ["online"] * drives, f"not whole: {pool}")
+        must(not any(line["level"] == "error" for line in array.json("events")), "something was called lost")
+    finally:
+        load.end()
+    written = image(site, array)
+    array.run("pool", "remove-drive", "p", 5)
+    array.kill()
+    array.start()
+    must(image(site, array) == written, "the volume changed when a removal was cut short")
+    array.check()
+    array.stop()
+    os.remove(paths[0])
+    array.start()
+    pool = until(array, lambda pool: states(pool)[0] == "spare")
+    must("reason" not in pool, f"still degraded: {pool}")
+    array.check()
+    array.kill()
+    for number in (4, 6):
+        os.remove(paths[number])
+    array.start()
+    must(states(array.json("pool", "show", "p")).count("out") == 2, "not two drives are out")
+    must(image(site, array) == written, "the volume changed when three drives were lost")
+    run("fio", "--name=after", "--ioengine=nbd", f"--uri={array.uri('v')}", "--do_verify=1", "--io_size=32m", *FIO)
+
+
+@case
+def a_drive_leaves_a_pool_without_protection(site):
+    """Under fio a drive is emptied and leaves, across a SIGKILL; its file may go."""
+    array = Array(site)
+    array.start()
+    paths = [site.file(f"p-{number}.img") for number in range(3)]
+    array.run("pool", "create", "p", *(word for path in paths for word in ("--drive", f"{path},size=512MiB")))
+    array.volume("v", f"{SPAN_MIB}MiB")
+    load = Load(array.uri("v"))
+    try:
+        array.run("pool", "remove-drive", "p", 1, "--wait", seconds=300)
+    finally:
+        load.end()
+    os.remove(paths[1])
+    written = image(site, array)
+    array.run("pool", "remove-drive", "p", 0)
+    array.kill()
+    array.start()
+    until(array, lambda pool: len(pool["drives"]) == 1)
+    array.stop()
+    os.remove(paths[0])
+    array.start()
+    must(image(site, array) == written, "the volume changed when its drives left")
+    array.check()
+
+
+def until(array, is_so, seconds=60):
+    """The pool once it is as it should be."""
+    end = time.monotonic() + seconds
+    while True:
+        pool = array.json("pool", "show", "p")
+        if is_so(pool):
+            return pool
+        must(time.monotonic() < end, f"not within {seconds} s: {pool}")
+        time.sleep(0.1)
