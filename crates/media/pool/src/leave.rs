@@ -141,7 +141,8 @@ impl Pool {
     }
 
     fn state_of(&self, drive: usize) -> Result<DriveState> {
-        let state = self.inner.drives.borrow().get(drive).map(|known| known.state);
+        let has_places = self.with_table(|table| table.has_drive(drive));
+        let state = self.inner.drives.borrow().get(drive).map(|known| known.state).filter(|_| has_places);
         state.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("the pool has no drive {drive}")))
     }
 
@@ -151,7 +152,7 @@ impl Pool {
     }
 
     /// Whether a drive is leaving already. An error when it may not leave, but for want of room: how much is
-    /// needed the pool does not know.
+    /// needed the pool does not know. One that is joining is none of the pool's yet.
     pub fn is_to_leave(&self, drive: usize) -> Result<bool> {
         let name = self.superblock().name;
         let refuse = |what: String, action: String| Err(Error::new(ErrorKind::Invalid, what).and_do(action));

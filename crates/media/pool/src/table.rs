@@ -152,6 +152,11 @@ impl SegmentTable {
         self.is_closed.get(usize::from(place.drive.0)).is_some_and(|is_closed| *is_closed)
     }
 
+    /// Whether a drive has places: one that is joining has none yet.
+    pub(crate) fn has_drive(&self, drive: usize) -> bool {
+        drive < self.drive_starts.len()
+    }
+
     /// Entries of a drive.
     fn cells_on(&self, drive: usize) -> Range<usize> {
         let end = self.drive_starts.get(drive + 1).copied().unwrap_or(self.entries.len());
@@ -188,7 +193,7 @@ impl SegmentTable {
 
     fn index(&self, place: Place) -> Option<usize> {
         let drive = usize::from(place.drive.0);
-        let cells = (drive < self.drive_starts.len()).then(|| self.cells_on(drive))?;
+        let cells = self.has_drive(drive).then(|| self.cells_on(drive))?;
         let index = cells.start + place.cell as usize;
         (index < cells.end).then_some(index)
     }

@@ -16,6 +16,7 @@ use std::time::Duration;
 use ashlar_format::group::Record;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::segment::{SegmentKind, SegmentState};
+use ashlar_format::superblock::DriveState;
 use ashlar_journal::Draft;
 use ashlar_runtime::sync::Notify;
 use ashlar_runtime::{Instant, Priority};
@@ -171,6 +172,9 @@ impl Inner {
 
     /// Goes on with a removal that an earlier opening did not finish.
     pub(crate) fn resume_removal(self: &Rc<Self>) {
+        if !self.pool.drive_reports().iter().any(|drive| drive.state == DriveState::Leaving) {
+            return;
+        }
         let inner = self.clone();
         self.spawn(Priority::Background, async move {
             // One that left is asked for no more: what fails here costs nobody anything.

@@ -283,6 +283,29 @@ fn a_removal_that_runs_out_of_room_says_so_and_goes_on_when_there_is_some() {
     });
 }
 
+/// The table of places has a drive only once a superblock names it: asked in between, the pool panicked.
+#[test]
+fn a_drive_that_is_still_joining_is_not_there_to_leave() {
+    on_drives(2, |site| {
+        Box::pin(async move {
+            let engine = site.create(Protection::None).await;
+            let (adder, spec) = (engine.clone(), Site::spec(&format!("{}-more", site.paths[0])));
+            let task = site.runtime.spawn(Priority::Host, async move {
+                adder.drives_add(&[spec]).await.unwrap();
+            });
+            while states(&engine).len() == 2 {
+                site.runtime.yield_now().await;
+            }
+            let error = engine.drive_remove(2).await.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::NotFound);
+            task.await;
+            engine.drive_remove(2).await.unwrap();
+            site.until_gone(&engine, 2).await;
+            engine.close().await.unwrap();
+        })
+    });
+}
+
 #[test]
 fn a_drive_of_a_pool_with_protection_does_not_leave() {
     on_drives(4, |site| {
