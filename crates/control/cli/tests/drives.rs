@@ -478,5 +478,5 @@ fn a_drive_that_is_leaving_is_taken_back_and_what_may_not_leave_is_told_why() {
         assert_eq!(states_now(&array), "online", "{}", back.err);
     }
     let array = protected();
-    array.refused(&["pool", "remove-drive", "main", "1"], &["rows need all of them", "replace-drive main 1"]);
+    array.refused(&["pool", "remove-drive", "main", "1"], &["no spare space", "replace-drive main 1"]);
 }

@@ -76,8 +76,9 @@ impl Shift {
                 self.add_drives().await;
             }
             self.change_leaving().await;
-            if !self.is_over.get() && self.has_parity && self.chance.one_in(40) {
-                let number = self.chance.below(self.system.drive_count() as u64) as usize;
+            let drives = self.system.drive_count();
+            if !self.is_over.get() && self.has_parity && drives > 0 && self.chance.one_in(40) {
+                let number = self.chance.below(drives as u64) as usize;
                 self.replace_or_remove(number).await;
             }
             let out = self.system.drives_out();
