@@ -218,7 +218,7 @@ fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
             return Ok(candidate.clone());
         }
     }
-    if let Some(error) = failed.first() {
+    if let Some(error) = cause(failed) {
         return Err(error.clone());
     }
     Err(Error::new(
@@ -240,6 +240,11 @@ fn close_leaving(superblock: &Superblock, table: &mut SegmentTable) {
             table.close_drive(drive);
         }
     }
+}
+
+/// Why a drive is missing: one that failed, before one that carries no pool, which may have left long ago.
+fn cause(refused: &[Error]) -> Option<&Error> {
+    refused.iter().find(|error| error.kind != ErrorKind::Invalid).or(refused.first())
 }
 
 /// Why drives cannot be used, in a line.
@@ -353,7 +358,7 @@ fn miss(drives: &mut [KnownDrive], refused: &[Error], superblock: &Superblock) -
     if out <= usize::from(superblock.protection.parity_strips()) {
         return Ok(());
     }
-    if let (None, Some(error)) = (&superblock.layout, refused.first()) {
+    if let (None, Some(error)) = (&superblock.layout, cause(refused)) {
         return Err(error.clone());
     }
     let (name, drives) = (&superblock.name, superblock.drive_count());
