@@ -254,14 +254,18 @@ fn told(refused: &[Error]) -> String {
 
 /// The superblocks of a pool, but for those of a growth that was cut short. Drives that join hold the first
 /// superblock that names them before any other does: while no older drive tells of them, they do not count.
+/// Of older drives that have all left since, none can tell: what is found of them is what a wipe left over.
 fn without_unfinished_growth(found: &[Found]) -> Vec<&Superblock> {
     let mut candidates: Vec<&Superblock> = found.iter().flat_map(|found| &found.ring).collect();
     loop {
         let counts = || candidates.iter().map(|superblock| superblock.drives.len());
         let most = counts().max().unwrap_or(0);
         let Some(before) = counts().filter(|count| *count < most).max() else { return candidates };
-        let is_older = |superblock: &&Superblock| usize::from(superblock.drive.0) < before;
-        if candidates.iter().filter(|superblock| superblock.drives.len() == most).any(is_older) {
+        let is_told = |superblock: &&Superblock| {
+            let have_left = superblock.drives[..before].iter().all(|entry| entry.state == DriveState::Gone);
+            usize::from(superblock.drive.0) < before || have_left
+        };
+        if candidates.iter().filter(|superblock| superblock.drives.len() == most).any(is_told) {
             return candidates;
         }
         candidates.retain(|superblock| superblock.drives.len() < most);
