@@ -180,7 +180,7 @@ async fn find(runtime: &Runtime, path: &str) -> Result<Found> {
 fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
     let Some(first) = found.first().map(|found| &found.ring[0]) else {
         let none = || Error::new(ErrorKind::Invalid, "no drive is named".to_string());
-        let first = most_telling(failed).cloned().unwrap_or_else(none);
+        let first = cause(failed).cloned().unwrap_or_else(none);
         return Err(match failed.len() {
             0 | 1 => first,
             _ => Error { context: told(failed), ..first },
@@ -220,7 +220,7 @@ fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
             return Ok(candidate.clone());
         }
     }
-    if let Some(error) = most_telling(failed) {
+    if let Some(error) = cause(failed) {
         return Err(error.clone());
     }
     Err(Error::new(
@@ -235,11 +235,6 @@ fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
     .and_do("name all drives of the pool"))
 }
 
-/// Of several refusals the one that matters: a drive that fails may be the pool's, a stranger is not.
-fn most_telling(refused: &[Error]) -> Option<&Error> {
-    refused.iter().find(|error| error.kind != ErrorKind::Invalid).or(refused.first())
-}
-
 /// Drives that are leaving, or have left, get no segment.
 fn close_leaving(superblock: &Superblock, table: &mut SegmentTable) {
     for (drive, entry) in superblock.drives.iter().enumerate() {
@@ -249,6 +244,11 @@ fn close_leaving(superblock: &Superblock, table: &mut SegmentTable) {
     }
 }
 
+/// Why a drive is missing: one that failed, before one that carries no pool, which may have left long ago.
+fn cause(refused: &[Error]) -> Option<&Error> {
+    refused.iter().find(|error| error.kind != ErrorKind::Invalid).or(refused.first())
+}
+
 /// Why drives cannot be used, in a line.
 fn told(refused: &[Error]) -> String {
     refused.iter().map(|error| error.context.as_str()).collect::<Vec<_>>().join("; ")
@@ -256,14 +256,18 @@ fn told(refused: &[Error]) -> String {
 
 /// The superblocks of a pool, but for those of a growth that was cut short. Drives that join hold the first
 /// superblock that names them before any other does: while no older drive tells of them, they do not count.
+/// Of older drives that have all left since, none can tell: what is found of them is what a wipe left over.
 fn without_unfinished_growth(found: &[Found]) -> Vec<&Superblock> {
     let mut candidates: Vec<&Superblock> = found.iter().flat_map(|found| &found.ring).collect();
     loop {
         let counts = || candidates.iter().map(|superblock| superblock.drives.len());
         let most = counts().max().unwrap_or(0);
         let Some(before) = counts().filter(|count| *count < most).max() else { return candidates };
-        let is_older = |superblock: &&Superblock| usize::from(superblock.drive.0) < before;
-        if candidates.iter().filter(|superblock| superblock.drives.len() == most).any(is_older) {
+        let is_told = |superblock: &&Superblock| {
+            let have_left = superblock.drives[..before].iter().all(|entry| entry.state == DriveState::Gone);
+            usize::from(superblock.drive.0) < before || have_left
+        };
+        if candidates.iter().filter(|superblock| superblock.drives.len() == most).any(is_told) {
             return candidates;
         }
         candidates.retain(|superblock| superblock.drives.len() < most);
@@ -367,7 +371,7 @@ fn miss(drives: &mut [KnownDrive], refused: &[Error], superblock: &Superblock) -
     if out <= usize::from(superblock.protection.parity_strips()) {
         return Ok(());
     }
-    if let (None, Some(error)) = (&superblock.layout, most_telling(refused)) {
+    if let (None, Some(error)) = (&superblock.layout, cause(refused)) {
         return Err(error.clone());
     }
     let (name, drives) = (&superblock.name, superblock.drive_count());
