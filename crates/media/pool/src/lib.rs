@@ -423,8 +423,8 @@ impl Pool {
     async fn write_superblock_everywhere(&self, next: &mut Superblock) -> Result<()> {
         loop {
             let mut is_everywhere = true;
-            // Those that join come first: once an old one names them, they must be found.
-            for (index, drive) in self.writable_drives().into_iter().rev() {
+            // Those that join come first: once another names them, they must be found.
+            for (index, drive) in self.newcomers_first() {
                 next.drive = ashlar_units::DriveIndex(index as u16);
                 if let Err(error) = drive.write_superblock(next).await {
                     self.failed(index, &drive, &error.context)?;
@@ -444,6 +444,15 @@ impl Pool {
             next.generation += 1;
             self.note_drives(&self.inner.state.borrow(), next);
         }
+    }
+
+    /// The drives that must be written: first those that the last durable superblock does not name.
+    fn newcomers_first(&self) -> Vec<(usize, Rc<Drive>)> {
+        let mut all = self.writable_drives();
+        let (drives, state) = (self.inner.drives.borrow(), self.inner.state.borrow());
+        let named = |index: usize| state.superblock.drives.get(index).map(|entry| entry.id);
+        all.sort_by_key(|(index, _)| named(*index) == Some(drives[*index].id));
+        all
     }
 
     fn check_not_fenced(&self) -> Result<()> {
