@@ -16,6 +16,7 @@ const TRIMMED_AT: u64 = 3 << 30;
 const TRIMMED_CHUNKS: u32 = 40;
 const CHUNK_BYTES: u64 = 16 << 10;
 const DUAL_DRIVE_BYTES: usize = 3 << 20;
+const SPARE_DRIVE_BYTES: usize = 8 << 20;
 /// Before this are superblocks.
 const CELLS_AT: u64 = 1 << 20;
 
@@ -157,6 +158,17 @@ fn a_drive_with_rubbish_gives_nothing_but_what_proves_itself() {
 
 #[test]
 fn the_golden_pool_with_parity_is_saved_without_any_one_more_drive() {
+    // The fourth drive is out in that pool: it cannot make up for a second one that is gone.
+    is_saved_without_any_one_of("format-1-dual.pool.zst", DUAL_DRIVE_BYTES, 3);
+}
+
+#[test]
+fn the_golden_pool_with_a_drive_in_spare_space_is_saved_without_any_one_more() {
+    is_saved_without_any_one_of("format-1-spare.pool.zst", SPARE_DRIVE_BYTES, 4);
+}
+
+/// Saves a golden pool of four drives, each time without another of the first ones.
+fn is_saved_without_any_one_of(name: &str, drive_bytes: usize, first: usize) {
     let bytes_of = |seed: u64| -> Vec<u8> {
         let mut state = seed | 1;
         let mut next = || {
@@ -166,16 +178,15 @@ fn the_golden_pool_with_parity_is_saved_without_any_one_more_drive() {
         (0..64 << 10).map(|at| if at % 8 < 4 { next() } else { seed as u8 }).collect()
     };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../store/engine/tests/golden");
-    let packed = std::fs::read(folder.join("format-1-dual.pool.zst")).unwrap();
-    let mut bytes = vec![0; 4 * DUAL_DRIVE_BYTES];
+    let packed = std::fs::read(folder.join(name)).unwrap();
+    let mut bytes = vec![0; 4 * drive_bytes];
     assert_eq!(zstd_safe::decompress(&mut bytes[..], &packed).unwrap(), bytes.len());
     let directory = tempfile::tempdir().unwrap();
     let paths: Vec<PathBuf> = (0..4).map(|drive| directory.path().join(format!("drive-{drive}"))).collect();
-    for (path, drive) in paths.iter().zip(bytes.chunks_exact(DUAL_DRIVE_BYTES)) {
+    for (path, drive) in paths.iter().zip(bytes.chunks_exact(drive_bytes)) {
         std::fs::write(path, drive).unwrap();
     }
-    // The fourth drive is out in that pool: it cannot make up for a second one that is gone.
-    for missing in 0..3 {
+    for missing in 0..first {
         let left: Vec<PathBuf> = paths.iter().filter(|path| **path != paths[missing]).cloned().collect();
         let pool = Pool::open(&left).unwrap();
         let target = directory.path().join(format!("saved-{missing}"));

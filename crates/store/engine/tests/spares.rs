@@ -1,10 +1,15 @@
 //! Drives leave pools that have spare space, and others take their place, while hosts read and write.
+//!
+//! Also the golden pool with a drive in spare space, `golden/format-1-spare.pool.zst`: the four other drives
+//! one after the other. Made by `ASHLAR_WRITE_GOLDEN=1 cargo test -p ashlar-engine --test spares`; never
+//! replaced.
 // The drives are real files.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod support;
 
 use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
@@ -42,6 +47,18 @@ impl Rig {
         protection: Protection,
         spares: u8,
     ) -> Rig {
+        let mut rig = Rig::empty(runtime, directory, drives, protection, spares).await;
+        rig.write(0..PIECES, 1).await;
+        rig
+    }
+
+    async fn empty(
+        runtime: Runtime,
+        directory: String,
+        drives: usize,
+        protection: Protection,
+        spares: u8,
+    ) -> Rig {
         let paths: Vec<String> = (0..drives).map(|drive| format!("{directory}/drive-{drive}")).collect();
         let drive = |path: &String| DriveSpec { path: path.clone(), create_size_bytes: Some(DRIVE_BYTES) };
         let drives = paths.iter().map(drive).collect();
@@ -58,9 +75,7 @@ impl Rig {
             dedupe: false,
         };
         engine.volume_create(volume).await.unwrap();
-        let mut rig = Rig { runtime, directory, paths, engine, seeds: vec![0; PIECES as usize] };
-        rig.write(0..PIECES, 1).await;
-        rig
+        Rig { runtime, directory, paths, engine, seeds: vec![0; PIECES as usize] }
     }
 
     async fn write(&mut self, pieces: std::ops::Range<u64>, seed: u64) {
@@ -302,4 +317,53 @@ fn both_spares_are_filled_and_rot_on_them_is_mended() {
         rig.prove().await;
         rig.engine.close().await.unwrap();
     });
+}
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/format-1-spare.pool.zst")
+}
+
+async fn make_golden(runtime: Runtime, directory: String) {
+    let mut rig = Rig::empty(runtime, directory, 5, Protection::Single, 1).await;
+    rig.write(0..2, 1).await;
+    rig.engine.drive_remove(2).await.unwrap();
+    rig.until(&["online", "online", "spare", "online", "online"]).await;
+    rig.engine.check().await.unwrap();
+    // Behind the checkpoint, and without a clean close.
+    rig.write(1..3, 3).await;
+    rig.paths.remove(2);
+    let bytes: Vec<u8> = rig.paths.iter().flat_map(|path| std::fs::read(path).unwrap()).collect();
+    let mut packed = vec![0; zstd_safe::compress_bound(bytes.len())];
+    let length = zstd_safe::compress(&mut packed[..], &bytes, 19).unwrap();
+    std::fs::write(golden(), &packed[..length]).unwrap();
+    rig.engine.close().await.unwrap();
+}
+
+#[test]
+fn the_golden_pool_with_a_drive_in_spare_space_opens_without_any_one_more() {
+    if std::env::var_os("ASHLAR_WRITE_GOLDEN").is_some() {
+        in_directory(make_golden);
+    }
+    for missing in 0..4 {
+        in_directory(async move |runtime, directory| {
+            let packed = std::fs::read(golden()).unwrap();
+            let mut bytes = vec![0; 4 * DRIVE_BYTES as usize];
+            assert_eq!(zstd_safe::decompress(&mut bytes[..], &packed).unwrap(), bytes.len());
+            let paths: Vec<String> = (0..4).map(|drive| format!("{directory}/drive-{drive}")).collect();
+            for (path, drive) in paths.iter().zip(bytes.chunks_exact(DRIVE_BYTES as usize)) {
+                std::fs::write(path, drive).unwrap();
+            }
+            std::fs::remove_file(&paths[missing]).unwrap();
+            let engine = Engine::open(&runtime, &paths, Settings::default()).await.unwrap();
+            let data = engine.device("data").unwrap();
+            for (piece, seed) in [(0_u64, 1), (1, 3 + 1), (2, 3 + 2)] {
+                let mut found = vec![0; 64 << 10];
+                data.read(piece << 16, &mut found).await.unwrap();
+                assert!(found == bytes_of(seed, 64 << 10), "without drive {missing}: piece {piece}");
+            }
+            assert!(engine.status().recovery.records_replayed > 0);
+            assert_eq!(engine.check().await.unwrap().errors, Vec::<String>::new());
+            engine.close().await.unwrap();
+        });
+    }
 }
