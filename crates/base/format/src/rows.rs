@@ -74,7 +74,12 @@ impl Home {
 
     /// The drives that answer for it: what it holds is right when it is on all of them.
     pub fn drives(self) -> impl Iterator<Item = usize> {
-        (0..u64::BITS as usize).filter(move |drive| self.is_of(*drive))
+        let mut left = self.drives;
+        std::iter::from_fn(move || {
+            let drive = (left != 0).then(|| left.trailing_zeros() as usize)?;
+            left &= left - 1;
+            Some(drive)
+        })
     }
 
     /// Whether a drive answers for it.
