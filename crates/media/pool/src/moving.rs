@@ -22,7 +22,10 @@ impl Pool {
     /// Lets a drive go: what it holds goes to spare space. What is to be done is told by the result; a drive
     /// that serves does so until that is complete.
     pub async fn remove_drive(&self, index: usize) -> Result<Rebuild> {
-        self.striping()?;
+        if self.drive_moving() == Some(index) {
+            let what = format!("drive {index} is being replaced");
+            return Err(Error::new(ErrorKind::Invalid, what).and_do("wait for the end of that"));
+        }
         let state = self.inner.drives.borrow().get(index).map(|known| known.state);
         match state {
             None | Some(DriveState::Gone) => {
@@ -55,7 +58,10 @@ impl Pool {
         let striping = self.striping()?;
         if striping.is_in_spare_space(index) {
             let what = format!("drive {index} is no more: spare space holds what was on it");
-            return Err(Error::new(ErrorKind::Invalid, what));
+            let name = self.superblock().name;
+            let action =
+                format!("`ashlar pool replace-drive {name} {index} --with PATH` puts a drive there again");
+            return Err(Error::new(ErrorKind::Invalid, what).and_do(action));
         }
         let superblock = self.superblock();
         // What is true now may not be durable yet.
@@ -138,6 +144,14 @@ impl Pool {
         if self.drive_moving() == Some(drive) {
             self.give_up_moving("it was taken back");
         }
+    }
+
+    /// Whether a drive's content is on its way to spare space.
+    #[must_use]
+    pub fn is_leaving_for_spare_space(&self, drive: usize) -> bool {
+        let Some(striping) = &self.inner.striping else { return false };
+        let moving = striping.moving.borrow();
+        moving.as_ref().is_some_and(|moving| moving.drive == drive && moving.newcomer.is_none())
     }
 
     /// The drive whose content is on its way elsewhere.

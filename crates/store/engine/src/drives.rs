@@ -153,7 +153,7 @@ impl Engine {
 impl Inner {
     /// Lets a drive of a pool with protection go: its content is on its way to spare space.
     pub(crate) async fn remove_to_spare_space(self: &Rc<Self>, drive: usize) -> Result<()> {
-        if self.pool.drive_moving() != Some(drive) {
+        if !self.pool.is_leaving_for_spare_space(drive) {
             let rebuild = self.pool.remove_drive(drive).await?;
             self.rebuild_later(rebuild);
         }

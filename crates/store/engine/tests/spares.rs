@@ -222,6 +222,7 @@ fn a_new_drive_takes_over_from_spare_space_and_from_one_that_serves() {
         let with = rig.newcomer("new-5");
         rig.engine.drive_replace(5, &with).await.unwrap();
         assert_eq!(rig.states()[5], "moving");
+        assert!(rig.refused(5).await.contains("is being replaced"));
         rig.write(50..100, 4000).await;
         rig.until(&["online"; 6]).await;
         // Spare space is free again.
