@@ -185,7 +185,7 @@ impl Pool {
             away.all(|(known, recorded)| known.stale_from == *recorded)
         });
         let is_spare_recorded = match (&self.inner.striping, &state.superblock.layout) {
-            (Some(striping), Some(layout)) => striping.stand_ins() == layout.stand_ins,
+            (Some(striping), Some(layout)) => striping.rows.borrow().stand_ins() == layout.stand_ins,
             _ => true,
         };
         is_spare_recorded

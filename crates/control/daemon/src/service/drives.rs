@@ -268,18 +268,6 @@ impl Service {
         joined
     }
 
-    /// A drive has gone for good: if all others are there, its path need not be looked at any more.
-    fn forget_former_drives(&self, pool: &api::Pool) {
-        if pool.drives.iter().any(|drive| drive.path.is_empty() && !drive.is_in_spare_space) {
-            return;
-        }
-        let paths = pool.drives.iter().map(|drive| drive.path.clone()).filter(|path| !path.is_empty());
-        if let Err(error) = self.record_drives(&pool.name, paths.collect()) {
-            self.log
-                .warning(format!("pool {}", pool.name), format!("its former drives stay recorded: {error}"));
-        }
-    }
-
     /// Replaces the recorded paths of a pool; durable when this returns.
     pub(super) fn record_drives(&self, name: &str, drives: Vec<String>) -> Result<()> {
         let mut pools = self.known().pools.clone();
@@ -314,9 +302,6 @@ impl Service {
             let before = before.remove(&index).map(|(state, _)| state);
             let is_gone_long_since = before.is_none() && drive.state == "spare";
             let before = before.unwrap_or_else(|| "online".to_string());
-            if drive.is_served() && (before == "moving" || is_gone_long_since) {
-                self.forget_former_drives(pool);
-            }
             if drive.state == before || is_gone_long_since {
                 continue;
             }

@@ -129,7 +129,8 @@ impl Service {
 
     /// Once all drives of a pool are found, what was named besides is looked at no more.
     pub(super) fn forget_unused(&self, pool: &api::Pool) -> Result<()> {
-        let drives: Vec<String> = pool.drives.iter().map(|drive| drive.path.clone()).collect();
+        let there = pool.drives.iter().filter(|drive| !drive.is_in_spare_space);
+        let drives: Vec<String> = there.map(|drive| drive.path.clone()).collect();
         if drives.iter().any(String::is_empty) {
             return Ok(());
         }

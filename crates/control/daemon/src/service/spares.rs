@@ -45,6 +45,11 @@ impl Service {
     async fn restore_to_spare_space(&self, pool: &api::Pool, number: u32, after_seconds: u32) {
         let object = format!("pool {}", pool.name);
         let Ok(_turn) = self.change().await else { return };
+        // Whoever had the turn before may have brought it back: one that serves is not to leave for that.
+        let is_out = |drive: &api::Drive| drive.number == Some(number) && drive.state == "out";
+        if !self.pool(&pool.name).await.is_ok_and(|now| now.drives.iter().any(is_out)) {
+            return;
+        }
         match self.array.drive_remove(&pool.name, number).await {
             Ok(()) => {
                 let line =

@@ -87,9 +87,9 @@ impl Service {
         }
     }
 
-    /// Drives that left are looked for no more.
+    /// Drives that left are looked for no more, once none is missing and nothing is on its way to a new one.
     fn forget_left(&self, pool: &api::Pool) {
-        if pool.protection != api::Protection::None {
+        if !pool.drives.iter().all(|drive| drive.is_served() && drive.state != "moving") {
             return;
         }
         if let Err(error) = self.forget_unused(pool) {
