@@ -13,21 +13,12 @@ use std::time::Duration;
 
 use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
 use ashlar_runtime::{Priority, Runtime};
-use support::on_shard;
+use support::{bytes_of, in_directory};
 
 const DRIVE_BYTES: u64 = 8 << 20;
 const GOLDEN_DRIVE_BYTES: u64 = 3 << 20;
 /// Before this are superblocks; rubbish there is another test.
 const CELLS_AT: u64 = 1 << 20;
-
-fn bytes_of(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed | 1;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    };
-    (0..length).map(|at| if at % 8 < 4 { next() } else { seed as u8 }).collect()
-}
 
 fn paths(directory: &str, drives: usize) -> Vec<String> {
     (0..drives).map(|drive| format!("{directory}/drive-{drive}")).collect()
@@ -97,12 +88,6 @@ async fn until_rebuilt(runtime: &Runtime, engine: &Engine) {
         runtime.sleep(Duration::from_millis(10)).await;
     }
     panic!("not rebuilt: {:?}, {:?}", states(engine), engine.rebuild_status());
-}
-
-fn in_directory(test: impl AsyncFnOnce(Runtime, String) + Send + 'static) {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = directory.path().to_str().unwrap().to_string();
-    on_shard(move |runtime| Box::pin(test(runtime, path)));
 }
 
 #[test]

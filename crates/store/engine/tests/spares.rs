@@ -14,20 +14,11 @@ use std::time::Duration;
 
 use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
 use ashlar_runtime::Runtime;
-use support::on_shard;
+use support::{bytes_of, in_directory};
 
 const DRIVE_BYTES: u64 = 8 << 20;
 const CELLS_AT: u64 = 1 << 20;
 const PIECES: u64 = 100;
-
-fn bytes_of(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed | 1;
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 56) as u8
-    };
-    (0..length).map(|at| if at % 8 < 4 { next() } else { seed as u8 }).collect()
-}
 
 /// A pool on files, and what was written to it.
 struct Rig {
@@ -155,12 +146,6 @@ impl Rig {
         self.paths.push(path.clone());
         DriveSpec { path, create_size_bytes: Some(DRIVE_BYTES) }
     }
-}
-
-fn in_directory(test: impl AsyncFnOnce(Runtime, String) + Send + 'static) {
-    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = directory.path().to_str().unwrap().to_string();
-    on_shard(move |runtime| Box::pin(test(runtime, path)));
 }
 
 #[test]

@@ -30,3 +30,20 @@ pub fn on_drive(test: impl FnOnce(Runtime, String) -> LocalFuture<'static, ()> +
     let path = format!("{}/drive", directory.path().to_str().unwrap());
     on_shard(move |runtime| test(runtime, path));
 }
+
+/// The same with the path of an empty directory.
+pub fn in_directory(test: impl AsyncFnOnce(Runtime, String) + Send + 'static) {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let path = directory.path().to_str().unwrap().to_string();
+    on_shard(move |runtime| Box::pin(test(runtime, path)));
+}
+
+/// Content that half compresses and is told apart by its seed.
+pub fn bytes_of(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed | 1;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..length).map(|at| if at % 8 < 4 { next() } else { seed as u8 }).collect()
+}
