@@ -1,4 +1,5 @@
-"""The attached device: against the same FUSE and loop path over memory, and against the raw file."""
+"""The attached device: against the same FUSE and loop path over memory and over the raw file with nothing behind
+it, and against the raw file itself."""
 import os
 
 import measure
@@ -26,25 +27,32 @@ def switch_on(site):
         site.at_close(lambda: write(before))
 
 
-def ceiling(site, span):
-    program, door = site.file("fuse_memory"), site.file("memory.disk")
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fuse_memory.c")
+def build_ceiling(site):
+    program = site.file("fuse_ceiling")
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fuse_ceiling.c")
     run("cc", "-O2", "-o", program, source, "-luring", "-lpthread")
+    return program
+
+
+def ceiling(site, program, span, name, *drive):
+    """A loop device upon the least server there can be: memory, or reads of the file `drive`."""
+    door = site.file(name + ".disk")
     open(door, "wb").close()
-    process = site.start([program, door, str(span // MIB)], "fuse_memory.log")
-    wait_for(lambda: os.stat(door).st_size == span or process.poll() is not None, 20, "the in-memory daemon")
+    process = site.start([program, door, str(span // MIB), *drive], f"ceiling-{name}.log")
+    wait_for(lambda: os.stat(door).st_size == span or process.poll() is not None, 20, f"the ceiling over {name}")
     if process.poll() is not None:
-        with open(site.file("fuse_memory.log"), encoding="utf-8") as f:
+        with open(site.file(f"ceiling-{name}.log"), encoding="utf-8") as f:
             raise RuntimeError(f.read())
     device = run("losetup", "-f", "--show", "--direct-io=on", door).stdout.strip()
     site.at_close(lambda: quietly("umount", door))
     site.at_close(lambda: quietly("losetup", "-d", device))
-    return device, process
+    return device, (process.pid,)
 
 
 def play(site, table):
     switch_on(site)
-    memory_device, memory = ceiling(site, LARGE)
+    program = build_ceiling(site)
+    memory, memory_pids = ceiling(site, program, LARGE, "memory")
     array = Array(site, settings={"cache_bytes": CACHE})
     array.start()
     doors = {door["name"]: door["transport"] for door in array.json("status")["doors"]}
@@ -55,16 +63,17 @@ def play(site, table):
     raw = site.file("raw.img")
     measure.fill(measure.file_target(raw), LARGE)
     measure.read_once(measure.file_target(raw), LARGE)
-    measure.fill(measure.file_target(memory_device), LARGE)
-    contestants = {"ashlar": (device, (array.process.pid,)), "memory ceiling": (memory_device, (memory.pid,)),
-                   "raw file": (raw, ())}
+    measure.fill(measure.file_target(memory), LARGE)
+    contestants = {"ashlar": (device, (array.process.pid,)), "memory ceiling": (memory, memory_pids), "raw file": (raw, ())}
+    readers = {**contestants, "raw file through the door": ceiling(site, program, LARGE, "raw", raw)}
     for _ in range(measure.ROUNDS):
         for span, kind in ((SMALL, "cached"), (LARGE, "uncached")):
             measure.fill(measure.file_target(device), LARGE)
             measure.read_once(measure.file_target(device), LARGE)
             for pattern, depth in CELLS:
-                for name, (path, pids) in contestants.items():
-                    if pattern == "randread":
+                is_read = pattern == "randread"
+                for name, (path, pids) in (readers if is_read else contestants).items():
+                    if is_read:
                         measure.read_once(measure.file_target(path), min(span, 64 * MIB))
                     values = measure.fio(measure.file_target(path), pattern, "4k", depth, span, pids)
                     table.add("Attached device", f"4k {pattern} depth {depth} {kind}", name, values)
@@ -72,6 +81,8 @@ def play(site, table):
                "4k randread depth 32 cached", "ashlar", ("memory ceiling",))
     table.goal("attached, 4k randread depth 32, uncached: raw file O_DIRECT", 0.8, "Attached device",
                "4k randread depth 32 uncached", "ashlar", ("raw file",))
+    table.goal("attached, the same: the raw file through FUSE and loop device, nothing else", 0.8, "Attached device",
+               "4k randread depth 32 uncached", "ashlar", ("raw file through the door",))
     array.run("detach", "v")
     array.check()
     array.stop()

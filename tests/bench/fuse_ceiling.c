@@ -1,10 +1,11 @@
-/* The ceiling of local attach: one file held in memory, served to the kernel through FUSE over
- * io_uring, mounted over an ordinary file so that a loop device can be set upon it. It does the
- * least a correct server can do (one copy per request), so whatever a real server loses against it
- * is the server's own.
+/* The ceiling of local attach: one file, held in memory or on a drive, served to the kernel through
+ * FUSE over io_uring, mounted over an ordinary file so that a loop device can be set upon it. It does
+ * the least a correct server can do (one copy or one direct read per request), so whatever a real
+ * server loses against it is the server's own.
  *
- * usage: fuse_memory FILE MIB        stays in the foreground; ends when FILE is unmounted
- * build: cc -O2 -o fuse_memory fuse_memory.c -luring -lpthread
+ * usage: fuse_ceiling FILE MIB            in memory; stays in the foreground until FILE is unmounted
+ *        fuse_ceiling FILE MIB DRIVE      reads come from the file DRIVE, past the page cache; no writes
+ * build: cc -O2 -o fuse_ceiling fuse_ceiling.c -luring -lpthread
  *
  * The protocol is the kernel's include/uapi/linux/fuse.h and Documentation/filesystems/fuse/. */
 #define _GNU_SOURCE
@@ -65,6 +66,7 @@ struct queue {
 
 static unsigned char *memory;
 static uint64_t memory_bytes;
+static int drive = -1; /* where reads come from, if not from memory */
 
 static void fail(const char *what) {
     perror(what);
@@ -93,6 +95,7 @@ static int64_t answer(uint32_t opcode, const void *input, unsigned char *payload
         return (int64_t)bytes;
     }
     case FUSE_WRITE: {
+        if (drive >= 0) return -EROFS;
         const struct fuse_write_in *in = input;
         struct fuse_write_out *out = (void *)payload;
         if (in->offset > memory_bytes || in->size > memory_bytes - in->offset) return -ENOSPC;
@@ -157,6 +160,29 @@ static void submit(struct io_uring *ring, const struct queue *queue, struct slot
     command->commit_id = commit_id;
 }
 
+/* Marks the completion of a drive's read; slots are aligned, so the bit is free. */
+enum { FROM_DRIVE = 1 };
+
+static void read_drive(struct io_uring *ring, struct slot *slot) {
+    struct io_uring_sqe *entry = io_uring_get_sqe(ring);
+    const struct fuse_read_in *in = (const void *)slot->header->operation;
+    if (!entry) abort();
+    memset(entry, 0, 128);
+    io_uring_prep_read(entry, drive, slot->payload, in->size, in->offset);
+    entry->user_data = (uintptr_t)slot | FROM_DRIVE;
+}
+
+static void reply(struct io_uring *ring, const struct queue *queue, struct slot *slot, int64_t result) {
+    const struct fuse_in_header *request = (const void *)slot->header->header;
+    uint64_t unique = request->unique, commit_id = slot->header->entry.commit_id;
+    uint32_t bytes = result > 0 ? (uint32_t)result : 0;
+    struct fuse_out_header *header = (void *)slot->header->header;
+    *header = (struct fuse_out_header){
+        .len = sizeof *header + bytes, .error = result < 0 ? (int32_t)result : 0, .unique = unique};
+    slot->header->entry.payload_bytes = bytes;
+    submit(ring, queue, slot, COMMAND_COMMIT_AND_FETCH, commit_id);
+}
+
 /* One ring and one pinned thread for each processor, as the kernel hands requests out. */
 static void *serve_queue(void *argument) {
     const struct queue *queue = argument;
@@ -187,17 +213,17 @@ static void *serve_queue(void *argument) {
         unsigned head, count = 0;
         io_uring_for_each_cqe(&ring, head, completion) {
             count++;
-            struct slot *slot = (void *)(uintptr_t)completion->user_data;
+            struct slot *slot = (void *)(uintptr_t)(completion->user_data & ~(uint64_t)FROM_DRIVE);
+            if (completion->user_data & FROM_DRIVE) {
+                reply(&ring, queue, slot, completion->res);
+                continue;
+            }
             if (completion->res != 0) return NULL; /* unmounted */
-            struct fuse_in_header *request = (void *)slot->header->header;
-            uint64_t unique = request->unique, commit_id = slot->header->entry.commit_id;
-            int64_t result = answer(request->opcode, slot->header->operation, slot->payload);
-            uint32_t bytes = result > 0 ? (uint32_t)result : 0;
-            struct fuse_out_header *reply = (void *)slot->header->header;
-            *reply = (struct fuse_out_header){
-                .len = sizeof *reply + bytes, .error = result < 0 ? (int32_t)result : 0, .unique = unique};
-            slot->header->entry.payload_bytes = bytes;
-            submit(&ring, queue, slot, COMMAND_COMMIT_AND_FETCH, commit_id);
+            uint32_t opcode = ((const struct fuse_in_header *)slot->header->header)->opcode;
+            if (opcode == FUSE_READ && drive >= 0)
+                read_drive(&ring, slot);
+            else
+                reply(&ring, queue, slot, answer(opcode, slot->header->operation, slot->payload));
         }
         io_uring_cq_advance(&ring, count);
     }
@@ -253,18 +279,19 @@ static void serve_classic(int device) {
         }
         int64_t result = answer(request->opcode, request + 1, payload);
         uint32_t length = result > 0 ? (uint32_t)result : 0;
-        struct fuse_out_header reply = {
-            .len = sizeof reply + length, .error = result < 0 ? (int32_t)result : 0, .unique = request->unique};
-        struct iovec vectors[2] = {{&reply, sizeof reply}, {payload, length}};
+        struct fuse_out_header header = {
+            .len = sizeof header + length, .error = result < 0 ? (int32_t)result : 0, .unique = request->unique};
+        struct iovec vectors[2] = {{&header, sizeof header}, {payload, length}};
         if (writev(device, vectors, length ? 2 : 1) < 0 && errno != ENOENT) perror("reply");
     }
 }
 
 int main(int count, char **arguments) {
-    if (count != 3) {
-        fprintf(stderr, "usage: %s FILE MIB\n", arguments[0]);
+    if (count != 3 && count != 4) {
+        fprintf(stderr, "usage: %s FILE MIB [DRIVE]\n", arguments[0]);
         return 2;
     }
+    if (count == 4 && (drive = open(arguments[3], O_RDONLY | O_DIRECT | O_CLOEXEC)) < 0) fail(arguments[3]);
     memory_bytes = strtoull(arguments[2], NULL, 10) << 20;
     memory = mmap(NULL, memory_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) fail("mmap");
@@ -272,7 +299,7 @@ int main(int count, char **arguments) {
     if (device < 0) fail("/dev/fuse");
     char options[128];
     snprintf(options, sizeof options, "fd=%d,rootmode=100600,user_id=0,group_id=0,allow_other", device);
-    if (mount("fuse_memory", arguments[1], "fuse", MS_NOSUID | MS_NODEV, options)) fail("mount");
+    if (mount("fuse_ceiling", arguments[1], "fuse", MS_NOSUID | MS_NODEV, options)) fail("mount");
     agree(device);
     long processors = sysconf(_SC_NPROCESSORS_CONF);
     struct queue *queues = calloc((size_t)processors, sizeof *queues);
