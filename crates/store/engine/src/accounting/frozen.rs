@@ -18,6 +18,10 @@ pub(super) struct Frozen {
     pub(super) tables: Vec<Pointer>,
     pub(super) segments: Vec<SegmentEntry>,
     pub(super) cells: CellCount,
+    /// Bytes of each drive: drives may join and go while a count walks.
+    pub(super) drives: Vec<u64>,
+    pub(super) parity_bytes: u64,
+    pub(super) spare_bytes: u64,
     /// The end of the journal that the checkpoint holds.
     pub(super) position: JournalPosition,
 }
@@ -39,6 +43,9 @@ impl Frozen {
             tables,
             segments: inner.pool.with_table(|table| table.entries().to_vec()),
             cells: inner.pool.cells(),
+            drives: inner.pool.drives().iter().map(|(_, bytes)| *bytes).collect(),
+            parity_bytes: inner.pool.parity_bytes(),
+            spare_bytes: inner.pool.spare_bytes(),
             position: inner.pool.superblock().journal,
         })
     }

@@ -71,12 +71,10 @@ fn is_used(entry: &SegmentEntry) -> bool {
 /// The parts, with what is alive; the rest of what is written is dead.
 fn parts(inner: &Inner, frozen: &Frozen, written: &Written, data: u64, metadata: u64) -> Result<SpaceParts> {
     let size = inner.pool.segment_bytes();
-    let drives = inner.pool.drives();
-    let physical_bytes: u64 = drives.iter().map(|(_, bytes)| bytes).sum();
-    let there = drives.iter().filter(|(_, bytes)| *bytes > 0).count();
+    let Frozen { cells, drives, parity_bytes, spare_bytes, .. } = frozen;
+    let physical_bytes: u64 = drives.iter().sum();
+    let there = drives.iter().filter(|bytes| **bytes > 0).count();
     let superblock_bytes = there as u64 * CELLS_START_BYTES;
-    let (parity_bytes, spare_bytes) = (inner.pool.parity_bytes(), inner.pool.spare_bytes());
-    let cells = &frozen.cells;
     let reserve = inner.reserve_segments().min(cells.available());
     let settled = written.settled_bytes;
     // No assertion: a pool stopped half way through a checkpoint is still to be looked at.
@@ -99,8 +97,8 @@ fn parts(inner: &Inner, frozen: &Frozen, written: &Written, data: u64, metadata:
         free_bytes: (cells.available() - reserve) * size,
         freed_bytes: cells.freed_only() * size,
         superblock_bytes,
-        parity_bytes,
-        spare_bytes,
+        parity_bytes: *parity_bytes,
+        spare_bytes: *spare_bytes,
     })
 }
 

@@ -12,6 +12,7 @@ use ashlar_runtime::{LocalFuture, Runtime, ShardSettings, start_shard};
 use super::census::{count, count_keeping};
 use super::frozen::Frozen;
 use super::info::ReclaimReport;
+use super::report::walked;
 use super::sharing::Role;
 use super::turn::Turn;
 use crate::{Engine, ErrorKind, Settings, VolumeSpec};
@@ -135,6 +136,29 @@ fn a_count_gives_way_when_writes_wait_for_the_cleaner() {
             assert!(error.context.contains("gave way"), "{error}");
             turn.give_way_after = PATIENCE;
             turn.step().await.unwrap();
+            drop(turn);
+            engine.close().await.unwrap();
+        })
+    });
+}
+
+/// The parts were once taken of the drives at the end of a count: of a pool that a drive had left
+/// meanwhile they came out below zero, which stopped it.
+#[test]
+fn a_count_speaks_of_the_drives_that_its_checkpoint_had() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("drive").to_str().unwrap().to_string();
+    on_shard(move |runtime| {
+        Box::pin(async move {
+            let engine = engine(&runtime, &path).await;
+            let turn = Turn::begin(&engine.inner, PATIENCE).await;
+            let frozen = Frozen::take(&engine.inner).await.unwrap();
+            let before = walked(&turn, &frozen).await.unwrap();
+            let joining = DriveSpec { path: format!("{path}-2"), create_size_bytes: Some(48 << 20) };
+            engine.drives_add(&[joining]).await.unwrap();
+            let after = walked(&turn, &frozen).await.unwrap();
+            assert_eq!(before.parts.physical_bytes, 48 << 20);
+            assert_eq!(after.parts, before.parts);
             drop(turn);
             engine.close().await.unwrap();
         })
