@@ -100,12 +100,10 @@ impl Kernel {
         check_length(p.len());
         let q_length = q.as_deref().map_or(p.len(), <[u8]>::len);
         assert!(q_length == p.len(), "Q of {q_length} bytes beside P of {}", p.len());
-        let mut sources = [None; WIDTH_MAX];
-        for (source, column) in sources.iter_mut().zip(data) {
+        for column in data {
             assert!(column.len() == p.len(), "a column of {} bytes beside P of {}", column.len(), p.len());
-            *source = Some(*column);
         }
-        self.encode(&sources[..data.len()], Some(p), q);
+        self.encode(data, Some(p), q);
     }
 
     fn run(self, pass: Pass<'_>) {

@@ -14,6 +14,9 @@ use crate::field::{inverse, multiply, power};
 use crate::strips::{Finish, Pass, Sources, Syndromes};
 use crate::{Kernel, WIDTH_MAX, check_length};
 
+/// Most rows have so few data columns. Making room for more takes longer than adding up 4 KiB of two.
+const NARROW: usize = 6;
+
 /// What is known of a column, and what is asked.
 #[derive(Debug)]
 pub enum Column<'a> {
@@ -53,15 +56,31 @@ impl Kernel {
     /// single protection). Panics when more data columns are unknown than parity columns are present: whether
     /// a row can be rebuilt is for the caller to know before it reads.
     pub fn reconstruct(self, data: &mut [Column<'_>], p: Column<'_>, q: Column<'_>) {
-        check_lengths(data, &p, &q);
+        assert!(!data.is_empty(), "a row without data columns");
+        let width = data.len() + 1 + usize::from(q.length().is_some());
+        assert!(width <= WIDTH_MAX, "{width} columns, at most {WIDTH_MAX}");
+        if data.len() <= NARROW {
+            self.solve::<NARROW>(data, p, q);
+        } else {
+            self.solve::<WIDTH_MAX>(data, p, q);
+        }
+    }
+
+    /// With room for M data columns.
+    #[inline(always)]
+    fn solve<const M: usize>(self, data: &mut [Column<'_>], p: Column<'_>, q: Column<'_>) {
         let count = data.len();
-        let mut sources: [Option<&[u8]>; WIDTH_MAX] = [None; WIDTH_MAX];
+        let length = length_of(data, &p, &q);
+        check_length(length);
+        [&p, &q].into_iter().filter_map(Column::length).for_each(|other| check_same(length, other));
+        let mut sources: [&[u8]; M] = [&[]; M];
         let mut unknown = [None, None];
         let mut unknown_count = 0;
         for (index, column) in data.iter_mut().enumerate() {
+            column.length().into_iter().for_each(|other| check_same(length, other));
             let target = match column {
                 Column::Present(bytes) => {
-                    sources[index] = Some(*bytes);
+                    sources[index] = bytes;
                     continue;
                 }
                 Column::Missing(bytes) => Some(&mut **bytes),
@@ -92,7 +111,7 @@ impl Kernel {
     }
 
     /// One data column, by P if it is there, else by Q; and the other parity column if it is asked for.
-    fn one<'a>(self, data: &mut [Option<&'a [u8]>], x: Unknown<'_>, p: Column<'a>, q: Column<'a>) {
+    fn one<'a>(self, data: &mut [&'a [u8]], x: Unknown<'_>, p: Column<'a>, q: Column<'a>) {
         match (p, q) {
             (Column::Present(p), Column::Missing(q)) => {
                 let finish = Finish::Carry { c: power(x.index) };
@@ -102,7 +121,7 @@ impl Kernel {
             (Column::Present(p), Column::Present(_) | Column::Absent) => {
                 if let Some(target) = x.target {
                     // P takes the place of the column it stands in for, so that no zeroes are summed.
-                    data[x.index] = Some(p);
+                    data[x.index] = p;
                     self.run(Pass::Sum { sources: data, target });
                 }
             }
@@ -133,13 +152,11 @@ impl Kernel {
     }
 }
 
-fn check_lengths(data: &[Column<'_>], p: &Column<'_>, q: &Column<'_>) {
-    assert!(!data.is_empty(), "a row without data columns");
-    let width = data.len() + 1 + usize::from(q.length().is_some());
-    assert!(width <= WIDTH_MAX, "{width} columns, at most {WIDTH_MAX}");
-    let mut lengths = data.iter().chain([p, q]).filter_map(Column::length);
-    if let Some(length) = lengths.next() {
-        check_length(length);
-        assert!(lengths.all(|other| other == length), "columns of different lengths, one of {length}");
-    }
+/// The length of the columns of a row: P's as a rule. A row without any has nothing to do.
+fn length_of(data: &[Column<'_>], p: &Column<'_>, q: &Column<'_>) -> usize {
+    [p, q].into_iter().chain(data).find_map(Column::length).unwrap_or(0)
+}
+
+fn check_same(length: usize, other: usize) {
+    assert!(length == other, "columns of different lengths: {length} and {other} bytes");
 }

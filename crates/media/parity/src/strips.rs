@@ -5,12 +5,12 @@
 
 use crate::lanes::Lanes;
 
-/// Columns in order; `None` is one that counts as zeroes.
-pub(crate) type Sources<'a> = &'a [Option<&'a [u8]>];
+/// Columns in order; an empty one counts as zeroes.
+pub(crate) type Sources<'a> = &'a [&'a [u8]];
 
 /// What one pass over a row computes.
 pub(crate) enum Pass<'a> {
-    /// The sum of all sources.
+    /// The sum of all sources, at least one, none of which counts as zeroes.
     Sum { sources: Sources<'a>, target: &'a mut [u8] },
     /// Both syndromes, and what follows from them.
     Syndromes(Syndromes<'a>),
@@ -82,19 +82,23 @@ impl Syndromes<'_> {
     }
 }
 
+/// Short rows are little work, so here every instruction counts: no column that is zero, no sum with nothing.
 #[inline(always)]
 fn sum_strip<L: Lanes, const N: usize>(lanes: L, sources: Sources<'_>, target: &mut [u8], offset: usize) {
-    let mut sum = [lanes.zero(); N];
-    let (pairs, last) = sources.as_chunks::<2>();
+    let strip = |source: &'_ [u8]| -> Strip<L, N> {
+        let bytes = &source[offset..offset + N * L::BYTES];
+        std::array::from_fn(|index| vector(lanes, bytes, index))
+    };
+    let (first, others) = sources.split_first().expect("a sum of something");
+    let mut sum = strip(first);
+    let (pairs, last) = others.as_chunks::<2>();
     for [one, other] in pairs {
-        let one = strip_of::<L, N>(*one, offset);
-        let other = strip_of::<L, N>(*other, offset);
-        for (index, sum) in sum.iter_mut().enumerate() {
-            *sum = lanes.add3(*sum, vector(lanes, one, index), vector(lanes, other, index));
-        }
+        let (one, other) = (strip(one), strip(other));
+        sum = std::array::from_fn(|index| lanes.add3(sum[index], one[index], other[index]));
     }
-    for source in last {
-        sum = added(lanes, sum, *source, offset);
+    for other in last {
+        let other = strip(other);
+        sum = std::array::from_fn(|index| lanes.add(sum[index], other[index]));
     }
     put(lanes, sum, target, offset);
 }
@@ -107,11 +111,11 @@ fn syndrome_strip<L: Lanes, const N: usize>(
     offset: usize,
 ) {
     let (mut s, mut t) = weigh::<L, N>(lanes, job.data, offset);
-    if job.p.is_some() {
-        s = added(lanes, s, job.p, offset);
+    if let Some(p) = job.p {
+        s = added(lanes, s, p, offset);
     }
-    if job.q.is_some() {
-        t = added(lanes, t, job.q, offset);
+    if let Some(q) = job.q {
+        t = added(lanes, t, q, offset);
     }
     for index in 0..N {
         (s[index], t[index]) = finish.apply(lanes, s[index], t[index]);
@@ -132,12 +136,12 @@ fn weigh<L: Lanes, const N: usize>(lanes: L, data: Sources<'_>, offset: usize) -
     let mut s = [lanes.zero(); N];
     let mut t = s;
     if let [top] = top {
-        s = added(lanes, s, *top, offset);
+        s = added(lanes, s, top, offset);
         t = s;
     }
     for [low, high] in pairs.iter().rev() {
-        let low = strip_of::<L, N>(*low, offset);
-        let high = strip_of::<L, N>(*high, offset);
+        let low = strip_of::<L, N>(low, offset);
+        let high = strip_of::<L, N>(high, offset);
         for index in 0..N {
             let (low, high) = (vector(lanes, low, index), vector(lanes, high, index));
             s[index] = lanes.add3(s[index], high, low);
@@ -181,11 +185,8 @@ impl<L: Lanes> Ready<L> {
 /// A column's part of a strip. Zeroes are read like any column: a branch around them would keep vectors in
 /// registers that instructions can take from memory.
 #[inline(always)]
-fn strip_of<L: Lanes, const N: usize>(source: Option<&[u8]>, offset: usize) -> &[u8] {
-    match source {
-        Some(bytes) => &bytes[offset..offset + N * L::BYTES],
-        None => &ZEROES[..N * L::BYTES],
-    }
+fn strip_of<L: Lanes, const N: usize>(source: &[u8], offset: usize) -> &[u8] {
+    if source.is_empty() { &ZEROES[..N * L::BYTES] } else { &source[offset..offset + N * L::BYTES] }
 }
 
 #[inline(always)]
@@ -197,7 +198,7 @@ fn vector<L: Lanes>(lanes: L, strip: &[u8], index: usize) -> L::Vector {
 fn added<L: Lanes, const N: usize>(
     lanes: L,
     mut sum: Strip<L, N>,
-    source: Option<&[u8]>,
+    source: &[u8],
     offset: usize,
 ) -> Strip<L, N> {
     let strip = strip_of::<L, N>(source, offset);
