@@ -80,7 +80,7 @@ fn states(engine: &Engine) -> Vec<String> {
 }
 
 async fn until_rebuilt(runtime: &Runtime, engine: &Engine) {
-    for _ in 0..2000 {
+    for _ in 0..30_000 {
         if states(engine).iter().all(|state| state == "online") {
             return;
         }

@@ -65,7 +65,7 @@ impl Site {
     }
 
     async fn until(&self, what: &str, is_so: impl Fn() -> bool) {
-        for _ in 0..6000 {
+        for _ in 0..60_000 {
             if is_so() {
                 return;
             }

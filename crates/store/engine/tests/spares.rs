@@ -127,7 +127,7 @@ impl Rig {
     }
 
     async fn until(&self, wanted: &[&str]) {
-        for _ in 0..3000 {
+        for _ in 0..60_000 {
             if self.states() == wanted {
                 return;
             }
