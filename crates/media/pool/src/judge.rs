@@ -1,9 +1,10 @@
 //! Judging a stripe whose columns do not agree: which of them is wrong?
 //!
-//! Each guess is weighed by how much around the stripe is intact and where it belongs if the guess is right;
-//! the one that explains most wins. Where all data are there and nothing explains more than that parity is
-//! wrong, the data count: a torn write, or rot in what is nobody's. A lost column of data is computed anew
-//! with each guess, so it takes one column more than data to tell.
+//! Each guess is weighed by how much is intact and where it belongs only because of what the stripe would
+//! hold; the one that explains most wins. What is intact around it whatever the stripe holds says nothing: in
+//! another stripe another column may be wrong. Where all data are there and nothing explains more than that
+//! parity is wrong, the data count: a torn write, or rot in what is nobody's. A lost column of data is
+//! computed anew with each guess, so it takes one column more than data to tell.
 
 use std::ops::Range;
 
@@ -23,6 +24,17 @@ pub struct Weight {
     /// Bytes that are intact.
     pub intact_bytes: u64,
 }
+
+impl Weight {
+    fn gain_over(self, without: Weight) -> Gain {
+        let more = |with: u64, without: u64| with.cast_signed() - without.cast_signed();
+        Gain(more(self.home_bytes, without.home_bytes), more(self.intact_bytes, without.intact_bytes))
+    }
+}
+
+/// What one weight is more than another.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Gain(i64, i64);
 
 /// Weighs a piece of a segment that starts at this offset.
 pub type Weigh<'a> = &'a dyn Fn(SegmentId, u64, Vec<u8>) -> LocalFuture<'static, Weight>;
@@ -53,15 +65,20 @@ impl Judge<'_> {
             return None;
         }
         let surroundings = self.surroundings(&(stripe..stripe + 1)).await;
-        let mut best: Option<(Weight, Vec<Option<Buf>>)> = None;
+        let nothing = self.blank(found.len());
+        let weigh = async |around: &[usize], blocks: &[Option<Buf>]| {
+            self.weight_with(&surroundings, around, Some((stripe, blocks))).await.unwrap_or_default()
+        };
+        let bare = weigh(&[], &nothing).await;
+        let mut best: Option<(Gain, Vec<Option<Buf>>)> = None;
         for suspects in guesses(self.striping, found) {
             let Some(blocks) = self.pool.restored(self.striping, found, &suspects) else { continue };
             // The same column may be wrong all around, or nothing else.
-            let alone = self.weight_with(&surroundings, &[], Some((stripe, &blocks))).await;
-            let around = self.weight_with(&surroundings, &suspects, Some((stripe, &blocks))).await;
-            let weight = alone.max(around).unwrap_or_default();
-            if best.as_ref().is_none_or(|(most, _)| weight > *most) {
-                best = Some((weight, blocks));
+            let alone = weigh(&[], &blocks).await.gain_over(bare);
+            let around = weigh(&suspects, &blocks).await.gain_over(weigh(&suspects, &nothing).await);
+            let gain = alone.max(around);
+            if best.as_ref().is_none_or(|(most, _)| gain > *most) {
+                best = Some((gain, blocks));
             }
         }
         // Parity that was not needed for the guess may be wrong as well.
@@ -106,6 +123,11 @@ impl Judge<'_> {
         let blocks = stripes.start * data as u64..stripes.end * data as u64;
         let run = gather(self.pool.runtime(), &columns, &blocks, data);
         Some((self.weigh)(self.segment, blocks.start * BLOCK_BYTES, run.to_vec()).await)
+    }
+
+    /// A stripe of which nothing is known.
+    fn blank(&self, width: usize) -> Vec<Option<Buf>> {
+        (0..width).map(|_| Some(self.pool.runtime().buffer_from(&[0; BLOCK_BYTES_USIZE]))).collect()
     }
 
     async fn surroundings(&self, stripes: &Range<u64>) -> Surroundings {
