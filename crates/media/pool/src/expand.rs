@@ -11,6 +11,7 @@ use ashlar_format::superblock::{CELLS_START_BYTES, DRIVES_MAX, DriveEntry, Drive
 
 use crate::drives::KnownDrive;
 use crate::newcomer::{check_size, check_unclaimed};
+use crate::stripes::Striping;
 use crate::{DriveSpec, Error, ErrorKind, Pool, Result};
 
 /// A drive about to join.
@@ -47,17 +48,16 @@ impl Pool {
         // No await from here until the superblock that names them is made: another must not tell of them.
         let entries: Vec<DriveEntry> = joining.iter().map(|joining| joining.entry).collect();
         self.inner.drives.borrow_mut().extend(joining.into_iter().map(known));
-        let rows = layout.as_ref().map(Rows::new);
+        let grown = layout.as_ref().map(Rows::new);
         let next = self.next_superblock(&[], |superblock| {
             superblock.drives.extend(entries);
             superblock.layout = layout;
         });
         self.decide(next).await?;
-        self.with_table_mut(|table| match (&self.inner.striping, rows) {
-            (Some(striping), Some(rows)) => {
-                let count = rows.count();
-                striping.rows.replace(rows);
-                table.grow_rows(count);
+        self.with_table_mut(|table| match (&self.inner.striping, grown) {
+            (Some(striping), Some(grown)) => {
+                striping.grow(&grown);
+                table.grow_rows(grown.count());
             }
             _ => cells.iter().for_each(|cells| table.add_drive(*cells)),
         });
@@ -76,6 +76,17 @@ impl Pool {
         let cells = u32::try_from(cells).unwrap_or(u32::MAX);
         let entry = DriveEntry { id, cells, state: DriveState::InService };
         Ok(Joining { drive, entry })
+    }
+}
+
+impl Striping {
+    /// There are more rows. Who lives in spare space, or moves, may have changed since they were made.
+    fn grow(&self, grown: &Rows) {
+        let stand_ins = self.stand_ins();
+        self.rows.replace(grown.with_stand_ins(stand_ins));
+        if let Some(moving) = &mut *self.moving.borrow_mut() {
+            moving.rows = grown.with_stand_ins(moving.rows.stand_ins().to_vec());
+        }
     }
 }
 
