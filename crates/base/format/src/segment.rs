@@ -167,8 +167,8 @@ pub struct FooterEntry {
     pub length_bytes: u32,
     /// Owner hint as in the chunk header.
     pub owner: u64,
-    /// 64-bit fingerprint of the stored payload; 0 when none was computed.
-    pub fingerprint: u64,
+    /// Blocks of a chunk; 0 when that is not told: of a page record, and in pools of older programs.
+    pub blocks: u8,
 }
 
 /// Bytes of a footer with `entries` entries, whole blocks.
@@ -184,7 +184,7 @@ pub fn encode_footer(segment: SegmentId, entries: &[FooterEntry]) -> Vec<u8> {
     let total = footer_bytes(entries.len() as u64) as usize;
     let mut writer = Writer::new();
     for entry in entries {
-        writer.u32(entry.offset_units).u32(entry.length_bytes).u64(entry.owner).u64(entry.fingerprint);
+        writer.u32(entry.offset_units).u32(entry.length_bytes).u64(entry.owner).u64(u64::from(entry.blocks));
     }
     writer.pad_to(total - FOOTER_FIXED_BYTES as usize);
     writer
@@ -228,7 +228,8 @@ pub fn decode_footer(segment: SegmentId, bytes: &[u8]) -> Result<Vec<FooterEntry
             offset_units: reader.u32()?,
             length_bytes: reader.u32()?,
             owner: reader.u64()?,
-            fingerprint: reader.u64()?,
+            // The other bytes are zero.
+            blocks: reader.u64()? as u8,
         });
     }
     Ok(entries)
@@ -361,7 +362,7 @@ mod tests {
                     offset_units: index * 65,
                     length_bytes: 4128,
                     owner: u64::from(index),
-                    fingerprint: 3,
+                    blocks: (index % 17) as u8,
                 })
                 .collect();
             let bytes = encode_footer(SegmentId(8), &entries);

@@ -21,8 +21,13 @@ pub enum SpaceBasis {
 pub struct SpaceParts {
     /// The drives' sizes.
     pub physical_bytes: u64,
-    /// Chunks that a volume or snapshot refers to, headers included.
+    /// Blocks that a volume or snapshot refers to, as stored: compressed, with headers.
     pub data_alive_bytes: u64,
+    /// Blocks that nothing refers to any more, compressed together with others that something refers to:
+    /// their share. They go when the cleaner moves what is left. Absent without a walk: they are in
+    /// `data_alive_bytes` then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stranded_bytes: Option<u64>,
     /// Page records of maps and tables in use.
     pub metadata_alive_bytes: u64,
     /// Written and not in use: deleted and overwritten data the cleaner has not taken yet, journal
@@ -53,6 +58,7 @@ impl SpaceParts {
     #[must_use]
     pub fn sum_bytes(&self) -> u64 {
         self.data_alive_bytes
+            + self.stranded_bytes.unwrap_or(0)
             + self.metadata_alive_bytes
             + self.dead_bytes
             + self.recent_bytes
@@ -83,7 +89,7 @@ pub struct PoolSpace {
     /// Mapped to data, volumes and snapshots together. Less the two savings it is `data_alive_bytes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_bytes: Option<u64>,
-    /// Chunks that several volumes and snapshots refer to.
+    /// Chunks that several volumes and snapshots refer to, with what is stranded in them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_bytes: Option<u64>,
     /// What is referred to more than once, as often as it is referred to beyond the first time, before
@@ -93,8 +99,7 @@ pub struct PoolSpace {
     /// Of that, found by dedupe to have equal content; the rest is saved by snapshots and clones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_saved_bytes: Option<u64>,
-    /// Blocks referred to, less the chunks that hold them. Below zero when headers, and blocks nothing
-    /// refers to any more in chunks still needed, outweigh compression.
+    /// Blocks referred to, less what they take as stored. Below zero when headers outweigh compression.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compression_saved_bytes: Option<i64>,
     /// The volumes, by name.
@@ -123,7 +128,7 @@ pub struct VolumeSpace {
     /// Of what is written, blocks in chunks that others refer to, too.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_written_bytes: Option<u64>,
-    /// Chunks only this one refers to: deleting it alone gives them back.
+    /// Chunks only this one refers to, with what is stranded in them: deleting it alone gives them back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_bytes: Option<u64>,
 }

@@ -173,7 +173,7 @@ impl MetadataStream {
                 offset_units: (offset / PLACE_UNIT_BYTES) as u32,
                 length_bytes: record.len() as u32,
                 owner: identity.tree,
-                fingerprint: 0,
+                blocks: 0,
             });
         }
         self.unpublished.insert(open.segment);

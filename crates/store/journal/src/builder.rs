@@ -109,7 +109,7 @@ pub(crate) fn build<T>(
                         offset_units: (header.offset_bytes / PLACE_UNIT_BYTES) as u32,
                         length_bytes: header.total_bytes() as u32,
                         owner: u64::from(header.owner_volume) << 36 | header.owner_block,
-                        fingerprint: 0,
+                        blocks: header.blocks,
                     });
                     at = end.next_multiple_of(PLACE_UNIT_BYTES as usize);
                     group[end..at].fill(0);

@@ -99,6 +99,7 @@ fn pool_space_view(pool: String, report: SpaceReport, reason: Option<String>) ->
         parts: api::SpaceParts {
             physical_bytes: parts.physical_bytes,
             data_alive_bytes: parts.data_alive_bytes,
+            stranded_bytes: parts.stranded_bytes,
             metadata_alive_bytes: parts.metadata_alive_bytes,
             dead_bytes: parts.dead_bytes,
             recent_bytes: parts.recent_bytes,

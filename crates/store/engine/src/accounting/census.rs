@@ -32,8 +32,8 @@ const CHUNKS_MAX: usize = 2 << 20;
 pub(super) trait Tally {
     /// Whether what these hold is to be measured.
     fn wants(&self, holders: Holders) -> bool;
-    /// A chunk, and how many of its blocks are referred to.
-    fn chunk(&mut self, holders: Holders, measured: Measured, blocks: u64);
+    /// A chunk, and a bit for each of its blocks that is referred to.
+    fn chunk(&mut self, holders: Holders, measured: Measured, blocks: u16);
     /// A map page.
     fn page(&mut self, holders: Holders, measured: Measured);
 }
@@ -95,7 +95,7 @@ pub(super) async fn count_keeping(
         }
         let wants = |tally: &dyn Tally, chunk: &Chunk| tally.wants(chunk.holders);
         let tell = |tally: &mut dyn Tally, chunk: Chunk, measured| {
-            tally.chunk(chunk.holders, measured, u64::from(chunk.blocks.count_ones()));
+            tally.chunk(chunk.holders, measured, chunk.blocks);
         };
         chunks.tell(turn, tally, wants, tell).await?;
     }

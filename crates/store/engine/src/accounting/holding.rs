@@ -46,7 +46,7 @@ impl Tally for Holdings {
         !self.is_snapshot || holders.is_target()
     }
 
-    fn chunk(&mut self, holders: Holders, measured: Measured, _blocks: u64) {
+    fn chunk(&mut self, holders: Holders, measured: Measured, _blocks: u16) {
         if holders.is_target() && holders.others() == Others::Nobody {
             self.only_bytes += measured.bytes;
         } else if self.counts(holders, measured) {

@@ -5,8 +5,12 @@
 pub struct SpaceParts {
     /// The drives' sizes.
     pub physical_bytes: u64,
-    /// Chunks that an image refers to, headers included.
+    /// Blocks that an image refers to, by their share of their chunks, headers included.
     pub data_alive_bytes: u64,
+    /// Blocks that nothing refers to, in chunks of which an image refers to others: their share of those
+    /// chunks. The cleaner leaves them out when it moves a chunk. Only a walk tells; without one they
+    /// are in `data_alive_bytes`.
+    pub stranded_bytes: Option<u64>,
     /// Page records of maps and tables that are in use.
     pub metadata_alive_bytes: u64,
     /// Written, and nothing in use: overwritten and deleted chunks and pages that the cleaner has not
@@ -35,6 +39,7 @@ impl SpaceParts {
     #[must_use]
     pub fn sum_bytes(&self) -> u64 {
         self.data_alive_bytes
+            + self.stranded_bytes.unwrap_or(0)
             + self.metadata_alive_bytes
             + self.dead_bytes
             + self.recent_bytes
@@ -67,14 +72,14 @@ pub struct SpaceReport {
 pub struct WalkedSpace {
     /// Of the metadata in use, map pages.
     pub map_page_bytes: u64,
-    /// Chunks that several images refer to.
+    /// Chunks that several images refer to, with what is stranded in them.
     pub shared_bytes: u64,
     /// Blocks that images refer to a second time and more, before compression.
     pub sharing_saved_bytes: u64,
     /// Of these, found by their content and shared; the others are shared by snapshots and clones.
     pub content_saved_bytes: u64,
-    /// Blocks referred to, less the chunks that hold them. Below zero when headers and blocks that
-    /// nothing refers to any more, in chunks still needed for others, outweigh compression.
+    /// Blocks referred to, less their share of the chunks that hold them. Below zero when headers
+    /// outweigh compression.
     pub compression_saved_bytes: i64,
 }
 
@@ -100,7 +105,8 @@ pub struct WalkedVolume {
     pub zero_bytes: u64,
     /// Never written, or unmapped.
     pub unwritten_bytes: u64,
-    /// Chunks that only this one refers to: what deleting it alone gives back.
+    /// Chunks that only this one refers to, with what is stranded in them: what deleting it alone gives
+    /// back.
     pub only_bytes: u64,
     /// Blocks of those chunks, before compression.
     pub only_written_bytes: u64,

@@ -1,4 +1,4 @@
-//! How many bytes records take on drives, exactly.
+//! How many bytes records take on drives, exactly, and which blocks they hold.
 //!
 //! A pointer knows a length rounded up to 256 bytes, and records follow each other every 64: summed up,
 //! pointers tell more bytes than a segment has. The exact length is in the footer of a sealed segment,
@@ -33,11 +33,31 @@ pub(super) struct Measured {
     pub(super) bytes: u64,
     /// The volume that wrote it, low 28 bits.
     pub(super) writer: u64,
+    /// A bit for each block that a chunk holds; none for a page.
+    pub(super) kept: u16,
 }
 
 impl Measured {
-    fn new(length_bytes: u64, writer: u64) -> Measured {
-        Measured { bytes: length_bytes.next_multiple_of(PLACE_UNIT_BYTES), writer }
+    fn new(length_bytes: u64, writer: u64, kept: u16) -> Measured {
+        Measured { bytes: length_bytes.next_multiple_of(PLACE_UNIT_BYTES), writer, kept }
+    }
+
+    /// What a footer says; `None` where it does not say all.
+    fn listed(entry: &FooterEntry, pointer: Pointer) -> Option<Measured> {
+        let kept = match entry.blocks {
+            _ if pointer.is_page() => 0,
+            0 => return None,
+            // Trimmed chunks lie in containers, which have no footer.
+            blocks => ChunkHeader::all_of(blocks),
+        };
+        Some(Measured::new(u64::from(entry.length_bytes), entry.owner >> 36, kept))
+    }
+
+    /// The share of the blocks that nothing refers to, when these are referred to. Compressed together,
+    /// all blocks count alike: what trimming them saves is known only then.
+    pub(super) fn stranded_bytes(&self, alive: u16) -> u64 {
+        let stranded = u64::from((self.kept & !alive).count_ones());
+        self.bytes * stranded / u64::from(self.kept.count_ones().max(1))
     }
 }
 
@@ -76,9 +96,9 @@ async fn measure_segment(
             turn.step().await?;
         }
         let units = offset / PLACE_UNIT_BYTES;
-        let listed = footer.binary_search_by_key(&units, |entry| u64::from(entry.offset_units));
-        if let Ok(at) = listed {
-            records[*index] = Measured::new(u64::from(footer[at].length_bytes), footer[at].owner >> 36);
+        let found = footer.binary_search_by_key(&units, |entry| u64::from(entry.offset_units));
+        if let Some(record) = found.ok().and_then(|at| Measured::listed(&footer[at], pointers[*index])) {
+            records[*index] = record;
             continue;
         }
         if !piece.has(*offset, pointers[*index]) {
@@ -160,8 +180,8 @@ async fn read_alone(inner: &Inner, pointer: Pointer) -> Result<Measured> {
 fn open(pointer: Pointer, bytes: &[u8]) -> Option<Measured> {
     if pointer.is_page() {
         let (header, payload) = PageHeader::open(pointer, bytes).ok()?;
-        return Some(Measured::new((PAGE_HEADER_BYTES + payload.len()) as u64, header.identity.tree));
+        return Some(Measured::new((PAGE_HEADER_BYTES + payload.len()) as u64, header.identity.tree, 0));
     }
     let (header, _) = ChunkHeader::open_chunk_of(pointer, bytes).ok()?;
-    Some(Measured::new(header.total_bytes(), u64::from(header.owner_volume)))
+    Some(Measured::new(header.total_bytes(), u64::from(header.owner_volume), header.kept))
 }

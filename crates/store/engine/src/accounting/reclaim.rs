@@ -15,7 +15,7 @@ impl Tally for ReclaimReport {
         holders.is_target()
     }
 
-    fn chunk(&mut self, holders: Holders, measured: Measured, _blocks: u64) {
+    fn chunk(&mut self, holders: Holders, measured: Measured, _blocks: u16) {
         if holders.others() == Others::Nobody {
             self.chunk_bytes += measured.bytes;
             self.chunk_count += 1;
@@ -67,7 +67,7 @@ impl Tally for Unique {
         holders.is_target() && holders.others() == Others::Nobody
     }
 
-    fn chunk(&mut self, _holders: Holders, measured: Measured, _blocks: u64) {
+    fn chunk(&mut self, _holders: Holders, measured: Measured, _blocks: u16) {
         self.chunk_bytes += measured.bytes;
     }
 

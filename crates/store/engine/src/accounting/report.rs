@@ -68,8 +68,16 @@ fn is_used(entry: &SegmentEntry) -> bool {
     entry.state != SegmentState::Free
 }
 
-/// The parts, with what is alive; the rest of what is written is dead.
-fn parts(inner: &Inner, frozen: &Frozen, written: &Written, data: u64, metadata: u64) -> Result<SpaceParts> {
+/// What of it is in use: whole chunks, and page records.
+struct InUse {
+    data_bytes: u64,
+    /// Of that, the share of blocks that nothing refers to; only a walk tells.
+    stranded_bytes: Option<u64>,
+    metadata_bytes: u64,
+}
+
+/// The parts, with what is in use; the rest of what is written is dead.
+fn parts(inner: &Inner, frozen: &Frozen, written: &Written, in_use: &InUse) -> Result<SpaceParts> {
     let size = inner.pool.segment_bytes();
     let Frozen { cells, drives, parity_bytes, spare_bytes, .. } = frozen;
     let physical_bytes: u64 = drives.iter().sum();
@@ -77,15 +85,17 @@ fn parts(inner: &Inner, frozen: &Frozen, written: &Written, data: u64, metadata:
     let superblock_bytes = there as u64 * CELLS_START_BYTES;
     let reserve = inner.reserve_segments().min(cells.available());
     let settled = written.settled_bytes;
+    let in_use_bytes = in_use.data_bytes + in_use.metadata_bytes;
     // No assertion: a pool stopped half way through a checkpoint is still to be looked at.
-    let dead_bytes = settled.checked_sub(data + metadata).ok_or_else(|| {
-        let what = format!("{} bytes are alive, {settled} are written: run a check", data + metadata);
+    let dead_bytes = settled.checked_sub(in_use_bytes).ok_or_else(|| {
+        let what = format!("{in_use_bytes} bytes are alive, {settled} are written: run a check");
         Error::new(ErrorKind::Damaged, what)
     })?;
     Ok(SpaceParts {
         physical_bytes,
-        data_alive_bytes: data,
-        metadata_alive_bytes: metadata,
+        data_alive_bytes: in_use.data_bytes - in_use.stranded_bytes.unwrap_or(0),
+        stranded_bytes: in_use.stranded_bytes,
+        metadata_alive_bytes: in_use.metadata_bytes,
         dead_bytes,
         recent_bytes: written.recent_bytes,
         slack_bytes: written.rest_bytes + physical_bytes
@@ -105,7 +115,12 @@ fn parts(inner: &Inner, frozen: &Frozen, written: &Written, data: u64, metadata:
 /// The accounts as the last mark has them: at once.
 pub(super) fn estimate(inner: &Inner, frozen: &Frozen) -> Result<SpaceReport> {
     let written = Written::of(frozen, inner.pool.segment_bytes());
-    let parts = parts(inner, frozen, &written, written.data_marked_bytes, written.metadata_marked_bytes)?;
+    let marked = InUse {
+        data_bytes: written.data_marked_bytes,
+        stranded_bytes: None,
+        metadata_bytes: written.metadata_marked_bytes,
+    };
+    let parts = parts(inner, frozen, &written, &marked)?;
     let images = frozen.images.iter().map(image).collect();
     Ok(SpaceReport { parts, is_estimate: true, images, walked: None })
 }
@@ -122,8 +137,12 @@ fn image(entry: &VolumeEntry) -> VolumeSpace {
 }
 
 /// What the census adds up.
+#[derive(Default)]
 struct Alive {
+    /// Whole chunks.
     data_bytes: u64,
+    /// Of these, the share of blocks that nothing refers to.
+    stranded_bytes: u64,
     map_page_bytes: u64,
     shared_bytes: u64,
     /// Blocks referred to, each once.
@@ -136,8 +155,10 @@ impl Tally for Alive {
         true
     }
 
-    fn chunk(&mut self, holders: Holders, measured: Measured, blocks: u64) {
+    fn chunk(&mut self, holders: Holders, measured: Measured, alive: u16) {
+        let blocks = u64::from(alive.count_ones());
         self.data_bytes += measured.bytes;
+        self.stranded_bytes += measured.stranded_bytes(alive);
         self.blocks += blocks;
         match holders.others() {
             Others::One(index) => {
@@ -165,7 +186,7 @@ impl Visitor for Nothing {
 pub(super) async fn walked(turn: &Turn<'_>, frozen: &Frozen) -> Result<SpaceReport> {
     let inner = turn.inner;
     let images = vec![WalkedVolume::default(); frozen.images.len()];
-    let mut alive = Alive { data_bytes: 0, map_page_bytes: 0, shared_bytes: 0, blocks: 0, images };
+    let mut alive = Alive { images, ..Alive::default() };
     let roots: Vec<_> =
         (frozen.images.iter().enumerate()).map(|(index, entry)| (entry.root, Role::other(index))).collect();
     let mut families = Families::of(&frozen.images);
@@ -180,13 +201,19 @@ pub(super) async fn walked(turn: &Turn<'_>, frozen: &Frozen) -> Result<SpaceRepo
         report.images.push(walked_image(entry, mapped, *share)?);
     }
     let written = Written::of(frozen, inner.pool.segment_bytes());
-    report.parts = parts(inner, frozen, &written, alive.data_bytes, alive.map_page_bytes + tables)?;
+    let in_use = InUse {
+        data_bytes: alive.data_bytes,
+        stranded_bytes: Some(alive.stranded_bytes),
+        metadata_bytes: alive.map_page_bytes + tables,
+    };
+    report.parts = parts(inner, frozen, &written, &in_use)?;
     report.walked = Some(WalkedSpace {
         map_page_bytes: alive.map_page_bytes,
         shared_bytes: alive.shared_bytes,
         sharing_saved_bytes: (written_blocks - alive.blocks) * BLOCK_BYTES,
         content_saved_bytes: by_content * BLOCK_BYTES,
-        compression_saved_bytes: (alive.blocks * BLOCK_BYTES).cast_signed() - alive.data_bytes.cast_signed(),
+        compression_saved_bytes: (alive.blocks * BLOCK_BYTES).cast_signed()
+            - report.parts.data_alive_bytes.cast_signed(),
     });
     Ok(report)
 }

@@ -14,7 +14,9 @@ use crate::output::micros;
 
 /// Show where all bytes are; without a verb for each pool, volume and snapshot.
 ///
-/// The parts of a pool sum to its physical bytes. They are counted by walking every volume and snapshot
+/// The parts of a pool sum to its physical bytes. Stranded are blocks that nothing refers to any more but
+/// that were compressed together with some that are: they go when the cleaner moves those. Parts are
+/// counted by walking every volume and snapshot
 /// in the background, after a checkpoint; --quick answers at once with what the cleaner's last mark knew,
 /// and names what is an estimate.
 #[derive(Args)]

@@ -64,6 +64,9 @@ fn pool_text(space: &PoolSpace) -> String {
         ("pool", space.pool.clone()),
         ("physical", size(parts.physical_bytes)),
         ("  data alive", marked(parts.data_alive_bytes)),
+    ];
+    pairs.extend(parts.stranded_bytes.map(|bytes| ("  stranded", size(bytes))));
+    pairs.extend([
         ("  metadata alive", marked(parts.metadata_alive_bytes)),
         ("  dead, not yet cleaned", marked(parts.dead_bytes)),
         ("  recent", size(parts.recent_bytes)),
@@ -75,7 +78,7 @@ fn pool_text(space: &PoolSpace) -> String {
         ("  parity", size(parts.parity_bytes)),
         ("  spare", size(parts.spare_bytes)),
         ("provisioned", size(space.provisioned_bytes)),
-    ];
+    ]);
     let by_content = space.content_saved_bytes;
     let by_clone = space.sharing_saved_bytes.map(|saved| saved - by_content.unwrap_or(0).min(saved));
     let walked = [
@@ -88,7 +91,7 @@ fn pool_text(space: &PoolSpace) -> String {
         pairs.push(("  saved by compression", signed(saved)));
     }
     if let Some(shared) = space.shared_bytes {
-        pairs.push(("  data alive, shared", size(shared)));
+        pairs.push(("  chunks shared", size(shared)));
     }
     pairs.push(("counted", how(space)));
     fields(&pairs)
