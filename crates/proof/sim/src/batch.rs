@@ -83,11 +83,12 @@ impl fmt::Display for Summary {
         )?;
         writeln!(
             f,
-            "verified {} images, {} MiB; pool full {} times; {} failures excused by a drive, {} starts of {} \
-             failed so",
+            "verified {} images, {} MiB; pool full {} times, {} of them judged; {} failures excused by a drive, {} \
+             starts of {} failed so",
             counters.images_verified,
             counters.bytes_verified >> 20,
             counters.no_space,
+            counters.refusals_judged,
             counters.drive_troubles,
             counters.failed_starts,
             counters.starts + counters.failed_starts

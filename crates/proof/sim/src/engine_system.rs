@@ -13,7 +13,7 @@ use ashlar_runtime::Runtime;
 
 use crate::chance::mix;
 use crate::oracle::{Change, CloneSource, Listing};
-use crate::system::{DedupeAction, PoolLayout, SystemMaker, SystemUnderTest, Trouble, TroubleKind};
+use crate::system::{DedupeAction, PoolLayout, Room, SystemMaker, SystemUnderTest, Trouble, TroubleKind};
 
 impl From<Error> for Trouble {
     fn from(error: Error) -> Trouble {
@@ -208,6 +208,16 @@ impl SystemUnderTest for EngineSystem {
         let space = status.space;
         let bytes = space.data_bytes + space.metadata_bytes + space.journal_bytes + space.freed_bytes;
         Some(bytes / status.segment_bytes)
+    }
+
+    fn room(&self) -> Option<Room> {
+        let status = self.engine.status();
+        let space = status.space;
+        let elsewhere = space.superblock_bytes + space.parity_bytes + space.spare_bytes;
+        // Nothing new is written to what is emptied.
+        let is_leaving = self.engine.removal_status().is_some();
+        let segments = (space.physical_bytes - elsewhere) / status.segment_bytes;
+        (!is_leaving).then_some(Room { segments, segment_bytes: status.segment_bytes })
     }
 
     fn probes(&self) -> Vec<(&'static str, u64)> {

@@ -12,7 +12,7 @@ use ashlar_block::{
 use ashlar_runtime::Runtime;
 
 use crate::oracle::{Change, CloneSource, Listing, clone_names};
-use crate::system::{PoolLayout, SystemMaker, SystemUnderTest, Trouble, TroubleKind};
+use crate::system::{PoolLayout, Room, SystemMaker, SystemUnderTest, Trouble, TroubleKind};
 
 /// The promise that is broken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +52,8 @@ pub enum Defect {
     Stalls,
     /// Full for ever after a while.
     NeverFreesSpace,
+    /// Rarely it calls itself full.
+    RefusesForNothing,
     /// Deleting needs space.
     DeleteNeedsSpace,
     /// Fails without a drive error.
@@ -349,6 +351,12 @@ impl SystemUnderTest for Fake {
         })
     }
 
+    fn room(&self) -> Option<Room> {
+        // More than hosts ever write.
+        (self.defect == Defect::RefusesForNothing)
+            .then_some(Room { segments: 100_000, segment_bytes: 1 << 20 })
+    }
+
     fn close(&self) -> LocalFuture<'static, std::result::Result<(), Trouble>> {
         Box::pin(async { Ok(()) })
     }
@@ -384,6 +392,9 @@ impl FakeDevice {
         }
         if self.fake.rarely(Defect::FailsForNothing) {
             return Err(Error::new(ErrorKind::Medium, "for nothing"));
+        }
+        if is_write && self.fake.rarely(Defect::RefusesForNothing) {
+            return Err(Error::new(ErrorKind::NoSpace, "full"));
         }
         if is_write {
             let mut store = self.fake.store.borrow_mut();

@@ -29,6 +29,8 @@ pub struct Counters {
     pub requests: u64,
     pub changes: u64,
     pub no_space: u64,
+    /// Writes among them of which it was judged whether the pool could be full.
+    pub refusals_judged: u64,
     pub drive_troubles: u64,
     pub crashes: u64,
     /// Crashes by [`Phase`].
@@ -49,6 +51,7 @@ impl Counters {
         self.requests += other.requests;
         self.changes += other.changes;
         self.no_space += other.no_space;
+        self.refusals_judged += other.refusals_judged;
         self.drive_troubles += other.drive_troubles;
         self.crashes += other.crashes;
         self.closes += other.closes;

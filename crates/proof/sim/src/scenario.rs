@@ -6,6 +6,9 @@ use crate::drives::{Crash, FaultRates, Pace};
 use crate::oracle::CHANGE_KINDS;
 use crate::system::PoolLayout;
 
+/// Segments of the smallest pool.
+const SEGMENTS_MIN: u64 = 24;
+
 /// The faults of one life of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LifeFaults {
@@ -121,6 +124,8 @@ pub struct Scenario {
     pub volume_bytes_max: u64,
     /// Longest request.
     pub request_bytes_max: u64,
+    /// Bytes of each of the places of a volume that hosts write to.
+    pub region_bytes: u64,
     /// Of the writes, those of contents that others write, too.
     pub repeated_per_mille: u64,
     /// Data requests.
@@ -172,16 +177,18 @@ impl Scenario {
         let width = if parity > 0 && chance.one_in(2) { chance.between(parity + 2, active) } else { active };
         let segment_bytes = *chance.pick(&[256 << 10, 256 << 10, 512 << 10, 1 << 20]);
         // Room for some twenty-four to a hundred segments: small enough to be filled, large enough to work.
-        let segments = if chance.one_in(2) { chance.between(24, 40) } else { chance.between(32, 96) };
+        let segments =
+            if chance.one_in(2) { chance.between(SEGMENTS_MIN, 40) } else { chance.between(32, 96) };
         // Before the first segment lies the area of the superblocks; behind the last is any length.
         let rest_bytes = (1 << 20) + chance.below(64) * 4096;
         // With parity a segment is spread over the data columns, and as much again for each of parity.
         let on_drives = segment_bytes * width / (width - parity).max(1);
         let column = if parity == 0 { segment_bytes } else { segment_bytes / (width - parity) };
-        let drive_bytes =
+        let drive_bytes_for = |segments: u64| {
             (segments * on_drives).div_ceil(active).next_multiple_of(column.next_multiple_of(4096))
                 + if parity == 0 { 0 } else { column.next_multiple_of(4096) * width }
-                + rest_bytes;
+                + rest_bytes
+        };
         let faults = *chance.pick(&[
             FaultClass::Crashes,
             FaultClass::Crashes,
@@ -190,10 +197,10 @@ impl Scenario {
             FaultClass::Errors,
             FaultClass::Damage,
         ]);
-        Scenario {
+        let scenario = Scenario {
             layout: PoolLayout {
                 drives: (0..drives).map(|index| format!("drive-{index}")).collect(),
-                drive_bytes,
+                drive_bytes: drive_bytes_for(segments),
                 segment_bytes,
                 parity: parity as u8,
                 width: (parity > 0).then_some(width as u8),
@@ -225,6 +232,7 @@ impl Scenario {
             snapshots_max: *chance.pick(&[1, 3, 6]),
             volume_bytes_max: *chance.pick(&[1 << 20, 4 << 20, 64 << 20, 1 << 40]),
             request_bytes_max: *chance.pick(&[8 << 10, 64 << 10, 256 << 10, 512 << 10]),
+            region_bytes: 256 << 10,
             repeated_per_mille: *chance.pick(&[0, 300, 700, 950]),
             data: DataMix {
                 write: 60,
@@ -237,6 +245,21 @@ impl Scenario {
             changes: ChangeMix::draw(chance),
             door: *chance.pick(&[DoorKind::Direct, DoorKind::Direct, DoorKind::Nbd, DoorKind::Fuse]),
             change_pause_micros_max: *chance.pick(&[100, 2_000, 20_000]),
+        };
+        if chance.one_in(5) { scenario.made_to_fill(drive_bytes_for(SEGMENTS_MIN)) } else { scenario }
+    }
+
+    /// The same with drives of this size and hosts that write more than they hold, and nothing twice: the
+    /// pool gets full, and is judged by when it says so.
+    fn made_to_fill(self, drive_bytes: u64) -> Scenario {
+        Scenario {
+            layout: PoolLayout { drive_bytes, ..self.layout },
+            requests: 400,
+            volume_bytes_max: 16 << 20,
+            request_bytes_max: 512 << 10,
+            region_bytes: 4 << 20,
+            repeated_per_mille: 0,
+            ..self
         }
     }
 

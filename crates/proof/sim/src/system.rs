@@ -88,6 +88,15 @@ pub struct PoolLayout {
     pub dedupe_sample_shift: u8,
 }
 
+/// How much a pool holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Room {
+    /// Whole segments, without parity, spare space and superblocks.
+    pub segments: u64,
+    /// Bytes of each.
+    pub segment_bytes: u64,
+}
+
 /// What an administrator does to dedupe. None of it changes what hosts read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DedupeAction {
@@ -126,6 +135,10 @@ pub trait SystemUnderTest {
     }
     /// Segments that hold or held something; `None` when the system has none.
     fn segments_in_use(&self) -> Option<u64> {
+        None
+    }
+    /// What the pool has room for; `None` when that cannot be said.
+    fn room(&self) -> Option<Room> {
         None
     }
     /// Drives out of service: number and path.

@@ -8,7 +8,7 @@ use crate::batch::{Options, run_batch};
 use crate::fakes::{Defect, FakeMaker, RandomMaker};
 use crate::seed_run::run_seed;
 
-const DEFECTS: [Defect; 22] = [
+const DEFECTS: [Defect; 23] = [
     Defect::LosesAcknowledgedWrite,
     Defect::LosesUnmap,
     Defect::TearsBlock,
@@ -26,6 +26,7 @@ const DEFECTS: [Defect; 22] = [
     Defect::HalfClone,
     Defect::Stalls,
     Defect::NeverFreesSpace,
+    Defect::RefusesForNothing,
     Defect::DeleteNeedsSpace,
     Defect::FailsForNothing,
     Defect::AcceptsInvalid,

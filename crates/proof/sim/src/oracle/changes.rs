@@ -75,7 +75,7 @@ pub(super) enum Effect {
 /// A change in flight.
 #[derive(Debug)]
 pub(super) struct Pending {
-    effect: Effect,
+    pub(super) effect: Effect,
     /// The volumes whose image is taken, and the writes that were in flight meanwhile.
     watched: BTreeSet<u32>,
     writes: Vec<OperationId>,
@@ -236,6 +236,7 @@ impl Oracle {
         match outcome {
             Outcome::Refused | Outcome::Doubtful => Ok(()),
             Outcome::Done => {
+                self.given_back_at = now;
                 let doubt = self.doubt_of(pending, now);
                 self.happen(doubt)
             }

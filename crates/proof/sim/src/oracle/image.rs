@@ -252,6 +252,11 @@ impl Image {
         }
     }
 
+    /// The cells of what was ever written, each stretch with its first block.
+    pub fn written_cells(&self) -> impl Iterator<Item = (u64, &[Cell])> {
+        self.pages.iter().map(|(number, page)| (number * PAGE_UNITS, &page[..]))
+    }
+
     /// The runs that were ever written, merged.
     #[must_use]
     pub fn written_runs(&self) -> Vec<Run> {

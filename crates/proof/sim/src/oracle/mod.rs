@@ -14,6 +14,7 @@
 //! addresses and contents.
 
 mod changes;
+mod demand;
 mod exactness;
 mod image;
 mod plausible;
@@ -145,6 +146,8 @@ pub struct Oracle {
     /// its name used again meanwhile.
     flying: BTreeMap<OperationId, (String, u32)>,
     pending: BTreeMap<u32, Pending>,
+    /// When something that may give space back was acknowledged last.
+    given_back_at: u64,
     reads: BTreeMap<ReadId, Reading>,
     doubts: Vec<Doubt>,
     fork_outcomes: BTreeMap<u32, bool>,
@@ -181,6 +184,7 @@ impl Oracle {
             snapshots: BTreeMap::new(),
             flying: BTreeMap::new(),
             pending: BTreeMap::new(),
+            given_back_at: 0,
             reads: BTreeMap::new(),
             doubts: Vec::new(),
             fork_outcomes: BTreeMap::new(),
@@ -326,6 +330,9 @@ impl Oracle {
         let operation = &mut self.operations[id.0 as usize];
         operation.acknowledged_at = Some(now);
         let (run, value, issued_at) = (operation.run, operation.value, operation.issued_at);
+        if value == Value::ZERO {
+            self.given_back_at = now;
+        }
         let image = &mut self.volumes.get_mut(volume).expect("writes keep their volume alive").image;
         let new = Candidate { value, operation: id, settled_at: now, doubtful_in_life: 0 };
         if value == Value::ZERO {

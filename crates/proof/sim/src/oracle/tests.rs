@@ -217,3 +217,44 @@ fn shrinking_forgets_what_was_beyond() {
     read(&mut oracle, &live("a"), 200, value).unwrap_err();
     read(&mut oracle, &live("a"), 200, Value::ZERO).unwrap();
 }
+
+#[test]
+fn what_images_share_by_copying_takes_room_once() {
+    let mut oracle = oracle();
+    let one = || (4096 + 64) + 16;
+    write(&mut oracle, "a", 3);
+    assert_eq!(oracle.demand_bytes_max(), one());
+    let id = oracle.change_begin(&snapshot("s", &["a"]));
+    oracle.change_end(id, Outcome::Done).unwrap();
+    assert_eq!(oracle.demand_bytes_max(), one() + 16);
+    write(&mut oracle, "a", 3);
+    assert_eq!(oracle.demand_bytes_max(), 2 * one());
+    write(&mut oracle, "b", 3);
+    assert_eq!(oracle.demand_bytes_max(), 3 * one());
+}
+
+#[test]
+fn a_write_in_doubt_takes_no_room_beside_what_it_replaces() {
+    let mut oracle = oracle();
+    write(&mut oracle, "a", 3);
+    let (settled, (id, _)) = (oracle.demand_bytes_max(), begin(&mut oracle, "a", 3));
+    assert!(oracle.demand_bytes_max() > settled, "in flight it may lie beside it");
+    oracle.write_end(id, Outcome::Doubtful);
+    assert_eq!(oracle.demand_bytes_max(), settled);
+}
+
+#[test]
+fn zeroes_give_room_back() {
+    let mut oracle = oracle();
+    write(&mut oracle, "a", 3);
+    let (before, _) = begin(&mut oracle, "a", 4);
+    oracle.write_end(before, Outcome::Doubtful);
+    let unmap = oracle.write_begin("a", Run { first: 3, count: 2 }, Value::ZERO);
+    assert!(!oracle.gave_back_since(before));
+    oracle.write_end(unmap, Outcome::Done);
+    assert!(oracle.gave_back_since(before));
+    let (after, _) = begin(&mut oracle, "a", 5);
+    assert!(!oracle.gave_back_since(after));
+    oracle.write_end(after, Outcome::Refused);
+    assert_eq!(oracle.demand_bytes_max(), 0);
+}

@@ -6,14 +6,14 @@ use ashlar_block::{BlockDevice, ErrorKind};
 
 use super::World;
 use super::claims::{Object, Use};
+use super::refusal::{Issued, judge_refusal};
 use crate::chance::{Chance, mix};
 use crate::content::{Texture, Value};
 use crate::oracle::{Image, ImageKey, Outcome, Run};
 use crate::system::{Trouble, TroubleKind};
 
-/// Places of a volume that the workload writes: few and small, so that requests meet.
+/// Places of a volume that the workload writes: few and mostly small, so that requests meet.
 const REGIONS: u64 = 4;
-const REGION_BYTES: u64 = 256 << 10;
 const HOT_BYTES: u64 = 32 << 10;
 
 /// One host with one request at a time.
@@ -97,7 +97,8 @@ pub fn draw_run(chance: &mut Chance, name: &str, image: &Image, world: &World) -
     let unit = u64::from(image.unit_bytes);
     let volume_seed = name.bytes().fold(7, |seed, byte| mix(seed ^ u64::from(byte)));
     let region = if chance.one_in(2) { 0 } else { chance.below(REGIONS) };
-    let room = image.size_bytes.saturating_sub(REGION_BYTES);
+    let region_bytes = world.scenario.region_bytes;
+    let room = image.size_bytes.saturating_sub(region_bytes);
     let start = match region {
         0 => 0,
         1 => room,
@@ -105,7 +106,7 @@ pub fn draw_run(chance: &mut Chance, name: &str, image: &Image, world: &World) -
     };
     // Regions keep to 4 KiB so that requests of both block sizes meet each other.
     let start = start / 4096 * 4096;
-    let inside = if chance.one_in(2) { chance.below(HOT_BYTES) } else { chance.below(REGION_BYTES) };
+    let inside = if chance.one_in(2) { chance.below(HOT_BYTES) } else { chance.below(region_bytes) };
     let alignment = if chance.one_in(3) { unit } else { unit.max(4096) };
     let first_byte = (start + inside) / alignment * alignment;
     let first = (first_byte / unit).min(image.units().saturating_sub(1));
@@ -156,19 +157,21 @@ async fn write(world: &World, name: &str, device: &dyn BlockDevice, run: Run) {
     value.fill(sector, &mut data);
     let is_fua = world.draw(|chance| chance.one_in(8));
     let incarnation = incarnation(world, name).expect("the caller looked");
-    let id = world.oracle.borrow_mut().write_begin(name, run, value);
+    let issued = Issued::now(world, name, run, value);
+    let id = issued.id;
     world.record.note(|| format!("{name}: {value} at {offset}+{length} issued as {}", id.0));
     let result = device.write(offset, &data, is_fua).await;
-    end_write(world, (name, incarnation), (id, run), result, "write");
+    end_write(world, (name, incarnation), (&issued, run), result, "write");
 }
 
 fn end_write(
     world: &World,
     (name, incarnation): (&str, u32),
-    (id, run): (crate::oracle::OperationId, Run),
+    (issued, run): (&Issued, Run),
     result: ashlar_block::Result<()>,
     what: &str,
 ) {
+    let id = issued.id;
     let result = result.map_err(Trouble::from);
     let outcome = match &result {
         Ok(()) => Outcome::Done,
@@ -181,6 +184,9 @@ fn end_write(
     match result {
         Ok(()) => world.record.note(|| format!("{name}: {} acknowledged", id.0)),
         Err(trouble) => {
+            if trouble.kind == TroubleKind::NoSpace {
+                judge_refusal(world, issued, &format!("{what} {} of {name}", id.0));
+            }
             world.judge_run(&format!("{what} {} of {name}", id.0), (name, incarnation), run, &trouble);
         }
     }
@@ -196,7 +202,8 @@ async fn clear(world: &World, name: &str, device: &dyn BlockDevice, run: Run, is
     };
     let (offset, length, _) = bytes_of(world, name, run);
     let incarnation = incarnation(world, name).expect("the caller looked");
-    let id = world.oracle.borrow_mut().write_begin(name, run, Value::ZERO);
+    let issued = Issued::now(world, name, run, Value::ZERO);
+    let id = issued.id;
     world.record.note(|| {
         let what = if is_unmap { "unmap" } else { "write-zeroes" };
         format!("{name}: {what} at {offset}+{length} issued as {}", id.0)
@@ -207,7 +214,13 @@ async fn clear(world: &World, name: &str, device: &dyn BlockDevice, run: Run, is
         let may_unmap = world.draw(|chance| chance.one_in(2));
         device.write_zeroes(offset, length, may_unmap).await
     };
-    end_write(world, (name, incarnation), (id, run), result, if is_unmap { "unmap" } else { "write-zeroes" });
+    end_write(
+        world,
+        (name, incarnation),
+        (&issued, run),
+        result,
+        if is_unmap { "unmap" } else { "write-zeroes" },
+    );
 }
 
 /// Reads a run of an image and has it judged.

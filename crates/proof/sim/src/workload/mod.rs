@@ -7,6 +7,7 @@ mod changes;
 mod claims;
 mod data;
 mod progress;
+mod refusal;
 mod verify;
 
 use std::cell::{Cell, RefCell};
