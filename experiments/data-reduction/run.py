@@ -204,7 +204,8 @@ def delete_in_turn(array, story):
         array.api_many("DELETE", [f"/v1/{kind}s/{name}" for name in names], 4)
         calls = time.monotonic() - begin
         after = story.note(f"deleted: {title.removeprefix('then the ')}")
-        given = before["parts"]["data_alive_bytes"] - after["data_alive"]
+        before_bytes = before["parts"]["data_alive_bytes"] + before["parts"]["stranded_bytes"]
+        given = before_bytes - after["data_alive"] - after["stranded"]
         pages = before["map_page_bytes"] - story.accounts()["map_page_bytes"]
         marked = seconds_until_marked(array, marked_before, begin)
         free = story.accounts()["parts"]["free_bytes"] - before["parts"]["free_bytes"]
@@ -356,11 +357,12 @@ def lines_of(title, head, rows):
 
 
 def report(result):
-    steps = [[s["step"], *(mib(s[key]) for key in ("provisioned", "zero", "written", "sharing_saved", "compression_saved",
-                                                   "data_alive", "metadata_alive", "dead", "free"))] for s in result["steps"]]
+    keys = ("provisioned", "zero", "written", "sharing_saved", "compression_saved", "data_alive", "stranded", "metadata_alive",
+            "dead", "free")
+    steps = [[s["step"], *(mib(s[key]) for key in keys)] for s in result["steps"]]
     text = lines_of("Steps (MiB; provisioned, zero and written with all snapshots and clones)",
-                    ["step", "provisioned", "zero", "written", "-sharing", "-compression", "=data alive", "metadata", "dead",
-                     "free"], steps)
+                    ["step", "provisioned", "zero", "written", "-sharing", "-compression", "=data alive", "stranded", "metadata",
+                     "dead", "free"], steps)
     peak = next(s for s in reversed(result["steps"]) if s["step"].startswith("clone"))
     unique = peak["written"] - peak["sharing_saved"]
     ratios = [("thin: provisioned / written", peak["provisioned"] / peak["written"]),

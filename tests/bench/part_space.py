@@ -254,7 +254,8 @@ def fstrim(site, table, array):
 
 
 def alive_bytes(array):
-    return array.json("space")[0]["parts"]["data_alive_bytes"]
+    parts = array.json("space")[0]["parts"]
+    return parts["data_alive_bytes"] + parts["stranded_bytes"]
 
 
 def alive_by_mark(array):

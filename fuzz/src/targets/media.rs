@@ -390,7 +390,7 @@ fn segment_footer_seeds() -> Vec<Vec<u8>> {
                 offset_units: index * 65,
                 length_bytes: 4128,
                 owner: u64::from(index),
-                fingerprint: 3,
+                blocks: 3,
             };
             encode_footer(SegmentId(8), &(0..count).map(entry).collect::<Vec<_>>())
         })
