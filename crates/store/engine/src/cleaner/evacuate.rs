@@ -242,6 +242,7 @@ impl Inner {
                 let alive = old_marks.map_or(0, |marks| marks.block_mask(record.offset_bytes));
                 let bytes = tools.recompressor.fit(record.bytes, alive, tools.is_cold);
                 let (container, offset_bytes) = mover.append(bytes, age).await?;
+                plan.moved_bytes += (bytes.len() as u64).next_multiple_of(PLACE_UNIT_BYTES);
                 let length_bytes_max = (bytes.len() as u64).next_multiple_of(LENGTH_UNIT_BYTES);
                 let moved = Relocation { old_units, container, offset_bytes, length_bytes_max };
                 survivors.push((record.segment, moved));
@@ -397,7 +398,6 @@ impl Inner {
         dead: &[(SegmentId, u32)],
         plan: &mut Plan,
     ) -> Result<()> {
-        let moved: u64 = survivors.iter().map(|(_, moved)| moved.length_bytes_max).sum();
         if victim.kind == SegmentKind::Moved {
             // Loaded first, changed then: an error must not leave half of it in the plan.
             let survived = survivors.iter().map(|(segment, survivor)| (*segment, survivor.old_units));
@@ -430,7 +430,6 @@ impl Inner {
             plan.emptied.push((victim.segment, entries));
         }
         plan.freed.push(victim.segment);
-        plan.moved_bytes += moved;
         plan.left_behind.extend(dead);
         Ok(())
     }
