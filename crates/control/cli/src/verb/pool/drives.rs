@@ -177,41 +177,55 @@ fn not_moved(pool: &PoolView, number: u32) -> Failure {
     ))
 }
 
+/// What an answer about a drive says: it is done, or why it will not be; `None` while it goes on.
+type Verdict = Option<std::result::Result<(), String>>;
+
+/// Asks after a pool until `judge`, who shows how far it is, has a verdict.
+fn follow(
+    client: &Client,
+    pool: PoolView,
+    title: &'static str,
+    mut judge: impl FnMut(&PoolView, &mut Progress) -> Verdict,
+) -> Result<(PoolView, std::result::Result<(), String>)> {
+    let mut pool = pool;
+    let mut progress = Progress::new(title, 0);
+    loop {
+        if let Some(verdict) = judge(&pool, &mut progress) {
+            progress.end();
+            return Ok((pool, verdict));
+        }
+        std::thread::sleep(ASK_INTERVAL);
+        let answer = client.pool(&pool.name);
+        if answer.is_err() {
+            progress.end();
+        }
+        pool = answer?;
+    }
+}
+
 /// Asks after a drive until it has left.
 fn until_removed(client: &Client, pool: PoolView, number: u32) -> Result<PoolView> {
-    let mut pool = pool;
-    let mut progress = Progress::new("removal", 0);
-    let done = loop {
-        match pool.drives.iter().find(|drive| drive.number == Some(number)) {
-            None => break Ok(()),
-            Some(drive) => match drive.state.as_str() {
-                "spare" => break Ok(()),
-                "leaving" | "moving" | "rebuilding" => {}
-                state => {
-                    let why = pool.rebuild_error.clone().unwrap_or_else(|| "nothing moves it".to_string());
-                    break Err(format!("it is {state}: {why}"));
-                }
-            },
+    let (pool, left) = follow(client, pool, "removal", |pool, progress| {
+        match pool.drives.iter().find(|drive| drive.number == Some(number)).map(|drive| drive.state.as_str())
+        {
+            None | Some("spare") => return Some(Ok(())),
+            Some("leaving" | "moving" | "rebuilding") => {}
+            Some(state) => {
+                let why = pool.rebuild_error.as_deref().unwrap_or("nothing moves it");
+                return Some(Err(format!("it is {state}: {why}")));
+            }
         }
         if let Some(rebuild) = &pool.rebuild {
             progress.show_line(|_| rebuild_line(rebuild, number));
         }
-        match &pool.removal {
-            Some(Removal { trouble: Some(trouble), .. }) => break Err(trouble.clone()),
-            Some(removal) => progress.show_line(|_| removal_line(removal)),
-            None => {}
+        let removal = pool.removal.as_ref()?;
+        if let Some(trouble) = &removal.trouble {
+            return Some(Err(trouble.clone()));
         }
-        std::thread::sleep(ASK_INTERVAL);
-        pool = match client.pool(&pool.name) {
-            Ok(pool) => pool,
-            Err(error) => {
-                progress.end();
-                return Err(error.into());
-            }
-        };
-    };
-    progress.end();
-    done.map_err(|why| {
+        progress.show_line(|_| removal_line(removal));
+        None
+    })?;
+    left.map_err(|why| {
         let name = &pool.name;
         Failure::new(format!(
             "drive {number} of pool `{name}` has not left: {why}: while it is leaving it is tried again, \
@@ -228,16 +242,14 @@ fn removal_line(removal: &Removal) -> String {
 
 /// Asks after the rebuild of a drive until it is over.
 fn until_rebuilt(client: &Client, pool: PoolView, number: u32) -> Result<PoolView> {
-    let mut pool = pool;
-    let mut progress = Progress::new("rebuild", 0);
     let mut idle_answers = 0;
-    let done = loop {
+    let (pool, rebuilt) = follow(client, pool, "rebuild", |pool, progress| {
         let drive = pool.drives.iter().find(|drive| drive.number == Some(number));
         match drive.map_or(("gone", None), |drive| (drive.state.as_str(), drive.reason.as_deref())) {
-            ("online" | "spare", _) => break Ok(()),
+            ("online" | "spare", _) => return Some(Ok(())),
             ("rebuilding" | "moving", _) => {}
             (state, reason) => {
-                break Err(format!("it is {state}: {}", reason.unwrap_or("no reason is known")));
+                return Some(Err(format!("it is {state}: {}", reason.unwrap_or("no reason is known"))));
             }
         }
         match &pool.rebuild {
@@ -247,20 +259,10 @@ fn until_rebuilt(client: &Client, pool: PoolView, number: u32) -> Result<PoolVie
             }
             None => idle_answers += 1,
         }
-        if idle_answers > IDLE_ANSWERS_MAX {
-            break Err(pool.rebuild_error.clone().unwrap_or_else(|| "it does not go on".to_string()));
-        }
-        std::thread::sleep(ASK_INTERVAL);
-        pool = match client.pool(&pool.name) {
-            Ok(pool) => pool,
-            Err(error) => {
-                progress.end();
-                return Err(error.into());
-            }
-        };
-    };
-    progress.end();
-    done.map_err(|why| {
+        let why = || pool.rebuild_error.clone().unwrap_or_else(|| "it does not go on".to_string());
+        (idle_answers > IDLE_ANSWERS_MAX).then(|| Err(why()))
+    })?;
+    rebuilt.map_err(|why| {
         let name = &pool.name;
         Failure::new(format!(
             "rebuild of drive {number} of pool `{name}` failed: {why}: `ashlar pool show {name}` shows its drives, \
@@ -284,7 +286,6 @@ pub fn state_name_with_drives(pool: &PoolView) -> &'static str {
     if is_degraded { "degraded" } else { super::state_name(pool.state) }
 }
 
-/// Whether a drive in this state holds what it should.
 /// Number, path, size, state, and why or how far.
 pub fn drive_line(pool: &PoolView, drive: &Drive) -> String {
     let number = drive.number.map_or_else(String::new, |number| format!("{number}  "));
