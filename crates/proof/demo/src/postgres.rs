@@ -236,15 +236,20 @@ impl Server {
         }
     }
 
-    /// Removes the lock file that the dead server could not. PostgreSQL would see through it itself,
-    /// unless nobody has collected the dead process yet, as happens in containers without an init.
+    /// Removes the lock files that the dead server could not, of its data and of its socket. PostgreSQL
+    /// would see through them itself, unless nobody has collected the dead process yet, as happens in
+    /// containers without an init.
     pub(crate) fn forget_lock(&self) -> Result<()> {
-        match fs::remove_file(self.data.join("postmaster.pid")) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::io("postmaster.pid", error))
+        let of_socket = self.socket.join(format!(".s.PGSQL.{}.lock", self.port));
+        for lock in [self.data.join("postmaster.pid"), of_socket] {
+            match fs::remove_file(&lock) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::io(&lock.display().to_string(), error));
+                }
+                _ => {}
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 
     /// Leaves the server running when the demo ends.
