@@ -218,17 +218,21 @@ pub struct Removal {
     pub trouble: Option<String>,
 }
 
-/// Where a pool's bytes are. The parts sum to `physical_bytes`.
+/// Where a pool's bytes are. The parts sum to `physical_bytes`; `dead_bytes` is in them.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Space {
     /// The drives' sizes.
     pub physical_bytes: u64,
-    /// Free for host writes.
+    /// Free for host writes at once. A pool in use has little of it, however much of it is dead.
     pub free_bytes: u64,
     /// Segments of data, live or not yet cleaned.
     pub data_bytes: u64,
     /// Segments of map and table pages, live or not yet cleaned.
     pub metadata_bytes: u64,
+    /// Of `data_bytes` and `metadata_bytes`: what nothing referred to when the cleaner last looked. It makes
+    /// room of it when writes need it.
+    #[serde(default)]
+    pub dead_bytes: u64,
     /// The journal.
     pub journal_bytes: u64,
     /// Free, kept for deletes, unmap and checkpoints.

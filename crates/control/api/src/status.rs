@@ -33,6 +33,9 @@ pub struct PoolSummary {
     pub reason: Option<String>,
     pub physical_bytes: u64,
     pub free_bytes: u64,
+    /// How much of what hosts can use is alive, in per cent; what the cleaner can free is not.
+    #[serde(default)]
+    pub full_percent: u8,
     pub volume_count: u64,
     pub snapshot_count: u64,
     /// What the last start-up of the pool did.

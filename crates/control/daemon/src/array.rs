@@ -509,6 +509,7 @@ fn pool_view(engine: &Engine) -> api::Pool {
             free_bytes: status.space.free_bytes,
             data_bytes: status.space.data_bytes,
             metadata_bytes: status.space.metadata_bytes,
+            dead_bytes: status.space.dead_bytes,
             journal_bytes: status.space.journal_bytes,
             reserve_bytes: status.space.reserve_bytes,
             superblock_bytes: status.space.superblock_bytes,

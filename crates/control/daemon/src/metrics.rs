@@ -22,7 +22,7 @@ struct Metric {
     help: &'static str,
 }
 
-const METRICS: [Metric; 24] = [
+const METRICS: [Metric; 25] = [
     Metric { name: "ashlar_build_info", kind: "gauge", labels: "version", help: "Always 1." },
     Metric { name: "ashlar_uptime_seconds", kind: "gauge", labels: "", help: "Since the start." },
     Metric {
@@ -54,6 +54,12 @@ const METRICS: [Metric; 24] = [
         kind: "gauge",
         labels: "pool, part",
         help: "Bytes of each part of the pool; the parts but `physical` sum to `physical`.",
+    },
+    Metric {
+        name: "ashlar_pool_dead_bytes",
+        kind: "gauge",
+        labels: "pool",
+        help: "Bytes of the parts `data` and `metadata` that the cleaner found dead: room to be made.",
     },
     Metric {
         name: "ashlar_pool_drives",
@@ -228,6 +234,12 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
             .map(|pool| (vec![("pool", pool.name.clone())], f64::from(pool.state == api::PoolState::Online)))
             .collect(),
         "ashlar_pool_bytes" => readings.pools.iter().flat_map(pool_parts).collect(),
+        "ashlar_pool_dead_bytes" => readings
+            .pools
+            .iter()
+            .filter_map(|pool| Some((pool, pool.space.as_ref()?.dead_bytes)))
+            .map(|(pool, bytes)| (vec![("pool", pool.name.clone())], bytes as f64))
+            .collect(),
         "ashlar_pool_drives" => readings.pools.iter().flat_map(pool_drives).collect(),
         "ashlar_drive_bytes_total" => readings.pools.iter().flat_map(drive_bytes).collect(),
         "ashlar_drive_endurance_bytes" => drive_samples(readings, |drive| drive.endurance_bytes),

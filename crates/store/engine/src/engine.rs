@@ -464,6 +464,10 @@ impl Inner {
         let physical_bytes: u64 = self.pool.drives().iter().map(|(_, bytes)| bytes).sum();
         let reserve = self.reserve_segments().min(cells.available());
         let journal = u64::from(cells.journal > 0);
+        let dead_bytes = self.pool.with_table(|table| {
+            let marked = table.entries().iter().filter(|entry| entry.live_units > 0);
+            marked.map(|entry| size.saturating_sub(u64::from(entry.live_units) * PLACE_UNIT_BYTES)).sum()
+        });
         Space {
             physical_bytes,
             free_bytes: (cells.available() - reserve) * size,
@@ -472,6 +476,7 @@ impl Inner {
             journal_bytes: journal * size,
             reserve_bytes: reserve * size,
             freed_bytes: cells.freed_only() * size,
+            dead_bytes,
             superblock_bytes: physical_bytes
                 - cells.total * size
                 - self.pool.parity_bytes()
@@ -483,15 +488,10 @@ impl Inner {
 
     /// An estimate: what died since the last mark still counts as alive.
     fn full_percent(&self) -> u8 {
-        let size = self.pool.segment_bytes();
-        let dead: u64 = self.pool.with_table(|table| {
-            let marked = table.entries().iter().filter(|entry| entry.live_units > 0);
-            marked.map(|entry| size.saturating_sub(u64::from(entry.live_units) * PLACE_UNIT_BYTES)).sum()
-        });
         let space = self.space();
         let unusable = space.superblock_bytes + space.parity_bytes + space.spare_bytes + space.reserve_bytes;
         let usable = space.physical_bytes - unusable;
-        let alive = usable.saturating_sub(space.free_bytes + space.freed_bytes + dead);
+        let alive = usable.saturating_sub(space.free_bytes + space.freed_bytes + space.dead_bytes);
         (alive * 100 / usable.max(1)).min(100) as u8
     }
 

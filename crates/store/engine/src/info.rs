@@ -79,7 +79,7 @@ pub struct DriveStatus {
     pub counters: DriveCounters,
 }
 
-/// Where the pool's bytes are. All parts but `physical_bytes` sum to it.
+/// Where the pool's bytes are. All parts but `physical_bytes` and `dead_bytes` sum to `physical_bytes`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Space {
     /// The drives' sizes.
@@ -90,6 +90,8 @@ pub struct Space {
     pub data_bytes: u64,
     /// Segments of map and table pages, live or not.
     pub metadata_bytes: u64,
+    /// Of both, what the last mark found dead: the cleaner makes room of it when writes need it.
+    pub dead_bytes: u64,
     /// The journal segment being written.
     pub journal_bytes: u64,
     /// Free, kept for deletes, unmap and checkpoints.

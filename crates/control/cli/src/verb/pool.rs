@@ -193,14 +193,15 @@ fn list(pools: &[PoolView]) -> String {
                 pool.drives.len().to_string(),
                 size(space.physical_bytes),
                 size(space.free_bytes),
+                format!("{} %", pool.full_percent),
                 pool.volume_count.to_string(),
                 pool.snapshot_count.to_string(),
                 pool.reason.clone().unwrap_or_default(),
             ]
         })
         .collect();
-    let header = ["NAME", "STATE", "DRIVES", "PHYSICAL", "FREE", "VOLUMES", "SNAPSHOTS", "REASON"];
-    table(&header, &[2, 3, 4, 5, 6], &rows)
+    let header = ["NAME", "STATE", "DRIVES", "PHYSICAL", "FREE", "FULL", "VOLUMES", "SNAPSHOTS", "REASON"];
+    table(&header, &[2, 3, 4, 5, 6, 7], &rows)
 }
 
 fn show(pool: &PoolView) -> String {
@@ -214,11 +215,13 @@ fn show(pool: &PoolView) -> String {
     pairs.push(("volumes", pool.volume_count.to_string()));
     pairs.push(("snapshots", pool.snapshot_count.to_string()));
     if let Some(space) = &pool.space {
+        pairs.push(("full", format!("{} %", pool.full_percent)));
         for (name, bytes) in [
             ("physical", space.physical_bytes),
             ("  free", space.free_bytes),
             ("  data", space.data_bytes),
             ("  metadata", space.metadata_bytes),
+            ("    dead in both", space.dead_bytes),
             ("  journal", space.journal_bytes),
             ("  reserve", space.reserve_bytes),
             ("  superblocks", space.superblock_bytes),

@@ -59,6 +59,7 @@ fn text(status: &StatusView) -> String {
                 state_name(pool.state).to_string(),
                 size(pool.physical_bytes),
                 size(pool.free_bytes),
+                format!("{} %", pool.full_percent),
                 pool.volume_count.to_string(),
                 pool.snapshot_count.to_string(),
                 pool.reason.clone().unwrap_or_default(),
@@ -66,8 +67,8 @@ fn text(status: &StatusView) -> String {
         })
         .collect();
     text.push('\n');
-    let header = ["POOL", "STATE", "PHYSICAL", "FREE", "VOLUMES", "SNAPSHOTS", "REASON"];
-    text.push_str(&table(&header, &[2, 3, 4, 5], &pools));
+    let header = ["POOL", "STATE", "PHYSICAL", "FREE", "FULL", "VOLUMES", "SNAPSHOTS", "REASON"];
+    text.push_str(&table(&header, &[2, 3, 4, 5, 6], &pools));
     text
 }
 

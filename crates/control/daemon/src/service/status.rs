@@ -50,6 +50,7 @@ fn summary(pool: api::Pool) -> api::PoolSummary {
         reason: pool.reason,
         physical_bytes: space.physical_bytes,
         free_bytes: space.free_bytes,
+        full_percent: pool.full_percent,
         volume_count: pool.volume_count,
         snapshot_count: pool.snapshot_count,
         recovery: pool.recovery,
