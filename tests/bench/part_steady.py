@@ -13,6 +13,7 @@ SECONDS_STEADY = int(os.environ.get("STEADY_SECONDS", "40" if measure.QUICK else
 FULL_PERCENT = int(os.environ.get("STEADY_FULL", "80"))
 LOADS = (("uniform", "random", 2.7), ("skewed, zipf 1.1", "zipf:1.1", 1.8))
 ONLY = os.environ.get("STEADY_LOAD", "")
+WINDOW = 10  # Seconds: a rate is flat when no such window is far below the median.
 PART = f"Steady state, {FULL_PERCENT} % full, 4k random overwrite depth 32"
 
 
@@ -42,10 +43,14 @@ def overwrite(site, array, target, distribution, span):
         with open(f"{log}_{name}.1.log", encoding="utf-8") as f:
             lines = [line.split(",") for line in f]
         return [int(value) for _, value, *_ in lines[len(lines) // 2:]]
-    rates, longest = sorted(seconds("iops")), seconds("lat")
+    in_turn, longest = seconds("iops"), sorted(seconds("lat"))
+    windows = sorted(statistics.mean(in_turn[at:at + WINDOW]) for at in range(0, len(in_turn) - WINDOW + 1, WINDOW))
+    rates = sorted(in_turn)
     host = now["host_bytes_written"] - before["host_bytes_written"]
     return {"iops": statistics.median(rates), "iops_low": rates[len(rates) // 20], "iops_high": rates[-1 - len(rates) // 20],
-            "longest_ms": max(longest) / 1e6, "media_per_host": media_bytes(now, before) / host,
+            "below_median": 1 - windows[len(windows) // 20] / statistics.median(windows),
+            "longest_ms": longest[-1] / 1e6, "longest_ms_99_seconds_of_100": longest[len(longest) * 99 // 100] / 1e6,
+            "media_per_host": media_bytes(now, before) / host,
             "metadata_per_host": (now["metadata_bytes_written"] - before["metadata_bytes_written"]) / host,
             "moved_per_host": (now["moved_bytes"] - before["moved_bytes"]) / host}
 
@@ -64,6 +69,9 @@ def play(site, table):
         table.add(PART, name, "ashlar", values)
         table.bound(f"{FULL_PERCENT} % full, {name}: bytes to drives per host byte", values["media_per_host"], goal,
                     f"{values['media_per_host']:.2f}", f"under {goal}")
+        below = values["below_median"]
+        table.bound(f"{FULL_PERCENT} % full, {name}: how far the rate of the slowest of twenty windows of {WINDOW} s is below "
+                    "the median", below, 0.2, f"{below * 100:.0f} %", "within 20 %")
         array.check()
         array.stop()
         for drive in drives:
