@@ -9,7 +9,7 @@ use ashlar_engine::{
     Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, Space, VolumeSpec,
 };
 use ashlar_runtime::Runtime;
-use support::on_drive;
+use support::{bytes_of, on_drive};
 
 const POOL_BYTES: u64 = 64 << 20;
 /// Each is one chunk.
@@ -91,4 +91,29 @@ async fn delete_every_other_piece(runtime: Runtime, path: String) {
 #[test]
 fn what_is_deleted_among_what_is_kept_is_told_as_dead_at_once() {
     on_drive(|runtime, path| Box::pin(delete_every_other_piece(runtime, path)));
+}
+
+/// Blocks that do not compress, of which a length in units of 256 bytes says too much.
+async fn fill_nearly(runtime: Runtime, path: String) {
+    let engine = open_new(&runtime, &path).await;
+    let pieces = engine.status().space.free_bytes * 94 / 100 / PIECE_BYTES;
+    let size_bytes = pieces * PIECE_BYTES;
+    engine.volume_create(VolumeSpec { size_bytes, ..volume("data") }).await.unwrap();
+    let device = engine.device("data").unwrap();
+    let piece = |seed: u64| bytes_of(seed, PIECE_BYTES as usize);
+    for at in 0..pieces {
+        device.write(at * PIECE_BYTES, &piece(at), false).await.unwrap();
+    }
+    for at in (0..pieces).step_by(7) {
+        device.write(at * PIECE_BYTES, &piece(at + pieces)[..4096], false).await.unwrap();
+    }
+    let status = engine.status();
+    assert!(status.counters.segments_emptied > 0, "there was room without: {status:?}");
+    assert_eq!(engine.check().await.unwrap().errors, Vec::<String>::new());
+    engine.close().await.unwrap();
+}
+
+#[test]
+fn a_pool_takes_as_much_as_it_said_but_for_what_headers_take() {
+    on_drive(|runtime, path| Box::pin(fill_nearly(runtime, path)));
 }

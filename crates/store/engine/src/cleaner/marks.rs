@@ -3,7 +3,7 @@
 
 use ashlar_format::Pointer;
 use ashlar_format::chunk::{CHUNK_BLOCKS_MAX, CHUNK_HEADER_BYTES};
-use ashlar_format::pointer::LENGTH_UNIT_BYTES;
+use ashlar_format::pointer::{LENGTH_UNIT_BYTES, PLACE_UNIT_BYTES};
 use ashlar_format::relocation::Relocation;
 use ashlar_units::{BLOCK_BYTES, SegmentId};
 use rustc_hash::FxHashMap;
@@ -60,19 +60,20 @@ pub(super) struct SegmentMarks {
 
 impl SegmentMarks {
     /// A page record, or anything of which no part can go.
-    fn set(&mut self, offset_bytes: u64, length_bytes: u64) {
-        self.set_partly(offset_bytes, length_bytes, length_bytes);
+    fn set(&mut self, offset_bytes: u64, taken_bytes: u64) {
+        self.set_partly(offset_bytes, taken_bytes, taken_bytes);
     }
 
-    fn set_partly(&mut self, offset_bytes: u64, length_bytes: u64, kept_bytes: u64) {
+    fn set_partly(&mut self, offset_bytes: u64, taken_bytes: u64, kept_bytes: u64) {
         if self.begins.set(offset_bytes / LINE_BYTES) {
-            self.live_bytes += length_bytes;
+            self.live_bytes += taken_bytes;
             self.kept_bytes += kept_bytes;
         }
     }
 
     /// Blocks of a chunk, a bit each.
-    fn set_blocks(&mut self, offset_bytes: u64, length_bytes: u64, mask: u16) {
+    fn set_blocks(&mut self, offset_bytes: u64, length_bytes_max: u64, mask: u16) {
+        let taken_bytes = taken_bytes(length_bytes_max);
         let line = offset_bytes / LINE_BYTES;
         let before = self.block_mask(offset_bytes);
         if mask != 1 && self.blocks.is_none() {
@@ -84,12 +85,12 @@ impl SegmentMarks {
             }
         }
         if self.begins.set(line) {
-            self.live_bytes += length_bytes;
+            self.live_bytes += taken_bytes;
         }
         // How many blocks the chunk has is not known here: at least up to the last one met.
         let last = u64::from(u16::BITS - (mask | before).leading_zeros());
-        let blocks = last.max(blocks_stored_min(length_bytes));
-        self.kept_bytes += length_bytes * u64::from((mask & !before).count_ones()) / blocks;
+        let blocks = last.max(blocks_stored_min(length_bytes_max));
+        self.kept_bytes += taken_bytes * u64::from((mask & !before).count_ones()) / blocks;
     }
 
     /// Whether something alive begins in the line of this offset.
@@ -117,7 +118,7 @@ impl SegmentMarks {
         self.begins.iter().map(|line| line * LINE_BYTES)
     }
 
-    /// Bytes alive. Of several small chunks that begin in one line only one is counted.
+    /// Bytes alive, an estimate. Of several small chunks that begin in one line only one is counted.
     pub(super) fn live_bytes(&self) -> u64 {
         self.live_bytes
     }
@@ -125,6 +126,20 @@ impl SegmentMarks {
     /// What of that would be left after moving, an estimate: blocks that nothing refers to stay behind.
     pub(super) fn kept_bytes(&self) -> u64 {
         self.kept_bytes
+    }
+}
+
+/// What a chunk or a page record takes of its segment, an estimate: its length is known to 256 bytes only.
+/// Blocks that did not compress take themselves and a header, which tells them by their length; what else
+/// there is ends anywhere in its last unit. Segments that look fuller than they are would never be emptied.
+fn taken_bytes(length_bytes_max: u64) -> u64 {
+    let header_bytes = CHUNK_HEADER_BYTES as u64;
+    let blocks = length_bytes_max.saturating_sub(header_bytes) / BLOCK_BYTES;
+    let uncompressed = (header_bytes + blocks * BLOCK_BYTES).next_multiple_of(PLACE_UNIT_BYTES);
+    if blocks > 0 && uncompressed + LENGTH_UNIT_BYTES > length_bytes_max {
+        uncompressed
+    } else {
+        length_bytes_max - (LENGTH_UNIT_BYTES - PLACE_UNIT_BYTES) / 2
     }
 }
 
@@ -156,7 +171,7 @@ impl Marks {
     /// A page record.
     pub(super) fn add_page(&mut self, pointer: Pointer) {
         let marks = self.segments.entry(pointer.segment()).or_default();
-        marks.set(pointer.offset_bytes(), pointer.length_bytes_max());
+        marks.set(pointer.offset_bytes(), taken_bytes(pointer.length_bytes_max()));
     }
 
     /// A block of a chunk.
@@ -171,15 +186,15 @@ impl Marks {
 
     /// Something alive that was moved to a container. Its blocks are marked by the address of birth.
     pub(super) fn add_moved(&mut self, moved: &Relocation, blocks: u16) {
-        let length = moved.length_bytes_max;
+        let (length, taken) = (moved.length_bytes_max, taken_bytes(moved.length_bytes_max));
         // It may have been trimmed to as many blocks as it stores; the mask may have those of others.
         let own = blocks & (u16::MAX >> (16 - length.div_ceil(LINE_BYTES).min(16)));
         let stored = blocks_stored_min(length);
         let kept = match u64::from(own.count_ones()) {
-            0 => length,
-            alive => length * alive.min(stored) / stored,
+            0 => taken,
+            alive => taken * alive.min(stored) / stored,
         };
-        self.segments.entry(moved.container).or_default().set_partly(moved.offset_bytes, length, kept);
+        self.segments.entry(moved.container).or_default().set_partly(moved.offset_bytes, taken, kept);
     }
 
     /// The marks of a segment; `None` when nothing in it is alive.
@@ -220,7 +235,7 @@ mod tests {
         marks.add_block(pointer.with_block_index(2));
         marks.add_page(Pointer::page(SegmentId(3), 4096, 300));
         let of = marks.of(SegmentId(3)).expect("marked");
-        assert_eq!(of.live_bytes(), 4352 + 512);
+        assert_eq!(of.live_bytes(), 4160 + 416);
         assert_eq!(of.lines().collect::<Vec<_>>(), [4096, 70 * 1024]);
         assert!(of.has(70 * 1024 + 1000) && !of.has(71 * 1024) && !of.has(1 << 30));
         assert!(marks.of(SegmentId(4)).is_none());
@@ -240,8 +255,8 @@ mod tests {
         // Behind it, where block 1 has its bit, nothing begins.
         assert!(!of.has_block(8192 + 1024, 0) && !of.has(8192 + 1024));
         assert!(of.has_block(64, 0) && !of.has_block(64, 1));
-        assert_eq!(of.live_bytes(), first.length_bytes_max() + chunk.length_bytes_max());
-        assert_eq!(of.kept_bytes(), first.length_bytes_max() + chunk.length_bytes_max() / 4);
+        assert_eq!(of.live_bytes(), (64 + 4096) + (64 + 8 * 4096));
+        assert_eq!(of.kept_bytes(), (64 + 4096) + (64 + 8 * 4096) / 4);
         marks.leaf(&(0..8).map(|index| chunk.with_block_index(index)).collect::<Vec<_>>());
         let of = marks.of(SegmentId(3)).expect("marked");
         let off_by = of.live_bytes() - of.kept_bytes();
@@ -261,8 +276,22 @@ mod tests {
         marks.add_moved(&moved(6, 2), 0b1000_0001);
         marks.add_moved(&moved(7, 1), 0);
         let kept = |container| marks.of(SegmentId(container)).map(SegmentMarks::kept_bytes);
-        assert_eq!(kept(5), Some(moved(5, 8).length_bytes_max / 4));
-        assert_eq!(kept(6), Some(moved(6, 2).length_bytes_max));
-        assert_eq!(kept(7), Some(moved(7, 1).length_bytes_max));
+        assert_eq!(kept(5), Some((64 + 8 * 4096) / 4));
+        assert_eq!(kept(6), Some(64 + 2 * 4096));
+        assert_eq!(kept(7), Some(64 + 4096));
+    }
+
+    #[test]
+    fn what_is_alive_is_not_taken_for_more_than_it_is() {
+        for blocks in 1..=16 {
+            let stored =
+                (CHUNK_HEADER_BYTES as u64 + blocks * BLOCK_BYTES).next_multiple_of(PLACE_UNIT_BYTES);
+            assert_eq!(taken_bytes(stored.next_multiple_of(LENGTH_UNIT_BYTES)), stored);
+        }
+        let lengths = (1000..3000_u64).step_by(7);
+        let stored: u64 = lengths.clone().map(|bytes| bytes.next_multiple_of(PLACE_UNIT_BYTES)).sum();
+        let taken: u64 = lengths.map(|bytes| taken_bytes(bytes.next_multiple_of(LENGTH_UNIT_BYTES))).sum();
+        assert!(taken.abs_diff(stored) * 200 < stored, "{taken} for {stored}");
+        assert!(taken_bytes(LENGTH_UNIT_BYTES) > 0);
     }
 }
