@@ -86,6 +86,12 @@ impl Pool {
         self.inner.drives.borrow().iter().filter(|known| lacks(known.state)).count()
     }
 
+    /// Whether one more drive may be lost and nothing with it.
+    #[must_use]
+    pub fn can_lose_more(&self) -> bool {
+        self.drives_out() < self.parity_columns()
+    }
+
     /// The drives that are there and must be written, with their numbers.
     pub(crate) fn writable_drives(&self) -> Vec<(usize, Rc<Drive>)> {
         let drives = self.inner.drives.borrow();

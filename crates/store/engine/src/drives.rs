@@ -13,6 +13,7 @@ use ashlar_pool::{DriveSpec, Rebuild, RebuildProgress};
 use ashlar_runtime::{Instant, Priority};
 
 use crate::engine::{Engine, Inner};
+use crate::pace::{IN_DANGER, PATIENT};
 use crate::{Error, ErrorKind, Result};
 
 /// How long after a rebuild failed it is tried again.
@@ -219,7 +220,8 @@ impl Inner {
             self.rebuilds.now.set(Some(Running { drive, since, progress }));
             let (inner, pace) = (self.clone(), pace.clone());
             async move {
-                pace.set(inner.give_way(pace.get()).await);
+                let times = if inner.pool.can_lose_more() { PATIENT } else { IN_DANGER };
+                pace.set(inner.give_way(pace.get(), times).await);
                 match inner.is_closing() {
                     true => Err(ashlar_pool::Error::new(
                         ashlar_pool::ErrorKind::Closed,

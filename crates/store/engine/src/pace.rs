@@ -9,9 +9,15 @@ use ashlar_runtime::Instant;
 
 use crate::engine::Inner;
 
-/// Pauses are so many times as long as the work before them while hosts are at work: a tenth of the
-/// drives' time at most.
-const PAUSE_TIMES: u32 = 9;
+/// How long pauses are while hosts are at work: so many times as long as the work before them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PauseTimes(u32);
+
+/// A tenth of the drives' time at most.
+pub(crate) const PATIENT: PauseTimes = PauseTimes(9);
+/// Half of it: the next drive that is lost would take data along.
+pub(crate) const IN_DANGER: PauseTimes = PauseTimes(1);
+
 /// The longest pause. A piece that took longer waited for hosts itself.
 const PAUSE_MAX: Duration = Duration::from_millis(50);
 
@@ -29,12 +35,12 @@ impl Inner {
     }
 
     /// Between two pieces of work: gives way to hosts, if there are any.
-    pub(crate) async fn give_way(&self, pace: Pace) -> Pace {
+    pub(crate) async fn give_way(&self, pace: Pace, times: PauseTimes) -> Pace {
         let took = self.runtime.now().duration_since(pace.since);
         if self.host_bytes() == pace.host_bytes {
             self.runtime.yield_now().await;
         } else {
-            self.runtime.sleep((took * PAUSE_TIMES).min(PAUSE_MAX)).await;
+            self.runtime.sleep((took * times.0).min(PAUSE_MAX)).await;
         }
         self.begin_pace()
     }

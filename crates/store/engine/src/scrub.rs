@@ -11,6 +11,7 @@ use ashlar_units::SegmentId;
 
 use crate::engine::{Engine, Inner};
 use crate::info::{CheckReport, ScrubReport, ScrubStatus};
+use crate::pace::PATIENT;
 use crate::{Error, ErrorKind, Result};
 
 /// The scrub under way.
@@ -126,7 +127,7 @@ impl Inner {
         for (done, segment) in (0..).zip(&segments) {
             at(done, segments.len() as u64).await?;
             let pause = || async {
-                pace.set(self.give_way(pace.get()).await);
+                pace.set(self.give_way(pace.get(), PATIENT).await);
                 Ok(())
             };
             self.pool.scrub_segment(*segment, weigh, count, pause).await?;

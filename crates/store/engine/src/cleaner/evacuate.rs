@@ -15,6 +15,7 @@ use super::marks::{LINE_BYTES, Marks, SegmentMarks};
 use super::recompress::Recompressor;
 use crate::engine::Inner;
 use crate::mover::{Age, FoundRecord, Mover, record_at};
+use crate::pace::PATIENT;
 use crate::relocations::PageSlot;
 use crate::{Error, ErrorKind, Result};
 
@@ -170,7 +171,7 @@ impl Inner {
         let mut tools = Tools { is_cold, ..Tools::default() };
         for victim in choice.victims(self.pool.segment_bytes()) {
             if is_vacating {
-                pace = self.give_way(pace).await;
+                pace = self.give_way(pace, PATIENT).await;
                 if self.cleaner.is_urgent.get() {
                     break;
                 }
