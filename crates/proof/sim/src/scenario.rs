@@ -209,7 +209,7 @@ impl Scenario {
                 map_cache_bytes: *chance.pick(&[32 << 10, 128 << 10, 4 << 20]),
                 checkpoint_interval_millis: *chance.pick(&[5, 50, 1_000, 30_000]),
                 // Most of the pool: everything is moved again and again.
-                free_percent_wanted: *chance.pick(&[3, 12, 50, 95]),
+                free_percent_wanted: *chance.pick(&[1, 12, 50, 95]),
                 // From none to one that knows everything; between them entries go stale before they go.
                 dedupe_index_bytes: *chance.pick(&[0, 1 << 10, 16 << 10, 1 << 20, 1 << 20]),
                 dedupe_run_blocks_min: *chance.pick(&[1, 1, 2, 4]),

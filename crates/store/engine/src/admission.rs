@@ -21,7 +21,7 @@ const RESERVE_STRIPES: u64 = 64;
 const CLEANING_CYCLES: u64 = 2;
 
 /// Writes are slowed down while less than this fraction of the pool is free beyond the reserve.
-const THROTTLE_FRACTION: u64 = 64;
+const THROTTLE_FRACTION: u64 = 256;
 /// The longest pause of one write.
 const THROTTLE_MAX: Duration = Duration::from_millis(4);
 

@@ -42,6 +42,7 @@ impl Inner {
             }
             drop(turn);
             self.want_checkpoint_if_due();
+            self.want_room_if_scarce();
         }
         if let Some(failure) = self.journal.failure() {
             self.stop(&failure.into());

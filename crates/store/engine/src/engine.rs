@@ -175,6 +175,7 @@ impl Engine {
             return Err(Error::new(ErrorKind::Closed, "the pool is closing already"));
         }
         inner.cleaner.finished.notify_waiters();
+        inner.cleaner.news.notify_one();
         inner.release_scrub();
         inner.removals.wake.notify_waiters();
         inner.journal.close();
@@ -376,6 +377,7 @@ impl Inner {
         self.journal
             .fail(ashlar_journal::Error::new(ashlar_journal::ErrorKind::Medium, error.context.clone()));
         // Writes that wait for the cleaner: it will not come.
+        self.cleaner.news.notify_one();
         self.cleaner.finished.notify_waiters();
     }
 
@@ -408,9 +410,10 @@ impl Inner {
         if has_news {
             self.checkpoint_now(false).await?;
         }
-        if self.should_mark() {
+        if self.should_mark() && !self.cleaner.is_running() {
             self.cleaner.wake.notify_one();
         }
+        self.cleaner.news.notify_one();
         self.recount_if_unknown();
         Ok(())
     }

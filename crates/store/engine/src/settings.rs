@@ -18,9 +18,9 @@ pub struct Settings {
     /// what eight groups in flight hold.
     pub write_bytes_in_flight: u64,
     /// The cleaner empties segments while less than this share of the pool is free beyond the reserve.
-    /// Default 3: enough to take in writes while a cycle runs. Every per cent kept free is one less for
-    /// dead data to collect in, which makes the segments that must be emptied fuller: in a pool 80 %
-    /// full 12 % cost twice the moving that 3 % cost.
+    /// Default 1: it keeps up with hosts a few segments at a time, and what they take during a mark comes on
+    /// top. Every per cent kept free is one less for dead data to collect in, which makes the segments that
+    /// must be emptied fuller: in a pool 80 % full 12 % cost twice the moving that 3 % cost.
     pub free_percent_wanted: u8,
     /// Bytes of the fingerprint index at most; 0 switches dedupe off. Default 64 MiB: 2 GiB know every
     /// block of a TiB. Not taken before a volume with dedupe is written to, and never more than the
@@ -41,7 +41,7 @@ impl Default for Settings {
             map_cache_bytes: 128 << 20,
             checkpoint_interval: Duration::from_secs(30),
             write_bytes_in_flight: 32 << 20,
-            free_percent_wanted: 3,
+            free_percent_wanted: 1,
             dedupe_index_bytes_max: 64 << 20,
             dedupe_run_blocks_min: 2,
             dedupe_sample_shift: 0,

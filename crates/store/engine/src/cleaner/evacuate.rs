@@ -23,6 +23,11 @@ use crate::{Error, ErrorKind, Result};
 /// emptied places can be used.
 pub(super) const MOVED_SEGMENTS_MAX: u64 = 12;
 
+/// While hosts write they find so much less room until a round has ended: this share of the pool at most,
+/// and at least a few segments, of which the checkpoint costs little.
+const MOVED_FRACTION: u64 = 256;
+const MOVED_SEGMENTS_MIN: u64 = 4;
+
 /// Why segments are emptied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Reason {
@@ -44,6 +49,14 @@ impl Reason {
             Reason::Scarce => 90,
             Reason::Urgent => 97,
             Reason::Leaving => 100,
+        }
+    }
+
+    /// Segments' worth of live bytes to move in a round of a pool of so many.
+    fn moved_segments_max(self, total: u64) -> u64 {
+        match self {
+            Reason::Scarce => (total / MOVED_FRACTION).clamp(MOVED_SEGMENTS_MIN, MOVED_SEGMENTS_MAX),
+            Reason::GivenBack | Reason::Urgent | Reason::Leaving => MOVED_SEGMENTS_MAX,
         }
     }
 }
@@ -114,7 +127,7 @@ impl Choice<'_> {
     /// free share times age over the cost of reading and writing what is alive. With the square root of
     /// the age: in a model of this cleaner at 80 % full it moves a fifth less than the age itself under
     /// a skewed load, and the same under a uniform one.
-    fn victims(&self, segment_bytes: u64) -> Vec<SegmentEntry> {
+    fn victims(&self, segment_bytes: u64, moved_max: u64) -> Vec<SegmentEntry> {
         let percent_max = self.reason.live_percent_max();
         let newest = self.candidates.iter().map(|entry| entry.segment.0).max().unwrap_or(0);
         let mut scored: Vec<(u64, u64, SegmentEntry)> = Vec::new();
@@ -133,7 +146,7 @@ impl Choice<'_> {
         let (mut won, mut moved) = (0, 0);
         let mut victims = Vec::new();
         for (_, live, entry) in scored {
-            if won >= self.wanted * segment_bytes || moved + live > MOVED_SEGMENTS_MAX * segment_bytes {
+            if won >= self.wanted * segment_bytes || moved + live > moved_max * segment_bytes {
                 break;
             }
             won += segment_bytes - live;
@@ -169,7 +182,8 @@ impl Inner {
         // What is moved only because its neighbours were deleted, or its drive leaves, need not be cold.
         let is_cold = matches!(choice.reason, Reason::Scarce | Reason::Urgent);
         let mut tools = Tools { is_cold, ..Tools::default() };
-        for victim in choice.victims(self.pool.segment_bytes()) {
+        let moved_max = choice.reason.moved_segments_max(self.segments_total());
+        for victim in choice.victims(self.pool.segment_bytes(), moved_max) {
             if is_vacating {
                 pace = self.give_way(pace, PATIENT).await;
                 if self.cleaner.is_urgent.get() {

@@ -12,6 +12,8 @@
 //!          of chunks the blocks that something refers to
 //! apply    relocation entries in, emptied segments out, at once                        (checkpointer held)
 //! publish  a checkpoint makes it durable; only then are the places used again
+//! keep up  the last four again, a little at a time, as hosts take room, until so much was written that
+//!          another mark is worth it
 //! ```
 //!
 //! What may be freed or emptied:
@@ -33,6 +35,7 @@
 mod condemned;
 mod deaths;
 mod evacuate;
+mod keep_up;
 mod marks;
 mod recompress;
 
@@ -62,6 +65,10 @@ use marks::Marks;
 /// design's 5 % of capacity).
 const CONSUMED_FRACTION: u64 = 20;
 
+/// What hosts take while a mark is made, when nothing is moved, is won before it: up to this share of the
+/// pool. Arbitrary: beyond it they are slowed down.
+const MARK_FRACTION: u64 = 32;
+
 /// Pages of the relocation table to look at before others get a turn.
 const PAGES_PER_TURN: u64 = 32;
 
@@ -78,6 +85,12 @@ pub(crate) struct CleanerState {
     pub(crate) finished: Notify,
     /// Rung when a cycle should start.
     pub(crate) wake: Notify,
+    /// Rung when a cycle that keeps up should look again.
+    pub(crate) news: Notify,
+    /// A cycle has won what was wanted, and waits for news.
+    is_waiting: Cell<bool>,
+    /// Journal segments opened while the last mark was made.
+    opened_meanwhile: Cell<u64>,
     is_wanted: Cell<bool>,
     /// Cycles begun and ended since the start.
     begun: Cell<u64>,
@@ -106,12 +119,18 @@ impl CleanerState {
     /// Asks for a cycle after the next checkpoint.
     pub(crate) fn want_mark(&self) {
         self.is_wanted.set(true);
+        self.news.notify_one();
     }
 
-    /// The same, for writes that wait.
+    /// Asks for room, for writes that wait: from the cycle under way if it can, or else another.
     pub(crate) fn want_room(&self) {
-        self.is_wanted.set(true);
         self.is_urgent.set(true);
+        self.news.notify_one();
+    }
+
+    /// Somebody waits for a cycle.
+    fn is_asked_for(&self) -> bool {
+        self.is_wanted.get() || self.is_urgent.get()
     }
 
     /// A cycle is under way.
@@ -146,7 +165,7 @@ impl CleanerState {
     /// Whether a checkpoint would start a cycle that somebody waits for. While one runs the next has
     /// to wait for its end, not for checkpoints.
     pub(crate) fn is_mark_wanted(&self) -> bool {
-        self.is_wanted.get() && !self.is_running()
+        self.is_asked_for() && !self.is_running()
     }
 
     /// Segments won by the last cycle.
@@ -188,6 +207,8 @@ struct Start {
     shares: Vec<Pointer>,
     /// Chunks die with their overwriting: no block of the pool is shared by content.
     is_eager: bool,
+    /// The first number of segments opened later.
+    young_from: u32,
     lsn: u64,
 }
 
@@ -200,6 +221,11 @@ struct Cycle {
     candidates: Vec<SegmentEntry>,
     /// Bytes that died since the mark.
     died: FxHashMap<SegmentId, u64>,
+    /// And those of them in segments that the mark came too early for.
+    died_young_bytes: u64,
+    /// The first number of such segments.
+    young_from: u32,
+    is_eager: bool,
     plan: Plan,
 }
 
@@ -213,11 +239,9 @@ impl Inner {
     }
 
     pub(crate) fn should_mark(&self) -> bool {
-        let opened = self.journal.counters().segments;
-        let consumed = opened - self.cleaner.marked_segments.get().min(opened);
-        let total = self.segments_total();
-        let share = (total / CONSUMED_FRACTION).min(self.pool.cells_available() / 4).max(2);
-        self.cleaner.is_wanted.get() || consumed >= share
+        let spare = self.pool.cells_available().saturating_sub(self.reserve_segments());
+        let share = (self.segments_total() / CONSUMED_FRACTION).min(spare / 4).max(2);
+        self.cleaner.is_asked_for() || self.consumed_since_mark() >= share
     }
 
     /// Cycles, whenever one is asked for, until the pool closes.
@@ -236,7 +260,7 @@ impl Inner {
                 self.cleaner.gained.set(0);
             }
             self.cleaner.end();
-            if self.cleaner.is_wanted.get() {
+            if self.cleaner.is_asked_for() {
                 self.checkpoints.wanted.notify_one();
             }
             self.cleaner.deaths.borrow_mut().end();
@@ -256,6 +280,7 @@ impl Inner {
 
     /// One cycle.
     async fn clean(self: &Rc<Self>) -> Result<()> {
+        let opened_before = self.journal.counters().segments;
         self.renew_checkpoint().await?;
         let is_asked_for = self.cleaner.is_wanted.replace(false);
         let is_urgent = self.cleaner.is_urgent.replace(false);
@@ -271,15 +296,27 @@ impl Inner {
         let is_dead = |entry: &&SegmentEntry| marks.of(entry.segment).is_none();
         plan.freed.extend(start.candidates.iter().filter(is_dead).map(|entry| entry.segment));
         self.cleaner.marked_lsn.set(Some(start.lsn));
-        self.cleaner.marked_segments.set(self.journal.counters().segments);
+        let opened = self.journal.counters().segments;
+        self.cleaner.marked_segments.set(opened);
+        self.cleaner.opened_meanwhile.set(opened - opened_before);
         self.cleaner.gained.set(0);
         self.counters.borrow_mut().marks += 1;
         let with_tables = start.tables.iter().map(|pointer| pointer.segment()).collect();
         let mut candidates = start.candidates;
         candidates.retain(|entry| !plan.is_done_with(entry.segment));
-        let mut cycle = Cycle { marks, with_tables, candidates, died: FxHashMap::default(), plan };
+        let mut cycle = Cycle {
+            marks,
+            with_tables,
+            candidates,
+            died: FxHashMap::default(),
+            died_young_bytes: 0,
+            young_from: start.young_from,
+            is_eager: start.is_eager,
+            plan,
+        };
         self.win_room(&mut cycle, is_asked_for, is_urgent).await?;
-        self.vacate(&mut cycle).await
+        self.vacate(&mut cycle).await?;
+        self.keep_up(&mut cycle).await
     }
 
     /// Empties segments while room is wanted. What a mark found dead stays dead: one mark serves several
@@ -314,11 +351,11 @@ impl Inner {
     }
 
     /// One round: segments are emptied, the plan becomes the truth, and a checkpoint makes it last. False
-    /// when nothing was moved.
+    /// when there was nothing to do.
     async fn run_round(&self, cycle: &mut Cycle, wanted: u64, reason: Reason) -> Result<bool> {
         let opened_before = self.mover.lock().await.opened;
         if wanted > 0 {
-            self.note_died(&mut cycle.died);
+            self.note_died(cycle);
             // On a drive that leaves there is no room to win.
             let is_vacating = reason == Reason::Leaving;
             let is_eligible = |entry: &&SegmentEntry| self.pool.is_leaving(entry.segment) == is_vacating;
@@ -338,7 +375,6 @@ impl Inner {
         if !plan.has_changes() {
             return Ok(false);
         }
-        let is_moved = !plan.emptied.is_empty() || plan.moved_bytes > 0;
         if reason != Reason::Leaving {
             let opened = self.mover.lock().await.opened - opened_before;
             let gained = self.usable(&plan.freed).saturating_sub(opened);
@@ -349,7 +385,7 @@ impl Inner {
         self.apply_plan(plan).await?;
         self.checkpoint_now(false).await?;
         self.cleaner.finished.notify_waiters();
-        Ok(is_moved)
+        Ok(true)
     }
 
     /// Segments of these whose places can be used again: those on a drive that leaves cannot.
@@ -388,7 +424,8 @@ impl Inner {
             self.cleaner.deaths.borrow_mut().begin();
         }
         let lsn = superblock.checkpoint.0;
-        Ok(Start { roots, tables, candidates, shares, is_eager, lsn })
+        let young_from = self.pool.segment_number_next();
+        Ok(Start { roots, tables, candidates, shares, is_eager, young_from, lsn })
     }
 
     async fn mark(&self, start: &Start) -> Result<Marks> {
@@ -410,7 +447,7 @@ impl Inner {
     }
 
     /// What died since the cut, by segment, for the estimates by which segments are chosen.
-    fn note_died(&self, died: &mut FxHashMap<SegmentId, u64>) {
+    fn note_died(&self, cycle: &mut Cycle) {
         let news = self.cleaner.deaths.borrow_mut().take_news();
         let relocations = self.media.relocations.borrow();
         for death in news {
@@ -418,7 +455,11 @@ impl Inner {
                 Found::Here(moved) => moved.container,
                 Found::Load(_) | Found::Nowhere => death.chunk.segment(),
             };
-            *died.entry(segment).or_default() += death.bytes.min(death.chunk.length_bytes_max());
+            let bytes = death.bytes.min(death.chunk.length_bytes_max());
+            *cycle.died.entry(segment).or_default() += bytes;
+            if segment.0 >= cycle.young_from {
+                cycle.died_young_bytes += bytes;
+            }
         }
     }
 
@@ -460,7 +501,8 @@ impl Inner {
         // A drive that leaves is emptied into free segments, a round at a time.
         let vacating = self.pool.drive_leaving().map_or(0, |drive| self.pool.cells_taken_on(drive));
         let share = total * u64::from(self.settings.free_percent_wanted.min(100)) / 100;
-        let wanted = self.reserve_segments() + share.max(2) + vacating.min(MOVED_SEGMENTS_MAX);
+        let next_mark = self.cleaner.opened_meanwhile.get().min(total / MARK_FRACTION);
+        let wanted = self.reserve_segments() + share.max(2) + next_mark + vacating.min(MOVED_SEGMENTS_MAX);
         wanted.saturating_sub(self.pool.cells_available() + freed)
     }
 

@@ -152,6 +152,11 @@ impl Dedupe {
         self.wake.notify_one();
     }
 
+    /// Whether there is work that a running cycle of the cleaner may be in the way of.
+    pub(crate) fn waits_for_cleaner(&self) -> bool {
+        self.postponed.borrow().blocks() > 0 || self.rebuild.borrow().is_some()
+    }
+
     pub(crate) fn status(&self) -> DedupeStatus {
         let index = self.index.borrow();
         DedupeStatus {
@@ -214,6 +219,7 @@ impl Inner {
             let queue = if is_marking { &self.dedupe.postponed } else { &self.dedupe.queue };
             let dropped = queue.borrow_mut().push(volume, first_block, fingerprints);
             self.dedupe.count(|counters| counters.dropped += dropped);
+            self.cleaner.news.notify_one();
         }
     }
 

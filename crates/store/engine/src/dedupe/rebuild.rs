@@ -61,6 +61,7 @@ impl Inner {
         }
         // Most of the pool is condemned until the mark is done, and the end of it rings.
         if self.cleaner.condemned.is_marking() {
+            self.cleaner.news.notify_one();
             return false;
         }
         let Some((volume, block)) = self.rebuild_position() else {
