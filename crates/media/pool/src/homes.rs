@@ -162,10 +162,7 @@ impl Pool {
     pub(crate) fn target_failed(&self, target: &Target, reason: &str) -> Result<()> {
         match target.role {
             Role::Member(index) => self.failed(index, &target.drive, reason),
-            Role::Newcomer => {
-                self.give_up_moving(reason);
-                Ok(())
-            }
+            Role::Newcomer => self.newcomer_failed(&target.drive, reason),
         }
     }
 }

@@ -304,12 +304,19 @@ impl Pool {
 
     /// Makes every completed write of every drive durable.
     pub async fn sync(&self) -> Result<()> {
+        // Taken first: by the end it may be the drive that counts.
+        let newcomer = self.newcomer();
         for (index, drive) in self.writable_drives() {
             match drive.sync().await {
                 // What it had in its cache may be gone: only parity has it now.
                 Err(error) if self.inner.striping.is_some() => self.failed(index, &drive, &error.context)?,
                 result => result?,
             }
+        }
+        if let Some(newcomer) = newcomer
+            && let Err(error) = newcomer.sync().await
+        {
+            self.newcomer_failed(&newcomer, &error.context)?;
         }
         self.record_drives().await
     }

@@ -195,14 +195,27 @@ impl Pool {
     }
 
     async fn sync_moving(&self, striping: &Striping, rebuild: &Rebuild) -> Result<()> {
-        let newcomer = striping.moving.borrow().as_ref().and_then(|moving| moving.newcomer.clone());
-        if let Some(newcomer) = newcomer
-            && let Err(error) = newcomer.sync().await
-        {
-            self.give_up_moving(&error.context);
-        }
         self.sync().await?;
         self.check_moving(striping, rebuild)
+    }
+
+    /// The drive that another is being moved to. Whatever is made durable is made so there, too: what was
+    /// written before the last step may only be in its cache then.
+    pub(crate) fn newcomer(&self) -> Option<Rc<Drive>> {
+        self.inner.striping.as_ref()?.moving.borrow().as_ref()?.newcomer.clone()
+    }
+
+    /// A request to a drive failed that another was being moved to when it was made.
+    pub(crate) fn newcomer_failed(&self, newcomer: &Rc<Drive>, reason: &str) -> Result<()> {
+        let is_it = |drive: &Rc<Drive>| Rc::ptr_eq(drive, newcomer);
+        let place =
+            self.inner.drives.borrow().iter().position(|known| known.drive.as_ref().is_some_and(is_it));
+        if let Some(index) = place {
+            // The moving has ended: it is the one that counts.
+            return self.failed(index, newcomer, reason);
+        }
+        self.give_up_moving(reason);
+        Ok(())
     }
 
     pub(crate) fn random_id(&self) -> u128 {
