@@ -113,17 +113,18 @@ impl<'a> Walk<'a> {
             }
             return Ok(mapped);
         }
-        for leaves in children.chunks(PAGES_AT_ONCE) {
-            let is_new = |leaf: &Missing| !self.mapped.contains_key(&leaf.pointer);
-            let new: Vec<Missing> = leaves.iter().copied().filter(is_new).collect();
+        // Gathered first: of what a snapshot has to itself there are few below each inner page.
+        let is_new = |leaf: &&Missing| !self.mapped.contains_key(&leaf.pointer);
+        let new: Vec<Missing> = children.iter().filter(is_new).copied().collect();
+        for leaves in new.chunks(PAGES_AT_ONCE) {
             self.step(true).await?;
-            for (leaf, tracked) in load_pages(self.inner, &new, self.is_memory_allowed).await? {
+            for (leaf, tracked) in load_pages(self.inner, leaves, self.is_memory_allowed).await? {
                 self.step(false).await?;
                 let of_leaf = self.take_page(leaf, &tracked, visitor);
                 self.mapped.insert(leaf.pointer, of_leaf);
             }
-            leaves.iter().for_each(|leaf| mapped.add(self.mapped[&leaf.pointer]));
         }
+        children.iter().for_each(|leaf| mapped.add(self.mapped[&leaf.pointer]));
         Ok(mapped)
     }
 

@@ -249,10 +249,9 @@ impl Round<'_> {
                 waiting.extend(children);
                 continue;
             }
-            for leaves in children.chunks(PAGES_AT_ONCE) {
-                let news: Vec<Missing> =
-                    leaves.iter().copied().filter(|leaf| self.is_news(*leaf, role)).collect();
-                for (leaf, tracked) in load_pages(self.turn.inner, &news, true).await? {
+            let news: Vec<Missing> = children.into_iter().filter(|leaf| self.is_news(*leaf, role)).collect();
+            for leaves in news.chunks(PAGES_AT_ONCE) {
+                for (leaf, tracked) in load_pages(self.turn.inner, leaves, true).await? {
                     self.turn.step().await?;
                     self.take_page(leaf, &tracked, role);
                 }
