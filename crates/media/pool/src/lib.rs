@@ -453,12 +453,13 @@ impl Pool {
         }
     }
 
-    /// The drives that must be written: first those that the last durable superblock does not name.
+    /// The drives that must be written: first those that join, since they do not count while no older drive
+    /// tells of them; then those that took the place of another.
     fn newcomers_first(&self) -> Vec<(usize, Rc<Drive>)> {
         let mut all = self.writable_drives();
         let (drives, state) = (self.inner.drives.borrow(), self.inner.state.borrow());
         let named = |index: usize| state.superblock.drives.get(index).map(|entry| entry.id);
-        all.sort_by_key(|(index, _)| named(*index) == Some(drives[*index].id));
+        all.sort_by_key(|(index, _)| named(*index).map_or(0, |id| 1 + u8::from(id == drives[*index].id)));
         all
     }
 
