@@ -104,7 +104,7 @@ const FOUND_MISTAKES: [u64; 2] = [
     // durable on the old drive was lost from the cache of the new one.
     9_900_269,
     // A drive had just been replaced, and others joined in the same superblock: the one that took the place
-    // held it first, so that a power failure made of drives that did not hold it yet drives that were missing.
+    // held it first, so that a power failure made of drives that did not hold it yet ones that were missing.
     9_911_886,
 ];
 
