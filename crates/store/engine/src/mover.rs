@@ -98,6 +98,21 @@ impl Mover {
         Mover { pool: pool.clone(), has_ages, young, old, segments_left_min: 0, opened: 0 }
     }
 
+    /// What a container takes, beside what its end wastes.
+    pub(crate) fn container_bytes(&self) -> u64 {
+        self.pool.segment_bytes() - self.pool.stripe_bytes()
+    }
+
+    /// Whether records of so many bytes fit, as far as one can tell beforehand.
+    pub(crate) fn check_room(&self, bytes: u64, age: Age) -> Result<()> {
+        let stream = if self.has_ages && age == Age::Old { &self.old } else { &self.young };
+        let containers = self.pool.cells_available().saturating_sub(self.segments_left_min);
+        if bytes > stream.room_bytes(&self.pool) + containers * self.container_bytes() {
+            return Err(too_few_left());
+        }
+        Ok(())
+    }
+
     /// Appends a record; returns where it will be. It is there after [`Mover::flush`].
     pub(crate) async fn append(&mut self, record: &[u8], age: Age) -> Result<(SegmentId, u64)> {
         let stream = if self.has_ages && age == Age::Old { &mut self.old } else { &mut self.young };
@@ -107,7 +122,7 @@ impl Mover {
         if !stream.has_room(record.len() as u64, &self.pool) {
             stream.flush(&self.pool).await?;
             if self.pool.cells_available() <= self.segments_left_min {
-                return Err(Error::new(ErrorKind::NoSpace, "too few segments are left to move data into"));
+                return Err(too_few_left());
             }
             stream.open_container(&self.pool).await?;
             self.opened += 1;
@@ -133,6 +148,10 @@ impl Mover {
     }
 }
 
+fn too_few_left() -> Error {
+    Error::new(ErrorKind::NoSpace, "too few segments are left to move data into")
+}
+
 impl Stream {
     fn append(&mut self, record: &[u8]) -> (SegmentId, u64) {
         let open = self.open.as_ref().expect("a container was opened");
@@ -143,12 +162,15 @@ impl Stream {
     }
 
     fn has_room(&self, bytes: u64, pool: &Pool) -> bool {
-        self.open.as_ref().is_some_and(|open| {
-            if pool.is_leaving(open.segment) {
-                return false;
-            }
-            let end = open.batch_start + self.batch.len() as u64 + bytes;
-            end.next_multiple_of(pool.stripe_bytes()) <= pool.segment_bytes()
+        bytes <= self.room_bytes(pool)
+    }
+
+    /// What the open container takes; writes end with whole stripes.
+    fn room_bytes(&self, pool: &Pool) -> u64 {
+        let open = self.open.as_ref().filter(|open| !pool.is_leaving(open.segment));
+        open.map_or(0, |open| {
+            let end = pool.segment_bytes() / pool.stripe_bytes() * pool.stripe_bytes();
+            end.saturating_sub(open.batch_start + self.batch.len() as u64)
         })
     }
 

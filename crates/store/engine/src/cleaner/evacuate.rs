@@ -61,6 +61,10 @@ impl Reason {
     }
 }
 
+/// Segments won for one that is taken from what is kept for checkpoints, at least: one pays it back, and one
+/// the checkpoint that follows.
+const EMPTIED_FOR_ONE_MIN: usize = 3;
+
 /// A segment is read in pieces of this size.
 const READ_BYTES: u64 = 1 << 20;
 
@@ -127,7 +131,7 @@ impl Choice<'_> {
     /// free share times age over the cost of reading and writing what is alive. With the square root of
     /// the age: in a model of this cleaner at 80 % full it moves a fifth less than the age itself under
     /// a skewed load, and the same under a uniform one.
-    fn victims(&self, segment_bytes: u64, moved_max: u64) -> Vec<SegmentEntry> {
+    fn victims(&self, segment_bytes: u64, moved_max: u64) -> Vec<Victim> {
         let percent_max = self.reason.live_percent_max();
         let newest = self.candidates.iter().map(|entry| entry.segment.0).max().unwrap_or(0);
         let mut scored: Vec<(u64, u64, SegmentEntry)> = Vec::new();
@@ -151,10 +155,30 @@ impl Choice<'_> {
             }
             won += segment_bytes - live;
             moved += live;
-            victims.push(entry);
+            let age = if entry.kind == SegmentKind::Moved { Age::Old } else { Age::Young };
+            victims.push(Victim { entry, live, age });
         }
         victims
     }
+}
+
+/// A segment to be emptied.
+struct Victim {
+    entry: SegmentEntry,
+    /// Bytes alive in it, an estimate.
+    live: u64,
+    /// How long they have lived.
+    age: Age,
+}
+
+/// How many of these, emptiest first, one container takes.
+fn fitting_one(victims: &[Victim], container_bytes: u64) -> usize {
+    let mut moved = 0;
+    let fits = |victim: &&Victim| {
+        moved += victim.live;
+        moved <= container_bytes
+    };
+    victims.iter().take_while(fits).count()
 }
 
 /// Pages of the relocation table that mending asked for.
@@ -174,28 +198,37 @@ impl Inner {
     pub(super) async fn evacuate(&self, choice: &Choice<'_>, plan: &mut Plan) -> Result<()> {
         let mut mover = self.mover.lock().await;
         let is_vacating = choice.reason == Reason::Leaving;
-        mover.segments_left_min = match is_vacating {
-            true => self.kept_from_vacating(self.segments_total()),
-            false => self.reserve_segments() / 2,
+        let moved_max = choice.reason.moved_segments_max(self.segments_total());
+        let victims = choice.victims(self.pool.segment_bytes(), moved_max);
+        let victims = if is_vacating {
+            mover.segments_left_min = self.kept_from_vacating(self.segments_total());
+            victims
+        } else {
+            self.within_room(victims, &mut mover)
         };
         let mut pace = self.begin_pace();
         // What is moved only because its neighbours were deleted, or its drive leaves, need not be cold.
         let is_cold = matches!(choice.reason, Reason::Scarce | Reason::Urgent);
         let mut tools = Tools { is_cold, ..Tools::default() };
-        let moved_max = choice.reason.moved_segments_max(self.segments_total());
-        for victim in choice.victims(self.pool.segment_bytes(), moved_max) {
+        for victim in victims {
             if is_vacating {
                 pace = self.give_way(pace, PATIENT).await;
                 if self.cleaner.is_urgent.get() {
                     break;
                 }
             }
-            if choice.with_tables.contains(&victim.segment) {
+            let segment = victim.entry.segment;
+            if choice.with_tables.contains(&segment) {
                 // Table records are written anew by the next checkpoint; the next cycle has the rest.
-                plan.rewritten.push(victim.segment);
+                plan.rewritten.push(segment);
                 continue;
             }
-            let Some(marks) = choice.marks.of(victim.segment) else { continue };
+            let Some(marks) = choice.marks.of(segment) else { continue };
+            // What is moved of one that does not fit is moved for nothing; another may be small enough.
+            if let Err(error) = mover.check_room(victim.live, victim.age) {
+                self.cleaner.note_vacating(is_vacating, &error);
+                continue;
+            }
             match self.evacuate_one(&victim, marks, choice.marks, &mut mover, &mut tools, plan).await {
                 Ok(()) => {}
                 Err(error) if error.kind == ErrorKind::NoSpace => {
@@ -206,7 +239,7 @@ impl Inner {
                     self.cleaner.note_vacating(is_vacating, &error);
                     // It stays as it is: what cannot be read now may be mended one day.
                     self.counters.borrow_mut().damage += 1;
-                    self.cleaner.note_damaged(victim.segment);
+                    self.cleaner.note_damaged(segment);
                 }
                 Err(error) => return Err(error),
             }
@@ -216,17 +249,35 @@ impl Inner {
         mover.flush().await
     }
 
+    /// Half of the reserve is left to checkpoints. When there is no more than that, a segment of it is taken
+    /// if it wins several: a pool in which little is alive must not stay full.
+    fn within_room(&self, mut victims: Vec<Victim>, mover: &mut Mover) -> Vec<Victim> {
+        let kept = self.reserve_segments() / 2;
+        let available = self.pool.cells_available();
+        mover.segments_left_min = kept;
+        if available <= kept && available >= 2 {
+            victims.sort_by_key(|victim| (victim.live, victim.entry.segment));
+            let count = fitting_one(&victims, mover.container_bytes());
+            if count >= EMPTIED_FOR_ONE_MIN {
+                victims.truncate(count);
+                victims.iter_mut().for_each(|victim| victim.age = Age::Young);
+                mover.segments_left_min = available - 1;
+            }
+        }
+        victims
+    }
+
     async fn evacuate_one(
         &self,
-        victim: &SegmentEntry,
+        victim: &Victim,
         marks: &SegmentMarks,
         all_marks: &Marks,
         mover: &mut Mover,
         tools: &mut Tools,
         plan: &mut Plan,
     ) -> Result<()> {
+        let Victim { entry: victim, age, .. } = victim;
         self.read_marked(victim, marks, plan, &mut tools.segment).await?;
-        let age = if victim.kind == SegmentKind::Moved { Age::Old } else { Age::Young };
         let mut survivors = Vec::new();
         let mut dead = Vec::new();
         let mut end_of_last = 0;
@@ -256,7 +307,7 @@ impl Inner {
                 let old_marks = all_marks.of(record.segment);
                 let alive = old_marks.map_or(0, |marks| marks.block_mask(record.offset_bytes));
                 let bytes = tools.recompressor.fit(record.bytes, alive, tools.is_cold);
-                let (container, offset_bytes) = mover.append(bytes, age).await?;
+                let (container, offset_bytes) = mover.append(bytes, *age).await?;
                 plan.moved_bytes += (bytes.len() as u64).next_multiple_of(PLACE_UNIT_BYTES);
                 let length_bytes_max = (bytes.len() as u64).next_multiple_of(LENGTH_UNIT_BYTES);
                 let moved = Relocation { old_units, container, offset_bytes, length_bytes_max };
