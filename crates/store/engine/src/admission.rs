@@ -79,6 +79,8 @@ impl Inner {
         let begun_before = self.cleaner.begun();
         let mut rings_in_vain = 0;
         while !has_room() {
+            // Who waited for something else meanwhile is not told of a full pool when it closes.
+            self.check_online()?;
             if rings_in_vain == CLEANING_CYCLES
                 || self.cleaner.is_in_vain(CLEANING_CYCLES, begun_before)
                 || !self.can_clean()
@@ -94,7 +96,6 @@ impl Inner {
                 // Not even a checkpoint found room.
                 rings_in_vain += 1;
             }
-            self.check_online()?;
         }
         Ok(true)
     }
