@@ -13,6 +13,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use ashlar_format::Pointer;
+use ashlar_format::catalogue::{VOLUME_ENTRY_BYTES, VolumeEntry};
 use ashlar_format::page::{PageContent, PageIdentity};
 use ashlar_format::superblock::{INCOMPATIBLE_DELTA_PAGES, INCOMPATIBLE_RELOCATIONS, JournalPosition};
 use ashlar_map::{PageNumber, WriteOrder};
@@ -25,7 +26,7 @@ use crate::media::Media;
 use crate::metadata::MetadataStream;
 use crate::relocations::identity;
 use crate::tables::{Located, TableDirectory, Tables};
-use crate::{ErrorKind, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Everything below this is in the state.
 #[derive(Clone, Copy, Debug)]
@@ -75,6 +76,26 @@ impl Checkpointer {
     pub(crate) fn new(media: &Media, tables: Tables) -> Checkpointer {
         let stream = MetadataStream::new(&media.pool);
         Checkpointer { pool: media.pool.clone(), media: media.clone(), stream, tables, incompatible: 0 }
+    }
+
+    /// Every volume and image in the published volume table, read from the drives. The catalogue in memory
+    /// has no place on a drive for the roots of those that were written to since.
+    pub(crate) async fn published_images(&self) -> Result<Vec<VolumeEntry>> {
+        let volumes = &self.tables.volumes;
+        let mut images = Vec::new();
+        for (page, located) in volumes.pages().iter().enumerate() {
+            if !located.pointer.is_page() {
+                continue;
+            }
+            let bytes = self.media.read_page_here(located.pointer, volumes.page_identity(page)).await?;
+            for slot in bytes.chunks_exact(VOLUME_ENTRY_BYTES) {
+                let entry = VolumeEntry::decode(slot).map_err(|damage| {
+                    Error::new(ErrorKind::Damaged, format!("volume table page {page}: {damage}"))
+                })?;
+                images.extend(entry);
+            }
+        }
+        Ok(images)
     }
 
     /// Writes and publishes a cut. When the pool has no segment left the cut is given up and the

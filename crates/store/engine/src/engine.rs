@@ -437,6 +437,7 @@ impl Inner {
         checkpointer.write(cut, &self.tree).await?;
         self.checkpoints.published.set(number);
         self.checkpoints.published_lsn.set(lsn.0);
+        self.cleaner.is_ahead.set(false);
         self.dedupe.checkpoint_published(number);
         let mut counters = self.counters.borrow_mut();
         counters.checkpoints += 1;

@@ -1,4 +1,4 @@
-//! Pace of work behind the hosts' backs that keeps drives busy: rebuild and scrub.
+//! Pace of work behind the hosts' backs that keeps drives busy: rebuild, scrub and check.
 //!
 //! A drive serves what it was asked for in its own order, so that priority on the processor is not enough:
 //! while hosts are at work, the drives are left to them for a multiple of the time each piece took.
@@ -15,8 +15,10 @@ pub(crate) struct PauseTimes(u32);
 
 /// A tenth of the drives' time at most.
 pub(crate) const PATIENT: PauseTimes = PauseTimes(9);
-/// Half of it: the next drive that is lost would take data along.
-pub(crate) const IN_DANGER: PauseTimes = PauseTimes(1);
+/// Half of it: the cleaner waits.
+pub(crate) const AS_LONG: PauseTimes = PauseTimes(1);
+/// As much: the next drive that is lost would take data along.
+pub(crate) const IN_DANGER: PauseTimes = AS_LONG;
 
 /// The longest pause. A piece that took longer waited for hosts itself.
 const PAUSE_MAX: Duration = Duration::from_millis(50);

@@ -58,8 +58,8 @@ impl Engine {
     }
 
     async fn scrub_all(&self, since: Instant) -> Result<ScrubReport> {
-        let check = self.check().await?;
         let inner = &self.inner;
+        let check = self.check_in_slices(async || inner.wait_while_paused().await).await?;
         let mut parity = ScrubCount::default();
         let weigh = |segment, offset, piece| inner.weigh(segment, offset, piece);
         let at = async |done, total| {

@@ -18,6 +18,12 @@ pub struct MutexGuard<'a, T> {
     _turn: Permit,
 }
 
+impl<T: Default> Default for Mutex<T> {
+    fn default() -> Mutex<T> {
+        Mutex::new(T::default())
+    }
+}
+
 impl<T> Mutex<T> {
     /// An unlocked mutex round `value`.
     pub fn new(value: T) -> Mutex<T> {

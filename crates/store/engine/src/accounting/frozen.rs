@@ -1,12 +1,11 @@
 //! A pool at its last checkpoint: every image with its root, and what the segments hold.
 
 use ashlar_format::Pointer;
-use ashlar_format::catalogue::{VOLUME_ENTRY_BYTES, VolumeEntry, VolumeKind};
+use ashlar_format::catalogue::{VolumeEntry, VolumeKind};
 use ashlar_format::segment::SegmentEntry;
 use ashlar_format::superblock::JournalPosition;
 use ashlar_pool::CellCount;
 
-use crate::checkpoint::Checkpointer;
 use crate::engine::Inner;
 use crate::{Error, ErrorKind, Result};
 
@@ -34,8 +33,7 @@ impl Frozen {
             inner.checkpoint_now(false).await?;
         }
         let checkpointer = inner.checkpointer.lock().await;
-        // Not the catalogue in memory: a volume written to since has its root in memory only.
-        let images = read_images(inner, &checkpointer).await?;
+        let images = checkpointer.published_images().await?;
         let mut tables = checkpointer.tables.all();
         tables.extend(inner.media.relocations.borrow().all());
         Ok(Frozen {
@@ -96,22 +94,4 @@ pub(super) fn name_of(entry: &VolumeEntry) -> String {
         VolumeKind::Volume => entry.name.clone(),
         VolumeKind::Snapshot => format!("{}@{}", entry.origin_name, entry.name),
     }
-}
-
-async fn read_images(inner: &Inner, checkpointer: &Checkpointer) -> Result<Vec<VolumeEntry>> {
-    let volumes = &checkpointer.tables.volumes;
-    let mut images = Vec::new();
-    for (page, located) in volumes.pages().iter().enumerate() {
-        if !located.pointer.is_page() {
-            continue;
-        }
-        let bytes = inner.media.read_page_here(located.pointer, volumes.page_identity(page)).await?;
-        for slot in bytes.chunks_exact(VOLUME_ENTRY_BYTES) {
-            let entry = VolumeEntry::decode(slot).map_err(|damage| {
-                Error::new(ErrorKind::Damaged, format!("volume table page {page}: {damage}"))
-            })?;
-            images.extend(entry);
-        }
-    }
-    Ok(images)
 }

@@ -51,7 +51,7 @@ impl Engine {
     pub async fn space_report(&self, within: Duration) -> Result<SpaceReport> {
         self.count(move |inner| {
             Box::pin(async move {
-                let turn = Turn::begin(&inner, within).await;
+                let turn = Turn::begin(&inner, within).await?;
                 report::walked(&turn, &Frozen::take(&inner).await?).await
             })
         })
@@ -68,7 +68,7 @@ impl Engine {
         let names = names.to_vec();
         self.count(move |inner| {
             Box::pin(async move {
-                let turn = Turn::begin(&inner, within).await;
+                let turn = Turn::begin(&inner, within).await?;
                 let frozen = Frozen::take(&inner).await?;
                 let set = reclaim::resolve_set(&frozen, &names)?;
                 reclaim::reclaim(&turn, &frozen, &set).await
@@ -82,7 +82,7 @@ impl Engine {
         let name = name.to_string();
         self.count(move |inner| {
             Box::pin(async move {
-                let turn = Turn::begin(&inner, within).await;
+                let turn = Turn::begin(&inner, within).await?;
                 let frozen = Frozen::take(&inner).await?;
                 let asked = frozen.resolve(&name)?;
                 holding::holders(&turn, &frozen, &asked).await
@@ -96,7 +96,7 @@ impl Engine {
         let id = self.inner.volume_id(name)?;
         let answer = self.count(move |inner| {
             Box::pin(async move {
-                let turn = Turn::begin(&inner, UNIQUE_WITHIN).await;
+                let turn = Turn::begin(&inner, UNIQUE_WITHIN).await?;
                 let frozen = Frozen::take(&inner).await?;
                 let Some(index) = reclaim::index_of(&frozen, id) else { return Ok(0) };
                 reclaim::unique_bytes(&turn, &frozen, index).await

@@ -69,7 +69,7 @@ fn a_census_in_many_rounds_tells_the_same() {
     on_shard(move |runtime| {
         Box::pin(async move {
             let engine = engine(&runtime, &path).await;
-            let turn = Turn::begin(&engine.inner, PATIENCE).await;
+            let turn = Turn::begin(&engine.inner, PATIENCE).await.unwrap();
             let frozen = Frozen::take(&engine.inner).await.unwrap();
             let roots = [(frozen.images[0].root, Role::Target), (frozen.images[1].root, Role::other(1))];
             let mut expected = ReclaimReport::default();
@@ -95,7 +95,7 @@ fn a_closing_pool_does_not_wait_for_a_count() {
         Box::pin(async move {
             let engine = engine(&runtime, &path).await;
             // The count waits for its turn; by the time it has it, the pool is closing.
-            let turn = Turn::begin(&engine.inner, PATIENCE).await;
+            let turn = Turn::begin(&engine.inner, PATIENCE).await.unwrap();
             let counting = engine.clone();
             let counted = runtime.spawn(ashlar_runtime::Priority::Background, async move {
                 counting.space_report(PATIENCE).await
@@ -127,7 +127,7 @@ fn a_count_gives_way_when_writes_wait_for_the_cleaner() {
             while device.write(offset, &noise, false).await.is_ok() {
                 offset += noise.len() as u64;
             }
-            let mut turn = Turn::begin(&engine.inner, PATIENCE).await;
+            let mut turn = Turn::begin(&engine.inner, PATIENCE).await.unwrap();
             turn.give_way_after = Duration::ZERO;
             // Something to find for the cleaner: until then a full pool may be counted at leisure.
             device.unmap(0, 8 << 20).await.unwrap();
@@ -151,7 +151,7 @@ fn a_count_speaks_of_the_drives_that_its_checkpoint_had() {
     on_shard(move |runtime| {
         Box::pin(async move {
             let engine = engine(&runtime, &path).await;
-            let turn = Turn::begin(&engine.inner, PATIENCE).await;
+            let turn = Turn::begin(&engine.inner, PATIENCE).await.unwrap();
             let frozen = Frozen::take(&engine.inner).await.unwrap();
             let before = walked(&turn, &frozen).await.unwrap();
             let joining = DriveSpec { path: format!("{path}-2"), create_size_bytes: Some(48 << 20) };

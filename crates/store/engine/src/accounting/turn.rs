@@ -1,10 +1,8 @@
 //! A count's turn: how long it may go on, and what waits for it.
 //!
-//! While a count walks, nothing it may still have to read must be freed. The cleaner frees at the end
-//! of each round, and takes the mover's lock on the way there; so whoever holds that lock holds the
-//! cleaner. A round that had passed the lock already frees only what was dead at an older checkpoint,
-//! hence at ours (rule 2 of the cleaner). Checkpoints and writes go on all the time: holding the
-//! checkpointer instead would stall writers once the journal has nowhere to go.
+//! While a count walks, nothing it may still have to read must be freed: the cleaner begins no round.
+//! Checkpoints and writes go on all the time: holding the checkpointer instead would stall writers once the
+//! journal has nowhere to go.
 
 use std::time::Duration;
 
@@ -12,7 +10,6 @@ use ashlar_runtime::Instant;
 use ashlar_runtime::sync::MutexGuard;
 
 use crate::engine::Inner;
-use crate::mover::Mover;
 use crate::{Error, ErrorKind, Result};
 
 /// When writes wait for the cleaner, a count that has taken this long gives way. Arbitrary: far below
@@ -22,7 +19,7 @@ const GIVE_WAY_AFTER: Duration = Duration::from_secs(2);
 /// The right to walk. The cleaner frees nothing while it is held.
 pub(crate) struct Turn<'a> {
     pub(crate) inner: &'a Inner,
-    _cleaner_waits: MutexGuard<'a, Mover>,
+    _cleaner_waits: MutexGuard<'a, ()>,
     started: Instant,
     within: Duration,
     pub(super) give_way_after: Duration,
@@ -30,10 +27,10 @@ pub(crate) struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     /// Waits for its turn; the time counts from then on.
-    pub(super) async fn begin(inner: &'a Inner, within: Duration) -> Turn<'a> {
-        let cleaner_waits = inner.mover.lock().await;
+    pub(super) async fn begin(inner: &'a Inner, within: Duration) -> Result<Turn<'a>> {
+        let cleaner_waits = inner.hold_cleaner().await?;
         let started = inner.runtime.now();
-        Turn { inner, _cleaner_waits: cleaner_waits, started, within, give_way_after: GIVE_WAY_AFTER }
+        Ok(Turn { inner, _cleaner_waits: cleaner_waits, started, within, give_way_after: GIVE_WAY_AFTER })
     }
 
     /// Before each page, or as many chunks as half of one leads to: lets others run, and ends what may

@@ -48,7 +48,7 @@ use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::relocation::Relocation;
 use ashlar_format::segment::{SegmentEntry, SegmentKind, SegmentState};
 use ashlar_format::superblock::{INCOMPATIBLE_SHARES, INCOMPATIBLE_TRIMMED_CHUNKS};
-use ashlar_runtime::sync::Notify;
+use ashlar_runtime::sync::{Mutex, MutexGuard, Notify};
 use ashlar_units::SegmentId;
 use rustc_hash::FxHashMap;
 
@@ -113,6 +113,10 @@ pub(crate) struct CleanerState {
     pub(crate) condemned: Condemned,
     /// Why the last cycle did not empty all that is on a drive that leaves, if something was in its way.
     vacating_trouble: RefCell<Option<String>>,
+    /// Held during each round, the checkpoint at its end included.
+    round: Mutex<()>,
+    /// What a round freed is not published yet.
+    pub(crate) is_ahead: Cell<bool>,
 }
 
 impl CleanerState {
@@ -350,9 +354,20 @@ impl Inner {
         Ok(())
     }
 
+    /// Keeps the cleaner from freeing anything that the last checkpoint refers to. Waits for a round under
+    /// way: what it leaves behind is dead, but not yet in the images of that checkpoint.
+    pub(crate) async fn hold_cleaner(&self) -> Result<MutexGuard<'_, ()>> {
+        let held = self.cleaner.round.lock().await;
+        if self.cleaner.is_ahead.get() {
+            self.checkpoint_now(false).await?;
+        }
+        Ok(held)
+    }
+
     /// One round: segments are emptied, the plan becomes the truth, and a checkpoint makes it last. False
     /// when there was nothing to do.
     async fn run_round(&self, cycle: &mut Cycle, wanted: u64, reason: Reason) -> Result<bool> {
+        let _round = self.cleaner.round.lock().await;
         let opened_before = self.mover.lock().await.opened;
         if wanted > 0 {
             self.note_died(cycle);
@@ -393,8 +408,9 @@ impl Inner {
         segments.iter().filter(|segment| !self.pool.is_leaving(**segment)).count() as u64
     }
 
-    /// A mark of images that are old finds little: the cycle before may have taken long.
-    async fn renew_checkpoint(&self) -> Result<()> {
+    /// Writes a checkpoint if there is news and room for it. A mark of images that are old finds little: the
+    /// cycle before may have taken long.
+    pub(crate) async fn renew_checkpoint(&self) -> Result<()> {
         if self.applied.get().next_lsn.0 == self.checkpoints.published_lsn.get() {
             return Ok(());
         }
@@ -405,10 +421,14 @@ impl Inner {
     }
 
     async fn start_of_cycle(&self) -> Result<Start> {
-        let mut checkpointer = self.checkpointer.lock().await;
+        let checkpointer = self.checkpointer.lock().await;
         // What is dirty in memory refers only to pages of the last checkpoint or to segments too young
         // to be freed, so starting from the roots in the published volume table is enough.
-        let roots = self.published_roots(&mut checkpointer).await?;
+        let images = checkpointer.published_images().await?;
+        let mut roots: Vec<Pointer> = images.iter().map(|image| image.root).collect();
+        roots.retain(|root| root.is_page());
+        roots.sort_unstable();
+        roots.dedup();
         let superblock = self.pool.superblock();
         let mut tables = checkpointer.tables.all();
         tables.extend(self.media.relocations.borrow().all());
@@ -529,6 +549,7 @@ impl Inner {
         plan.pages.iter().for_each(|(slot, entries)| relocations.replace(*slot, entries));
         plan.emptied.iter().for_each(|(segment, entries)| relocations.add_segment(*segment, entries));
         self.pool.with_table_mut(|table| plan.freed.iter().for_each(|segment| table.free(*segment)));
+        self.cleaner.is_ahead.set(true);
         Ok(())
     }
 
@@ -575,29 +596,5 @@ impl Inner {
             };
             table.entries().iter().filter(is_candidate).copied().collect()
         })
-    }
-
-    /// The roots of every image in the published volume table.
-    async fn published_roots(
-        &self,
-        checkpointer: &mut crate::checkpoint::Checkpointer,
-    ) -> Result<Vec<Pointer>> {
-        let mut roots = Vec::new();
-        for (page, located) in checkpointer.tables.volumes.pages().iter().enumerate() {
-            if !located.pointer.is_page() {
-                continue;
-            }
-            let identity = checkpointer.tables.volumes.page_identity(page);
-            let bytes = self.media.read_page_here(located.pointer, identity).await?;
-            for slot in bytes.chunks_exact(ashlar_format::catalogue::VOLUME_ENTRY_BYTES) {
-                let entry = ashlar_format::catalogue::VolumeEntry::decode(slot).map_err(|damage| {
-                    Error::new(ErrorKind::Damaged, format!("volume table page {page}: {damage}"))
-                })?;
-                roots.extend(entry.map(|entry| entry.root).filter(|root| root.is_page()));
-            }
-        }
-        roots.sort_unstable();
-        roots.dedup();
-        Ok(roots)
     }
 }
