@@ -110,6 +110,15 @@ pub struct VolumeEntry {
 }
 
 impl VolumeEntry {
+    /// `VOLUME`, or `VOLUME@SNAPSHOT` for the image of one volume.
+    #[must_use]
+    pub fn full_name(&self) -> String {
+        match self.kind {
+            VolumeKind::Volume => self.name.clone(),
+            VolumeKind::Snapshot => format!("{}@{}", self.origin_name, self.name),
+        }
+    }
+
     /// Appends the entry, 256 bytes.
     pub fn encode(&self, writer: &mut Writer) {
         let start = writer.len();

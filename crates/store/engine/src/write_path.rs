@@ -41,11 +41,10 @@ impl Inner {
                 let VolumeEntry { profile, compression, dedupe, logical_block_shift, .. } = *entry;
                 Ok(Writable { id, profile, compression, dedupe, logical_block_shift })
             }
-            Some(entry) => Err(Error::new(
-                ErrorKind::ReadOnly,
-                format!("{}@{} is a snapshot", entry.origin_name, entry.name),
-            )
-            .and_do("write to a clone of it")),
+            Some(entry) => {
+                let what = format!("{} is a snapshot", entry.full_name());
+                Err(Error::new(ErrorKind::ReadOnly, what).and_do("write to a clone of it"))
+            }
             None => Err(Error::new(ErrorKind::NotFound, "the volume was deleted")),
         }
     }

@@ -87,11 +87,3 @@ impl Frozen {
         found.map(|(index, _)| index).collect()
     }
 }
-
-/// `VOLUME`, or `VOLUME@SNAPSHOT` for the image of one volume.
-pub(super) fn name_of(entry: &VolumeEntry) -> String {
-    match entry.kind {
-        VolumeKind::Volume => entry.name.clone(),
-        VolumeKind::Snapshot => format!("{}@{}", entry.origin_name, entry.name),
-    }
-}

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use ashlar_format::catalogue::VolumeKind;
 
 use super::census::{Tally, count};
-use super::frozen::{Frozen, name_of};
+use super::frozen::Frozen;
 use super::info::{Holder, HoldersReport};
 use super::lengths::Measured;
 use super::sharing::{Holders, Others, Role};
@@ -79,7 +79,7 @@ pub(super) async fn holders(turn: &Turn<'_>, frozen: &Frozen, asked: &[usize]) -
         found.alone.iter().map(|(index, bytes)| holder(frozen, *index, *bytes)).collect();
     holders.sort_by(|one, other| other.bytes.cmp(&one.bytes).then_with(|| one.name.cmp(&other.name)));
     Ok(HoldersReport {
-        members: asked.iter().map(|index| name_of(&frozen.images[*index])).collect(),
+        members: asked.iter().map(|index| frozen.images[*index].full_name()).collect(),
         is_snapshot,
         only_bytes: found.only_bytes,
         holders,
@@ -89,5 +89,5 @@ pub(super) async fn holders(turn: &Turn<'_>, frozen: &Frozen, asked: &[usize]) -
 
 fn holder(frozen: &Frozen, index: usize, bytes: u64) -> Holder {
     let entry = &frozen.images[index];
-    Holder { name: name_of(entry), is_snapshot: entry.kind == VolumeKind::Snapshot, bytes }
+    Holder { name: entry.full_name(), is_snapshot: entry.kind == VolumeKind::Snapshot, bytes }
 }

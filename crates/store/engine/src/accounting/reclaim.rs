@@ -3,7 +3,7 @@
 use ashlar_units::VolumeId;
 
 use super::census::{Tally, count};
-use super::frozen::{Frozen, name_of};
+use super::frozen::Frozen;
 use super::info::ReclaimReport;
 use super::lengths::Measured;
 use super::sharing::{Holders, Others, Role};
@@ -41,7 +41,7 @@ pub(super) async fn reclaim(turn: &Turn<'_>, frozen: &Frozen, set: &[usize]) -> 
             (entry.root, if set.contains(&index) { Role::Target } else { Role::other(0) })
         })
         .collect();
-    let members = set.iter().map(|index| name_of(&frozen.images[*index])).collect();
+    let members = set.iter().map(|index| frozen.images[*index].full_name()).collect();
     let mut report = ReclaimReport { members, ..ReclaimReport::default() };
     count(turn, &roots, &mut report).await?;
     Ok(report)

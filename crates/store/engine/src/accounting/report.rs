@@ -9,7 +9,7 @@ use ashlar_units::BLOCK_BYTES;
 
 use super::census::{Tally, count_with_families};
 use super::families::Families;
-use super::frozen::{Frozen, name_of};
+use super::frozen::Frozen;
 use super::info::{SpaceParts, SpaceReport, VolumeSpace, WalkedSpace, WalkedVolume};
 use super::lengths::{Measured, measure};
 use super::sharing::{Holders, Others, Role};
@@ -128,7 +128,7 @@ pub(super) fn estimate(inner: &Inner, frozen: &Frozen) -> Result<SpaceReport> {
 fn image(entry: &VolumeEntry) -> VolumeSpace {
     let is_known = entry.written_blocks != WRITTEN_UNKNOWN;
     VolumeSpace {
-        name: name_of(entry),
+        name: entry.full_name(),
         is_snapshot: entry.kind == VolumeKind::Snapshot,
         provisioned_bytes: entry.size_bytes,
         written_bytes: is_known.then(|| entry.written_blocks * BLOCK_BYTES),
@@ -223,7 +223,7 @@ fn walked_image(entry: &VolumeEntry, mapped: Mapped, share: WalkedVolume) -> Res
     let zero_bytes =
         if entry.root == Pointer::ZERO { entry.size_bytes } else { mapped.zero_blocks * BLOCK_BYTES };
     let unwritten_bytes = entry.size_bytes.checked_sub(written_bytes + zero_bytes).ok_or_else(|| {
-        Error::new(ErrorKind::Damaged, format!("{}: blocks are mapped beyond its end", name_of(entry)))
+        Error::new(ErrorKind::Damaged, format!("{}: blocks are mapped beyond its end", entry.full_name()))
     })?;
     Ok(VolumeSpace {
         written_bytes: Some(written_bytes),

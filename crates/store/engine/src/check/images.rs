@@ -53,16 +53,17 @@ impl Check<'_> {
         if !image.root.is_page() {
             return None;
         }
+        let name = image.full_name();
         let mut leaves = Vec::new();
         let root = Missing { pointer: image.root, level: ROOT_LEVEL, index: 0 };
-        self.find_leaves(&image.name, root, from, &mut leaves).await;
+        self.find_leaves(&name, root, from, &mut leaves).await;
         let Some(last) = leaves.last() else {
             self.compare_counts(image);
             return None;
         };
         let next = last.index + 1;
-        let chunks = self.read_leaves(&image.name, &leaves).await;
-        self.check_chunks(&image.name, chunks).await;
+        let chunks = self.read_leaves(&name, &leaves).await;
+        self.check_chunks(&name, chunks).await;
         Some(next)
     }
 
@@ -146,7 +147,7 @@ impl Check<'_> {
         if let (Some(mapped), Some(counted)) = (mapped, counted)
             && mapped != counted
         {
-            self.note(format!("{}: {mapped} blocks are mapped, {counted} are counted", image.name));
+            self.note(format!("{}: {mapped} blocks are mapped, {counted} are counted", image.full_name()));
         }
     }
 }
