@@ -33,7 +33,7 @@ impl Inner {
         }
         let inner = self.clone();
         self.spawn(Priority::Background, async move {
-            let mut walk = Walk::new(&inner, true);
+            let mut walk = Walk::new(&inner);
             for (id, root) in unknown {
                 // A page that cannot be read leaves the count unknown; the next checkpoint tries again.
                 let Ok(mapped) = walk.visit_root(root, &mut Count).await else { return };

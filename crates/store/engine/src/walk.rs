@@ -43,8 +43,6 @@ impl Mapped {
 /// A walk over any number of roots.
 pub(crate) struct Walk<'a> {
     inner: &'a Inner,
-    /// Take pages from memory where they are there; `check` must not.
-    is_memory_allowed: bool,
     /// Whose turn the walk is part of, if it has an end in time.
     turn: Option<&'a Turn<'a>>,
     /// What is mapped below each page seen.
@@ -53,13 +51,13 @@ pub(crate) struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    pub(crate) fn new(inner: &'a Inner, is_memory_allowed: bool) -> Walk<'a> {
-        Walk { inner, is_memory_allowed, turn: None, mapped: FxHashMap::default(), pages: 0 }
+    pub(crate) fn new(inner: &'a Inner) -> Walk<'a> {
+        Walk { inner, turn: None, mapped: FxHashMap::default(), pages: 0 }
     }
 
     /// A walk that ends with its turn.
     pub(crate) fn within(turn: &'a Turn<'a>) -> Walk<'a> {
-        Walk { turn: Some(turn), ..Walk::new(turn.inner, true) }
+        Walk { turn: Some(turn), ..Walk::new(turn.inner) }
     }
 
     /// Visits everything below a root on a drive that was not visited before. Returns what is mapped
@@ -77,7 +75,7 @@ impl<'a> Walk<'a> {
                 return Ok(*mapped);
             }
             self.step(self.pages.is_multiple_of(PAGES_PER_TURN)).await?;
-            let tracked = load_page(self.inner, at, self.is_memory_allowed).await?;
+            let tracked = load_page(self.inner, at).await?;
             let mut mapped = self.take_page(at, &tracked, visitor);
             if at.level > 0 {
                 let children = children_of(at, &tracked);
@@ -118,7 +116,7 @@ impl<'a> Walk<'a> {
         let new: Vec<Missing> = children.iter().filter(is_new).copied().collect();
         for leaves in new.chunks(PAGES_AT_ONCE) {
             self.step(true).await?;
-            for (leaf, tracked) in load_pages(self.inner, leaves, self.is_memory_allowed).await? {
+            for (leaf, tracked) in load_pages(self.inner, leaves).await? {
                 self.step(false).await?;
                 let of_leaf = self.take_page(leaf, &tracked, visitor);
                 self.mapped.insert(leaf.pointer, of_leaf);
@@ -139,24 +137,20 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// A map page, from memory where that is allowed and it is there.
-pub(crate) async fn load_page(inner: &Inner, at: Missing, is_memory_allowed: bool) -> Result<TrackedPage> {
-    match loaded(inner, at, is_memory_allowed) {
+/// A map page, from memory where it is there.
+pub(crate) async fn load_page(inner: &Inner, at: Missing) -> Result<TrackedPage> {
+    match loaded(inner, at) {
         Some(page) => Ok(page),
         None => inner.media.read_map_page(at).await,
     }
 }
 
 /// The same for several, those on drives at once.
-pub(crate) async fn load_pages(
-    inner: &Inner,
-    pages: &[Missing],
-    is_memory_allowed: bool,
-) -> Result<Vec<(Missing, TrackedPage)>> {
+pub(crate) async fn load_pages(inner: &Inner, pages: &[Missing]) -> Result<Vec<(Missing, TrackedPage)>> {
     let mut found = Vec::with_capacity(pages.len());
     let mut reads = Vec::new();
     for at in pages {
-        if let Some(page) = loaded(inner, *at, is_memory_allowed) {
+        if let Some(page) = loaded(inner, *at) {
             found.push((*at, page));
             continue;
         }
@@ -174,10 +168,7 @@ pub(crate) async fn load_pages(
     result.map(|()| found)
 }
 
-fn loaded(inner: &Inner, at: Missing, is_memory_allowed: bool) -> Option<TrackedPage> {
-    if !is_memory_allowed {
-        return None;
-    }
+fn loaded(inner: &Inner, at: Missing) -> Option<TrackedPage> {
     inner.tree.borrow().arena.loaded(at.pointer, at.level).cloned()
 }
 

@@ -242,7 +242,7 @@ impl Round<'_> {
                 continue;
             }
             self.turn.step().await?;
-            let tracked = load_page(self.turn.inner, at, true).await?;
+            let tracked = load_page(self.turn.inner, at).await?;
             self.take_page(at, &tracked, role);
             let children = children_of(at, &tracked);
             if at.level > 1 {
@@ -251,7 +251,7 @@ impl Round<'_> {
             }
             let news: Vec<Missing> = children.into_iter().filter(|leaf| self.is_news(*leaf, role)).collect();
             for leaves in news.chunks(PAGES_AT_ONCE) {
-                for (leaf, tracked) in load_pages(self.turn.inner, leaves, true).await? {
+                for (leaf, tracked) in load_pages(self.turn.inner, leaves).await? {
                     self.turn.step().await?;
                     self.take_page(leaf, &tracked, role);
                 }

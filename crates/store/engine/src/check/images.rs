@@ -9,7 +9,7 @@ use ashlar_units::VolumeId;
 use super::Check;
 use crate::Result;
 use crate::apply::WRITTEN_UNKNOWN;
-use crate::walk::{children_of, load_page};
+use crate::walk::children_of;
 
 /// Leaves of a slice: 16 MiB of a volume, a tenth of a second, or a few of them beside hosts.
 const LEAVES_AT_ONCE: usize = 8;
@@ -80,7 +80,7 @@ impl Check<'_> {
             if self.done.contains_key(&at.pointer) {
                 return;
             }
-            let page = match load_page(self.inner, at, false).await {
+            let page = match self.inner.media.read_map_page(at).await {
                 Ok(page) => page,
                 Err(error) => {
                     self.note_of(name, &error);

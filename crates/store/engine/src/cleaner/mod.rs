@@ -452,7 +452,7 @@ impl Inner {
         let mut marks = Marks::new(self.cleaner.deaths.borrow_mut().take_left_behind(start.lsn));
         start.tables.iter().for_each(|pointer| marks.add_page(*pointer));
         start.shares.iter().for_each(|pointer| marks.add_block(*pointer));
-        let mut walk = Walk::new(self, true);
+        let mut walk = Walk::new(self);
         for root in &start.roots {
             walk.visit_root(*root, &mut marks).await?;
         }
