@@ -95,8 +95,7 @@ impl Frontier {
 
     /// Whether a superblock written now would list a place of this drive.
     pub(crate) fn lists_drive(&self, drive: usize) -> bool {
-        let is_on = |entry: &FrontierEntry| usize::from(entry.place.drive.0) == drive;
-        self.opened.iter().chain(self.unopened_entries()).any(is_on)
+        self.opened.iter().chain(self.unopened_entries()).any(|entry| is_on(entry, drive))
     }
 
     /// Whether waiting for the preparer will bring a place.
@@ -148,6 +147,15 @@ impl Frontier {
     pub(crate) fn unopened_count(&self) -> usize {
         self.unopened_entries().count()
     }
+
+    /// Those of them on a drive.
+    pub(crate) fn unopened_on(&self, drive: usize) -> usize {
+        self.unopened_entries().filter(|entry| is_on(entry, drive)).count()
+    }
+}
+
+fn is_on(entry: &FrontierEntry, drive: usize) -> bool {
+    usize::from(entry.place.drive.0) == drive
 }
 
 /// A segment just opened: the header block must be part of its first write.

@@ -21,12 +21,17 @@ use crate::drives::KnownDrive;
 use crate::{Error, ErrorKind, Pool, Result};
 
 impl Pool {
-    /// Takes a drive out of use: nothing new goes onto it. Changes nothing when it is leaving already.
-    pub async fn begin_leaving(&self, drive: usize) -> Result<()> {
+    /// Takes a drive out of use: nothing new goes onto it. Changes nothing when it is leaving already, and
+    /// when fewer than `least` cells could be opened on the others, which is told by `false`: a pool
+    /// without any could not even record what was freed.
+    pub async fn begin_leaving(&self, drive: usize, least: u64) -> Result<bool> {
         assert!(self.inner.striping.is_none(), "rows need all their drives");
         let _turn = self.inner.superblock_turn.lock().await;
         if self.is_to_leave(drive)? {
-            return Ok(());
+            return Ok(true);
+        }
+        if self.cells_available_without(drive) < least {
+            return Ok(false);
         }
         // No await until the superblock is made: it tells of the drive and of the feature at once.
         self.set_state(drive, DriveState::Leaving);
@@ -42,7 +47,7 @@ impl Pool {
         let decided = self.decide(next).await;
         // Whoever waited for one of the places that were dropped.
         self.inner.prepared.notify_waiters();
-        decided
+        decided.map(|()| true)
     }
 
     /// Takes a drive that is leaving back: its free places are used again.

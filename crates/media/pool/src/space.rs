@@ -83,4 +83,12 @@ impl Pool {
         let state = self.inner.state.borrow();
         state.table.free_count() as u64 + state.frontier.unopened_count() as u64
     }
+
+    /// The same, without those of one drive.
+    #[must_use]
+    pub fn cells_available_without(&self, drive: usize) -> u64 {
+        let state = self.inner.state.borrow();
+        let on_drive = state.table.free_on(drive) + state.frontier.unopened_on(drive);
+        state.table.free_count() as u64 + state.frontier.unopened_count() as u64 - on_drive as u64
+    }
 }

@@ -273,6 +273,11 @@ impl SegmentTable {
         self.free_count
     }
 
+    /// Those of them on a drive.
+    pub(crate) fn free_on(&self, drive: usize) -> usize {
+        if self.is_closed[drive] { 0 } else { self.free[drive].len() }
+    }
+
     /// Cells freed since the last superblock.
     #[must_use]
     pub fn freed_count(&self) -> usize {

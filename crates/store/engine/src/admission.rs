@@ -115,7 +115,7 @@ impl Inner {
     }
 
     /// Segments that the map pages which wait to be written need.
-    fn dirty_segments(&self) -> u64 {
+    pub(crate) fn dirty_segments(&self) -> u64 {
         let dirty = self.tree.borrow().arena.dirty_count() as u64 * RECORD_BYTES_MAX;
         dirty.div_ceil(self.pool.segment_bytes())
     }

@@ -1,7 +1,7 @@
 //! A drive leaves the pool: the cleaner empties it in the background, then the pool lets go of it.
 //!
 //! ```text
-//! begin    a superblock says that it leaves: nothing new goes onto it
+//! begin    when the others have free segments: a superblock says that it leaves, nothing new goes onto it
 //! vacate   journal, page records and containers go on elsewhere; cycles of the cleaner empty what is there
 //! end      a checkpoint has nothing on it: a superblock calls it gone, and its ring is wiped
 //! ```
@@ -31,6 +31,9 @@ use crate::{Error, ErrorKind, Result};
 /// ends two may pass over what is only being rewritten or finished.
 const IDLE_CYCLES_MAX: u32 = 3;
 
+/// Cycles that may win the others the room to go on with before a removal is refused.
+const CYCLES_BEFORE: u32 = 4;
+
 /// How long until a removal that something is in the way of is tried again.
 const TRY_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
@@ -43,6 +46,8 @@ const FILLED_PERCENT_MAX: u64 = 90;
 pub(crate) struct Removals {
     now: RefCell<Option<Running>>,
     is_running: Cell<bool>,
+    /// The drive that will leave when the others have room to go on.
+    asked: Cell<Option<usize>>,
     /// Drives that left since the opening.
     finished: Cell<u64>,
     /// Rung when it may be worth a try, and when the pool closes.
@@ -100,7 +105,7 @@ impl Engine {
         }
         if !inner.pool.is_to_leave(drive)? {
             inner.check_room_without(drive)?;
-            inner.pool.begin_leaving(drive).await?;
+            inner.begin_leaving(drive).await?;
         }
         inner.remove_later();
         Ok(())
@@ -168,6 +173,57 @@ impl Inner {
             "drive {drive} cannot leave pool {name}: {used} are in use, and without it there is room for {offered}"
         );
         Err(Error::new(ErrorKind::NoSpace, what).and_do("delete or unmap something, or add a drive first"))
+    }
+
+    /// Has a drive leave that stays in service until the others have segments to go on with: what is free may
+    /// all be on it, and what is dead on the others yet to be freed.
+    async fn begin_leaving(&self, drive: usize) -> Result<()> {
+        self.removals.asked.set(Some(drive));
+        let has_begun = self.begin_leaving_with_room(drive).await;
+        self.removals.asked.set(None);
+        if has_begun? {
+            return Ok(());
+        }
+        let name = self.pool.superblock().name;
+        let free = ByteCount(self.pool.cells_available_without(drive) * self.pool.segment_bytes());
+        let least = ByteCount(self.least_without(drive) * self.pool.segment_bytes());
+        let what = format!(
+            "drive {drive} cannot leave pool {name}: {free} are free on the others, and going on without it \
+             takes {least}"
+        );
+        Err(Error::new(ErrorKind::NoSpace, what).and_do("delete or unmap something, or add a drive first"))
+    }
+
+    async fn begin_leaving_with_room(&self, drive: usize) -> Result<bool> {
+        for _ in 0..CYCLES_BEFORE {
+            if self.pool.begin_leaving(drive, self.least_without(drive)).await? {
+                return Ok(true);
+            }
+            match self.cycle_of_cleaner().await {
+                Err(error) if error.kind != ErrorKind::NoSpace => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(self.pool.begin_leaving(drive, self.least_without(drive)).await?)
+    }
+
+    /// Free segments that the pool needs to go on without a drive.
+    fn least_without(&self, drive: usize) -> u64 {
+        let total = self.segments_total() - self.pool.cells_on(drive);
+        self.kept_from_vacating(total) + self.dirty_segments()
+    }
+
+    /// Whether a removal goes on when a cycle of the cleaner has ended.
+    pub(crate) fn is_removal_waiting(&self) -> bool {
+        self.pool.drive_leaving().is_some() || self.removals.asked.get().is_some()
+    }
+
+    /// Free segments, as far as they will be there: not those of a drive that is asked to leave.
+    pub(crate) fn lasting_segments(&self) -> u64 {
+        match self.removals.asked.get() {
+            Some(drive) => self.pool.cells_available_without(drive),
+            None => self.pool.cells_available(),
+        }
     }
 
     /// Goes on with a removal that an earlier opening did not finish.

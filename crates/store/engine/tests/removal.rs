@@ -283,6 +283,44 @@ fn a_removal_that_runs_out_of_room_says_so_and_goes_on_when_there_is_some() {
     });
 }
 
+/// What is free is on the drive that is to leave, the other holds segments that are dead in part: without one
+/// to move to, nothing could be freed there.
+#[test]
+fn a_drive_with_all_that_is_free_leaves_once_the_other_has_room_to_go_on() {
+    const BLOCKS: u64 = 3200;
+    on_drives(1, |site| {
+        Box::pin(async move {
+            let engine = site.create(Protection::None).await;
+            write(&engine, 0..BLOCKS / 16, 1).await;
+            let device = engine.device("data").unwrap();
+            let mut newest = vec![0; BLOCKS as usize];
+            let overwrite = async |newest: &mut Vec<u64>, versions: std::ops::Range<u64>| {
+                for version in versions {
+                    let random = content(0, version)[..8].try_into().unwrap();
+                    let block = u64::from_le_bytes(random) % BLOCKS;
+                    let bytes = &content(block, version)[..4096];
+                    device.write(block * 4096, bytes, false).await.unwrap();
+                    newest[block as usize] = version;
+                }
+            };
+            overwrite(&mut newest, 1..6000).await;
+            let spec = Site::spec(&format!("{}-more", site.paths[0]));
+            engine.drives_add(&[spec]).await.unwrap();
+            overwrite(&mut newest, 6000..8000).await;
+            engine.drive_remove(1).await.unwrap();
+            overwrite(&mut newest, 8000..9000).await;
+            site.until_gone(&engine, 1).await;
+            let mut found = vec![0; 4096];
+            for (block, version) in newest.iter().enumerate().filter(|(_, version)| **version > 0) {
+                device.read(block as u64 * 4096, &mut found).await.unwrap();
+                assert!(found == content(block as u64, *version)[..4096], "block {block}");
+            }
+            assert_eq!(engine.check().await.unwrap().errors, Vec::<String>::new());
+            engine.close().await.unwrap();
+        })
+    });
+}
+
 /// The table of places has a drive only once a superblock names it: asked in between, the pool panicked.
 #[test]
 fn a_drive_that_is_still_joining_is_not_there_to_leave() {

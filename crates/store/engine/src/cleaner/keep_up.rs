@@ -73,7 +73,7 @@ impl Inner {
         // In cycles with eager death dedupe waits for their end.
         let is_in_the_way = cycle.is_eager && self.dedupe.waits_for_cleaner();
         self.check_online().is_ok()
-            && self.pool.drive_leaving().is_none()
+            && !self.is_removal_waiting()
             && !self.cleaner.is_wanted.get()
             && !self.is_mark_old(cycle)
             && !is_in_the_way

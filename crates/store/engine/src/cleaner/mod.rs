@@ -523,7 +523,7 @@ impl Inner {
         let share = total * u64::from(self.settings.free_percent_wanted.min(100)) / 100;
         let next_mark = self.cleaner.opened_meanwhile.get().min(total / MARK_FRACTION);
         let wanted = self.reserve_segments() + share.max(2) + next_mark + vacating.min(MOVED_SEGMENTS_MAX);
-        wanted.saturating_sub(self.pool.cells_available() + freed)
+        wanted.saturating_sub(self.lasting_segments() + freed)
     }
 
     fn note_live(&self, candidates: &[SegmentEntry], marks: &Marks) {
