@@ -1,7 +1,9 @@
 """A pool that is nearly full and overwritten for long: bytes to the drives per byte from the host, and how
 even the rate is. What every log-structured store must show and few do."""
+import itertools
 import os
 import statistics
+import subprocess
 import time
 
 import measure
@@ -26,19 +28,43 @@ def media_bytes(now, before):
     return sum(now[name] - before[name] for name in names)
 
 
-def overwrite(site, array, target, distribution, span):
+def watch(array, load):
+    """The time and the counters at the begin of each window, and when the load is at its end."""
+    seen = []
+    while load.poll() is None:
+        seen.append((time.monotonic(), counters(array)))
+        try:
+            load.wait(WINDOW)
+        except subprocess.TimeoutExpired:
+            pass
+    return [*seen, (time.monotonic(), counters(array))]
+
+
+def write_series(path, seen):
+    """Rate and bytes to drives window by window: whether a slow one is ours or the machine's."""
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("seconds,iops,media_per_host\n")
+        for (since, before), (until, now) in itertools.pairwise(seen):
+            if until - since < WINDOW / 2:
+                continue
+            host = now["host_bytes_written"] - before["host_bytes_written"]
+            media = media_bytes(now, before) / max(host, 1)
+            f.write(f"{until - seen[0][0]:.0f},{host / 4096 / (until - since):.0f},{media:.2f}\n")
+
+
+def overwrite(site, array, target, distribution, span, series):
     """Overwrites for the given time. The first half brings the pool into its steady state, the second counts."""
     log = site.file("steady")
     load = site.start(["fio", "--name=load", "--thread", "--rw=randwrite", "--bs=4k", "--iodepth=32", "--refill_buffers=1",
                        f"--size={span}", "--norandommap", "--randrepeat=0", f"--random_distribution={distribution}",
                        "--time_based", f"--runtime={SECONDS_STEADY}", f"--write_iops_log={log}", f"--write_lat_log={log}",
                        "--log_avg_msec=1000", "--log_max_value=1", *target], "steady.fio")
-    time.sleep(SECONDS_STEADY / 2)
-    before = counters(array)
-    load.wait()
-    now = counters(array)
+    seen = watch(array, load)
     if load.returncode != 0:
         raise RuntimeError(f"fio ended with {load.returncode}, see steady.fio")
+    write_series(series, seen)
+    before = next(counted for at, counted in seen if at - seen[0][0] >= SECONDS_STEADY / 2 - 1)
+    now = seen[-1][1]
     def seconds(name):
         with open(f"{log}_{name}.1.log", encoding="utf-8") as f:
             lines = [line.split(",") for line in f]
@@ -65,7 +91,8 @@ def play(site, table):
         array.volume("v", f"{span // MIB}MiB")
         target = measure.nbd_target(array.uri("v"))
         measure.fill(target, span)
-        values = overwrite(site, array, target, distribution, span)
+        series = os.path.join(table.out, f"steady-{distribution.split(':')[0]}.csv")
+        values = overwrite(site, array, target, distribution, span, series)
         table.add(PART, name, "ashlar", values)
         table.bound(f"{FULL_PERCENT} % full, {name}: bytes to drives per host byte", values["media_per_host"], goal,
                     f"{values['media_per_host']:.2f}", f"under {goal}")
