@@ -214,8 +214,8 @@ fn drive_offline() {}
 
 /// Lets a drive leave for good: what is on it moves to the others without protection, and with it to spare
 /// space, also when the drive is out of service. Answers when that is under way in the background; when
-/// all is elsewhere the drive no longer carries the pool. Changes nothing when it is leaving already. Taken
-/// back into service, it stays.
+/// all is elsewhere the drive no longer carries the pool. Without protection the others may have to win room
+/// first. Changes nothing when it is leaving already. Taken back into service, it stays.
 #[utoipa::path(
     delete, path = "/v1/pools/{pool}/drives/{number}", tag = "pools", operation_id = "drive_remove",
     params(

@@ -178,13 +178,17 @@ impl Inner {
     /// Has a drive leave that stays in service until the others have segments to go on with: what is free may
     /// all be on it, and what is dead on the others yet to be freed.
     async fn begin_leaving(&self, drive: usize) -> Result<()> {
+        let name = self.pool.superblock().name;
+        if let Some(other) = self.removals.asked.get() {
+            let what = format!("drive {other} of pool {name} is asked to leave, and one leaves at a time");
+            return Err(Error::new(ErrorKind::Busy, what).and_do("wait until that is answered"));
+        }
         self.removals.asked.set(Some(drive));
         let has_begun = self.begin_leaving_with_room(drive).await;
         self.removals.asked.set(None);
         if has_begun? {
             return Ok(());
         }
-        let name = self.pool.superblock().name;
         let free = ByteCount(self.pool.cells_available_without(drive) * self.pool.segment_bytes());
         let least = ByteCount(self.least_without(drive) * self.pool.segment_bytes());
         let what = format!(

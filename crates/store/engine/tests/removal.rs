@@ -307,7 +307,12 @@ fn a_drive_with_all_that_is_free_leaves_once_the_other_has_room_to_go_on() {
             let spec = Site::spec(&format!("{}-more", site.paths[0]));
             engine.drives_add(&[spec]).await.unwrap();
             overwrite(&mut newest, 6000..8000).await;
+            let again = engine.clone();
+            let task = site.runtime.spawn(Priority::Host, async move {
+                assert_eq!(again.drive_remove(0).await.unwrap_err().kind, ErrorKind::Busy);
+            });
             engine.drive_remove(1).await.unwrap();
+            task.await;
             overwrite(&mut newest, 8000..9000).await;
             site.until_gone(&engine, 1).await;
             let mut found = vec![0; 4096];

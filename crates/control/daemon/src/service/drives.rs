@@ -188,9 +188,12 @@ impl Service {
 
     /// Lets a drive leave.
     pub(crate) async fn drive_remove(&self, name: &str, number: u32) -> Result<api::Pool> {
-        let _turn = self.change().await?;
+        let turn = self.change().await?;
         self.check_open(name)?;
-        numbered(&self.pool(name).await?, number)?;
+        let pool = self.pool(name).await?;
+        numbered(&pool, number)?;
+        // Without protection the others may have to win room first, for as long as the cleaner takes.
+        let _turn = (survives(pool.protection) > 0).then_some(turn);
         self.array.drive_remove(name, number).await?;
         self.told(name, true).await
     }

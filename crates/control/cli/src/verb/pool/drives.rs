@@ -36,11 +36,12 @@ pub struct AddDrive {
 
 /// Let a drive leave a pool for good, while the pool serves.
 ///
-/// Without protection nothing new goes onto it from now on, and what is on it moves to the other drives. With
-/// protection it goes to spare space (`pool create --spares`), also when the drive is out of service, and one
-/// that serves does so until that is over. Both go on in the background, behind the hosts; when nothing is
-/// left the drive no longer carries the pool. `ashlar pool show` tells how far it is; until the end
-/// `ashlar pool online-drive` takes the drive back. The numbers of the other drives stay.
+/// Without protection nothing new goes onto it from now on, and what is on it moves to the other drives; it
+/// is refused when they lack the room, which the cleaner first tries to win. With protection it goes to
+/// spare space (`pool create --spares`), also when the drive is out of service, and one that serves does so
+/// until that is over. Both go on in the background, behind the hosts; when nothing is left the drive no
+/// longer carries the pool. `ashlar pool show` tells how far it is; until the end `ashlar pool online-drive`
+/// takes the drive back. The numbers of the other drives stay.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  ashlar pool remove-drive main 1 --wait")]
 pub struct RemoveDrive {
