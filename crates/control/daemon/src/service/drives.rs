@@ -151,7 +151,8 @@ impl Service {
         if refusals.len() == 1 {
             return Err(refusals.remove(0));
         }
-        let why: Vec<&str> = refusals.iter().map(|error| error.message.as_str()).collect();
+        let mut why: Vec<&str> = refusals.iter().map(|error| error.message.as_str()).collect();
+        why.dedup();
         Err(Error::new(
             api::ErrorKind::NotFound,
             match why.is_empty() {
@@ -212,8 +213,9 @@ impl Service {
             return Err(Error::invalid(
                 format!("pool `{name}` has no protection: it needs all its drives"),
                 format!(
-                    "`ashlar pool remove-drive {name} {number}` lets one leave; a pool made with \
-                     `--protection single` or `dual` can do without some"
+                    "`ashlar pool add-drive {name} --drive PATH` takes another in, and then `ashlar pool \
+                     remove-drive {name} {number}` lets this one leave; a pool made with `--protection \
+                     single` or `dual` can do without some"
                 ),
             ));
         }
