@@ -83,6 +83,7 @@ impl Inner {
             self.check_online()?;
             if rings_in_vain == CLEANING_CYCLES
                 || self.cleaner.is_in_vain(CLEANING_CYCLES, begun_before)
+                || self.cleaner.stands_still(begun_before)
                 || !self.can_clean()
             {
                 return Ok(false);

@@ -72,6 +72,10 @@ const MARK_FRACTION: u64 = 32;
 /// Pages of the relocation table to look at before others get a turn.
 const PAGES_PER_TURN: u64 = 32;
 
+/// Cycles after which a pool that has no more room than before is full, although each of them won something:
+/// what it freed, its own checkpoint took. Arbitrary: what one frees may be to use only two later.
+pub(crate) const STANDING_CYCLES: u64 = 8;
+
 /// Rounds of moving that follow one mark at most.
 const ROUNDS_MAX: usize = 8;
 
@@ -97,6 +101,12 @@ pub(crate) struct CleanerState {
     ended: Cell<u64>,
     /// How many of the last ones to end won nothing.
     in_vain: Cell<u64>,
+    /// How many of the last ones to end left no more room than there had been.
+    standing: Cell<u64>,
+    /// The most free segments at the end of a cycle since hosts took any.
+    most_spare: Cell<u64>,
+    /// Journal segments opened by the end of the last cycle.
+    opened_by_end: Cell<u64>,
     /// Writes wait for room.
     is_urgent: Cell<bool>,
     /// The LSN of the last cycle's cut: nothing changed since means nothing to find.
@@ -157,13 +167,27 @@ impl CleanerState {
         self.in_vain.get() >= cycles && self.ended.get() >= begun_before + cycles
     }
 
+    /// The same of cycles that won no more than they took themselves.
+    pub(crate) fn stands_still(&self, begun_before: u64) -> bool {
+        self.is_standing() && self.ended.get() >= begun_before + STANDING_CYCLES
+    }
+
+    fn is_standing(&self) -> bool {
+        self.standing.get() >= STANDING_CYCLES
+    }
+
     fn begin(&self) {
         self.begun.set(self.begun.get() + 1);
     }
 
-    fn end(&self) {
+    /// With so many segments free beyond the map pages that wait, and so many opened for hosts.
+    fn end(&self, spare: u64, opened: u64) {
         self.ended.set(self.begun.get());
         self.in_vain.set(if self.gained.get() == 0 { self.in_vain.get() + 1 } else { 0 });
+        let hosts_took = self.opened_by_end.replace(opened) != opened;
+        let is_further = hosts_took || spare > self.most_spare.get();
+        self.standing.set(if is_further { 0 } else { self.standing.get() + 1 });
+        self.most_spare.set(if hosts_took { spare } else { self.most_spare.get().max(spare) });
     }
 
     /// Whether a checkpoint would start a cycle that somebody waits for. While one runs the next has
@@ -239,7 +263,8 @@ impl Inner {
     pub(crate) fn can_clean(&self) -> bool {
         let is_online = *self.life.borrow() == Life::Online;
         let has_news = self.cleaner.marked_lsn.get() != Some(self.applied.get().next_lsn.0);
-        is_online && (self.cleaner.is_running() || has_news || self.cleaner.gained() > 0)
+        let may_win = self.cleaner.gained() > 0 && !self.cleaner.is_standing();
+        is_online && (self.cleaner.is_running() || has_news || may_win)
     }
 
     pub(crate) fn should_mark(&self) -> bool {
@@ -263,7 +288,8 @@ impl Inner {
             if cleaned.as_ref().is_err_and(|error| error.kind == ErrorKind::NoSpace) {
                 self.cleaner.gained.set(0);
             }
-            self.cleaner.end();
+            let spare = self.pool.cells_available().saturating_sub(self.dirty_segments());
+            self.cleaner.end(spare, self.journal.counters().segments);
             if self.cleaner.is_asked_for() {
                 self.checkpoints.wanted.notify_one();
             }
@@ -299,7 +325,11 @@ impl Inner {
         self.note_live(&start.candidates, &marks);
         let is_dead = |entry: &&SegmentEntry| marks.of(entry.segment).is_none();
         plan.freed.extend(start.candidates.iter().filter(is_dead).map(|entry| entry.segment));
-        self.cleaner.marked_lsn.set(Some(start.lsn));
+        let has_news = self.cleaner.marked_lsn.replace(Some(start.lsn)) != Some(start.lsn);
+        if has_news && self.cleaner.is_standing() {
+            // Something may have been deleted.
+            self.cleaner.standing.set(0);
+        }
         let opened = self.journal.counters().segments;
         self.cleaner.marked_segments.set(opened);
         self.cleaner.opened_meanwhile.set(opened - opened_before);
