@@ -74,7 +74,7 @@ const PAGES_PER_TURN: u64 = 32;
 
 /// Cycles after which a pool that has no more room than before is full, although each of them won something:
 /// what it freed, its own checkpoint took. Arbitrary: what one frees may be to use only two later.
-pub(crate) const STANDING_CYCLES: u64 = 8;
+const STANDING_CYCLES: u64 = 8;
 
 /// Rounds of moving that follow one mark at most.
 const ROUNDS_MAX: usize = 8;

@@ -1,0 +1,107 @@
+//! A pool that is filled behind random overwrites: writes are told, and go on once something is unmapped.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::cell::Cell;
+use std::rc::Rc;
+use std::time::Duration;
+
+use ashlar_block::ErrorKind;
+use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
+use ashlar_runtime::{Priority, Runtime};
+use support::on_drive;
+
+const POOL_BYTES: u64 = 1 << 30;
+const PIECE_BYTES: u64 = 256 << 10;
+
+/// Incompressible, and different for every place and version.
+fn content(piece: u64, version: u64, len: u64) -> Vec<u8> {
+    let mut state = (piece << 20 ^ version).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let words = (0..len / 8).flat_map(|_| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state ^ state >> 29).to_le_bytes()
+    });
+    words.collect()
+}
+
+async fn create(runtime: &Runtime, path: String) -> Engine {
+    let spec = PoolSpec {
+        name: "pool".into(),
+        drives: vec![DriveSpec { path: path.clone(), create_size_bytes: Some(POOL_BYTES) }],
+        protection: Protection::None,
+        segment_bytes: Some(1 << 20),
+        width: None,
+        spares: 0,
+    };
+    Engine::create_pool(runtime, spec).await.unwrap();
+    let settings = Settings { cache_bytes: 1 << 20, ..Settings::default() };
+    let engine = Engine::open(runtime, &[path], settings).await.unwrap();
+    let volume = VolumeSpec {
+        name: "data".into(),
+        size_bytes: 1 << 30,
+        logical_block_bytes: 4096,
+        profile: Profile::Oltp,
+        compression: Compression::Lz4,
+        dedupe: false,
+    };
+    engine.volume_create(volume).await.unwrap();
+    engine
+}
+
+/// Writes pieces behind the first ones until the pool is full.
+async fn fill(engine: &Engine, from_piece: u64) -> u64 {
+    let device = engine.device("data").unwrap();
+    for piece in from_piece.. {
+        let bytes = content(piece, 0, PIECE_BYTES);
+        match device.write(piece * PIECE_BYTES, &bytes, false).await {
+            Ok(()) => {}
+            Err(error) if error.kind == ErrorKind::NoSpace => return piece,
+            Err(error) => panic!("{error}"),
+        }
+    }
+    unreachable!("a pool without an end")
+}
+
+/// Cycles that freed what the checkpoints before them had taken counted as progress, for ever.
+#[test]
+fn writes_to_a_pool_full_behind_random_overwrites_are_told() {
+    on_drive(|runtime, path| {
+        Box::pin(async move {
+            let engine = create(&runtime, path).await;
+            let device = engine.device("data").unwrap();
+            let pieces = POOL_BYTES * 7 / 10 / PIECE_BYTES;
+            for piece in 0..pieces {
+                device.write(piece * PIECE_BYTES, &content(piece, 0, PIECE_BYTES), false).await.unwrap();
+            }
+            for version in 1..POOL_BYTES / 5 / (32 << 10) {
+                let half = u64::from_le_bytes(content(0, version, 8).try_into().unwrap()) % (pieces * 2);
+                device.write(half * (32 << 10), &content(half, version, 32 << 10), false).await.unwrap();
+            }
+            let full = Rc::new(Cell::new(None));
+            let (filler, told) = (engine.clone(), full.clone());
+            let task = runtime.spawn(Priority::Host, async move {
+                told.set(Some(fill(&filler, pieces).await));
+            });
+            for _ in 0..10_000 {
+                if full.get().is_some() {
+                    break;
+                }
+                runtime.sleep(Duration::from_millis(10)).await;
+            }
+            let space = engine.status().space;
+            assert!(full.get().is_some(), "nobody was told in 100 s: {space:?}");
+            task.await;
+            assert!(space.free_bytes < 4 << 20, "{space:?}");
+
+            device.unmap(0, 32 << 20).await.unwrap();
+            let first = content(0, 9, PIECE_BYTES);
+            device.write(0, &first, false).await.unwrap();
+            let mut found = vec![0; PIECE_BYTES as usize];
+            device.read(0, &mut found).await.unwrap();
+            assert!(found == first);
+            assert_eq!(engine.check().await.unwrap().errors, Vec::<String>::new());
+            engine.close().await.unwrap();
+        })
+    });
+}
