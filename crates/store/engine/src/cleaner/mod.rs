@@ -259,7 +259,7 @@ struct Cycle {
 
 impl Inner {
     /// Whether a cycle could win anything: one is under way, something changed since the last one, or that
-    /// one won.
+    /// one won and the last few left more room.
     pub(crate) fn can_clean(&self) -> bool {
         let is_online = *self.life.borrow() == Life::Online;
         let has_news = self.cleaner.marked_lsn.get() != Some(self.applied.get().next_lsn.0);
