@@ -9,6 +9,13 @@ use crate::system::PoolLayout;
 /// Segments of the smallest pool.
 const SEGMENTS_MIN: u64 = 24;
 
+/// Segments of a spacious pool.
+const SEGMENTS_SPACIOUS: u64 = 512;
+
+/// So many seeds have one spacious pool among them. Arbitrary: they then take a fifth of all time.
+const SPACIOUS_ONE_IN: u64 = 50;
+const SPACIOUS_SALT: u64 = 0x5bac_1005;
+
 /// The faults of one life of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LifeFaults {
@@ -120,7 +127,8 @@ pub struct Scenario {
     pub volumes: u64,
     /// Snapshots the workload likes to have at most.
     pub snapshots_max: u64,
-    /// Largest usual volume.
+    /// Smallest and largest usual volume.
+    pub volume_bytes_min: u64,
     pub volume_bytes_max: u64,
     /// Longest request.
     pub request_bytes_max: u64,
@@ -136,6 +144,10 @@ pub struct Scenario {
     pub door: DoorKind,
     /// Pause between changes, at most.
     pub change_pause_micros_max: u64,
+    /// Steps of a life that ends with a crash, at least and at most, as powers of two.
+    pub life_magnitudes: (u64, u64),
+    /// Refusals after which a life has seen enough of a full pool: judging one takes long in a large pool.
+    pub refusals_max: u64,
 }
 
 /// How hosts reach volumes.
@@ -163,8 +175,14 @@ pub enum FaultClass {
 impl Scenario {
     /// The plan of a seed.
     #[must_use]
+    pub fn of_seed(seed: u64, chance: &mut Chance) -> Scenario {
+        // A draw of its own: seeds that are not spacious are what they were before there were any.
+        let is_spacious = Chance::new(seed ^ SPACIOUS_SALT).one_in(SPACIOUS_ONE_IN);
+        Scenario::draw(chance, is_spacious)
+    }
+
     // tidy: long because it names every field once.
-    pub fn draw(chance: &mut Chance) -> Scenario {
+    fn draw(chance: &mut Chance, is_spacious: bool) -> Scenario {
         let parity: u64 = *chance.pick(&[0, 0, 0, 1, 2, 2]);
         let drives = if parity == 0 {
             *chance.pick(&[1, 1, 2, 3, 4])
@@ -230,6 +248,7 @@ impl Scenario {
             change_depth: *chance.pick(&[0, 1, 1, 2, 3]),
             volumes: *chance.pick(&[1, 2, 3, 4, 4]),
             snapshots_max: *chance.pick(&[1, 3, 6]),
+            volume_bytes_min: 64 << 10,
             volume_bytes_max: *chance.pick(&[1 << 20, 4 << 20, 64 << 20, 1 << 40]),
             request_bytes_max: *chance.pick(&[8 << 10, 64 << 10, 256 << 10, 512 << 10]),
             region_bytes: 256 << 10,
@@ -245,8 +264,40 @@ impl Scenario {
             changes: ChangeMix::draw(chance),
             door: *chance.pick(&[DoorKind::Direct, DoorKind::Direct, DoorKind::Nbd, DoorKind::Fuse]),
             change_pause_micros_max: *chance.pick(&[100, 2_000, 20_000]),
+            life_magnitudes: (4, 13),
+            refusals_max: u64::MAX,
         };
-        if chance.one_in(5) { scenario.made_to_fill(drive_bytes_for(SEGMENTS_MIN)) } else { scenario }
+        if is_spacious {
+            scenario.made_spacious(drive_bytes_for(SEGMENTS_SPACIOUS))
+        } else if chance.one_in(5) {
+            scenario.made_to_fill(drive_bytes_for(SEGMENTS_MIN))
+        } else {
+            scenario
+        }
+    }
+
+    /// The same with a pool so large, and written so randomly, that the pages of its own tables take room as
+    /// data do: those of a small pool fit one segment. It gets full, too. Few seeds are so, since each takes
+    /// as long as a dozen others.
+    fn made_spacious(self, drive_bytes: u64) -> Scenario {
+        Scenario {
+            layout: PoolLayout { drive_bytes, free_percent_wanted: 1, ..self.layout },
+            lives: 2,
+            life_magnitudes: (12, 19),
+            requests: 20_000,
+            refusals_max: 30,
+            depth: self.depth.max(4),
+            volumes: 1,
+            snapshots_max: 1,
+            changes_max: 5,
+            volume_bytes_min: 512 << 20,
+            volume_bytes_max: 1 << 30,
+            request_bytes_max: 64 << 10,
+            region_bytes: 96 << 20,
+            repeated_per_mille: 0,
+            data: DataMix { write: 60, read: 5, unmap: 0, write_zeroes: 0, flush: 1, invalid: 1 },
+            ..self
+        }
     }
 
     /// The same with drives of this size and hosts that write more than they hold, and nothing twice: the
@@ -327,7 +378,7 @@ impl Scenario {
             Crash::Power { survival_per_mille: *chance.pick(&[0, 0, 100, 500, 900, 1000]) }
         };
         // Evenly over the orders of magnitude: crashes while starting are as wanted as late ones.
-        let magnitude = chance.between(4, 13);
+        let magnitude = chance.between(self.life_magnitudes.0, self.life_magnitudes.1);
         let after_steps = chance.between(1 << magnitude, 2 << magnitude);
         let is_endless = !chance.one_in(4);
         if chance.one_in(2) {
@@ -337,7 +388,7 @@ impl Scenario {
                 number: chance.between(1, 3),
                 steps: chance.between(steps / 2, steps),
             };
-            let after_steps = 1 << 14;
+            let after_steps = 2 << self.life_magnitudes.1;
             return Ending::Crash { after_steps, in_change: Some(aim), is_endless, how };
         }
         Ending::Crash { after_steps, in_change: None, is_endless, how }

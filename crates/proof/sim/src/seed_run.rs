@@ -52,7 +52,7 @@ const NO_FAULTS: FaultRates = FaultRates {
 #[must_use]
 pub fn run_seed(seed: u64, maker: Rc<dyn SystemMaker>, is_tracing: bool) -> SeedReport {
     let mut chance = Chance::new(seed);
-    let scenario = Rc::new(Scenario::draw(&mut chance));
+    let scenario = Rc::new(Scenario::of_seed(seed, &mut chance));
     let mut array = DriveArray::new(chance.next(), scenario.sector_bytes, scenario.pace);
     array.limit_faults_to(scenario.victim_paths());
     let record = Rc::new(Record::new(is_tracing));

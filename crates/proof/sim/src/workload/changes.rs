@@ -221,8 +221,9 @@ fn plan_volume_create(world: &World, oracle: &Oracle, chance: &mut Chance) -> Pl
 
 /// Sizes of both kinds: round and odd. A multiple of 4 KiB, which both block sizes divide.
 fn draw_size(world: &World, chance: &mut Chance) -> u64 {
-    let blocks_max = world.scenario.volume_bytes_max / 4096;
-    let magnitude = chance.between(4, u64::from(blocks_max.ilog2()));
+    let (bytes_min, bytes_max) = (world.scenario.volume_bytes_min, world.scenario.volume_bytes_max);
+    let blocks_max = bytes_max / 4096;
+    let magnitude = chance.between(u64::from((bytes_min / 4096).ilog2()), u64::from(blocks_max.ilog2()));
     let odd = if chance.one_in(2) { chance.below(1 << magnitude) } else { 0 };
     ((1 << magnitude) + odd).min(blocks_max) * 4096
 }

@@ -75,6 +75,7 @@ pub struct World {
     requests_left: Cell<u64>,
     changes_left: Cell<u64>,
     pressure: Cell<u64>,
+    refused: Cell<u64>,
     is_closing: Cell<bool>,
     /// Connections by volume name, each with the volume's incarnation.
     doors: RefCell<BTreeMap<String, (u32, Door)>>,
@@ -104,6 +105,7 @@ impl World {
             requests_left,
             changes_left,
             pressure: Cell::new(0),
+            refused: Cell::new(0),
             is_closing: Cell::new(false),
             doors: RefCell::default(),
         })
@@ -158,6 +160,10 @@ impl World {
             TroubleKind::NoSpace => {
                 self.record.count(|counters| counters.no_space += 1);
                 self.pressure.set(self.pressure.get() + 1);
+                self.refused.set(self.refused.get() + 1);
+                if self.refused.get() >= self.scenario.refusals_max {
+                    self.requests_left.set(self.requests_left.get().min(REQUESTS_AFTER_TROUBLE));
+                }
             }
             TroubleKind::Drive | TroubleKind::Gone if array.errors_in_life() > 0 || array.is_damaged() => {
                 self.record.count(|counters| counters.drive_troubles += 1);

@@ -20,6 +20,10 @@ const TRIES_MAX: u64 = 200;
 /// Segments an empty pool may keep: the open ones, and those with pages of tables that did not change.
 const SEGMENTS_KEPT_MAX: u64 = 10;
 
+/// Or this share of a large pool: what the cycle that emptied it wrote itself is dead at its end, and another
+/// is not worth it before a twentieth was written.
+const KEPT_FRACTION: u64 = 20;
+
 /// The claims of a delete; the caller is alone.
 #[must_use]
 pub fn claims_for_delete(world: &World, change: &Change) -> Claim {
@@ -33,9 +37,11 @@ pub fn claims_for_delete(world: &World, change: &Change) -> Claim {
 
 /// Waits until an emptied pool has given its space back.
 async fn prove_space(world: &Rc<World>) {
+    let share = world.system.room().map_or(0, |room| room.segments / KEPT_FRACTION);
+    let kept_max = SEGMENTS_KEPT_MAX.max(share);
     for _ in 0..TRIES_MAX {
         match world.system.segments_in_use() {
-            Some(used) if used > SEGMENTS_KEPT_MAX => {}
+            Some(used) if used > kept_max => {}
             Some(_) | None => return,
         }
         // Some change, so that there is a reason for a checkpoint.
