@@ -10,8 +10,9 @@
 //! Invariants:
 //! 1. An answer speaks of one checkpoint. What is written meanwhile is told apart, not guessed.
 //! 2. A chunk's bytes are those of its record where it is now, counted once however many leaves refer
-//!    to it. So what is predicted for a delete is what the delete gives. (What stays may get smaller
-//!    later: the cleaner compresses anew what it moves.)
+//!    to it. So what is predicted for a delete is what goes with it, to the byte. (What stays may get
+//!    smaller, often because of that very delete: the cleaner trims what it moves or compresses it anew.
+//!    And dedupe may share other blocks in between.)
 //! 3. Nothing is deleted, and nothing waits for a count but the cleaner, for a bounded time.
 
 mod census;
@@ -25,6 +26,8 @@ mod report;
 mod sharing;
 mod turn;
 
+#[cfg(test)]
+mod deletion_tests;
 #[cfg(test)]
 mod tests;
 
