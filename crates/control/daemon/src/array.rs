@@ -474,10 +474,20 @@ fn engine_compression(compression: api::Compression) -> ashlar_engine::Compressi
     }
 }
 
+/// What a pool lacks though it is online.
+fn what_lacks(status: &ashlar_engine::PoolStatus) -> Option<String> {
+    let no_space_back = status.cleaner_trouble.as_ref().map(|why| {
+        let name = &status.name;
+        format!("no space comes back: {why}: `ashlar pool check {name}` names what to delete or restore")
+    });
+    let all: Vec<String> = [drives::lack(status), no_space_back].into_iter().flatten().collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
 fn pool_view(engine: &Engine) -> api::Pool {
     let status = engine.status();
     let (state, reason) = match status.state.as_str() {
-        "online" => (api::PoolState::Online, drives::lack(&status)),
+        "online" => (api::PoolState::Online, what_lacks(&status)),
         why => (api::PoolState::ReadOnly, Some(why.strip_prefix("read-only: ").unwrap_or(why).to_string())),
     };
     let rebuild = drives::rebuild_view(&status, engine.rebuild_status());

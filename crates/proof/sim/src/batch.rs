@@ -14,8 +14,8 @@ use crate::record::Counters;
 use crate::seed_run::{SeedReport, run_seed};
 use crate::system::SystemMaker;
 
-/// Real time after which a seed counts as hung. Seeds take a fraction of a second, those with a spacious pool up
-/// to half a minute.
+/// Real time after which a seed counts as hung. Seeds take a fraction of a second, those with a spacious pool
+/// up to half a minute.
 const HANG: Duration = Duration::from_secs(300);
 
 /// What to run.

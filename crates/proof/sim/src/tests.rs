@@ -113,7 +113,7 @@ const FOUND_MISTAKES: [u64; 6] = [
     // All that was free was on a drive that was to leave: without it the pool could not even record what had
     // been freed on the others.
     9_940_554,
-    // A pool full behind random overwrites never told: each cycle won what the checkpoint before it had taken.
+    // A pool full behind random overwrites never told: each cycle won what the checkpoint before it took.
     692,
 ];
 

@@ -266,6 +266,7 @@ impl Engine {
             name: superblock.name,
             id: superblock.pool.to_string(),
             state,
+            cleaner_trouble: inner.cleaner.mark_trouble(),
             space: inner.space(),
             full_percent: inner.full_percent(),
             segment_bytes: inner.pool.segment_bytes(),

@@ -179,6 +179,8 @@ pub struct PoolStatus {
     pub id: String,
     /// `online`, or why it takes no writes.
     pub state: String,
+    /// Why no space comes back, if something damaged is in the way.
+    pub cleaner_trouble: Option<String>,
     /// How it survives drives.
     pub protection: Protection,
     /// Its drives.

@@ -272,9 +272,10 @@ impl Inner {
                 Ok(Step::Over) => return,
                 Ok(Step::Further) => None,
                 Ok(Step::Idle) if idle_cycles < IDLE_CYCLES_MAX => continue,
-                Ok(Step::Idle) => Some(
-                    self.cleaner.vacating_trouble().unwrap_or_else(|| "nothing could be moved".to_string()),
-                ),
+                Ok(Step::Idle) => {
+                    let trouble = self.cleaner.mark_trouble().or_else(|| self.cleaner.vacating_trouble());
+                    Some(trouble.unwrap_or_else(|| "nothing could be moved".to_string()))
+                }
                 Err(error) if error.kind == ErrorKind::Closed => return,
                 Err(error) => Some(error.to_string()),
             };

@@ -55,12 +55,21 @@ impl Inner {
             return Ok(());
         }
         let entry = self.writable(id)?;
-        self.counters.borrow_mut().host_bytes_written += data.len() as u64;
         let end = offset + data.len() as u64;
         let _held = self.hold_range(entry, offset, end).await;
         if offset.is_multiple_of(BLOCK_BYTES) && end.is_multiple_of(BLOCK_BYTES) {
-            return self.write_blocks(entry, offset / BLOCK_BYTES, data).await;
+            self.write_blocks(entry, offset / BLOCK_BYTES, data).await?;
+        } else {
+            self.write_parts(id, entry, offset, data).await?;
         }
+        // What is refused is no load: others need not give way to it, and drives are not worn by it.
+        self.counters.borrow_mut().host_bytes_written += data.len() as u64;
+        Ok(())
+    }
+
+    /// Writes parts of blocks, as blocks with what is there around them. The range is held.
+    async fn write_parts(&self, id: VolumeId, entry: Writable, offset: u64, data: &[u8]) -> Result<()> {
+        let end = offset + data.len() as u64;
         let first = offset / BLOCK_BYTES * BLOCK_BYTES;
         let mut whole = vec![0; (end.next_multiple_of(BLOCK_BYTES) - first) as usize];
         let last = whole.len() - BLOCK_BYTES_USIZE;

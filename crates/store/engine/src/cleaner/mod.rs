@@ -123,6 +123,8 @@ pub(crate) struct CleanerState {
     pub(crate) condemned: Condemned,
     /// Why the last cycle did not empty all that is on a drive that leaves, if something was in its way.
     vacating_trouble: RefCell<Option<String>>,
+    /// Why the last mark could not be made, if it could not.
+    mark_trouble: RefCell<Option<String>>,
     /// Held during each round, the checkpoint at its end included.
     round: Mutex<()>,
     /// What a round freed is not published yet.
@@ -217,6 +219,11 @@ impl CleanerState {
         segments.for_each(|segment| {
             damaged.remove(&segment);
         });
+    }
+
+    /// Why the last mark could not be made: until one is, nothing is freed.
+    pub(crate) fn mark_trouble(&self) -> Option<String> {
+        self.mark_trouble.borrow().clone()
     }
 
     /// Why the last cycle did not empty all that is on a drive that leaves.
@@ -315,9 +322,13 @@ impl Inner {
         let is_asked_for = self.cleaner.is_wanted.replace(false);
         let is_urgent = self.cleaner.is_urgent.replace(false);
         let start = self.start_of_cycle().await?;
-        let marks = self.mark(&start).await?;
+        let Some(marks) = self.if_readable(&start, self.mark(&start).await)? else { return Ok(()) };
+        check_deaths(&marks)?;
         let mut plan = Plan::default();
-        let marks = Rc::new(self.sweep(marks, &mut plan).await?);
+        let swept = self.sweep(marks, &mut plan).await;
+        let Some(marks) = self.if_readable(&start, swept)? else { return Ok(()) };
+        self.cleaner.mark_trouble.replace(None);
+        let marks = Rc::new(marks);
         if !start.is_eager {
             self.cleaner.condemned.judged(&marks);
         }
@@ -486,13 +497,23 @@ impl Inner {
         for root in &start.roots {
             walk.visit_root(*root, &mut marks).await?;
         }
-        match marks.wrongly_dead() {
-            None => Ok(marks),
-            Some(chunk) => {
-                let what =
-                    format!("{chunk:?} was taken for dead and is referred to: run `ashlar pool check`");
-                Err(Error::new(ErrorKind::Damaged, what))
+        Ok(marks)
+    }
+
+    /// What a page that cannot be read refers to is not known, so nothing can be freed; everything else goes
+    /// on. What it is part of can be deleted, which asks for another mark. Others are tried as often as they
+    /// would be made.
+    fn if_readable<T>(&self, start: &Start, found: Result<T>) -> Result<Option<T>> {
+        match found {
+            Err(error) if matches!(error.kind, ErrorKind::Damaged | ErrorKind::Medium) => {
+                self.cleaner.mark_trouble.replace(Some(error.to_string()));
+                self.counters.borrow_mut().damage += 1;
+                self.cleaner.marked_lsn.set(Some(start.lsn));
+                self.cleaner.marked_segments.set(self.journal.counters().segments);
+                self.cleaner.gained.set(0);
+                Ok(None)
             }
+            other => other.map(Some),
         }
     }
 
@@ -627,4 +648,12 @@ impl Inner {
             table.entries().iter().filter(is_candidate).copied().collect()
         })
     }
+}
+
+/// Eager death must be a subset of the full mark: what was taken for dead and is referred to has lost its
+/// place, and whatever else was taken for dead may have, too.
+fn check_deaths(marks: &Marks) -> Result<()> {
+    let Some(chunk) = marks.wrongly_dead() else { return Ok(()) };
+    let what = format!("{chunk:?} was taken for dead and is referred to: run `ashlar pool check`");
+    Err(Error::new(ErrorKind::Damaged, what))
 }
