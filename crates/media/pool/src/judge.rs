@@ -5,6 +5,11 @@
 //! another stripe another column may be wrong. Where all data are there and nothing explains more than that
 //! parity is wrong, the data count: a torn write, or rot in what is nobody's. A lost column of data is
 //! computed anew with each guess, so it takes one column more than data to tell.
+//!
+//! With two columns more than data, one that is wrong alone can be *proven* to be (`proven`), which spares
+//! the guessing: most of what a drive full of rubbish makes disagree is told so. It rests on three things. No
+//! more columns are wrong than the pool promises to survive. Two stripes that agree differ in three columns
+//! or more. And what is intact and at home is true, since no address is written twice.
 
 use std::ops::Range;
 
@@ -58,6 +63,16 @@ struct Surroundings {
     columns: Vec<Option<Buf>>,
 }
 
+/// What surroundings hold with some columns computed anew, to be weighed with different contents of one
+/// stripe.
+struct Scene {
+    /// Where it begins in the segment.
+    offset: u64,
+    run: Buf,
+    /// Where the stripe begins in the run.
+    stripe_at: usize,
+}
+
 impl Judge<'_> {
     /// What all columns of a stripe must hold; `None` when nothing can tell.
     pub(crate) async fn judge(&self, stripe: u64, found: &[Option<Buf>]) -> Option<Vec<Option<Buf>>> {
@@ -65,17 +80,20 @@ impl Judge<'_> {
             return None;
         }
         let surroundings = self.surroundings(&(stripe..stripe + 1)).await;
+        if let Some(proven) = self.proven(&surroundings, stripe, found).await {
+            return Some(proven);
+        }
         let nothing = self.blank(found.len());
-        let weigh = async |around: &[usize], blocks: &[Option<Buf>]| {
-            self.weight_with(&surroundings, around, Some((stripe, blocks))).await.unwrap_or_default()
-        };
-        let bare = weigh(&[], &nothing).await;
+        let as_it_is = self.scene(&surroundings, &[], stripe);
+        let bare = self.weigh_in(as_it_is.as_ref(), &nothing).await;
         let mut best: Option<(Gain, Vec<Option<Buf>>)> = None;
         for suspects in guesses(self.striping, found) {
             let Some(blocks) = self.pool.restored(self.striping, found, &suspects) else { continue };
             // The same column may be wrong all around, or nothing else.
-            let alone = weigh(&[], &blocks).await.gain_over(bare);
-            let around = weigh(&suspects, &blocks).await.gain_over(weigh(&suspects, &nothing).await);
+            let alone = self.weigh_in(as_it_is.as_ref(), &blocks).await.gain_over(bare);
+            let all_around = self.scene(&surroundings, &suspects, stripe);
+            let without = self.weigh_in(all_around.as_ref(), &nothing).await;
+            let around = self.weigh_in(all_around.as_ref(), &blocks).await.gain_over(without);
             let gain = alone.max(around);
             if best.as_ref().is_none_or(|(most, _)| gain > *most) {
                 best = Some((gain, blocks));
@@ -86,14 +104,82 @@ impl Judge<'_> {
         self.pool.restored(self.striping, &best?.1, &parity)
     }
 
+    /// The content of a stripe of which one column is proven to be wrong, and no other.
+    async fn proven(
+        &self,
+        surroundings: &Surroundings,
+        stripe: u64,
+        found: &[Option<Buf>],
+    ) -> Option<Vec<Option<Buf>>> {
+        let data = self.striping.data();
+        // Without the suspect there must be one left to compare the others with.
+        if found.iter().flatten().count() < data + 2 {
+            return None;
+        }
+        let with_others_agreed = |suspect: usize| {
+            let blocks = self.pool.restored(self.striping, found, &[suspect])?;
+            self.pool.are_agreed(self.striping, &blocks).then_some((suspect, blocks))
+        };
+        let (suspect, blocks) = (0..found.len()).find_map(with_others_agreed)?;
+        let is_proven = match suspect < data {
+            true => self.explains_more(surroundings, stripe, (suspect, &blocks), found).await,
+            false => self.are_data_borne_out(surroundings, stripe, (suspect, &blocks), found).await,
+        };
+        is_proven.then_some(blocks)
+    }
+
+    /// Whether something is at home with the suspect computed from the others that is not with what it holds:
+    /// then it is wrong. One more that is wrong could not agree with the others.
+    async fn explains_more(
+        &self,
+        surroundings: &Surroundings,
+        stripe: u64,
+        (suspect, blocks): (usize, &[Option<Buf>]),
+        found: &[Option<Buf>],
+    ) -> bool {
+        for suspects in [&[suspect][..], &[]] {
+            let Some(scene) = self.scene(surroundings, suspects, stripe) else { continue };
+            let with = self.weigh_in(Some(&scene), blocks).await;
+            if with.home_bytes > self.weigh_in(Some(&scene), found).await.home_bytes {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether in each column of data something is at home where this parity does not fit. Had another been
+    /// wrong there, and this one right, the first would have to be one of data, since all but this one agree.
+    async fn are_data_borne_out(
+        &self,
+        surroundings: &Surroundings,
+        stripe: u64,
+        (suspect, blocks): (usize, &[Option<Buf>]),
+        found: &[Option<Buf>],
+    ) -> bool {
+        let (Some(there), Some(fitting)) = (&found[suspect], &blocks[suspect]) else { return false };
+        let Some(scene) = self.scene(surroundings, &[], stripe) else { return false };
+        let all = self.weigh_in(Some(&scene), found).await.home_bytes;
+        for column in 0..self.striping.data() {
+            let mut without = self.pool.copies_of(found);
+            let Some(block) = &mut without[column] else { return false };
+            // What covers one of these bytes is not intact any more.
+            let differs = there.iter().zip(&fitting[..]).map(|(there, fitting)| there != fitting);
+            block.iter_mut().zip(differs).filter(|(_, differs)| *differs).for_each(|(byte, _)| *byte ^= 0xff);
+            if self.weigh_in(Some(&scene), &without).await.home_bytes >= all {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Whether the witness explains more than what the others make of its column.
     pub(crate) async fn is_witness_right(&self, stripes: &Range<u64>) -> bool {
         let Some((column, _)) = self.witness else { return false };
         let surroundings = self.surroundings(stripes).await;
-        let Some(without) = self.weight_with(&surroundings, &[column], None).await else { return false };
+        let Some(without) = self.weight_of_all(&surroundings, &[column]).await else { return false };
         let there = |other: &usize| *other != column && surroundings.columns[*other].is_some();
         for other in (0..self.striping.width()).filter(there) {
-            let with = self.weight_with(&surroundings, &[other], None).await;
+            let with = self.weight_of_all(&surroundings, &[other]).await;
             // What merely is intact may be what its place held before.
             if with.is_some_and(|with| with.home_bytes > without.home_bytes) {
                 return true;
@@ -102,27 +188,32 @@ impl Judge<'_> {
         false
     }
 
-    /// The weight of all around a stripe with these suspects computed anew, and the stripe itself as given;
-    /// `None` when they cannot be computed.
-    async fn weight_with(
-        &self,
-        surroundings: &Surroundings,
-        suspects: &[usize],
-        given: Option<(u64, &[Option<Buf>])>,
-    ) -> Option<Weight> {
+    /// Surroundings with these suspects computed anew; `None` when they cannot be.
+    fn scene(&self, surroundings: &Surroundings, suspects: &[usize], stripe: u64) -> Option<Scene> {
         let Surroundings { stripes, columns } = surroundings;
-        let mut columns = self.pool.restored(self.striping, columns, suspects)?;
-        if let Some((stripe, blocks)) = given {
-            let at = (stripe - stripes.start) as usize * BLOCK_BYTES_USIZE;
-            for (column, block) in columns.iter_mut().zip(blocks) {
-                let (column, block) = (column.as_mut().expect("restored"), block.as_ref().expect("restored"));
-                column[at..at + BLOCK_BYTES_USIZE].copy_from_slice(block);
-            }
-        }
+        let columns = self.pool.restored(self.striping, columns, suspects)?;
         let data = self.striping.data();
         let blocks = stripes.start * data as u64..stripes.end * data as u64;
         let run = gather(self.pool.runtime(), &columns, &blocks, data);
-        Some((self.weigh)(self.segment, blocks.start * BLOCK_BYTES, run.to_vec()).await)
+        let stripe_at = (stripe - stripes.start) as usize * data * BLOCK_BYTES_USIZE;
+        Some(Scene { offset: blocks.start * BLOCK_BYTES, run, stripe_at })
+    }
+
+    /// The weight of a scene with this stripe in it; nothing where there is no scene.
+    async fn weigh_in(&self, scene: Option<&Scene>, stripe: &[Option<Buf>]) -> Weight {
+        let Some(Scene { offset, run, stripe_at }) = scene else { return Weight::default() };
+        let mut piece = run.to_vec();
+        for (block, to) in
+            stripe[..self.striping.data()].iter().zip(piece[*stripe_at..].chunks_exact_mut(BLOCK_BYTES_USIZE))
+        {
+            to.copy_from_slice(block.as_ref().expect("restored"));
+        }
+        (self.weigh)(self.segment, *offset, piece).await
+    }
+
+    async fn weight_of_all(&self, surroundings: &Surroundings, suspects: &[usize]) -> Option<Weight> {
+        let Scene { offset, run, .. } = self.scene(surroundings, suspects, surroundings.stripes.start)?;
+        Some((self.weigh)(self.segment, offset, run.to_vec()).await)
     }
 
     /// A stripe of which nothing is known.

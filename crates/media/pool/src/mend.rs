@@ -232,7 +232,7 @@ impl Pool {
         }
     }
 
-    fn count_mended(&self, drive: &Drive) {
+    pub(crate) fn count_mended(&self, drive: &Drive) {
         drive.note_mended();
         self.inner.mended_blocks.set(self.inner.mended_blocks.get() + 1);
     }

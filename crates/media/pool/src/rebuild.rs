@@ -17,7 +17,7 @@ use ashlar_format::segment::{SegmentEntry, SegmentState};
 use ashlar_format::superblock::{CELLS_START_BYTES, DriveState};
 use ashlar_runtime::sync::Notify;
 use ashlar_runtime::{Buf, Durability};
-use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, ByteCount, SegmentId};
+use ashlar_units::{BLOCK_BYTES, ByteCount, SegmentId};
 
 use crate::judge::{Judge, Weigh};
 use crate::newcomer::{check_size, check_unclaimed, is_member};
@@ -123,6 +123,16 @@ pub struct Rebuild {
     segments: Vec<(SegmentId, u64)>,
     line: u64,
     pub(crate) join: u64,
+}
+
+/// What is known of a column that is to be restored.
+enum Content {
+    /// It must hold this.
+    Is(Buf),
+    /// It holds what it must.
+    IsThere,
+    /// What it would be computed from does not agree, in one stripe of several at least.
+    Disagrees,
 }
 
 impl Rebuild {
@@ -389,12 +399,17 @@ impl Pool {
         report(progress).await?;
         for (segment, extent) in &rebuild.segments {
             let stripes = extent.div_ceil(stripe_bytes);
-            let mut stripe = 0;
+            let (mut stripe, mut judged_until) = (0, 0);
             while stripe < stripes {
-                let next = (stripe + STRIPES_AT_ONCE).min(stripes);
-                self.restore_part(striping, &rebuild, *segment, stripe..next, weigh).await?;
-                progress.done_bytes += (next - stripe) * BLOCK_BYTES;
-                stripe = next;
+                let next = if stripe < judged_until { stripe + 1 } else { stripe + STRIPES_AT_ONCE };
+                let next = next.min(stripes);
+                if self.restore_part(striping, &rebuild, *segment, stripe..next, weigh).await? {
+                    progress.done_bytes += (next - stripe) * BLOCK_BYTES;
+                    stripe = next;
+                } else {
+                    // Judging takes its time: who wants to read or mend here has his turn between two.
+                    judged_until = next;
+                }
                 report(progress).await?;
             }
         }
@@ -404,6 +419,7 @@ impl Pool {
         }
     }
 
+    /// Restores some stripes; false when they do not agree, and are to be restored one by one.
     async fn restore_part(
         &self,
         striping: &Striping,
@@ -411,20 +427,22 @@ impl Pool {
         segment: SegmentId,
         stripes: Range<u64>,
         weigh: Weigh<'_>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let drive = rebuild.drive;
         // Freed meanwhile: its next tenant is written whole.
-        let Ok(place) = self.place_of(segment) else { return Ok(()) };
+        let Ok(place) = self.place_of(segment) else { return Ok(true) };
         let _hold = self.inner.held.hold(place);
-        let Some(column) = striping.column_of(place.cell, drive) else { return Ok(()) };
+        let Some(column) = striping.column_of(place.cell, drive) else { return Ok(true) };
         // Who mends here meanwhile changes what it is computed from.
         let _turn = self.inner.held.turn(place).await;
         self.check_rebuilding(rebuild)?;
         // What a new drive holds is nobody's, and neither is what spare space does.
         let own = self.inner.drives.borrow()[drive].drive.clone().filter(|_| !rebuild.is_new);
         let judge = Judge { pool: self, striping, segment, row: place.cell, weigh, witness: None };
-        let Some(buffer) = self.content_of(judge, column, own.as_deref(), &stripes).await? else {
-            return Ok(());
+        let buffer = match self.content_of(judge, column, own.as_deref(), &stripes).await? {
+            Content::Is(buffer) => buffer,
+            Content::IsThere => return Ok(true),
+            Content::Disagrees => return Ok(false),
         };
         // Where it goes may have changed meanwhile, or be out of service: then that drive lacks it, and is
         // restored as a whole when it comes back.
@@ -432,20 +450,20 @@ impl Pool {
             true => self.target_of_moving(striping, place.cell, column, stripes.start).into_iter().collect(),
             false => self.targets(striping, place.cell, column, stripes.start),
         };
-        let Some(target) = targets.into_iter().next() else { return Ok(()) };
+        let Some(target) = targets.into_iter().next() else { return Ok(true) };
         self.write_to([(target, buffer)], Durability::Cached).await?;
         self.record_drives().await?;
-        self.check_rebuilding(rebuild)
+        self.check_rebuilding(rebuild).map(|()| true)
     }
 
-    /// What a column must hold; `None` when it does.
+    /// What a column must hold.
     async fn content_of(
         &self,
         mut judge: Judge<'_>,
         column: usize,
         own: Option<&Drive>,
         stripes: &Range<u64>,
-    ) -> Result<Option<Buf>> {
+    ) -> Result<Content> {
         let striping = judge.striping;
         let mut columns = judge.read(stripes).await;
         let is_borne_out = columns.iter().flatten().count() > striping.data();
@@ -456,40 +474,23 @@ impl Pool {
             heard.hear_witness(stripes, &mut with_own).await;
             let is_provable = with_own.iter().flatten().count() > striping.data();
             if is_provable && self.are_agreed(striping, &with_own) {
-                return Ok(None);
+                return Ok(Content::IsThere);
             }
             if is_provable && heard.is_witness_right(stripes).await {
                 (judge, columns) = (heard, with_own);
             }
         }
         if !self.are_agreed(striping, &columns) {
-            self.set_each_right(&judge, stripes, &mut columns).await?;
+            if stripes.end - stripes.start > 1 {
+                return Ok(Content::Disagrees);
+            }
+            let mut count = ScrubCount::default();
+            if let Some(right) = self.set_right(&judge, stripes.start, &columns, &mut count).await? {
+                columns = right;
+            }
         }
         self.restore(striping, &mut columns, &[])?;
-        Ok(columns[column].take())
-    }
-
-    /// Sets right the stripes that do not agree.
-    async fn set_each_right(
-        &self,
-        judge: &Judge<'_>,
-        stripes: &Range<u64>,
-        columns: &mut [Option<Buf>],
-    ) -> Result<()> {
-        let mut count = ScrubCount::default();
-        for (index, stripe) in stripes.clone().enumerate() {
-            let range = index * BLOCK_BYTES_USIZE..(index + 1) * BLOCK_BYTES_USIZE;
-            let found = self.cut(columns, range.clone());
-            if self.are_agreed(judge.striping, &found) {
-                continue;
-            }
-            let right = self.set_right(judge, stripe, &found, &mut count).await?.unwrap_or(found);
-            for (column, right) in columns.iter_mut().zip(&right) {
-                let (Some(column), Some(right)) = (column, right) else { continue };
-                column[range.clone()].copy_from_slice(right);
-            }
-        }
-        Ok(())
+        Ok(Content::Is(columns[column].take().expect("restored")))
     }
 
     /// The drive, unless it was given up since this rebuild began, though it may have joined again: that

@@ -8,7 +8,7 @@ use std::ops::Range;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::segment::SegmentState;
 use ashlar_runtime::{Buf, Durability};
-use ashlar_units::{BLOCK_BYTES_USIZE, SegmentId};
+use ashlar_units::SegmentId;
 
 use crate::judge::{Judge, Weigh};
 use crate::stripes::Striping;
@@ -55,11 +55,36 @@ impl Pool {
         let mut first = 0;
         while let Some(stripes) = self.settled_stripes(segment).filter(|stripes| first < *stripes) {
             let next = (first + STRIPES_AT_ONCE).min(stripes);
-            self.scrub_stripes(striping, segment, first..next, weigh, count).await?;
+            if !self.scrub_agreed(striping, segment, first..next, count).await? {
+                // Judging takes its time: who wants to read or mend here has his turn between two.
+                for stripe in first..next {
+                    self.scrub_stripe(striping, segment, stripe, weigh, count).await?;
+                    pause().await?;
+                }
+            }
             first = next;
             pause().await?;
         }
         Ok(())
+    }
+
+    /// Sets right what does not agree in the stripes of a range, as a scrub does. Their footers, and what is
+    /// being written, are left out.
+    pub async fn set_range_right(
+        &self,
+        segment: SegmentId,
+        range: Range<u64>,
+        weigh: Weigh<'_>,
+    ) -> Result<ScrubCount> {
+        let mut count = ScrubCount::default();
+        let (Some(striping), Some(settled)) = (&self.inner.striping, self.settled_stripes(segment)) else {
+            return Ok(count);
+        };
+        let stripe_bytes = self.stripe_bytes();
+        for stripe in range.start / stripe_bytes..range.end.div_ceil(stripe_bytes).min(settled) {
+            self.scrub_stripe(striping, segment, stripe, Some(weigh), &mut count).await?;
+        }
+        Ok(count)
     }
 
     /// Stripes of a segment that were written and that nobody writes to; `None` when it is gone. Its footer
@@ -74,47 +99,53 @@ impl Pool {
         Some(end.min(self.segment_bytes()) / self.stripe_bytes())
     }
 
-    async fn scrub_stripes(
+    /// Compares some stripes; false when something is wrong in one, and they are to be looked at one by one.
+    async fn scrub_agreed(
         &self,
         striping: &Striping,
         segment: SegmentId,
         stripes: Range<u64>,
+        count: &mut ScrubCount,
+    ) -> Result<bool> {
+        let place = self.place_of(segment)?;
+        let _hold = self.inner.held.hold(place);
+        // Who mends here meanwhile changes what is compared.
+        let _turn = self.inner.held.turn(place).await;
+        let columns = self.read_columns(striping, place.cell, &stripes).await;
+        if self.is_any_unreadable(striping, place.cell, &columns) || !self.are_agreed(striping, &columns) {
+            return Ok(false);
+        }
+        count.compared(stripes.end - stripes.start, is_provable(striping, &columns));
+        Ok(true)
+    }
+
+    async fn scrub_stripe(
+        &self,
+        striping: &Striping,
+        segment: SegmentId,
+        stripe: u64,
         weigh: Option<Weigh<'_>>,
         count: &mut ScrubCount,
     ) -> Result<()> {
-        let place = self.place_of(segment)?;
+        // Freed meanwhile: nothing in it matters.
+        let Ok(place) = self.place_of(segment) else { return Ok(()) };
         let _hold = self.inner.held.hold(place);
         // Who mends here meanwhile would write back what was read before.
         let _turn = self.inner.held.turn(place).await;
-        let columns = self.read_columns(striping, place.cell, &stripes).await;
-        let is_provable = |columns: &[Option<Buf>]| columns.iter().flatten().count() > striping.data();
-        let has_gaps = self.is_any_unreadable(striping, place.cell, &columns);
-        if !has_gaps && self.are_agreed(striping, &columns) {
-            count.compared(stripes.end - stripes.start, is_provable(&columns));
-            return Ok(());
-        }
-        for (index, stripe) in stripes.enumerate() {
-            let range = index * BLOCK_BYTES_USIZE..(index + 1) * BLOCK_BYTES_USIZE;
-            let blocks: Vec<Option<Buf>> = match has_gaps {
-                // One block that cannot be read fails the whole column.
-                true => self.read_columns(striping, place.cell, &(stripe..stripe + 1)).await,
-                false => self.cut(&columns, range),
-            };
-            let mut is_proven = is_provable(&blocks);
-            let is_agreed = self.are_agreed(striping, &blocks);
-            let is_wrong = !is_agreed || self.is_any_unreadable(striping, place.cell, &blocks);
-            count.wrong_stripes += u64::from(is_wrong);
-            match weigh {
-                Some(weigh) if !is_agreed => {
-                    let row = place.cell;
-                    let judge = Judge { pool: self, striping, segment, row, weigh, witness: None };
-                    is_proven = self.set_right(&judge, stripe, &blocks, count).await?.is_some();
-                }
-                Some(_) if is_wrong => self.fill_gaps(striping, place.cell, stripe, &blocks, count).await?,
-                Some(_) | None => {}
+        let blocks = self.read_columns(striping, place.cell, &(stripe..stripe + 1)).await;
+        let mut is_proven = is_provable(striping, &blocks);
+        let is_agreed = self.are_agreed(striping, &blocks);
+        let is_wrong = !is_agreed || self.is_any_unreadable(striping, place.cell, &blocks);
+        count.wrong_stripes += u64::from(is_wrong);
+        match weigh {
+            Some(weigh) if !is_agreed => {
+                let judge = Judge { pool: self, striping, segment, row: place.cell, weigh, witness: None };
+                is_proven = self.set_right(&judge, stripe, &blocks, count).await?.is_some();
             }
-            count.compared(1, is_proven);
+            Some(_) if is_wrong => self.fill_gaps(striping, place.cell, stripe, &blocks, count).await?,
+            Some(_) | None => {}
         }
+        count.compared(1, is_proven);
         Ok(())
     }
 
@@ -181,7 +212,7 @@ impl Pool {
             match target.drive().write(target.address(), self.copy_of(&block), Durability::Durable).await {
                 // What moves is written twice and was wrong once.
                 Ok(()) if index == 0 => {
-                    target.drive().note_mended();
+                    self.count_mended(target.drive());
                     let is_data = column < striping.data();
                     count.data_blocks += u64::from(is_data);
                     count.parity_blocks += u64::from(!is_data);
@@ -191,16 +222,6 @@ impl Pool {
             }
         }
         Ok(())
-    }
-
-    /// A part of each column.
-    pub(crate) fn cut(&self, columns: &[Option<Buf>], range: Range<usize>) -> Vec<Option<Buf>> {
-        let part = |column: &Buf| {
-            let mut part = self.runtime().buffer(range.len());
-            part.copy_from_slice(&column[range.clone()]);
-            part
-        };
-        columns.iter().map(|column| column.as_ref().map(part)).collect()
     }
 
     /// Whether the columns that are there agree.
@@ -217,4 +238,9 @@ impl Pool {
         }
         asked.iter().all(|column| copies[*column].as_deref() == columns[*column].as_deref())
     }
+}
+
+/// Whether more columns are there than it takes to compute the others.
+fn is_provable(striping: &Striping, columns: &[Option<Buf>]) -> bool {
+    columns.iter().flatten().count() > striping.data()
 }

@@ -195,7 +195,7 @@ enum Home {
 
 impl Inner {
     /// Moves what is alive out of the best victims. Ends early when the pool has no segment left.
-    pub(super) async fn evacuate(&self, choice: &Choice<'_>, plan: &mut Plan) -> Result<()> {
+    pub(super) async fn evacuate(self: &Rc<Self>, choice: &Choice<'_>, plan: &mut Plan) -> Result<()> {
         let mut mover = self.mover.lock().await;
         let is_vacating = choice.reason == Reason::Leaving;
         let moved_max = choice.reason.moved_segments_max(self.segments_total());
@@ -268,7 +268,7 @@ impl Inner {
     }
 
     async fn evacuate_one(
-        &self,
+        self: &Rc<Self>,
         victim: &Victim,
         marks: &SegmentMarks,
         all_marks: &Marks,
@@ -333,7 +333,7 @@ impl Inner {
 
     /// Reads the pieces of a segment in which something alive begins or goes on.
     async fn read_marked(
-        &self,
+        self: &Rc<Self>,
         victim: &SegmentEntry,
         marks: &SegmentMarks,
         plan: &Plan,
@@ -349,20 +349,20 @@ impl Inner {
             let end = (line + LINE_BYTES + POINTED_BYTES_MAX + BLOCK_BYTES).min(size);
             while read_to < end {
                 let start = read_to.max(line / BLOCK_BYTES * BLOCK_BYTES);
-                let length = READ_BYTES.min(size - start);
-                // A place that cannot be read is the segment's trouble, not the pool's.
-                let read = self.pool.read_compared(victim.segment, start, length).await;
-                let (piece, skip, is_borne_out) =
-                    read.map_err(|error| Error::new(ErrorKind::Damaged, error.to_string()))?;
-                bytes[start as usize..(start + length) as usize].copy_from_slice(&piece[skip..]);
-                if !is_borne_out {
-                    doubtful.push(start..start + length);
+                read_to = start + READ_BYTES.min(size - start);
+                if !self.read_compared(victim, start..read_to, bytes).await? {
+                    doubtful.push(start..read_to);
                 }
-                read_to = start + length;
             }
         }
         let mut asked = BTreeMap::new();
         for range in doubtful {
+            // Most of it is set right stripe by stripe; what then still disagrees takes trying each record.
+            let weigh = |segment, offset, piece| self.weigh(segment, offset, piece);
+            self.pool.set_range_right(victim.segment, range.clone(), &weigh).await?;
+            if self.read_compared(victim, range.clone(), bytes).await? {
+                continue;
+            }
             // One that begins in a line before the range may end in it.
             let first = range.start.saturating_sub(POINTED_BYTES_MAX);
             for line in marks.lines().filter(|line| (first..range.end).contains(line)) {
@@ -371,6 +371,21 @@ impl Inner {
             }
         }
         Ok(())
+    }
+
+    /// Reads a piece of a segment; false when parity does not bear it out.
+    async fn read_compared(
+        &self,
+        victim: &SegmentEntry,
+        range: Range<u64>,
+        bytes: &mut [u8],
+    ) -> Result<bool> {
+        let read = self.pool.read_compared(victim.segment, range.start, range.end - range.start).await;
+        // A place that cannot be read is the segment's trouble, not the pool's.
+        let (piece, skip, is_borne_out) =
+            read.map_err(|error| Error::new(ErrorKind::Damaged, error.to_string()))?;
+        bytes[range.start as usize..range.end as usize].copy_from_slice(&piece[skip..]);
+        Ok(is_borne_out)
     }
 
     /// Has every record mended that may begin in a marked line: several small ones can, and the mark does

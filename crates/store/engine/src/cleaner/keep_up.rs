@@ -4,6 +4,7 @@
 //! to last until the next mark, and hosts are slowed down by a little all the time instead of by much now
 //! and then.
 
+use std::rc::Rc;
 use std::time::Duration;
 
 use super::evacuate::Reason;
@@ -28,7 +29,7 @@ const DIED_YOUNG_FRACTION: u64 = 256;
 
 impl Inner {
     /// Wins the room that hosts take, until the mark is too old or something else is wanted.
-    pub(super) async fn keep_up(&self, cycle: &mut Cycle) -> Result<()> {
+    pub(super) async fn keep_up(self: &Rc<Self>, cycle: &mut Cycle) -> Result<()> {
         let mut last_round = self.runtime.now();
         while self.may_keep_up(cycle) {
             let wanted = self.segments_wanted(0);
@@ -56,7 +57,7 @@ impl Inner {
     }
 
     /// One round; false when this cycle has no more to give to who waits.
-    async fn win_a_little(&self, cycle: &mut Cycle, wanted: u64) -> Result<bool> {
+    async fn win_a_little(self: &Rc<Self>, cycle: &mut Cycle, wanted: u64) -> Result<bool> {
         if !self.cleaner.is_urgent.get() {
             return self.run_round(cycle, wanted, Reason::Scarce).await;
         }

@@ -366,7 +366,7 @@ impl Inner {
 
     /// Empties segments while room is wanted. What a mark found dead stays dead: one mark serves several
     /// rounds of moving.
-    async fn win_room(&self, cycle: &mut Cycle, is_asked_for: bool, is_urgent: bool) -> Result<()> {
+    async fn win_room(self: &Rc<Self>, cycle: &mut Cycle, is_asked_for: bool, is_urgent: bool) -> Result<()> {
         for _ in 0..ROUNDS_MAX {
             let (wanted, reason) = match self.segments_wanted(self.usable(&cycle.plan.freed)) {
                 0 if is_asked_for => (cycle.candidates.len() as u64, Reason::GivenBack),
@@ -381,7 +381,7 @@ impl Inner {
     }
 
     /// Empties what is on a drive that leaves, whatever is alive in it; hosts that wait for room go first.
-    async fn vacate(&self, cycle: &mut Cycle) -> Result<()> {
+    async fn vacate(self: &Rc<Self>, cycle: &mut Cycle) -> Result<()> {
         self.cleaner.vacating_trouble.replace(None);
         for _ in 0..VACATING_ROUNDS_MAX {
             let wanted = cycle.candidates.iter().filter(|entry| self.pool.is_leaving(entry.segment)).count();
@@ -407,7 +407,7 @@ impl Inner {
 
     /// One round: segments are emptied, the plan becomes the truth, and a checkpoint makes it last. False
     /// when there was nothing to do.
-    async fn run_round(&self, cycle: &mut Cycle, wanted: u64, reason: Reason) -> Result<bool> {
+    async fn run_round(self: &Rc<Self>, cycle: &mut Cycle, wanted: u64, reason: Reason) -> Result<bool> {
         let _round = self.cleaner.round.lock().await;
         let opened_before = self.mover.lock().await.opened;
         if wanted > 0 {
