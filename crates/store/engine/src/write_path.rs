@@ -1,6 +1,7 @@
 //! The write path: a host's bytes become chunks, a journal submission, an acknowledgement.
 
 use std::cell::RefCell;
+use std::ops::Range;
 
 use ashlar_format::catalogue::{Compression, Profile, VolumeEntry, VolumeKind};
 use ashlar_format::chunk::{CHUNK_REGION_BLOCKS, Codec};
@@ -201,7 +202,8 @@ impl Inner {
         outcome_of(self.submit(vec![Draft::Record(record)], None).await)
     }
 
-    /// Makes a range read as zeroes: whole blocks as one record, parts of blocks by writing.
+    /// Makes a range read as zeroes: whole blocks as one record, then parts of blocks. In a full pool the
+    /// whole blocks make the room that the parts may need.
     pub(crate) async fn fill(&self, id: VolumeId, offset: u64, length: u64, is_zero: bool) -> Result<()> {
         if length == 0 {
             return Ok(());
@@ -210,23 +212,43 @@ impl Inner {
         let end = offset + length;
         let first_whole = offset.next_multiple_of(BLOCK_BYTES).min(end);
         let end_whole = (end / BLOCK_BYTES * BLOCK_BYTES).max(first_whole);
-        let zeroes = [0; BLOCK_BYTES_USIZE];
-        if offset < first_whole {
-            self.write(id, offset, &zeroes[..(first_whole - offset) as usize]).await?;
-        }
         if first_whole < end_whole {
             let _held = self.hold_range(entry, first_whole, end_whole).await;
             let (block, blocks) = (first_whole / BLOCK_BYTES, (end_whole - first_whole) / BLOCK_BYTES);
-            self.load_pages_of_fill(id, block, blocks).await?;
-            self.change(Record::Fill { volume: id, block, blocks, is_zero }).await?;
+            self.fill_blocks(id, block, blocks, is_zero).await?;
             if !is_zero {
                 self.note_unmapped(blocks);
             }
         }
-        if end_whole < end {
-            self.write(id, end_whole, &zeroes[..(end - end_whole) as usize]).await?;
+        for part in [offset..first_whole, end_whole..end] {
+            if !part.is_empty() {
+                self.fill_part(entry, part).await?;
+            }
         }
         Ok(())
+    }
+
+    async fn fill_blocks(&self, id: VolumeId, block: u64, blocks: u64, is_zero: bool) -> Result<()> {
+        self.load_pages_of_fill(id, block, blocks).await?;
+        self.change(Record::Fill { volume: id, block, blocks, is_zero }).await
+    }
+
+    /// Zeroes a part of a block. Only one that has something else in it takes room.
+    async fn fill_part(&self, entry: Writable, part: Range<u64>) -> Result<()> {
+        let _held = self.hold_range(entry, part.start, part.end).await;
+        let block = part.start / BLOCK_BYTES;
+        let mut whole = vec![0; BLOCK_BYTES_USIZE];
+        self.read_blocks(entry.id, block, &mut whole).await?;
+        let start = (part.start % BLOCK_BYTES) as usize;
+        let bytes = &mut whole[start..start + (part.end - part.start) as usize];
+        if bytes.iter().all(|byte| *byte == 0) {
+            return Ok(());
+        }
+        bytes.fill(0);
+        match whole.iter().all(|byte| *byte == 0) {
+            true => self.fill_blocks(entry.id, block, 1, true).await,
+            false => self.write_blocks(entry, block, &whole).await,
+        }
     }
 
     /// Much was given back: let the cleaner look soon, not only when space runs out.

@@ -25,10 +25,10 @@ fn content(piece: u64, version: u64, len: u64) -> Vec<u8> {
     words.collect()
 }
 
-async fn create(runtime: &Runtime, path: String) -> Engine {
+async fn create(runtime: &Runtime, path: String, pool_bytes: u64, logical_block_bytes: u32) -> Engine {
     let spec = PoolSpec {
         name: "pool".into(),
-        drives: vec![DriveSpec { path: path.clone(), create_size_bytes: Some(POOL_BYTES) }],
+        drives: vec![DriveSpec { path: path.clone(), create_size_bytes: Some(pool_bytes) }],
         protection: Protection::None,
         segment_bytes: Some(1 << 20),
         width: None,
@@ -40,7 +40,7 @@ async fn create(runtime: &Runtime, path: String) -> Engine {
     let volume = VolumeSpec {
         name: "data".into(),
         size_bytes: 1 << 30,
-        logical_block_bytes: 4096,
+        logical_block_bytes,
         profile: Profile::Oltp,
         compression: Compression::Lz4,
         dedupe: false,
@@ -68,7 +68,7 @@ async fn fill(engine: &Engine, from_piece: u64) -> u64 {
 fn writes_to_a_pool_full_behind_random_overwrites_are_told() {
     on_drive(|runtime, path| {
         Box::pin(async move {
-            let engine = create(&runtime, path).await;
+            let engine = create(&runtime, path, POOL_BYTES, 4096).await;
             let device = engine.device("data").unwrap();
             let pieces = POOL_BYTES * 7 / 10 / PIECE_BYTES;
             for piece in 0..pieces {
@@ -100,6 +100,34 @@ fn writes_to_a_pool_full_behind_random_overwrites_are_told() {
             let mut found = vec![0; PIECE_BYTES as usize];
             device.read(0, &mut found).await.unwrap();
             assert!(found == first);
+            assert_eq!(engine.check().await.unwrap().errors, Vec::<String>::new());
+            engine.close().await.unwrap();
+        })
+    });
+}
+
+/// The parts of blocks at both ends were written first, and refused: nothing was given back by any unmap from
+/// an odd sector on.
+#[test]
+fn an_unmap_between_blocks_gives_back_what_a_full_pool_lacks() {
+    on_drive(|runtime, path| {
+        Box::pin(async move {
+            let engine = create(&runtime, path, POOL_BYTES / 16, 512).await;
+            let device = engine.device("data").unwrap();
+            let pieces = fill(&engine, 0).await;
+            assert!(device.write(pieces * PIECE_BYTES, &content(pieces, 1, 4096), false).await.is_err());
+            let (start, length) = (3 * 512, (8 << 20) + 2 * 512);
+            device.unmap(start, length).await.unwrap();
+            let mut found = vec![0; PIECE_BYTES as usize];
+            device.read(0, &mut found).await.unwrap();
+            assert!(found[..start as usize] == content(0, 0, PIECE_BYTES)[..start as usize]);
+            assert!(found[start as usize..].iter().all(|byte| *byte == 0));
+            let (end, last) = (start + length, (start + length) / PIECE_BYTES);
+            device.read(last * PIECE_BYTES, &mut found).await.unwrap();
+            let kept = (end % PIECE_BYTES) as usize;
+            assert!(found[..kept].iter().all(|byte| *byte == 0));
+            assert!(found[kept..] == content(last, 0, PIECE_BYTES)[kept..]);
+            device.write(pieces * PIECE_BYTES, &content(pieces, 1, PIECE_BYTES), false).await.unwrap();
             assert_eq!(engine.check().await.unwrap().errors, Vec::<String>::new());
             engine.close().await.unwrap();
         })
