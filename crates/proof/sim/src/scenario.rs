@@ -278,7 +278,7 @@ impl Scenario {
 
     /// The same with a pool so large, and written so randomly, that the pages of its own tables take room as
     /// data do: those of a small pool fit one segment. It gets full, too. Few seeds are so, since each takes
-    /// as long as a dozen others.
+    /// as long as dozens of others.
     fn made_spacious(self, drive_bytes: u64) -> Scenario {
         Scenario {
             layout: PoolLayout { drive_bytes, free_percent_wanted: 1, ..self.layout },
