@@ -35,6 +35,26 @@ fn a_termination_signal_stops_in_order_and_a_new_start_finds_everything() {
     assert_eq!(array.end(rustix::process::Signal::INT), Some(0));
 }
 
+/// After a kill the kernel keeps the lock of a drive until what was in flight has ended. An array that was
+/// started at once met it, and its pool stayed closed.
+#[test]
+fn a_pool_opens_once_its_drives_are_let_go() {
+    let mut array = Array::with_pool();
+    array.kill();
+    let held = std::fs::File::open(array.path("main.img")).unwrap();
+    held.lock().unwrap();
+    let log = array.path("log");
+    let letting_go = std::thread::spawn(move || {
+        while !std::fs::read_to_string(&log).unwrap_or_default().contains("tried again") {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+        drop(held);
+    });
+    array.start();
+    assert_eq!(array.json(&["pool", "show", "main"])["state"], "online");
+    letting_go.join().unwrap();
+}
+
 #[test]
 fn a_killed_array_loses_nothing_that_was_acknowledged() {
     let mut array = Array::with_pool();

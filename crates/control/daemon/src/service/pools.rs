@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use ashlar_api as api;
 use ashlar_units::ByteCount;
@@ -15,6 +16,11 @@ use crate::error::{Error, Result};
 use crate::names;
 use crate::state::KnownPool;
 
+/// A killed array lets go of its drives when the kernel has ended what was in flight: a moment, and seconds
+/// on a disk that others keep busy. Arbitrary: five times the longest that was seen.
+const LETTING_GO_MAX: Duration = Duration::from_secs(30);
+const LETTING_GO_INTERVAL: Duration = Duration::from_millis(50);
+
 impl Service {
     /// Opens every known pool. One that fails is reported with its reason; the others go on.
     pub(crate) async fn open_known(&self) -> Result<()> {
@@ -22,7 +28,7 @@ impl Service {
         self.known().pools = pools.clone();
         self.load_wear();
         for pool in pools {
-            match self.open(&pool).await {
+            match self.open_when_let_go(&pool).await {
                 Ok(()) => self.log.info(format!("pool {}", pool.name), self.opened_line(&pool.name).await),
                 Err(error) => {
                     self.log.error(format!("pool {}", pool.name), format!("not opened: {error}"));
@@ -31,6 +37,26 @@ impl Service {
             }
         }
         Ok(())
+    }
+
+    /// Opens a pool; one whose drives are in use is tried again for a while.
+    async fn open_when_let_go(&self, pool: &KnownPool) -> Result<()> {
+        let begin = Instant::now();
+        let mut is_told = false;
+        loop {
+            match self.open(pool).await {
+                Err(error) if error.kind == api::ErrorKind::Busy && begin.elapsed() < LETTING_GO_MAX => {
+                    if !is_told {
+                        is_told = true;
+                        let seconds = LETTING_GO_MAX.as_secs();
+                        let what = format!("{}; tried again for {seconds} s", error.message);
+                        self.log.warning(format!("pool {}", pool.name), what);
+                    }
+                    tokio::time::sleep(LETTING_GO_INTERVAL).await;
+                }
+                other => return other,
+            }
+        }
     }
 
     async fn opened_line(&self, name: &str) -> String {
