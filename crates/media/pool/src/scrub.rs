@@ -75,16 +75,16 @@ impl Pool {
         segment: SegmentId,
         range: Range<u64>,
         weigh: Weigh<'_>,
-    ) -> Result<ScrubCount> {
-        let mut count = ScrubCount::default();
+    ) -> Result<()> {
         let (Some(striping), Some(settled)) = (&self.inner.striping, self.settled_stripes(segment)) else {
-            return Ok(count);
+            return Ok(());
         };
+        let mut count = ScrubCount::default();
         let stripe_bytes = self.stripe_bytes();
         for stripe in range.start / stripe_bytes..range.end.div_ceil(stripe_bytes).min(settled) {
             self.scrub_stripe(striping, segment, stripe, Some(weigh), &mut count).await?;
         }
-        Ok(count)
+        Ok(())
     }
 
     /// Stripes of a segment that were written and that nobody writes to; `None` when it is gone. Its footer

@@ -17,7 +17,7 @@ use crate::names;
 use crate::state::KnownPool;
 
 /// A killed array lets go of its drives when the kernel has ended what was in flight: a moment, and seconds
-/// on a disk that others keep busy. Arbitrary: five times the longest that was seen.
+/// on a disk that others keep busy. Arbitrary: how long it takes at most was not measured.
 const LETTING_GO_MAX: Duration = Duration::from_secs(30);
 const LETTING_GO_INTERVAL: Duration = Duration::from_millis(50);
 
