@@ -193,14 +193,14 @@ def delete_snapshots(table, part, array):
     gone = wanted["chunk_bytes"] + wanted["map_page_bytes"]
     before, free = marks(array), free_bytes(array)
     begin = time.monotonic()
-    array.api_many("DELETE", [f"/v1/snapshots/{name}" for name in names])
+    array.run("snapshot", "delete", *names)
     calls = time.monotonic() - begin
     # What is dead is room for whoever writes once the cleaner has marked. What lies between data that are
     # alive stays where it is until room is needed: it does not show in the free bytes.
     back = seconds_until(lambda: marks(array) > before, begin)
     time.sleep(3)  # A checkpoint publishes what the mark found.
     free = free_bytes(array) - free
-    table.add(part, "delete all (REST, 16 connections)", "ashlar",
+    table.add(part, "delete all (one command)", "ashlar",
               {"ms": calls * 1e3, "marked_seconds": back, "dead_mib": gone / MIB, "free_after_3_s_mib": free / MIB})
     table.bound(f"delete {SNAPSHOTS} snapshots", calls, 1.0, f"{calls * 1e3:.0f} ms", "under 1 s")
     table.bound(f"delete {SNAPSHOTS} snapshots: time until their {gone / MIB:.0f} MiB are marked as dead", back, 60,

@@ -31,7 +31,7 @@ pub use pool::{
     PoolImport, PoolState, Protection, Rebuild, Recovery, RecoveryStep, Removal, Scrub, ScrubAction,
     ScrubChange, ScrubReport, Space, TAKEN_OUT,
 };
-pub use snapshot::{CloneCreate, Snapshot, SnapshotCreate};
+pub use snapshot::{CloneCreate, Snapshot, SnapshotCreate, SnapshotsDelete};
 pub use space::{
     Holder, Holders, HoldersQuestion, PoolSpace, Reclaim, ReclaimRequest, SpaceBasis, SpaceParts,
     VolumeSpace, WITHIN_SECONDS_DEFAULT,

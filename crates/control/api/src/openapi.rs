@@ -51,6 +51,7 @@ use crate::paths;
         paths::snapshot_create,
         paths::snapshot_show,
         paths::snapshot_delete,
+        paths::snapshots_delete,
         paths::snapshot_restore,
         paths::clone_create,
         paths::attachments_list,

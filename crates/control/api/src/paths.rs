@@ -7,8 +7,8 @@
 use crate::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, DriveChange,
     DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace,
-    Reclaim, ReclaimRequest, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, Status, Volume,
-    VolumeCreate, VolumePolicy, VolumeResize,
+    Reclaim, ReclaimRequest, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, SnapshotsDelete, Status,
+    Volume, VolumeCreate, VolumePolicy, VolumeResize,
 };
 
 /// All pools, also those that could not be opened.
@@ -426,6 +426,19 @@ fn snapshot_show() {}
     )
 )]
 fn snapshot_delete() {}
+
+/// Deletes several snapshots for little more than the time of one; none where one cannot be deleted.
+#[utoipa::path(
+    post, path = "/v1/snapshot-deletions", tag = "snapshots", operation_id = "snapshots_delete",
+    request_body = SnapshotsDelete,
+    responses(
+        (status = 204, description = "done"),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn snapshots_delete() {}
 
 /// Sets its volumes back to the snapshot; what was written since is lost. Refused while one is attached.
 #[utoipa::path(

@@ -25,6 +25,14 @@ pub struct SnapshotCreate {
     pub volumes: Vec<String>,
 }
 
+/// Request to delete snapshots together. Where one cannot be deleted none is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SnapshotsDelete {
+    #[schema(min_items = 1)]
+    pub names: Vec<String>,
+}
+
 /// Request to make writable volumes from a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

@@ -81,8 +81,14 @@ fn snapshots_and_clones_form_a_tree_that_is_cut_in_any_order() {
     let one = array.json(&["clone", "create", "one", "--from", "data@noon"]);
     assert_eq!(one[0]["name"], "one");
     array.good(&["clone", "create", "direct", "--from", "wal"]);
+    for name in ["dusk", "dawn"] {
+        array.good(&["snapshot", "create", name, "data", "wal"]);
+    }
+    array.refused(&["snapshot", "delete", "dawn", "nope", "dusk"], &["`nope`"]);
+    assert_eq!(array.json(&["snapshot", "list"]).as_array().unwrap().len(), 3);
     array.good(&["volume", "delete", "data"]);
-    array.good(&["snapshot", "delete", "noon"]);
+    let done = array.json(&["snapshot", "delete", "noon", "dusk", "dawn", "noon"]);
+    assert_eq!(done["name"], "noon dusk dawn noon");
     assert_eq!(array.json(&["snapshot", "list"]).as_array().unwrap().len(), 0);
     let left = array.json(&["volume", "list"]);
     let left: Vec<&str> =

@@ -3,8 +3,8 @@
 use ashlar_api::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, DriveChange,
     DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace,
-    Reclaim, ReclaimRequest, ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, Status, Volume,
-    VolumeCreate, VolumePolicy, VolumeResize,
+    Reclaim, ReclaimRequest, ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate,
+    SnapshotsDelete, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -214,9 +214,9 @@ impl Client {
         self.send(Method::POST, "/v1/snapshots", Some(request))
     }
 
-    /// Deletes a snapshot.
-    pub fn snapshot_delete(&self, name: &str) -> Result<()> {
-        self.call(Method::DELETE, &format!("/v1/snapshots/{}", segment(name)), None).map(drop)
+    /// Deletes snapshots, or none where one cannot be deleted.
+    pub fn snapshots_delete(&self, request: &SnapshotsDelete) -> Result<()> {
+        self.call(Method::POST, "/v1/snapshot-deletions", Some(plain(request))).map(drop)
     }
 
     /// Sets a snapshot's volumes back to it.
@@ -254,7 +254,7 @@ impl Client {
         path: &str,
         body: Option<&B>,
     ) -> Result<T> {
-        let text = body.map(|b| serde_json::to_string(b).expect("requests are plain data"));
+        let text = body.map(plain);
         let bytes = self.call(method, path, text)?;
         serde_json::from_slice(&bytes).map_err(|error| {
             Error::new(
@@ -268,6 +268,10 @@ impl Client {
     fn call(&self, method: Method, path: &str, body: Option<String>) -> Result<Bytes> {
         self.runtime.block_on(exchange(&self.address, method, path, body))
     }
+}
+
+fn plain<B: Serialize>(request: &B) -> String {
+    serde_json::to_string(request).expect("requests are plain data")
 }
 
 fn drive_path(pool: &str, number: u32, what: &str) -> String {

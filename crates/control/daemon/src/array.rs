@@ -425,9 +425,8 @@ impl Array {
         .await
     }
 
-    pub(crate) async fn snapshot_delete(&self, pool: &str, name: &str) -> Result<()> {
-        let name = name.to_string();
-        self.with_pool(pool, move |engine, _| Box::pin(async move { engine.snapshot_delete(&name).await }))
+    pub(crate) async fn snapshots_delete(&self, pool: &str, names: Vec<String>) -> Result<()> {
+        self.with_pool(pool, move |engine, _| Box::pin(async move { engine.snapshots_delete(&names).await }))
             .await
     }
 

@@ -3,6 +3,8 @@
 //! One change at a time holds the control turn from its checks to its application, so that what was
 //! checked still holds. All are O(1) in the size of the volumes.
 
+use std::collections::BTreeSet;
+
 use ashlar_format::Pointer;
 use ashlar_format::catalogue::{NAME_BYTES_MAX, ORIGIN_BYTES_MAX, VolumeEntry, VolumeKind};
 use ashlar_format::group::Record;
@@ -16,6 +18,8 @@ use crate::{Error, ErrorKind, Result};
 
 /// Volumes in one snapshot at most: its record and its clones must fit a journal group.
 const SNAPSHOT_VOLUMES_MAX: usize = 64;
+/// Images that one record deletes at most: 8 KiB, so that small journal groups hold it too.
+const IMAGES_DELETED_MAX: usize = 1024;
 
 impl Engine {
     /// Makes an empty volume.
@@ -135,10 +139,22 @@ impl Engine {
 
     /// Deletes a snapshot. Clones made from it stay.
     pub async fn snapshot_delete(&self, name: &str) -> Result<()> {
+        self.snapshots_delete(&[name.to_string()]).await
+    }
+
+    /// Deletes several snapshots for little more than the time of one, which is that of a durable
+    /// write. Where one does not exist none is deleted; each is deleted whole or not at all.
+    pub async fn snapshots_delete(&self, names: &[String]) -> Result<()> {
         let inner = &self.inner;
         let _turn = inner.control_turn.lock().await;
-        let images = inner.images_of(name)?.iter().map(|image| image.id).collect();
-        inner.delete(images).await
+        let mut snapshots = Vec::new();
+        for name in BTreeSet::from_iter(names) {
+            snapshots.push(inner.images_of(name)?.iter().map(|image| image.id).collect());
+        }
+        for images in of_one_record(snapshots) {
+            inner.delete(images).await?;
+        }
+        Ok(())
     }
 
     /// Takes the snapshot's volumes back to it, all at once.
@@ -265,6 +281,18 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Invalid, format!("`{name}` is no {what} name")).and_do(format!(
         "use 1 to {NAME_BYTES_MAX} letters, digits, dots, dashes and underscores, starting with a letter or digit"
     )))
+}
+
+/// Joins the images of whole snapshots to what one record deletes.
+fn of_one_record(snapshots: Vec<Vec<VolumeId>>) -> Vec<Vec<VolumeId>> {
+    let mut records: Vec<Vec<VolumeId>> = Vec::new();
+    for images in snapshots {
+        match records.last_mut() {
+            Some(record) if record.len() + images.len() <= IMAGES_DELETED_MAX => record.extend(images),
+            _ => records.push(images),
+        }
+    }
+    records
 }
 
 fn check_size(name: &str, size_bytes: u64) -> Result<()> {

@@ -1,6 +1,6 @@
 //! `ashlar snapshot`: read-only images of volumes at one instant.
 
-use ashlar_api::{Snapshot as SnapshotView, SnapshotCreate};
+use ashlar_api::{Snapshot as SnapshotView, SnapshotCreate, SnapshotsDelete};
 use clap::Subcommand;
 
 use crate::Context;
@@ -39,11 +39,17 @@ enum Verb {
         /// Name of the snapshot.
         name: String,
     },
-    /// Delete a snapshot. Clones made from it stay.
-    #[command(after_help = "Example:\n  ashlar snapshot delete before-upgrade --yes")]
+    /// Delete snapshots, or none where one cannot be deleted. Clones made from them stay.
+    ///
+    /// Many at once take little longer than one.
+    #[command(
+        after_help = "Example:\n  ashlar snapshot delete before-upgrade --yes\n  ashlar snapshot delete \
+                      monday tuesday wednesday --yes"
+    )]
     Delete {
-        /// Name of the snapshot.
-        name: String,
+        /// Names of the snapshots.
+        #[arg(value_name = "NAME", required = true)]
+        names: Vec<String>,
         /// Do not ask.
         #[arg(long)]
         yes: bool,
@@ -69,10 +75,11 @@ impl Snapshot {
             }
             Verb::List => context.output.print(&client.snapshots()?, |snapshots| list(snapshots))?,
             Verb::Show { name } => context.output.print(&client.snapshot(&name)?, show)?,
-            Verb::Delete { name, yes } => {
-                confirm(yes, &format!("delete snapshot `{name}`?"))?;
-                client.snapshot_delete(&name)?;
-                context.output.done("deleted snapshot", &name)?;
+            Verb::Delete { names, yes } => {
+                let all = names.join(" ");
+                confirm(yes, &format!("delete snapshot `{}`?", names.join("`, `")))?;
+                client.snapshots_delete(&SnapshotsDelete { names })?;
+                context.output.done("deleted snapshot", &all)?;
             }
             Verb::Restore { name, yes } => {
                 confirm(

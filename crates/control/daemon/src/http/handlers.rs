@@ -243,7 +243,15 @@ pub(super) async fn snapshot_show(State(array): Array, Name(snapshot): Name) -> 
 }
 
 pub(super) async fn snapshot_delete(State(array): Array, Name(snapshot): Name) -> Result<StatusCode> {
-    to_the_end(async move { array.snapshot_delete(&snapshot).await }).await?;
+    to_the_end(async move { array.snapshots_delete(vec![snapshot]).await }).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn snapshots_delete(
+    State(array): Array,
+    Body(request): Body<api::SnapshotsDelete>,
+) -> Result<StatusCode> {
+    to_the_end(async move { array.snapshots_delete(request.names).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

@@ -38,6 +38,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         )
         .route("/v1/volumes/{volume}/policy", put(handlers::volume_set))
         .route("/v1/snapshots", get(handlers::snapshots_list).post(handlers::snapshot_create))
+        .route("/v1/snapshot-deletions", post(handlers::snapshots_delete))
         .route("/v1/snapshots/{snapshot}", get(handlers::snapshot_show).delete(handlers::snapshot_delete))
         .route("/v1/snapshots/{snapshot}/restore", post(handlers::snapshot_restore))
         .route("/v1/clones", post(handlers::clone_create))

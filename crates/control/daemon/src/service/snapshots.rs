@@ -1,5 +1,7 @@
 //! Snapshots and clones.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use ashlar_api as api;
 
 use super::Service;
@@ -60,14 +62,21 @@ impl Service {
         }
     }
 
-    /// Deletes a snapshot.
-    pub(crate) async fn snapshot_delete(&self, name: &str) -> Result<()> {
+    /// Deletes snapshots, those of a pool together. Where one cannot be deleted none is.
+    pub(crate) async fn snapshots_delete(&self, names: Vec<String>) -> Result<()> {
         let _turn = self.change().await?;
-        let pool = self.known().index.snapshot(name)?.pool;
-        self.check_snapshot_detached(name)?;
-        self.array.snapshot_delete(&pool, name).await?;
-        self.known().index.remove_snapshot(name);
-        self.log.info(format!("snapshot {name}"), "deleted");
+        let mut of_pools = BTreeMap::<String, Vec<String>>::new();
+        for name in BTreeSet::from_iter(names) {
+            self.check_snapshot_detached(&name)?;
+            of_pools.entry(self.known().index.snapshot(&name)?.pool).or_default().push(name);
+        }
+        for (pool, names) in of_pools {
+            self.array.snapshots_delete(&pool, names.clone()).await?;
+            for name in names {
+                self.known().index.remove_snapshot(&name);
+                self.log.info(format!("snapshot {name}"), "deleted");
+            }
+        }
         Ok(())
     }
 

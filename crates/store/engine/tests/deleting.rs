@@ -1,0 +1,77 @@
+//! Many snapshots deleted at once: all of them, for good, in few durable writes; or none.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use ashlar_engine::{
+    Compression, DriveSpec, Engine, ErrorKind, PoolSpec, Profile, Protection, Settings, VolumeSpec,
+};
+use ashlar_runtime::Runtime;
+use support::on_drive;
+
+/// Together more images than one record holds.
+const SNAPSHOTS: usize = 40;
+const VOLUMES: usize = 64;
+
+async fn create(runtime: &Runtime, path: &str) -> Engine {
+    let spec = PoolSpec {
+        name: "pool".into(),
+        drives: vec![DriveSpec { path: path.to_string(), create_size_bytes: Some(64 << 20) }],
+        protection: Protection::None,
+        segment_bytes: Some(256 << 10),
+        width: None,
+        spares: 0,
+    };
+    Engine::create_pool(runtime, spec).await.unwrap();
+    let engine = Engine::open(runtime, &[path.to_string()], Settings::default()).await.unwrap();
+    for volume in volumes() {
+        let volume = VolumeSpec {
+            name: volume,
+            size_bytes: 1 << 20,
+            logical_block_bytes: 4096,
+            profile: Profile::General,
+            compression: Compression::Lz4,
+            dedupe: false,
+        };
+        engine.volume_create(volume).await.unwrap();
+    }
+    engine
+}
+
+fn volumes() -> Vec<String> {
+    (0..VOLUMES).map(|index| format!("v{index}")).collect()
+}
+
+fn left(engine: &Engine) -> Vec<String> {
+    engine.snapshots().into_iter().map(|snapshot| snapshot.name).collect()
+}
+
+#[test]
+fn many_snapshots_go_at_once_or_not_at_all() {
+    on_drive(|runtime, path| {
+        Box::pin(async move {
+            let engine = create(&runtime, &path).await;
+            let mut names: Vec<String> = (0..SNAPSHOTS).map(|index| format!("s{index:02}")).collect();
+            for name in &names {
+                engine.snapshot_create(name, &volumes()).await.unwrap();
+            }
+            engine.snapshot_create("stays", &volumes()).await.unwrap();
+            let missing = [names.clone(), vec!["nope".to_string()]].concat();
+            assert_eq!(engine.snapshots_delete(&missing).await.unwrap_err().kind, ErrorKind::NotFound);
+            assert_eq!(left(&engine).len(), SNAPSHOTS + 1);
+
+            names.push("s00".to_string());
+            let before = engine.status().counters.journal_groups;
+            engine.snapshots_delete(&names).await.unwrap();
+            let groups = engine.status().counters.journal_groups - before;
+            assert!(groups <= 3, "{groups} groups for {} images", SNAPSHOTS * VOLUMES);
+            assert_eq!(left(&engine), ["stays"]);
+            engine.close().await.unwrap();
+            drop(engine);
+            let engine = Engine::open(&runtime, &[path], Settings::default()).await.unwrap();
+            assert_eq!(left(&engine), ["stays"]);
+            assert!(engine.check().await.unwrap().errors.is_empty());
+            engine.close().await.unwrap();
+        })
+    });
+}
