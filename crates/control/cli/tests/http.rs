@@ -62,6 +62,8 @@ fn wrong_requests_get_a_clear_answer_in_the_same_shape() {
             "triple",
         ),
         ("POST", "/v1/snapshots", r#"{"name":"s","volumes":[]}"#, 400, "no volume"),
+        ("POST", "/v1/snapshot-deletions", r#"{"names":[]}"#, 400, "no snapshot"),
+        ("POST", "/v1/snapshot-deletions", r#"{"names":["nope"]}"#, 404, "nope"),
         ("POST", "/v1/attachments", r#"{"volume":"db","mount":"relative"}"#, 400, "absolute"),
         ("GET", "/v1/volumes/a%2Fb%00", "{}", 404, "does not exist"),
         ("GET", "/v1/volumes/%ff", "{}", 400, "path"),

@@ -65,6 +65,9 @@ impl Service {
     /// Deletes snapshots, those of a pool together. Where one cannot be deleted none is.
     pub(crate) async fn snapshots_delete(&self, names: Vec<String>) -> Result<()> {
         let _turn = self.change().await?;
+        if names.is_empty() {
+            return Err(Error::invalid("no snapshot is named", "name one or more snapshots"));
+        }
         let mut of_pools = BTreeMap::<String, Vec<String>>::new();
         for name in BTreeSet::from_iter(names) {
             self.check_snapshot_detached(&name)?;
