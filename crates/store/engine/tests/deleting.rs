@@ -3,9 +3,7 @@
 
 mod support;
 
-use ashlar_engine::{
-    Compression, DriveSpec, Engine, ErrorKind, PoolSpec, Profile, Protection, Settings, VolumeSpec,
-};
+use ashlar_engine::{DriveSpec, Engine, ErrorKind, PoolSpec, Protection, Settings};
 use ashlar_runtime::Runtime;
 use support::on_drive;
 
@@ -25,15 +23,7 @@ async fn create(runtime: &Runtime, path: &str) -> Engine {
     Engine::create_pool(runtime, spec).await.unwrap();
     let engine = Engine::open(runtime, &[path.to_string()], Settings::default()).await.unwrap();
     for volume in volumes() {
-        let volume = VolumeSpec {
-            name: volume,
-            size_bytes: 1 << 20,
-            logical_block_bytes: 4096,
-            profile: Profile::General,
-            compression: Compression::Lz4,
-            dedupe: false,
-        };
-        engine.volume_create(volume).await.unwrap();
+        engine.volume_create(support::volume(&volume, 1 << 20)).await.unwrap();
     }
     engine
 }

@@ -6,9 +6,7 @@ mod support;
 
 use std::time::Duration;
 
-use ashlar_engine::{
-    Compression, DriveSpec, Engine, ErrorKind, PoolSpec, Profile, Protection, Settings, VolumeSpec,
-};
+use ashlar_engine::{DriveSpec, Engine, ErrorKind, PoolSpec, Protection, Settings};
 use ashlar_runtime::{LocalFuture, Priority, Runtime};
 use support::on_shard;
 
@@ -47,15 +45,7 @@ impl Site {
         };
         Engine::create_pool(&self.runtime, spec).await.unwrap();
         let engine = self.open(&self.paths).await;
-        let volume = VolumeSpec {
-            name: "data".into(),
-            size_bytes: 1 << 30,
-            logical_block_bytes: 4096,
-            profile: Profile::General,
-            compression: Compression::Lz4,
-            dedupe: false,
-        };
-        engine.volume_create(volume).await.unwrap();
+        engine.volume_create(support::volume("data", 1 << 30)).await.unwrap();
         engine
     }
 

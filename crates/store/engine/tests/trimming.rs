@@ -5,9 +5,7 @@ mod support;
 
 use std::time::Duration;
 
-use ashlar_engine::{
-    Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, SpaceParts, VolumeSpec,
-};
+use ashlar_engine::{DriveSpec, Engine, PoolSpec, Protection, Settings, SpaceParts};
 use ashlar_format::chunk::Codec;
 use ashlar_runtime::Runtime;
 use support::on_drive;
@@ -54,15 +52,7 @@ async fn open_new(runtime: &Runtime, path: &str, settings: &Settings, size_bytes
     };
     Engine::create_pool(runtime, spec).await.unwrap();
     let engine = Engine::open(runtime, &[path.to_string()], settings.clone()).await.unwrap();
-    let volume = VolumeSpec {
-        name: "data".into(),
-        size_bytes,
-        logical_block_bytes: 4096,
-        profile: Profile::General,
-        compression: Compression::Lz4,
-        dedupe: false,
-    };
-    engine.volume_create(volume).await.unwrap();
+    engine.volume_create(support::volume("data", size_bytes)).await.unwrap();
     engine
 }
 

@@ -1,6 +1,7 @@
-//! A shard for one test.
+//! A shard for one test, and what tests make on it.
 #![allow(clippy::unwrap_used, dead_code)]
 
+use ashlar_engine::{Compression, Profile, VolumeSpec};
 use ashlar_runtime::{LocalFuture, Runtime, ShardSettings, start_shard};
 
 /// Runs a test on a shard of its own, to its end.
@@ -46,4 +47,16 @@ pub fn bytes_of(seed: u64, length: usize) -> Vec<u8> {
         (state >> 56) as u8
     };
     (0..length).map(|at| if at % 8 < 4 { next() } else { seed as u8 }).collect()
+}
+
+/// A volume as they are without a wish.
+pub fn volume(name: &str, size_bytes: u64) -> VolumeSpec {
+    VolumeSpec {
+        name: name.to_string(),
+        size_bytes,
+        logical_block_bytes: 4096,
+        profile: Profile::General,
+        compression: Compression::Lz4,
+        dedupe: false,
+    }
 }
