@@ -427,7 +427,8 @@ fn snapshot_show() {}
 )]
 fn snapshot_delete() {}
 
-/// Deletes several snapshots for little more than the time of one; none where one cannot be deleted.
+/// Deletes several snapshots for little more than the time of one. All are checked first, and none is
+/// deleted where one cannot be. Where a pool fails on the way, the error tells how many are deleted.
 #[utoipa::path(
     post, path = "/v1/snapshot-deletions", tag = "snapshots", operation_id = "snapshots_delete",
     request_body = SnapshotsDelete,

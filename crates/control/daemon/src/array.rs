@@ -8,7 +8,7 @@ mod drives;
 mod space;
 
 use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Mutex;
 use std::time::Duration;
@@ -342,6 +342,16 @@ impl Array {
         .await
     }
 
+    /// The names of one pool's snapshots.
+    pub(crate) async fn snapshots_of(&self, pool: &str) -> Result<BTreeSet<String>> {
+        self.with_pool(pool, |engine, _| {
+            Box::pin(
+                async move { Ok(engine.snapshots().into_iter().map(|snapshot| snapshot.name).collect()) },
+            )
+        })
+        .await
+    }
+
     /// Runs `work` with the engine of a pool; the shape of every change below.
     async fn with_pool<T: Send + 'static>(
         &self,
@@ -423,6 +433,11 @@ impl Array {
             })
         })
         .await
+    }
+
+    /// Refuses a pool that takes no changes.
+    pub(crate) async fn check_online(&self, pool: &str) -> Result<()> {
+        self.with_pool(pool, |engine, _| Box::pin(async move { engine.check_online() })).await
     }
 
     pub(crate) async fn snapshots_delete(&self, pool: &str, names: Vec<String>) -> Result<()> {

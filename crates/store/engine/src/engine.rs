@@ -251,6 +251,11 @@ impl Engine {
             .collect()
     }
 
+    /// Fails when the pool takes no changes.
+    pub fn check_online(&self) -> Result<()> {
+        self.inner.check_online()
+    }
+
     /// The pool as it is now.
     #[must_use]
     pub fn status(&self) -> PoolStatus {

@@ -41,7 +41,8 @@ enum Verb {
     },
     /// Delete snapshots, or none where one cannot be deleted. Clones made from them stay.
     ///
-    /// Many at once take little longer than one.
+    /// Many at once take little longer than one. Where a pool fails on the way, the error tells how
+    /// many are deleted.
     #[command(
         after_help = "Example:\n  ashlar snapshot delete before-upgrade --yes\n  ashlar snapshot delete \
                       monday tuesday wednesday --yes"

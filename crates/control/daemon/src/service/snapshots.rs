@@ -62,9 +62,29 @@ impl Service {
         }
     }
 
-    /// Deletes snapshots, those of a pool together. Where one cannot be deleted none is.
+    /// Deletes snapshots, those of a pool together. All are checked first, and none is deleted where
+    /// one cannot be; a pool that fails meanwhile keeps what it had not deleted.
     pub(crate) async fn snapshots_delete(&self, names: Vec<String>) -> Result<()> {
         let _turn = self.change().await?;
+        let of_pools = self.deletable_by_pool(names)?;
+        for pool in of_pools.keys() {
+            self.array.check_online(pool).await?;
+        }
+        let (mut count, all) = (0, of_pools.values().map(Vec::len).sum::<usize>());
+        for (pool, names) in of_pools {
+            let done = self.array.snapshots_delete(&pool, names.clone()).await;
+            let left = if done.is_ok() { BTreeSet::new() } else { self.array.snapshots_of(&pool).await? };
+            for name in names.iter().filter(|name| !left.contains(*name)) {
+                self.known().index.remove_snapshot(name);
+                self.log.info(format!("snapshot {name}"), "deleted");
+                count += 1;
+            }
+            done.map_err(|error| only_some_deleted(error, count, all))?;
+        }
+        Ok(())
+    }
+
+    fn deletable_by_pool(&self, names: Vec<String>) -> Result<BTreeMap<String, Vec<String>>> {
         if names.is_empty() {
             return Err(Error::invalid("no snapshot is named", "name one or more snapshots"));
         }
@@ -73,14 +93,7 @@ impl Service {
             self.check_snapshot_detached(&name)?;
             of_pools.entry(self.known().index.snapshot(&name)?.pool).or_default().push(name);
         }
-        for (pool, names) in of_pools {
-            self.array.snapshots_delete(&pool, names.clone()).await?;
-            for name in names {
-                self.known().index.remove_snapshot(&name);
-                self.log.info(format!("snapshot {name}"), "deleted");
-            }
-        }
-        Ok(())
+        Ok(of_pools)
     }
 
     fn check_snapshot_detached(&self, name: &str) -> Result<()> {
@@ -163,6 +176,20 @@ impl Service {
                 "`ashlar snapshot list` and `ashlar volume list` show those there are",
             )
         })
+    }
+}
+
+/// A failure on the way, with what was deleted before it.
+fn only_some_deleted(error: Error, deleted: usize, all: usize) -> Error {
+    match deleted {
+        0 => error,
+        _ => Error {
+            message: format!(
+                "{}; {deleted} of the {all} snapshots are deleted, the others are not",
+                error.message
+            ),
+            ..error
+        },
     }
 }
 
