@@ -239,10 +239,10 @@ def twin_volume(array, name):
         return False
 
 
-def blocks_of(folder):
-    """Fingerprints of all 4 KiB blocks of the table files below."""
+def blocks_of(files):
+    """Fingerprints of all 4 KiB blocks of these files."""
     found = []
-    for path in glob.glob(folder + "/base/*/*"):
+    for path in glob.glob(files):
         with open(path, "rb") as f:
             while block := f.read(4096):
                 if block.count(0) != len(block):
@@ -257,7 +257,7 @@ TWINS = (("twin-a", "dump restored"), ("twin-b", "the same dump restored again")
 def twins(site, array, story, dump):
     """One dump restored more than once, and a file copy: what each adds, and how many equal blocks there are."""
     say("twins: one dump restored three times, one file copy")
-    rows, known, first, last = [], set(), None, story.note("before the twins")
+    rows, known, first, last = [], {"table": ("base/*/*", set()), "wal": ("pg_wal/0*", set())}, None, story.note("before the twins")
     for name, title in TWINS:
         is_on = twin_volume(array, name)
         twin = Database(site, array, name, (name,))
@@ -273,19 +273,26 @@ def twins(site, array, story, dump):
             twin.ask("checkpoint")
             twin.stop()
         run("sync", "-f", twin.points[0])
-        measure.settle(array.process.pid)  # Equal blocks are found behind the acknowledgement.
+        found = array.deduped() if is_on else {}  # Behind the acknowledgement.
         after = story.note(title)
-        blocks = blocks_of(twin.data)
-        equal = sum(block in known for block in blocks)
-        known.update(blocks)
+        equal = {}
+        for what, (files, before) in known.items():
+            blocks = blocks_of(f"{twin.data}/{files}")
+            equal |= {f"{what}_blocks": len(blocks), f"{what}_equal": sum(one in before for one in blocks) / len(blocks)}
+            before.update(blocks)
         rows.append({"what": title, "dedupe": "on" if is_on else "off", "added": after["data_alive"] - last["data_alive"],
-                     "content_saved": after["content_saved"] - last["content_saved"], "table_blocks": len(blocks),
-                     "equal_share": equal / len(blocks)})
+                     "content_saved": after["content_saved"] - last["content_saved"],
+                     **equal, "blocks_found": found.get("blocks")})
         first, last = first or twin, after
         if first is not twin:
             twin.detach()
     first.detach()
     return rows
+
+
+def twin_blocks(row):
+    """How many blocks there are that are not zero, and how many of them were in an earlier twin."""
+    return [cell for what in ("table", "wal") for cell in (row[f"{what}_blocks"], f"{row[f'{what}_equal'] * 100:.1f} %")]
 
 
 def write_source(array, volume, heap, noise=None):
@@ -378,8 +385,8 @@ def report(result):
                        r["given_pages"] // 1024, f"{r['call_ms']:.0f}",
                        f"{r['marked_seconds']:.1f}", mib(r["free_at_once"])]
                       for r in result["deletes"]])
-    text += lines_of("Twins", ["what", "dedupe", "added MiB", "saved by content MiB", "table blocks", "equal to earlier ones"],
-                     [[r["what"], r["dedupe"], mib(r["added"]), mib(r["content_saved"]), r["table_blocks"], f"{r['equal_share'] * 100:.1f} %"]
+    text += lines_of("Twins", ["what", "dedupe", "added MiB", "saved by content MiB", "table blocks", "equal", "WAL blocks", "equal "],
+                     [[r["what"], r["dedupe"], mib(r["added"]), mib(r["content_saved"]), *twin_blocks(r)]
                       for r in result["twins"]])
     text += lines_of("Compression of table pages against the codec itself, 16 KiB units",
                      ["what", "source MiB", "codec", "codec's own MiB", "ratio", "estimate said", "stored MiB", "ratio", "over",

@@ -11,18 +11,6 @@ SPAN = (1 if measure.QUICK else 2) * GIB
 CELLS = (("randwrite", "4k", 64), ("randwrite", "8k", 64), ("write", "64k", 16), ("randread", "4k", 64))
 PART = "Dedupe, NBD, unique data"
 COPIES = "Dedupe, the same data a second time"
-PATIENCE = 120
-
-
-def counters(array):
-    return array.json("pool", "dedupe", "show", "p")
-
-
-def wait_until_done(array):
-    """The queue behind the acknowledgement is empty."""
-    end = time.monotonic() + PATIENCE
-    while time.monotonic() < end and counters(array)["queued_block_count"] > 0:
-        time.sleep(0.2)
 
 
 def second_copy(site, array, table):
@@ -34,9 +22,9 @@ def second_copy(site, array, table):
         begin = time.monotonic()
         run("nbdcopy", source, array.uri(name))
         copied = time.monotonic() - begin
-        wait_until_done(array)
+        found = array.deduped()
         table.add(COPIES, name, "ashlar", {"mib_s": SPAN / 4 / MIB / copied, "found_after_s": time.monotonic() - begin - copied,
-                                           "shared_share": counters(array)["blocks"]["shared_bytes"] / (SPAN / 4)})
+                                           "shared_share": found["blocks"]["shared_bytes"] / (SPAN / 4)})
     os.remove(source)
 
 
@@ -51,7 +39,7 @@ def play(site, table):
     for volume in volumes.values():
         measure.fill(measure.nbd_target(array.uri(volume)), SPAN)
         measure.read_once(measure.nbd_target(array.uri(volume)), SPAN)
-    wait_until_done(array)
+    array.deduped()
     for round_number in range(measure.ROUNDS):
         # Who comes second finds another array: cleaner's work done, cleaner's work begun.
         order = list(volumes.items())[::-1 if round_number % 2 else 1]
@@ -59,7 +47,7 @@ def play(site, table):
             for contestant, volume in order:
                 values = measure.fio(measure.nbd_target(array.uri(volume)), pattern, block, depth, SPAN, pids)
                 table.add(PART, f"{block} {pattern} depth {depth}", contestant, values)
-                wait_until_done(array)
+                array.deduped()
     for pattern, block, depth in CELLS[:3]:
         cell = f"{block} {pattern} depth {depth}"
         table.goal(f"dedupe on, unique data, {cell}: dedupe off", 0.85, PART, cell, "dedupe on", ("dedupe off",))

@@ -168,6 +168,13 @@ class Array:
             raise RuntimeError(f"pool check: {report['errors'][:5]}")
         return report
 
+    def deduped(self, pool="p", seconds=120):
+        """Waits until all that was written is compared with what was there. Returns what came of it."""
+        end = time.monotonic() + seconds
+        while (found := self.json("pool", "dedupe", "show", pool))["queued_block_count"] and time.monotonic() < end:
+            time.sleep(0.2)
+        return found
+
     @property
     def nbd_socket(self):
         return self.state + "/nbd.sock"
