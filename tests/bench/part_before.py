@@ -1,0 +1,47 @@
+"""This program beside an earlier one of ours, in turn: what a change gained or lost, told apart from the machine.
+
+Wants ASHLAR_BEFORE, the path of the earlier program; without it the part says so and does nothing."""
+import os
+
+import measure
+from array_of_run import GIB, MIB, Array
+
+SPAN = GIB
+BLOCKS = ("4k",) if measure.QUICK else ("4k", "8k", "64k")
+PART = "NBD, now and before"
+
+
+def serve(site, name, program=None):
+    array = Array(site, name)
+    array.binary = program or array.binary
+    array.start()
+    array.pool(name, 2, 6144)
+    array.volume("v", f"{SPAN // MIB}MiB")
+    return array
+
+
+def play(site, table):
+    before = os.environ.get("ASHLAR_BEFORE")
+    if not before:
+        print("  ASHLAR_BEFORE names no earlier program: nothing to compare with")
+        return
+    arrays = [("now", serve(site, "now")), ("before", serve(site, "before", os.path.abspath(before)))]
+    cells = [(block, pattern, depth) for block in BLOCKS for pattern in ("randread", "randwrite") for depth in (1, 64)]
+    for _ in range(measure.ROUNDS):
+        for _, array in arrays:
+            target = measure.nbd_target(array.uri("v"))
+            measure.fill(target, SPAN)
+            measure.read_once(target, SPAN)
+        for block, pattern, depth in cells:
+            for name, array in arrays:
+                measure.drop_caches()
+                values = measure.fio(measure.nbd_target(array.uri("v")), pattern, block, depth, SPAN, (array.process.pid,))
+                table.add(PART, f"{block} {pattern} depth {depth}", name, values)
+        # Whoever is second finds the disk as the first left it.
+        arrays.reverse()
+    for block, pattern, depth in cells:
+        cell = f"{block} {pattern} depth {depth}"
+        table.goal(f"NBD {cell}: the program before", 1.0, PART, cell, "now", ("before",))
+    for name, array in arrays:
+        array.check(name)
+        array.stop()
