@@ -26,7 +26,7 @@ import part_rebuild
 import part_snapshot
 import part_space
 import part_steady
-from array_of_run import ROOT, binary
+from array_of_run import ROOT, binary, measure_release
 from site_of_run import Site, run
 
 PARTS = {"nbd": part_nbd, "device": part_device, "postgres": part_postgres, "snapshot": part_snapshot,
@@ -40,6 +40,7 @@ def main():
     if unknown:
         print(__doc__.strip(), file=sys.stderr)
         return 2
+    measure_release()
     out = os.environ.get("RESULTS") or os.path.join(ROOT, "target", "bench", time.strftime("%Y%m%d-%H%M%S"))
     os.makedirs(out, exist_ok=True)
     table, status = measure.Table(out), 0

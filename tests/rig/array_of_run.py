@@ -27,6 +27,17 @@ def binary():
     return max(builds, key=os.path.getmtime)
 
 
+def measure_release():
+    """Whoever measures calls this first: a debug build newer than the release must not be taken for it."""
+    if os.environ.get("ASHLAR_BIN"):
+        return
+    target = os.environ.get("CARGO_TARGET_DIR") or os.path.join(ROOT, "target")
+    path = os.path.join(target, "release", "ashlar")
+    if not os.path.isfile(path):
+        raise SystemExit("no release build: run `cargo build --release --package ashlar-cli` or set ASHLAR_BIN")
+    os.environ["ASHLAR_BIN"] = path
+
+
 class Refused(Exception):
     """A command that did not end with 0."""
 
@@ -206,4 +217,4 @@ def cpu_seconds(*pids):
     return total / os.sysconf("SC_CLK_TCK")
 
 
-__all__ = ["Array", "Refused", "binary", "cpu_seconds", "run", "MIB", "GIB", "TIB"]
+__all__ = ["Array", "Refused", "binary", "cpu_seconds", "measure_release", "run", "MIB", "GIB", "TIB"]
