@@ -4,7 +4,9 @@
 //! encode to the same thing again: a value that decodes but does not encode would stop a checkpoint.
 
 use ashlar_format::bytes::{Reader, Writer};
-use ashlar_format::catalogue::{Compression, Profile, VOLUME_ENTRY_BYTES, VolumeEntry, VolumeKind};
+use ashlar_format::catalogue::{
+    CARRIED_BYTES, Compression, Profile, VOLUME_ENTRY_BYTES, VolumeEntry, VolumeKind,
+};
 use ashlar_format::chunk::{ChunkHeader, Codec};
 use ashlar_format::group::{GROUP_HEADER_BYTES, GroupHeader, Record};
 use ashlar_format::layout::{Band, BandDrive, Layout, StandIn};
@@ -17,11 +19,11 @@ use ashlar_format::segment::{
     FooterEntry, Place, Protection, SegmentEntry, SegmentHeader, SegmentKind, decode_footer, encode_footer,
 };
 use ashlar_format::superblock::{
-    DriveEntry, DriveState, FrontierEntry, INCOMPATIBLE_PARITY, INCOMPATIBLE_SPARES, JournalPosition,
-    SUPERBLOCK_BYTES, Superblock,
+    Carried, DriveEntry, DriveState, Feature, FeatureClass, FrontierEntry, JournalPosition, Opener,
+    ROOT_BYTES, SUPERBLOCK_BYTES, Superblock,
 };
-use ashlar_format::{Pointer, PointerKind};
-use ashlar_units::{DriveIndex, Lsn, PoolId, SegmentId, VolumeId};
+use ashlar_format::{Kind, MediaKey, Pointer, PointerKind};
+use ashlar_units::{BLOCK_BYTES_USIZE, DriveIndex, Lsn, PoolId, SegmentId, VolumeId};
 
 use super::Target;
 use crate::seal;
@@ -39,17 +41,28 @@ pub const TARGETS: [Target; 9] = [
     Target { name: "segment-entry", run: segment_entry, seeds: segment_entry_seeds },
 ];
 
-const SUPERBLOCK_SEED: u64 = 0x7375_7065;
+/// Of the root block what is of interest stands in its first bytes: an input is those, and the body.
+const ROOT_INPUT_BYTES: usize = 512;
 
-/// A slot is 4 KiB, but everything of interest is at its start: short inputs are padded.
 fn superblock(data: &[u8]) {
     let _ = Superblock::decode(data);
-    let mut bytes = data.to_vec();
-    bytes.resize(SUPERBLOCK_BYTES, 0);
-    seal::prefix(SUPERBLOCK_SEED, SUPERBLOCK_BYTES - 8, &mut bytes);
+    let (root, body) = data.split_at(data.len().min(ROOT_INPUT_BYTES));
+    let mut bytes = root.to_vec();
+    bytes.resize(ROOT_BYTES, 0);
+    bytes.extend_from_slice(body);
+    bytes.truncate(SUPERBLOCK_BYTES);
+    let length = (bytes.len() - ROOT_BYTES) as u32;
+    bytes[12..16].copy_from_slice(&length.to_le_bytes());
+    seal::superblock(&mut bytes);
     if let Ok(superblock) = Superblock::decode(&bytes) {
-        assert_eq!(Superblock::decode(&superblock.encode().0), Ok(superblock));
+        assert_eq!(Superblock::decode(&superblock.encode()), Ok(superblock));
     }
+}
+
+/// The input that makes a slot.
+fn superblock_input(slot: &[u8]) -> Vec<u8> {
+    let body = slot[12..16].try_into().map_or(0, u32::from_le_bytes) as usize;
+    [&slot[..ROOT_INPUT_BYTES], &slot[ROOT_BYTES..ROOT_BYTES + body]].concat()
 }
 
 fn superblock_seeds() -> Vec<Vec<u8>> {
@@ -58,6 +71,14 @@ fn superblock_seeds() -> Vec<Vec<u8>> {
         compatible: 1,
         read_only: 0,
         incompatible: 0,
+        allowed: 0,
+        features: vec![Feature { class: FeatureClass::Compatible, bit: 0, name: "first".into() }],
+        copy: 7,
+        key: MediaKey::new(1 << 90),
+        writer: "ashlar".into(),
+        opener: Opener { machine: 1, boot: 2, opened_unix_seconds: 3 },
+        notebook: Pointer::HOLE,
+        carried: Carried::default(),
         pool: PoolId(0xdead_beef << 64),
         name: "pool".into(),
         generation: 12,
@@ -78,14 +99,13 @@ fn superblock_seeds() -> Vec<Vec<u8>> {
         volume_next: 91,
         previous_hash: 92,
         drive: DriveIndex(1),
-        drives: vec![DriveEntry { id: 1 << 100, cells: 160, state: DriveState::InService }; 2],
+        drives: vec![DriveEntry::new(1 << 100, 160, DriveState::InService); 2],
         frontier: vec![FrontierEntry { segment: SegmentId(3), place }; 3],
         layout: None,
     };
     let drives = (0..4).map(|drive| BandDrive { drive: DriveIndex(drive), first_cell: 0 }).collect();
-    let band = Band { first_row: 0, slices: 40, spares: 1, drives };
+    let band = Band { first_row: 0, slices: 40, spares: 1, drives, carried: [0; 12] };
     let with_parity = Superblock {
-        incompatible: INCOMPATIBLE_PARITY | INCOMPATIBLE_SPARES,
         protection: Protection::Dual,
         drives: vec![superblock.drives[0]; 4],
         layout: Some(Layout {
@@ -97,7 +117,7 @@ fn superblock_seeds() -> Vec<Vec<u8>> {
         }),
         ..superblock.clone()
     };
-    [superblock, with_parity].map(|superblock| superblock.encode().0[..512].to_vec()).to_vec()
+    [superblock, with_parity].map(|superblock| superblock_input(&superblock.encode())).to_vec()
 }
 
 /// Page, directory and root of the relocation table; the page record round them has the checksum.
@@ -135,10 +155,10 @@ fn relocation_seeds() -> Vec<Vec<u8>> {
 
 /// Header and records of a journal group.
 fn group(data: &[u8]) {
-    let _ = GroupHeader::open(data);
+    let _ = GroupHeader::open(&seal::key(), data);
     let mut bytes = data.to_vec();
     seal::group(&mut bytes);
-    let Ok((header, records, hash)) = GroupHeader::open(&bytes) else { return };
+    let Ok((header, records, hash)) = GroupHeader::open(&seal::key(), &bytes) else { return };
     let mut writer = Writer::new();
     for record in &records {
         record.encode(&mut writer);
@@ -146,8 +166,8 @@ fn group(data: &[u8]) {
     // Bytes after the last record are covered by the hash but say nothing.
     let header = GroupHeader { header_bytes: (GROUP_HEADER_BYTES + writer.len()) as u32, ..header };
     let mut again = vec![0; header.group_bytes as usize];
-    let hash_again = header.seal(writer.as_bytes(), &mut again);
-    assert_eq!(GroupHeader::open(&again), Ok((header, records, hash_again)));
+    let hash_again = header.seal(&seal::key(), writer.as_bytes(), &mut again);
+    assert_eq!(GroupHeader::open(&seal::key(), &again), Ok((header, records, hash_again)));
     // A record may hold flags other than 0 and 1, so equal hashes are not promised; equal meaning is.
     let _ = hash;
 }
@@ -168,7 +188,14 @@ fn group_seeds() -> Vec<Vec<u8>> {
         Record::Clone { members: vec![(entry(), VolumeId(7))] },
         Record::Restore { members: vec![(VolumeId(1), VolumeId(7))] },
         Record::Share { volume: VolumeId(1), block: 77, blocks: 2, expected: pointer, pointer },
-        Record::SetPolicy { volume: VolumeId(1), compression: Compression::Zstd, dedupe: true },
+        Record::SetEntry {
+            volume: VolumeId(1),
+            name: "sales".into(),
+            compression: Compression::Zstd,
+            dedupe: true,
+            carried: [0; CARRIED_BYTES],
+        },
+        Record::Skipped { kind: 77, bytes: vec![1, 2, 3] },
     ];
     let mut seeds: Vec<Vec<u8>> =
         records.iter().map(|record| one_group(std::slice::from_ref(record))).collect();
@@ -193,7 +220,7 @@ fn one_group(records: &[Record]) -> Vec<u8> {
         offset_bytes: 4096,
     };
     let mut bytes = vec![0; 4096];
-    header.seal(writer.as_bytes(), &mut bytes);
+    header.seal(&seal::key(), writer.as_bytes(), &mut bytes);
     bytes.truncate(header.header_bytes as usize);
     bytes
 }
@@ -227,6 +254,7 @@ fn entry() -> VolumeEntry {
         written_blocks: 12,
         name: "data".into(),
         origin_name: "monday".into(),
+        carried: [0; CARRIED_BYTES],
     }
 }
 
@@ -237,16 +265,16 @@ fn volume_entry_seeds() -> Vec<Vec<u8>> {
 }
 
 fn chunk(data: &[u8]) {
-    let _ = ChunkHeader::open_any(data);
+    let _ = ChunkHeader::open_any(&seal::key(), data);
     let mut bytes = data.to_vec();
     if bytes.len() < 32 {
         return;
     }
     seal::chunk(&mut bytes);
-    let Ok((header, payload)) = ChunkHeader::open_any(&bytes) else { return };
+    let Ok((header, payload)) = ChunkHeader::open_any(&seal::key(), &bytes) else { return };
     let mut again = vec![0; 32];
     again.extend_from_slice(payload);
-    header.seal(&mut again);
+    header.seal(&seal::key(), &mut again);
     assert_eq!(again, bytes[..again.len()], "an accepted chunk encodes to itself");
 }
 
@@ -270,23 +298,23 @@ fn chunk_seeds() -> Vec<Vec<u8>> {
             owner_block: 123_456,
         };
         let mut bytes = vec![0x5a; header.total_bytes() as usize];
-        header.seal(&mut bytes);
+        header.seal(&seal::key(), &mut bytes);
         bytes
     })
     .collect()
 }
 
 fn page(data: &[u8]) {
-    let _ = PageHeader::open_any(data);
+    let _ = PageHeader::open_any(&seal::key(), data);
     let mut bytes = data.to_vec();
     if bytes.len() < 64 {
         return;
     }
     seal::page(&mut bytes);
-    let Ok((header, payload)) = PageHeader::open_any(&bytes) else { return };
+    let Ok((header, payload)) = PageHeader::open_any(&seal::key(), &bytes) else { return };
     // The base is ignored when reading FULL, zero when writing.
     let same = if header.base.is_some() { 56 } else { 40 };
-    let again = header.seal(payload);
+    let again = header.seal(&seal::key(), payload);
     assert_eq!(again[..same], bytes[..same], "an accepted page record encodes to itself");
     if header.base.is_some() {
         delta(payload);
@@ -333,7 +361,8 @@ fn page_seeds() -> Vec<Vec<u8>> {
         let identity = PageIdentity { content, level: 1, tree: 9, index: 4 };
         let (codec, session, birth) = (Codec::None, 3, Lsn(1000));
         let (segment, offset_bytes) = (SegmentId(12), 4160);
-        PageHeader { identity, base, codec, session, birth, segment, offset_bytes }.seal(payload)
+        PageHeader { identity, base, codec, session, birth, segment, offset_bytes }
+            .seal(&seal::key(), payload)
     };
     let whole = pointers_to_bytes(&pointers);
     let mut seeds: Vec<_> = contents.into_iter().map(|content| record(content, None, &whole)).collect();
@@ -343,15 +372,16 @@ fn page_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-const SEGMENT_HEADER_SEED: u64 = 0x7365_6768;
-const SEGMENT_HEADER_CHECKSUM_AT: usize = 56;
+/// A header fills its block; what is of interest stands at its start.
+const SEGMENT_HEADER_INPUT_BYTES: usize = 80;
 
 fn segment_header(data: &[u8]) {
-    let _ = SegmentHeader::decode(data);
+    let _ = SegmentHeader::decode(&seal::key(), data);
     let mut bytes = data.to_vec();
-    seal::prefix(SEGMENT_HEADER_SEED, SEGMENT_HEADER_CHECKSUM_AT, &mut bytes);
-    if let Ok(header) = SegmentHeader::decode(&bytes) {
-        assert_eq!(SegmentHeader::decode(&header.encode()), Ok(header));
+    bytes.resize(BLOCK_BYTES_USIZE, 0);
+    seal::prefix(Kind::SegmentHeader, BLOCK_BYTES_USIZE - 8, &mut bytes);
+    if let Ok(header) = SegmentHeader::decode(&seal::key(), &bytes) {
+        assert_eq!(SegmentHeader::decode(&seal::key(), &header.encode(&seal::key())), Ok(header));
     }
 }
 
@@ -363,22 +393,22 @@ fn segment_header_seeds() -> Vec<Vec<u8>> {
             let pool = PoolId(0x1234_5678_9abc);
             let header =
                 SegmentHeader { pool, segment: SegmentId(42), kind, place, session: 7, first_group: 1 << 40 };
-            // The rest of the block is padding: a short input mutates where it matters.
-            header.encode()[..SEGMENT_HEADER_CHECKSUM_AT + 8].to_vec()
+            header.encode(&seal::key())[..SEGMENT_HEADER_INPUT_BYTES].to_vec()
         })
         .collect()
 }
 
-const SEGMENT_FOOTER_SEED: u64 = 0x7365_6766;
-
 fn segment_footer(data: &[u8]) {
     let segment = SegmentId(8);
-    let _ = decode_footer(segment, data);
+    let _ = decode_footer(&seal::key(), segment, data);
     let mut bytes = data.to_vec();
     let at = bytes.len().saturating_sub(8);
-    seal::prefix(SEGMENT_FOOTER_SEED, at, &mut bytes);
-    if let Ok(entries) = decode_footer(segment, &bytes) {
-        assert_eq!(decode_footer(segment, &encode_footer(segment, &entries)), Ok(entries));
+    seal::prefix(Kind::Footer, at, &mut bytes);
+    if let Ok(entries) = decode_footer(&seal::key(), segment, &bytes) {
+        assert_eq!(
+            decode_footer(&seal::key(), segment, &encode_footer(&seal::key(), segment, &entries)),
+            Ok(entries)
+        );
     }
 }
 
@@ -392,7 +422,7 @@ fn segment_footer_seeds() -> Vec<Vec<u8>> {
                 owner: u64::from(index),
                 blocks: 3,
             };
-            encode_footer(SegmentId(8), &(0..count).map(entry).collect::<Vec<_>>())
+            encode_footer(&seal::key(), SegmentId(8), &(0..count).map(entry).collect::<Vec<_>>())
         })
         .collect()
 }
@@ -421,34 +451,37 @@ mod tests {
     fn the_seals_know_the_formats_checksums() {
         for mut seed in chunk_seeds() {
             seed[24] ^= 1;
-            assert!(ChunkHeader::open_any(&seed).is_err());
+            assert!(ChunkHeader::open_any(&seal::key(), &seed).is_err());
             seal::chunk(&mut seed);
-            assert!(ChunkHeader::open_any(&seed).is_ok());
+            assert!(ChunkHeader::open_any(&seal::key(), &seed).is_ok());
         }
         for mut seed in page_seeds() {
             seed[56] ^= 1;
             seal::page(&mut seed);
-            assert!(PageHeader::open_any(&seed).is_ok());
+            assert!(PageHeader::open_any(&seal::key(), &seed).is_ok());
         }
         for mut seed in segment_header_seeds() {
-            seed[56] ^= 1;
-            seal::prefix(SEGMENT_HEADER_SEED, 56, &mut seed);
-            assert!(SegmentHeader::decode(&seed).is_ok());
+            seed.resize(BLOCK_BYTES_USIZE, 0);
+            seal::prefix(Kind::SegmentHeader, BLOCK_BYTES_USIZE - 8, &mut seed);
+            assert!(SegmentHeader::decode(&seal::key(), &seed).is_ok());
         }
         for mut seed in segment_footer_seeds() {
             let at = seed.len() - 8;
             seed[at] ^= 1;
-            seal::prefix(SEGMENT_FOOTER_SEED, at, &mut seed);
-            assert!(decode_footer(SegmentId(8), &seed).is_ok());
+            seal::prefix(Kind::Footer, at, &mut seed);
+            assert!(decode_footer(&seal::key(), SegmentId(8), &seed).is_ok());
         }
         for mut seed in group_seeds() {
             seed[56] ^= 1;
             seal::group(&mut seed);
-            assert!(GroupHeader::open(&seed).is_ok());
+            assert!(GroupHeader::open(&seal::key(), &seed).is_ok());
         }
         for mut seed in superblock_seeds() {
-            seed.resize(SUPERBLOCK_BYTES, 0);
-            seal::prefix(SUPERBLOCK_SEED, SUPERBLOCK_BYTES - 8, &mut seed);
+            let body = seed.split_off(ROOT_INPUT_BYTES);
+            seed.resize(ROOT_BYTES, 0);
+            seed.extend_from_slice(&body);
+            assert!(Superblock::decode(&seed).is_err());
+            seal::superblock(&mut seed);
             assert!(Superblock::decode(&seed).is_ok());
         }
     }

@@ -2,10 +2,16 @@
 //!
 //! ```text
 //!  0 u64 id      8 u8 kind  9 u8 profile  10 u8 compression  11 u8 dedupe  12 u8 logical block shift
+//! 13 u8 tier    14 u16 flags
 //! 16 u64 created, unix seconds   24 u64 size bytes     32 u64 root pointer    40 u64 origin id
 //! 48 u64 group (snapshots)       56 u64 birth LSN      64 u64 newest snapshot LSN
-//! 72 u64 written blocks          80 name (1 + 63)     144 origin name (1 + 111)
+//! 72 u64 written blocks          80 name (1 + 63)     144 origin name (1 + 63)
+//! 208 u64 deleted at            216 u32 key domain    220 u8 atomic write shift   221 u8 page shift
+//! 222 u8 kind of page checksum  223 zero
 //! ```
+//!
+//! Tier, flags and what follows the names are reserved: zero, and carried when they are not. Of the flags
+//! the low byte must be understood (deleted, hidden, read-only, receiving): any of them refuses the entry.
 
 use ashlar_units::{Lsn, VolumeId};
 
@@ -17,7 +23,13 @@ pub const VOLUME_ENTRY_BYTES: usize = 256;
 /// Bytes of a name at most.
 pub const NAME_BYTES_MAX: usize = 63;
 /// Bytes of an origin's name at most.
-pub const ORIGIN_BYTES_MAX: usize = 111;
+pub const ORIGIN_BYTES_MAX: usize = 63;
+/// Bytes of an entry that later programs may use: tier, flags, and all behind the names.
+pub const CARRIED_BYTES: usize = 3 + (VOLUME_ENTRY_BYTES - CARRIED_FROM);
+/// Bytes of a volume at most: what a map of five levels can address.
+pub const VOLUME_BYTES_MAX: u64 = 1 << 48;
+
+const CARRIED_FROM: usize = 208;
 
 /// What an entry describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -107,6 +119,16 @@ pub struct VolumeEntry {
     pub name: String,
     /// Snapshot image: the volume's name at that time. Clone: what it was made from.
     pub origin_name: String,
+    /// Bytes 13 to 15 and 208 to 255, as they were read.
+    pub carried: [u8; CARRIED_BYTES],
+}
+
+/// Refuses sizes that no volume has.
+pub(crate) fn check_size(size_bytes: u64) -> Result<u64, Damage> {
+    if size_bytes > VOLUME_BYTES_MAX {
+        return Err(Damage::new(DamageKind::Impossible, "volume is larger than any can be"));
+    }
+    Ok(size_bytes)
 }
 
 impl VolumeEntry {
@@ -135,11 +157,11 @@ impl VolumeEntry {
         assert!(self.name.len() <= NAME_BYTES_MAX, "name `{}` is too long", self.name);
         assert!(self.origin_name.len() <= ORIGIN_BYTES_MAX, "origin `{}` is too long", self.origin_name);
         writer.u64(self.id.0).u8(kind).u8(profile).u8(compression).u8(u8::from(self.dedupe));
-        writer.u8(self.logical_block_shift).u8(0).u16(0);
+        writer.u8(self.logical_block_shift).put(&self.carried[..3]);
         writer.u64(self.created_unix_seconds).u64(self.size_bytes).u64(self.root.0).u64(self.origin.0);
         writer.u64(self.group.0).u64(self.birth.0).u64(self.newest_snapshot.0).u64(self.written_blocks);
         writer.name(&self.name).pad_to(start + 80 + 1 + NAME_BYTES_MAX);
-        writer.name(&self.origin_name).pad_to(start + VOLUME_ENTRY_BYTES);
+        writer.name(&self.origin_name).pad_to(start + CARRIED_FROM).put(&self.carried[3..]);
     }
 
     /// An empty place in the table.
@@ -173,9 +195,14 @@ impl VolumeEntry {
         if !matches!(logical_block_shift, 9 | 12) {
             return Err(Damage::new(DamageKind::Impossible, "logical block is neither 512 nor 4096"));
         }
-        reader.take(3)?;
+        let mut carried = [0; CARRIED_BYTES];
+        carried[..3].copy_from_slice(reader.take(3)?);
+        carried[3..].copy_from_slice(&bytes[CARRIED_FROM..]);
+        if carried[1] != 0 {
+            return Err(unknown("volume has flags that this program does not know"));
+        }
         let created_unix_seconds = reader.u64()?;
-        let size_bytes = reader.u64()?;
+        let size_bytes = check_size(reader.u64()?)?;
         let root = Pointer(reader.u64()?);
         let origin = VolumeId(reader.u64()?);
         let group = VolumeId(reader.u64()?);
@@ -183,7 +210,7 @@ impl VolumeEntry {
         let newest_snapshot = Lsn(reader.u64()?);
         let written_blocks = reader.u64()?;
         let name = Reader::new(&bytes[80..144]).name()?;
-        let origin_name = Reader::new(&bytes[144..]).name()?;
+        let origin_name = Reader::new(&bytes[144..CARRIED_FROM]).name()?;
         Ok(Some(VolumeEntry {
             id,
             kind,
@@ -201,6 +228,7 @@ impl VolumeEntry {
             written_blocks,
             name,
             origin_name,
+            carried,
         }))
     }
 }
@@ -228,6 +256,11 @@ pub(crate) mod tests {
             written_blocks: 12,
             name: "n".repeat(NAME_BYTES_MAX),
             origin_name: "o".repeat(ORIGIN_BYTES_MAX),
+            carried: {
+                let mut carried = [9; CARRIED_BYTES];
+                carried[1] = 0;
+                carried
+            },
         }
     }
 
@@ -247,7 +280,7 @@ pub(crate) mod tests {
         let mut writer = Writer::new();
         sample().encode(&mut writer);
         let bytes = writer.into_bytes();
-        for (index, value) in [(8, 9), (9, 0), (10, 7), (12, 10), (80, 255)] {
+        for (index, value) in [(8, 9), (9, 0), (10, 7), (12, 10), (14, 1), (31, 1), (80, 255)] {
             let mut damaged = bytes.clone();
             damaged[index] = value;
             assert!(VolumeEntry::decode(&damaged).is_err(), "byte {index}");

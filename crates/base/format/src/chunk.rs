@@ -1,12 +1,12 @@
 //! The chunk header: 32 bytes before 1 to 16 compressed blocks.
 //!
 //! ```text
-//!  0 u16 magic      2 u8 codec       3 u8 blocks
+//!  0 u16 magic      2 u8 codec (bit 6 reserved: sealed by a cipher)       3 u8 blocks
 //!  4 u32 segment    8 u32 offset / 64
 //! 12 u32 payload bytes
 //!    of a trimmed chunk (bit 7 of the codec): u16 payload bytes, 14 u16 blocks kept
 //! 16 u64 owner: volume (low 28 bits) << 36 | first block (36 bits), a hint
-//! 24 u64 checksum of bytes 0..24 and the payload
+//! 24 u64 keyed checksum of bytes 0..24 and the payload
 //! ```
 //!
 //! Segment and offset are the chunk's own address: with segment numbers never reused they tell a
@@ -20,7 +20,7 @@ use ashlar_units::{BLOCK_BYTES_USIZE, SegmentId, VolumeId};
 
 use crate::bytes::Reader;
 use crate::pointer::PLACE_UNIT_BYTES;
-use crate::{Damage, DamageKind, Pointer};
+use crate::{Damage, DamageKind, Kind, MediaKey, Pointer};
 
 /// Bytes of the header.
 pub const CHUNK_HEADER_BYTES: usize = 32;
@@ -33,7 +33,6 @@ pub const CHUNK_REGION_BLOCKS: u64 = 16;
 const MAGIC: u16 = 0xc4a5;
 /// Bit of the codec byte: the chunk is trimmed.
 const TRIMMED: u8 = 0x80;
-const CHECKSUM_SEED: u64 = 0x0063_6875_6e6b;
 
 /// How a chunk's blocks are stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,7 +132,7 @@ impl ChunkHeader {
 
     /// Writes the header, checksum included, before a payload already in place.
     /// `chunk` is header room and payload.
-    pub fn seal(&self, chunk: &mut [u8]) {
+    pub fn seal(&self, key: &MediaKey, chunk: &mut [u8]) {
         assert_eq!(chunk.len() as u64, self.total_bytes(), "chunk and header disagree on the length");
         assert!(
             (1..=CHUNK_BLOCKS_MAX).contains(&usize::from(self.blocks)),
@@ -158,7 +157,7 @@ impl ChunkHeader {
         }
         let owner = u64::from(self.owner_volume & 0xfff_ffff) << 36 | self.owner_block & 0xf_ffff_ffff;
         header[16..24].copy_from_slice(&owner.to_le_bytes());
-        let sum = chunk_checksum(&header[..24], payload);
+        let sum = key.checksum_of(Kind::Chunk, &header[..24], payload);
         header[24..32].copy_from_slice(&sum.to_le_bytes());
         place.copy_from_slice(&header);
     }
@@ -193,8 +192,12 @@ impl ChunkHeader {
     }
 
     /// Reads and verifies a chunk with the block that a pointer names. Returns the header and the payload.
-    pub fn open(pointer: Pointer, bytes: &[u8]) -> Result<(ChunkHeader, &[u8]), Damage> {
-        let (header, payload) = Self::open_chunk_of(pointer, bytes)?;
+    pub fn open<'a>(
+        key: &MediaKey,
+        pointer: Pointer,
+        bytes: &'a [u8],
+    ) -> Result<(ChunkHeader, &'a [u8]), Damage> {
+        let (header, payload) = Self::open_chunk_of(key, pointer, bytes)?;
         if !header.has(pointer.block_index()) {
             return Err(Damage::new(DamageKind::Impossible, "pointer names a block the chunk does not have"));
         }
@@ -202,8 +205,12 @@ impl ChunkHeader {
     }
 
     /// The same for any block of it.
-    pub fn open_chunk_of(pointer: Pointer, bytes: &[u8]) -> Result<(ChunkHeader, &[u8]), Damage> {
-        let (header, payload) = Self::open_any(bytes)?;
+    pub fn open_chunk_of<'a>(
+        key: &MediaKey,
+        pointer: Pointer,
+        bytes: &'a [u8],
+    ) -> Result<(ChunkHeader, &'a [u8]), Damage> {
+        let (header, payload) = Self::open_any(key, bytes)?;
         if header.segment != pointer.segment() || header.offset_bytes != pointer.offset_bytes() {
             return Err(Damage::new(DamageKind::Misplaced, "chunk belongs to another place"));
         }
@@ -211,7 +218,7 @@ impl ChunkHeader {
     }
 
     /// Reads and verifies a chunk wherever it says it lives.
-    pub fn open_any(bytes: &[u8]) -> Result<(ChunkHeader, &[u8]), Damage> {
+    pub fn open_any<'a>(key: &MediaKey, bytes: &'a [u8]) -> Result<(ChunkHeader, &'a [u8]), Damage> {
         let header = Self::peek(bytes)?;
         if !(1..=CHUNK_BLOCKS_MAX).contains(&usize::from(header.blocks)) {
             return Err(Damage::new(DamageKind::Impossible, "chunk has an impossible number of blocks"));
@@ -221,29 +228,28 @@ impl ChunkHeader {
         if header.kept == 0 || header.kept & !all != 0 || is_trimmed && header.kept == all {
             return Err(Damage::new(DamageKind::Impossible, "chunk keeps blocks that it never had"));
         }
+        if header.codec == Codec::None && header.payload_bytes as usize != header.decoded_bytes() {
+            return Err(Damage::new(DamageKind::Impossible, "chunk stored as it is has no whole blocks"));
+        }
         let mut reader = Reader::new(bytes);
         reader.take(CHUNK_HEADER_BYTES - 8)?;
         let stored = reader.u64()?;
         let payload = reader.take(header.payload_bytes as usize)?;
-        if chunk_checksum(&bytes[..CHUNK_HEADER_BYTES - 8], payload) != stored {
+        if key.checksum_of(Kind::Chunk, &bytes[..CHUNK_HEADER_BYTES - 8], payload) != stored {
             return Err(Damage::new(DamageKind::Checksum, "chunk checksum mismatch"));
         }
         Ok((header, payload))
     }
 }
 
-/// Of the header and the payload's own checksum: the payload is hashed in one piece, where it lies.
-fn chunk_checksum(header: &[u8], payload: &[u8]) -> u64 {
-    let mut both = [0; CHUNK_HEADER_BYTES];
-    both[..header.len()].copy_from_slice(header);
-    both[header.len()..].copy_from_slice(&crate::checksum(CHECKSUM_SEED, payload).to_le_bytes());
-    crate::checksum(CHECKSUM_SEED, &both)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    fn key() -> MediaKey {
+        MediaKey::new(0x1234_5678 << 70)
+    }
 
     fn sample() -> (ChunkHeader, Vec<u8>) {
         let header = ChunkHeader {
@@ -257,20 +263,20 @@ mod tests {
             owner_block: 123_456,
         };
         let mut bytes = vec![0x5a; header.total_bytes() as usize];
-        header.seal(&mut bytes);
+        header.seal(&key(), &mut bytes);
         (header, bytes)
     }
 
     #[test]
     fn a_sealed_chunk_opens_at_its_own_place_only() {
         let (header, bytes) = sample();
-        let (opened, payload) = ChunkHeader::open(header.pointer(), &bytes).unwrap();
+        let (opened, payload) = ChunkHeader::open(&key(), header.pointer(), &bytes).unwrap();
         assert_eq!(opened, header);
         assert_eq!(payload, &vec![0x5a; 8192][..]);
         let elsewhere = Pointer::data(SegmentId(78), 64 * 1000, 8224);
-        assert_eq!(ChunkHeader::open(elsewhere, &bytes).unwrap_err().kind, DamageKind::Misplaced);
+        assert_eq!(ChunkHeader::open(&key(), elsewhere, &bytes).unwrap_err().kind, DamageKind::Misplaced);
         let beyond = header.pointer().with_block_index(2);
-        assert_eq!(ChunkHeader::open(beyond, &bytes).unwrap_err().kind, DamageKind::Impossible);
+        assert_eq!(ChunkHeader::open(&key(), beyond, &bytes).unwrap_err().kind, DamageKind::Impossible);
     }
 
     #[test]
@@ -279,7 +285,7 @@ mod tests {
         for bit in (0..bytes.len() * 8).step_by(7) {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert!(ChunkHeader::open(header.pointer(), &damaged).is_err(), "bit {bit}");
+            assert!(ChunkHeader::open(&key(), header.pointer(), &damaged).is_err(), "bit {bit}");
         }
     }
 
@@ -287,35 +293,51 @@ mod tests {
     fn a_trimmed_chunk_has_what_was_kept() {
         let header = ChunkHeader { blocks: 16, kept: 0x8005, payload_bytes: 3 * 4096, ..sample().0 };
         let mut bytes = vec![0x5a; header.total_bytes() as usize];
-        header.seal(&mut bytes);
+        header.seal(&key(), &mut bytes);
         let last = header.pointer().with_block_index(15);
-        let (opened, payload) = ChunkHeader::open(last, &bytes).unwrap();
+        let (opened, payload) = ChunkHeader::open(&key(), last, &bytes).unwrap();
         assert_eq!((opened, payload.len()), (header, 3 * 4096));
         assert_eq!(opened.decoded_bytes(), 3 * 4096);
         assert_eq!([0, 2, 15].map(|index| opened.decoded_at(index)), [0, 4096, 8192]);
         assert!(opened.has(2) && !opened.has(1) && !opened.has(16));
         let gone = header.pointer().with_block_index(1);
-        assert_eq!(ChunkHeader::open(gone, &bytes).unwrap_err().kind, DamageKind::Impossible);
+        assert_eq!(ChunkHeader::open(&key(), gone, &bytes).unwrap_err().kind, DamageKind::Impossible);
     }
 
     #[test]
     fn a_chunk_that_keeps_nothing_or_what_it_never_had_is_refused() {
-        let whole = ChunkHeader { blocks: 4, kept: 0b0111, payload_bytes: 4096, ..sample().0 };
+        let whole =
+            ChunkHeader { blocks: 4, kept: 0b0111, codec: Codec::Lz4, payload_bytes: 4096, ..sample().0 };
         for kept in [0_u16, 0b1_0000, 0b1111] {
             let mut bytes = vec![0; whole.total_bytes() as usize];
-            whole.seal(&mut bytes);
+            whole.seal(&key(), &mut bytes);
             bytes[14..16].copy_from_slice(&kept.to_le_bytes());
-            let sum = chunk_checksum(&bytes[..24], &bytes[32..]);
+            let sum = key().checksum_of(Kind::Chunk, &bytes[..24], &bytes[32..]);
             bytes[24..32].copy_from_slice(&sum.to_le_bytes());
-            assert_eq!(ChunkHeader::open_any(&bytes).unwrap_err().kind, DamageKind::Impossible, "{kept:#b}");
+            assert_eq!(
+                ChunkHeader::open_any(&key(), &bytes).unwrap_err().kind,
+                DamageKind::Impossible,
+                "{kept:#b}"
+            );
         }
+    }
+
+    #[test]
+    fn a_chunk_of_another_pool_or_with_half_a_block_is_refused() {
+        let (header, bytes) = sample();
+        let other = MediaKey::new(1);
+        assert_eq!(ChunkHeader::open_any(&other, &bytes).unwrap_err().kind, DamageKind::Checksum);
+        let half = ChunkHeader { payload_bytes: 161, ..header };
+        let mut bytes = vec![0; half.total_bytes() as usize];
+        half.seal(&key(), &mut bytes);
+        assert_eq!(ChunkHeader::open_any(&key(), &bytes).unwrap_err().kind, DamageKind::Impossible);
     }
 
     #[test]
     fn a_cut_chunk_is_truncated() {
         let (header, bytes) = sample();
         for length in [0, 1, 31, 32, 8000] {
-            assert!(ChunkHeader::open(header.pointer(), &bytes[..length]).is_err());
+            assert!(ChunkHeader::open(&key(), header.pointer(), &bytes[..length]).is_err());
         }
     }
 }

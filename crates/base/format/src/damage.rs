@@ -1,5 +1,6 @@
 //! What a decoder says of bytes that are not what they should be.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// The kinds of damage a caller tells apart.
@@ -25,20 +26,26 @@ pub struct Damage {
     /// What the caller acts on.
     pub kind: DamageKind,
     /// What a person reads.
-    pub context: &'static str,
+    pub context: Cow<'static, str>,
 }
 
 impl Damage {
     /// New damage.
     #[must_use]
     pub const fn new(kind: DamageKind, context: &'static str) -> Damage {
-        Damage { kind, context }
+        Damage { kind, context: Cow::Borrowed(context) }
+    }
+
+    /// New damage whose description names what was found.
+    #[must_use]
+    pub fn told(kind: DamageKind, context: String) -> Damage {
+        Damage { kind, context: Cow::Owned(context) }
     }
 }
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.context)
+        f.write_str(&self.context)
     }
 }
 

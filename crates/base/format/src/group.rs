@@ -1,25 +1,30 @@
 //! The journal group: a checked header with records, then the chunks they speak of.
 //!
 //! ```text
-//!  0 u32 magic     4 u16 version     6 u8 columns     7 u8 parity columns
+//!  0 u32 magic     4 u16 version     6 u8 lane        7 u8 stride
 //!  8 u32 session  12 u32 header bytes (fixed part and records)
 //! 16 u64 sequence 24 u64 hash of the group before
 //! 32 u64 LSN of the first record
-//! 40 u32 records  44 u32 group bytes (whole blocks)
-//! 48 u32 segment  52 u32 offset / 4096
-//! 56 u64 checksum of bytes 0..56 and the records = this group's hash
+//! 40 u32 records  44 u16 blocks of the group   46 u8 address shard   47 u8 flags (bit 0: records sealed)
+//! 48 u32 segment  52 u16 offset / 4096         54 u16 lap
+//! 56 u64 keyed checksum of bytes 0..56 and the records = this group's hash
 //! 64 records
 //! ```
 //!
 //! The hash chain makes a prefix of groups provable: a group counts only if every group before it
-//! does. Columns are 1 + 0 today; variable-width groups of a pool with parity use the same header.
+//! does. Lane, stride, address shard, flags and lap are reserved: zero.
+//!
+//! A record begins with its type. From type 16 on a class byte and a u16 length follow, so that programs can
+//! skip records that they do not know: class 1 may be skipped, any other class ends the journal for them.
 
 use ashlar_units::{Lsn, SegmentId, VolumeId};
 
 use crate::bytes::{Reader, Writer};
-use crate::catalogue::{Compression, NAME_BYTES_MAX, VOLUME_ENTRY_BYTES, VolumeEntry};
+use crate::catalogue::{
+    CARRIED_BYTES, Compression, NAME_BYTES_MAX, VOLUME_ENTRY_BYTES, VolumeEntry, check_size,
+};
 use crate::chunk::CHUNK_BLOCKS_MAX;
-use crate::{Damage, DamageKind, FORMAT_VERSION, Pointer, checksum};
+use crate::{Damage, DamageKind, FORMAT_VERSION, Kind, MediaKey, Pointer};
 
 /// Groups start on and fill multiples of this many bytes.
 pub const GROUP_ALIGN_BYTES: u64 = 4096;
@@ -29,7 +34,12 @@ pub const GROUP_HEADER_BYTES: usize = 64;
 pub const GROUP_BYTES_MAX: u64 = 1 << 20;
 
 const MAGIC: u32 = 0x414a_4731;
-const CHECKSUM_SEED: u64 = 0x6772_6f75;
+/// Images of one record at most: more than any program asks for, and what bounds memory in replay.
+const MEMBERS_MAX: u32 = 4096;
+/// Records from this type on tell their class and length.
+const FIRST_SKIPPABLE: u8 = 16;
+/// The class of records that may be skipped.
+const CLASS_SKIPPABLE: u8 = 1;
 
 /// Every change of a pool is one record; its LSN is its place in the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -103,14 +113,25 @@ pub enum Record {
         /// What it is mapped to from now on.
         pointer: Pointer,
     },
-    /// How a volume's data are reduced from now on.
-    SetPolicy {
+    /// A volume's name and how it is treated, from now on.
+    SetEntry {
         /// The volume.
         volume: VolumeId,
+        /// Its name.
+        name: String,
         /// How its chunks are compressed.
         compression: Compression,
         /// Whether equal blocks are looked for.
         dedupe: bool,
+        /// The rest of its policy.
+        carried: [u8; CARRIED_BYTES],
+    },
+    /// A record of a later program that may be skipped.
+    Skipped {
+        /// Its type, 16 or more.
+        kind: u8,
+        /// What it says.
+        bytes: Vec<u8>,
     },
 }
 
@@ -151,8 +172,13 @@ impl Record {
             Record::Share { volume, block, blocks, expected, pointer } => {
                 writer.u8(9).u8(*blocks).u64(volume.0).u64(*block).u64(expected.0).u64(pointer.0);
             }
-            Record::SetPolicy { volume, compression, dedupe } => {
+            Record::SetEntry { volume, name, compression, dedupe, carried } => {
                 writer.u8(10).u8(compression.to_byte()).u8(u8::from(*dedupe)).u64(volume.0);
+                writer.name(name).put(carried);
+            }
+            Record::Skipped { kind, bytes } => {
+                let length = u16::try_from(bytes.len()).expect("such a record is at most 64 KiB");
+                writer.u8(*kind).u8(CLASS_SKIPPABLE).u16(length).put(bytes);
             }
         }
     }
@@ -177,9 +203,12 @@ impl Record {
                 Record::Fill { volume, block: reader.u64()?, blocks: reader.u64()?, is_zero }
             }
             3 => Record::CreateVolume(Box::new(entry(reader)?)),
-            4 => Record::ResizeVolume { volume: VolumeId(reader.u64()?), size_bytes: reader.u64()? },
+            4 => {
+                let volume = VolumeId(reader.u64()?);
+                Record::ResizeVolume { volume, size_bytes: check_size(reader.u64()?)? }
+            }
             5 => {
-                let count = reader.u32()?;
+                let count = read_count(reader)?;
                 let mut images = Vec::new();
                 for _ in 0..count {
                     images.push(VolumeId(reader.u64()?));
@@ -187,15 +216,12 @@ impl Record {
                 Record::Delete { images }
             }
             6 => {
-                let name = reader.name()?;
-                if name.len() > NAME_BYTES_MAX {
-                    return Err(Damage::new(DamageKind::Impossible, "snapshot name is too long"));
-                }
+                let name = short_name(reader)?;
                 let created_unix_seconds = reader.u64()?;
                 Record::Snapshot { name, created_unix_seconds, members: decode_pairs(reader)? }
             }
             7 => {
-                let count = reader.u32()?;
+                let count = read_count(reader)?;
                 let mut members = Vec::new();
                 for _ in 0..count {
                     let image = VolumeId(reader.u64()?);
@@ -215,7 +241,17 @@ impl Record {
             10 => {
                 let compression = Compression::from_byte(reader.u8()?)?;
                 let dedupe = reader.u8()? != 0;
-                Record::SetPolicy { volume: VolumeId(reader.u64()?), compression, dedupe }
+                let volume = VolumeId(reader.u64()?);
+                let name = short_name(reader)?;
+                Record::SetEntry { volume, name, compression, dedupe, carried: reader.array()? }
+            }
+            kind @ FIRST_SKIPPABLE.. => {
+                let (class, length) = (reader.u8()?, reader.u16()?);
+                let bytes = reader.take(usize::from(length))?.to_vec();
+                if class != CLASS_SKIPPABLE {
+                    return Err(Damage::new(DamageKind::Version, "journal record is unknown"));
+                }
+                Record::Skipped { kind, bytes }
             }
             _ => return Err(Damage::new(DamageKind::Version, "journal record is unknown")),
         })
@@ -231,6 +267,22 @@ fn decode_chunk_pointer(reader: &mut Reader<'_>, blocks: u8) -> Result<Pointer, 
     Err(Damage::new(DamageKind::Impossible, "record reaches beyond its chunk"))
 }
 
+fn short_name(reader: &mut Reader<'_>) -> Result<String, Damage> {
+    let name = reader.name()?;
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Damage::new(DamageKind::Impossible, "name in a record is too long"));
+    }
+    Ok(name)
+}
+
+fn read_count(reader: &mut Reader<'_>) -> Result<u32, Damage> {
+    let count = reader.u32()?;
+    if count > MEMBERS_MAX {
+        return Err(Damage::new(DamageKind::Impossible, "record has too many members"));
+    }
+    Ok(count)
+}
+
 fn count(length: usize) -> u32 {
     u32::try_from(length).expect("a record has few members")
 }
@@ -243,7 +295,7 @@ fn encode_pairs(writer: &mut Writer, pairs: &[(VolumeId, VolumeId)]) {
 }
 
 fn decode_pairs(reader: &mut Reader<'_>) -> Result<Vec<(VolumeId, VolumeId)>, Damage> {
-    let count = reader.u32()?;
+    let count = read_count(reader)?;
     let mut pairs = Vec::new();
     for _ in 0..count {
         pairs.push((VolumeId(reader.u64()?), VolumeId(reader.u64()?)));
@@ -276,18 +328,18 @@ pub struct GroupHeader {
 
 impl GroupHeader {
     /// Writes header and records to the start of `group` and returns the group's hash.
-    pub fn seal(&self, records: &[u8], group: &mut [u8]) -> u64 {
+    pub fn seal(&self, key: &MediaKey, records: &[u8], group: &mut [u8]) -> u64 {
         assert_eq!(self.header_bytes as usize, GROUP_HEADER_BYTES + records.len(), "header length");
         assert_eq!(self.group_bytes as usize, group.len(), "group length");
         assert!(self.offset_bytes.is_multiple_of(GROUP_ALIGN_BYTES), "group offset {}", self.offset_bytes);
         let mut writer = Writer::new();
-        writer.u32(MAGIC).u16(FORMAT_VERSION).u8(1).u8(0).u32(self.session).u32(self.header_bytes);
+        writer.u32(MAGIC).u16(FORMAT_VERSION).u8(0).u8(0).u32(self.session).u32(self.header_bytes);
         writer.u64(self.sequence).u64(self.previous_hash).u64(self.first_lsn.0);
-        writer.u32(self.record_count).u32(self.group_bytes);
         let blocks =
-            u32::try_from(self.offset_bytes / GROUP_ALIGN_BYTES).expect("a segment is at most 64 MiB");
-        writer.u32(self.segment.0).u32(blocks);
-        let hash = group_hash(writer.as_bytes(), records);
+            |bytes: u64| u16::try_from(bytes / GROUP_ALIGN_BYTES).expect("a segment is at most 64 MiB");
+        writer.u32(self.record_count).u16(blocks(u64::from(self.group_bytes))).u16(0);
+        writer.u32(self.segment.0).u16(blocks(self.offset_bytes)).u16(0);
+        let hash = key.checksum_of(Kind::Group, writer.as_bytes(), records);
         writer.u64(hash);
         group[..GROUP_HEADER_BYTES].copy_from_slice(writer.as_bytes());
         group[GROUP_HEADER_BYTES..self.header_bytes as usize].copy_from_slice(records);
@@ -303,7 +355,7 @@ impl GroupHeader {
         if reader.u16()? != FORMAT_VERSION {
             return Err(Damage::new(DamageKind::Version, "journal group version is unknown"));
         }
-        if (reader.u8()?, reader.u8()?) != (1, 0) {
+        if (reader.u8()?, reader.u8()?) != (0, 0) {
             return Err(Damage::new(DamageKind::Version, "journal group layout is unknown"));
         }
         let session = reader.u32()?;
@@ -312,13 +364,16 @@ impl GroupHeader {
         let previous_hash = reader.u64()?;
         let first_lsn = Lsn(reader.u64()?);
         let record_count = reader.u32()?;
-        let group_bytes = reader.u32()?;
+        let group_bytes = u32::from(reader.u16()?) * GROUP_ALIGN_BYTES as u32;
+        let is_plain = reader.u16()? == 0;
         let segment = SegmentId(reader.u32()?);
-        let offset_bytes = u64::from(reader.u32()?) * GROUP_ALIGN_BYTES;
+        let offset_bytes = u64::from(reader.u16()?) * GROUP_ALIGN_BYTES;
+        if !is_plain || reader.u16()? != 0 {
+            return Err(Damage::new(DamageKind::Version, "journal group layout is unknown"));
+        }
         let possible = header_bytes as usize >= GROUP_HEADER_BYTES
             && header_bytes <= group_bytes
-            && u64::from(group_bytes) <= GROUP_BYTES_MAX
-            && u64::from(group_bytes).is_multiple_of(GROUP_ALIGN_BYTES);
+            && u64::from(group_bytes) <= GROUP_BYTES_MAX;
         if !possible {
             return Err(Damage::new(DamageKind::Impossible, "journal group has impossible lengths"));
         }
@@ -337,13 +392,13 @@ impl GroupHeader {
 
     /// Reads and verifies header and records (`bytes` must hold `header_bytes`). Returns the header,
     /// its records and its hash.
-    pub fn open(bytes: &[u8]) -> Result<(GroupHeader, Vec<Record>, u64), Damage> {
+    pub fn open(key: &MediaKey, bytes: &[u8]) -> Result<(GroupHeader, Vec<Record>, u64), Damage> {
         let header = Self::peek(bytes)?;
         let mut reader = Reader::new(bytes);
         let fixed = reader.take(GROUP_HEADER_BYTES - 8)?;
         let stored = reader.u64()?;
         let encoded = reader.take(header.header_bytes as usize - GROUP_HEADER_BYTES)?;
-        if group_hash(fixed, encoded) != stored {
+        if key.checksum_of(Kind::Group, fixed, encoded) != stored {
             return Err(Damage::new(DamageKind::Checksum, "journal group checksum mismatch"));
         }
         let mut reader = Reader::new(encoded);
@@ -355,15 +410,15 @@ impl GroupHeader {
     }
 }
 
-fn group_hash(fixed: &[u8], records: &[u8]) -> u64 {
-    checksum(CHECKSUM_SEED ^ checksum(CHECKSUM_SEED, fixed), records)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::catalogue::tests::sample;
+
+    fn key() -> MediaKey {
+        MediaKey::new(0x1234_5678 << 70)
+    }
 
     fn records() -> Vec<Record> {
         let pointer = Pointer::data(SegmentId(4), 8192, 4128);
@@ -382,7 +437,14 @@ mod tests {
             Record::Clone { members: vec![(sample(), VolumeId(7))] },
             Record::Restore { members: vec![(VolumeId(1), VolumeId(7))] },
             Record::Share { volume: VolumeId(1), block: 77, blocks: 2, expected: pointer, pointer: older },
-            Record::SetPolicy { volume: VolumeId(1), compression: Compression::Zstd, dedupe: true },
+            Record::SetEntry {
+                volume: VolumeId(3),
+                name: "sales".into(),
+                compression: Compression::Lz4,
+                dedupe: true,
+                carried: [5; CARRIED_BYTES],
+            },
+            Record::Skipped { kind: 200, bytes: vec![1, 2, 3] },
         ]
     }
 
@@ -397,21 +459,21 @@ mod tests {
             sequence: 10,
             previous_hash: 0xabc,
             first_lsn: Lsn(500),
-            record_count: 10,
+            record_count: 11,
             header_bytes: (GROUP_HEADER_BYTES + encoded.len()) as u32,
             group_bytes: 8192,
             segment: SegmentId(4),
             offset_bytes: 4096,
         };
         let mut bytes = vec![0; 8192];
-        let hash = header.seal(&encoded, &mut bytes);
+        let hash = header.seal(&key(), &encoded, &mut bytes);
         (header, bytes, hash)
     }
 
     #[test]
     fn groups_with_every_record_survive_the_trip() {
         let (header, bytes, hash) = group();
-        assert_eq!(GroupHeader::open(&bytes).unwrap(), (header, records(), hash));
+        assert_eq!(GroupHeader::open(&key(), &bytes).unwrap(), (header, records(), hash));
     }
 
     #[test]
@@ -420,7 +482,7 @@ mod tests {
         for index in 0..header.header_bytes as usize {
             let mut damaged = bytes.clone();
             damaged[index] ^= 0x80;
-            assert!(GroupHeader::open(&damaged).is_err(), "byte {index}");
+            assert!(GroupHeader::open(&key(), &damaged).is_err(), "byte {index}");
         }
     }
 

@@ -5,7 +5,7 @@
 //! and checksum and answers rubbish with [`Damage`], never with a panic.
 //!
 //! ```text
-//! drive:    superblock ring (8 x 4 KiB) · pad to 1 MiB · cell 0 · cell 1 · ...
+//! drive:    superblock ring (8 x 64 KiB) · owner block · pad to 1 MiB · cell 0 · cell 1 · ...
 //! cell:     one drive's part of a segment; with protection `none` a cell holds a whole segment, else a
 //!           column of it: every k-th block, or parity
 //! segment:  header (4 KiB) · journal groups, page records or moved chunks and records
@@ -20,8 +20,10 @@ pub mod catalogue;
 pub mod chunk;
 pub mod damage;
 pub mod group;
+pub mod key;
 pub mod layout;
 pub mod overrides;
+pub mod owner;
 pub mod page;
 pub mod pointer;
 pub mod relocation;
@@ -30,15 +32,16 @@ pub mod segment;
 pub mod superblock;
 
 pub use damage::{Damage, DamageKind};
+pub use key::{Kind, MediaKey};
 pub use pointer::{Pointer, PointerKind};
 
 use twox_hash::XxHash3_64;
 
 /// The version of everything on a drive. A change of any layout raises it and adds a golden pool.
-pub const FORMAT_VERSION: u16 = 1;
+pub const FORMAT_VERSION: u16 = 2;
 
-/// Checksum of everything on a drive: XXH3-64. 64 bits because units are larger than 64 KiB, where a
-/// 32-bit CRC gets weak; seeded by the structure's kind so that one kind never passes as another.
+/// A checksum that needs no key: XXH3-64. Of structures only the root block of a superblock has it, so that
+/// programs that know nothing of the key can tell what they see. All else is summed with the [`MediaKey`].
 #[must_use]
 pub fn checksum(seed: u64, bytes: &[u8]) -> u64 {
     XxHash3_64::oneshot_with_seed(seed, bytes)

@@ -7,7 +7,7 @@
 //! 16 u64 tree (the volume it was written for, a hint)   24 u64 index (position at its level)
 //! 32 u64 birth LSN              40 u64 base pointer (DELTA only)
 //! 48 u32 segment               52 u32 offset / 64
-//! 56 u64 checksum of bytes 0..56 and the payload
+//! 56 u64 keyed checksum of bytes 0..56 and the payload
 //! ```
 //!
 //! Encoding FULL carries the whole 4 KiB page. DELTA, for pages of maps only, carries the slots in which
@@ -19,7 +19,7 @@ use ashlar_units::{Lsn, SegmentId};
 use crate::bytes::{Reader, Writer};
 use crate::chunk::Codec;
 use crate::pointer::PLACE_UNIT_BYTES;
-use crate::{Damage, DamageKind, FORMAT_VERSION, Pointer, checksum};
+use crate::{Damage, DamageKind, FORMAT_VERSION, Kind, MediaKey, Pointer};
 
 /// Bytes of the header.
 pub const PAGE_HEADER_BYTES: usize = 64;
@@ -29,7 +29,6 @@ pub const PAGE_BYTES: usize = 4096;
 pub const PAGE_POINTERS: usize = PAGE_BYTES / 8;
 
 const MAGIC: u32 = 0x4150_4731;
-const CHECKSUM_SEED: u64 = 0x7061_6765;
 const ENCODING_FULL: u8 = 1;
 const ENCODING_DELTA: u8 = 2;
 
@@ -46,6 +45,8 @@ pub enum PageContent {
     Directory,
     /// Where the survivors of emptied segments are.
     Relocations,
+    /// Notes of the notebook.
+    Notebook,
 }
 
 impl PageContent {
@@ -56,6 +57,7 @@ impl PageContent {
             PageContent::SegmentTable => 3,
             PageContent::Directory => 4,
             PageContent::Relocations => 5,
+            PageContent::Notebook => 6,
         }
     }
 
@@ -66,6 +68,7 @@ impl PageContent {
             3 => Ok(PageContent::SegmentTable),
             4 => Ok(PageContent::Directory),
             5 => Ok(PageContent::Relocations),
+            6 => Ok(PageContent::Notebook),
             _ => Err(Damage::new(DamageKind::Version, "page content is unknown")),
         }
     }
@@ -106,7 +109,7 @@ pub struct PageHeader {
 impl PageHeader {
     /// The whole record: header and payload (the page, compressed by `codec` or as it is; or overrides).
     #[must_use]
-    pub fn seal(&self, payload: &[u8]) -> Vec<u8> {
+    pub fn seal(&self, key: &MediaKey, payload: &[u8]) -> Vec<u8> {
         let mut writer = Writer::new();
         let length = u16::try_from(payload.len()).expect("a page is 4 KiB");
         let encoding = if self.base.is_some() { ENCODING_DELTA } else { ENCODING_FULL };
@@ -122,15 +125,19 @@ impl PageHeader {
         writer.u32(self.segment.0);
         writer.u32(u32::try_from(self.offset_bytes / PLACE_UNIT_BYTES).expect("a segment is at most 64 MiB"));
         let mut record = writer.into_bytes();
-        let sum = page_checksum(&record, payload);
+        let sum = key.checksum_of(Kind::Page, &record, payload);
         record.extend_from_slice(&sum.to_le_bytes());
         record.extend_from_slice(payload);
         record
     }
 
     /// Reads and verifies the record that `pointer` leads to.
-    pub fn open(pointer: Pointer, bytes: &[u8]) -> Result<(PageHeader, &[u8]), Damage> {
-        let (header, payload) = Self::open_any(bytes)?;
+    pub fn open<'a>(
+        key: &MediaKey,
+        pointer: Pointer,
+        bytes: &'a [u8],
+    ) -> Result<(PageHeader, &'a [u8]), Damage> {
+        let (header, payload) = Self::open_any(key, bytes)?;
         if header.segment != pointer.segment() || header.offset_bytes != pointer.offset_bytes() {
             return Err(Damage::new(DamageKind::Misplaced, "page record belongs to another place"));
         }
@@ -138,7 +145,7 @@ impl PageHeader {
     }
 
     /// Reads and verifies a record wherever it says it lives.
-    pub fn open_any(bytes: &[u8]) -> Result<(PageHeader, &[u8]), Damage> {
+    pub fn open_any<'a>(key: &MediaKey, bytes: &'a [u8]) -> Result<(PageHeader, &'a [u8]), Damage> {
         let mut reader = Reader::new(bytes);
         if reader.u32()? != MAGIC {
             return Err(Damage::new(DamageKind::Absent, "no page record here"));
@@ -158,7 +165,7 @@ impl PageHeader {
         let offset_bytes = u64::from(reader.u32()?) * PLACE_UNIT_BYTES;
         let stored = reader.u64()?;
         let payload = reader.take(length)?;
-        if page_checksum(&bytes[..56], payload) != stored {
+        if key.checksum_of(Kind::Page, &bytes[..56], payload) != stored {
             return Err(Damage::new(DamageKind::Checksum, "page record checksum mismatch"));
         }
         if version != FORMAT_VERSION {
@@ -190,10 +197,6 @@ fn check_base(base: Pointer, identity: PageIdentity, codec: Codec) -> Result<Poi
         return Err(Damage::new(DamageKind::Impossible, "page record cannot have this base"));
     }
     Ok(base)
-}
-
-fn page_checksum(header: &[u8], payload: &[u8]) -> u64 {
-    checksum(CHECKSUM_SEED ^ checksum(CHECKSUM_SEED, header), payload)
 }
 
 /// A page of pointers as bytes.
@@ -229,6 +232,10 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
 
+    fn key() -> MediaKey {
+        MediaKey::new(0x1234_5678 << 70)
+    }
+
     fn sample() -> (PageHeader, Vec<u8>) {
         let identity = PageIdentity { content: PageContent::Map, level: 2, tree: 9, index: 4 };
         let header = PageHeader {
@@ -240,13 +247,13 @@ mod tests {
             segment: SegmentId(12),
             offset_bytes: 4096 + 64,
         };
-        (header, header.seal(&[7; 333]))
+        (header, header.seal(&key(), &[7; 333]))
     }
 
     fn delta_sample() -> (PageHeader, Vec<u8>) {
         let base = Some(Pointer::page(SegmentId(11), 128, 900));
         let header = PageHeader { base, codec: Codec::None, ..sample().0 };
-        (header, header.seal(&[7; 33]))
+        (header, header.seal(&key(), &[7; 33]))
     }
 
     #[test]
@@ -254,9 +261,9 @@ mod tests {
         let (header, bytes) = sample();
         assert_eq!(bytes.len(), PAGE_HEADER_BYTES + 333);
         let pointer = Pointer::page(SegmentId(12), 4096 + 64, bytes.len() as u64);
-        assert_eq!(PageHeader::open(pointer, &bytes).unwrap(), (header, &[7; 333][..]));
+        assert_eq!(PageHeader::open(&key(), pointer, &bytes).unwrap(), (header, &[7; 333][..]));
         let other = Pointer::page(SegmentId(12), 4096, bytes.len() as u64);
-        assert_eq!(PageHeader::open(other, &bytes).unwrap_err().kind, DamageKind::Misplaced);
+        assert_eq!(PageHeader::open(&key(), other, &bytes).unwrap_err().kind, DamageKind::Misplaced);
         assert!(PageHeader::looks_written(SegmentId(12), &bytes));
         assert!(!PageHeader::looks_written(SegmentId(13), &bytes));
     }
@@ -265,7 +272,7 @@ mod tests {
     fn a_delta_names_its_base() {
         let (header, bytes) = delta_sample();
         let pointer = Pointer::page(header.segment, header.offset_bytes, bytes.len() as u64);
-        assert_eq!(PageHeader::open(pointer, &bytes).unwrap(), (header, &[7; 33][..]));
+        assert_eq!(PageHeader::open(&key(), pointer, &bytes).unwrap(), (header, &[7; 33][..]));
         assert_eq!(bytes[40..48], header.base.unwrap().0.to_le_bytes());
     }
 
@@ -281,8 +288,8 @@ mod tests {
             PageHeader { codec: Codec::Lz4, ..header },
         ];
         for header in refused {
-            let bytes = header.seal(&[7; 33]);
-            let damage = PageHeader::open_any(&bytes).unwrap_err();
+            let bytes = header.seal(&key(), &[7; 33]);
+            let damage = PageHeader::open_any(&key(), &bytes).unwrap_err();
             assert_eq!(damage.kind, DamageKind::Impossible, "{header:?}");
         }
     }
@@ -294,7 +301,7 @@ mod tests {
             for index in 0..bytes.len() {
                 let mut damaged = bytes.clone();
                 damaged[index] ^= 0x10;
-                assert!(PageHeader::open(pointer, &damaged).is_err(), "byte {index}");
+                assert!(PageHeader::open(&key(), pointer, &damaged).is_err(), "byte {index}");
             }
         }
     }

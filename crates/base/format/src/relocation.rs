@@ -5,7 +5,7 @@
 //! to the new one. An entry lives as long as something refers to the old address.
 //!
 //! ```text
-//! page (level 0):      0 u32 old segment   4 u32 entries   8 u64 0   16 entries of 12 bytes
+//! page (level 0):      0 u32 old segment   4 u32 entries   8 u16 lap, 6 zero   16 entries of 12 bytes
 //!   entry:             0 u32 old offset / 64   4 u32 container
 //!                      8 u32 (new offset / 64) + (bytes rounded up to 256, / 256 - 1) << 20
 //! directory (level 1): entries of 16 bytes: u64 pointer to a page (0: none)

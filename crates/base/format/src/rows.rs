@@ -176,7 +176,7 @@ fn bands_of(cells_per_drive: &[u32], width: usize, spares: u8) -> Vec<Band> {
         let (rows_per_slice, layers) = slice_of(drives.len() as u32 - u32::from(spares), width as u32);
         let slices = (level - first_cell) / layers;
         if slices > 0 {
-            bands.push(Band { first_row, slices, spares, drives });
+            bands.push(Band { first_row, slices, spares, drives, carried: [0; 12] });
             first_row += slices * rows_per_slice;
         }
         // What is left of the shortest drive below a whole slice stays unused.
@@ -335,8 +335,12 @@ mod tests {
     fn too_few_drives_do_not_join_nor_more_than_the_superblock_tells_of() {
         let layout = layout_for(Protection::Single, &[40; 4], Some(3), 0).unwrap();
         assert!(layout_with(&layout, 4, &[40; 2]).unwrap_err().contains("at least 3"));
-        let twice = layout_with(&layout_with(&layout, 4, &[40; 3]).unwrap(), 7, &[40; 3]).unwrap();
-        assert!(layout_with(&twice, 10, &[40; 3]).unwrap_err().contains("grown 2 times"));
+        let mut grown = layout;
+        for times in 0..BANDS_MAX - 1 {
+            grown = layout_with(&grown, 4 + 3 * times, &[40; 3]).unwrap();
+        }
+        let drives = 4 + 3 * (BANDS_MAX - 1);
+        assert!(layout_with(&grown, drives, &[40; 3]).unwrap_err().contains("grown 15 times"));
     }
 
     fn rows_of(cells: &[u32], width: Option<u8>) -> Rows {

@@ -4,7 +4,7 @@
 use ashlar_units::{DriveIndex, PoolId, SegmentId};
 
 use crate::bytes::{Reader, Writer};
-use crate::{Damage, DamageKind, FORMAT_VERSION, checksum};
+use crate::{Damage, DamageKind, FORMAT_VERSION, Kind, MediaKey};
 
 /// The header takes one block, so that everything after it can be written aligned.
 pub const SEGMENT_HEADER_BYTES: u64 = 4096;
@@ -16,9 +16,9 @@ pub const FOOTER_ENTRY_BYTES: u64 = 24;
 pub const FOOTER_FIXED_BYTES: u64 = 32;
 
 const HEADER_MAGIC: u64 = 0x4153_4547_4844_5231;
+/// Where the header's checksum stands: at the end of its block.
+const HEADER_CHECKSUM_AT: usize = SEGMENT_HEADER_BYTES as usize - 8;
 const FOOTER_MAGIC: u64 = 0x4153_4547_4654_5231;
-const HEADER_SEED: u64 = 0x7365_6768;
-const FOOTER_SEED: u64 = 0x7365_6766;
 
 /// What a segment is written with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -94,6 +94,15 @@ pub struct Place {
 }
 
 /// The first block of a segment.
+///
+/// ```text
+///  0 u64 magic   8 u16 version  10 u8 kind  11 u8 lane  12 u32 segment  16 u128 pool  32 u128 media key
+/// 48 u16 drive  50 u16 lap      52 u32 cell             56 u32 session  60 u8 stride  61 u8 class  62 u16 0
+/// 64 u64 first group                              72 zero           4088 u64 keyed checksum of all before
+/// ```
+///
+/// Lane, lap, stride and class are reserved: zero. The key stands here too, so that a pool whose
+/// superblocks are all gone can still be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentHeader {
     /// The pool.
@@ -113,48 +122,54 @@ pub struct SegmentHeader {
 impl SegmentHeader {
     /// The header as one block.
     #[must_use]
-    pub fn encode(&self) -> Vec<u8> {
+    pub fn encode(&self, key: &MediaKey) -> Vec<u8> {
         let mut writer = Writer::new();
         writer.u64(HEADER_MAGIC).u16(FORMAT_VERSION).u8(self.kind.to_byte()).u8(0);
-        writer.u32(self.segment.0).u128(self.pool.0);
-        writer
-            .u16(self.place.drive.0)
-            .u16(0)
-            .u32(self.place.cell)
-            .u32(self.session)
-            .u32(0)
-            .u64(self.first_group);
-        let sum = checksum(HEADER_SEED, writer.as_bytes());
-        writer.u64(sum).pad_to(SEGMENT_HEADER_BYTES as usize);
+        writer.u32(self.segment.0).u128(self.pool.0).u128(key.raw());
+        writer.u16(self.place.drive.0).u16(0).u32(self.place.cell).u32(self.session).u32(0);
+        writer.u64(self.first_group).pad_to(HEADER_CHECKSUM_AT);
+        let sum = key.checksum(Kind::SegmentHeader, writer.as_bytes());
+        writer.u64(sum);
         writer.into_bytes()
     }
 
     /// Reads a header.
-    pub fn decode(bytes: &[u8]) -> Result<SegmentHeader, Damage> {
+    pub fn decode(key: &MediaKey, bytes: &[u8]) -> Result<SegmentHeader, Damage> {
         let mut reader = Reader::new(bytes);
         if reader.u64()? != HEADER_MAGIC {
             return Err(Damage::new(DamageKind::Absent, "no segment header here"));
         }
-        let version = reader.u16()?;
-        let kind = reader.u8()?;
-        reader.u8()?;
-        let segment = SegmentId(reader.u32()?);
-        let pool = PoolId(reader.u128()?);
-        let drive = DriveIndex(reader.u16()?);
-        reader.u16()?;
-        let cell = reader.u32()?;
-        let session = reader.u32()?;
-        reader.u32()?;
-        let first_group = reader.u64()?;
-        let covered = reader.position();
-        if reader.u64()? != checksum(HEADER_SEED, &bytes[..covered]) {
+        if bytes.len() < SEGMENT_HEADER_BYTES as usize {
+            return Err(Damage::new(DamageKind::Truncated, "segment header ends early"));
+        }
+        let stored = Reader::new(&bytes[HEADER_CHECKSUM_AT..]).u64()?;
+        if stored != key.checksum(Kind::SegmentHeader, &bytes[..HEADER_CHECKSUM_AT]) {
             return Err(Damage::new(DamageKind::Checksum, "segment header checksum mismatch"));
         }
-        if version != FORMAT_VERSION {
+        if reader.u16()? != FORMAT_VERSION {
             return Err(Damage::new(DamageKind::Version, "segment header version is unknown"));
         }
-        let kind = SegmentKind::from_byte(kind)?;
+        let kind = SegmentKind::from_byte(reader.u8()?)?;
+        let lane = reader.u8()?;
+        let segment = SegmentId(reader.u32()?);
+        let pool = PoolId(reader.u128()?);
+        reader.u128()?;
+        let drive = DriveIndex(reader.u16()?);
+        let lap = reader.u16()?;
+        let cell = reader.u32()?;
+        let session = reader.u32()?;
+        if (lane, lap, reader.u32()?) != (0, 0, 0) {
+            return Err(Damage::new(DamageKind::Version, "segment header layout is unknown"));
+        }
+        let first_group = reader.u64()?;
         Ok(SegmentHeader { pool, segment, kind, place: Place { drive, cell }, session, first_group })
+    }
+
+    /// The media key that a header of a pool tells, proven by its own checksum: for a pool whose
+    /// superblocks are all gone.
+    pub fn key_of(bytes: &[u8]) -> Result<MediaKey, Damage> {
+        let key = MediaKey::new(Reader::new(bytes.get(32..).unwrap_or_default()).u128()?);
+        Self::decode(&key, bytes).map(|_| key)
     }
 }
 
@@ -180,7 +195,7 @@ pub fn footer_bytes(entries: u64) -> u64 {
 /// The footer of a sealed segment: its last blocks. The fixed part is at the very end so that a
 /// reader finds it without knowing the number of entries.
 #[must_use]
-pub fn encode_footer(segment: SegmentId, entries: &[FooterEntry]) -> Vec<u8> {
+pub fn encode_footer(key: &MediaKey, segment: SegmentId, entries: &[FooterEntry]) -> Vec<u8> {
     let total = footer_bytes(entries.len() as u64) as usize;
     let mut writer = Writer::new();
     for entry in entries {
@@ -191,8 +206,8 @@ pub fn encode_footer(segment: SegmentId, entries: &[FooterEntry]) -> Vec<u8> {
         .u64(FOOTER_MAGIC)
         .u32(segment.0)
         .u32(u32::try_from(entries.len()).expect("a segment has few chunks"));
-    writer.u16(FORMAT_VERSION).u16(0).u32(0);
-    let sum = checksum(FOOTER_SEED, writer.as_bytes());
+    writer.u16(FORMAT_VERSION).u16(FOOTER_ENTRY_BYTES as u16).u32(0);
+    let sum = key.checksum(Kind::Footer, writer.as_bytes());
     writer.u64(sum);
     writer.into_bytes()
 }
@@ -212,14 +227,19 @@ pub fn footer_entry_count(segment: SegmentId, tail: &[u8]) -> Result<u64, Damage
 }
 
 /// Reads a whole footer.
-pub fn decode_footer(segment: SegmentId, bytes: &[u8]) -> Result<Vec<FooterEntry>, Damage> {
+pub fn decode_footer(key: &MediaKey, segment: SegmentId, bytes: &[u8]) -> Result<Vec<FooterEntry>, Damage> {
     let count = footer_entry_count(segment, bytes)?;
     if footer_bytes(count) != bytes.len() as u64 {
         return Err(Damage::new(DamageKind::Truncated, "footer length and entry count disagree"));
     }
     let (covered, stored) = bytes.split_at(bytes.len() - 8);
-    if checksum(FOOTER_SEED, covered) != Reader::new(stored).u64()? {
+    if key.checksum(Kind::Footer, covered) != Reader::new(stored).u64()? {
         return Err(Damage::new(DamageKind::Checksum, "footer checksum mismatch"));
+    }
+    let version_at = covered.len() - (FOOTER_FIXED_BYTES as usize - 8) + 16;
+    let mut fixed = Reader::new(&covered[version_at..]);
+    if (fixed.u16()?, fixed.u16()?) != (FORMAT_VERSION, FOOTER_ENTRY_BYTES as u16) {
+        return Err(Damage::new(DamageKind::Version, "footer is of a kind this program does not know"));
     }
     let mut reader = Reader::new(covered);
     let mut entries = Vec::with_capacity(count as usize);
@@ -249,11 +269,13 @@ pub enum SegmentState {
 /// One entry of the segment table: 32 bytes, always in memory.
 ///
 /// ```text
-///  0 u32 segment   4 u8 state   5 u8 kind   6 u8 protection   7 u8 width
-///  8 u16 drive    10 u16 temperature       12 u32 cell
+///  0 u32 segment   4 u8 state   5 u8 kind   6 u8 protection   7 u8 heat
+///  8 u16 drive    10 u16 lap               12 u32 cell
 /// 16 u64 birth: journal: first group; metadata: checkpoint LSN
 /// 24 u32 used bytes / 64     28 u32 live bytes / 64, an estimate
 /// ```
+///
+/// Heat is reserved and carried while the segment lives. A lap other than zero is of a later program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentEntry {
     /// The segment at this place. Meaningless when free.
@@ -264,8 +286,8 @@ pub struct SegmentEntry {
     pub kind: SegmentKind,
     /// Its protection.
     pub protection: Protection,
-    /// Strips it spans: 1 with protection `none`.
-    pub width: u8,
+    /// Reserved for how often it is read; carried.
+    pub heat: u8,
     /// Where it is.
     pub place: Place,
     /// Journal: sequence number of its first group. Metadata: LSN of its first checkpoint.
@@ -285,7 +307,7 @@ impl SegmentEntry {
             state: SegmentState::Free,
             kind: SegmentKind::Journal,
             protection: Protection::None,
-            width: 1,
+            heat: 0,
             place,
             birth: 0,
             used_units: 0,
@@ -301,7 +323,7 @@ impl SegmentEntry {
             SegmentState::Sealed => 2,
         };
         writer.u32(self.segment.0).u8(state).u8(self.kind.to_byte());
-        writer.u8(self.protection.parity_strips()).u8(self.width);
+        writer.u8(self.protection.parity_strips()).u8(self.heat);
         writer.u16(self.place.drive.0).u16(0).u32(self.place.cell);
         writer.u64(self.birth).u32(self.used_units).u32(self.live_units);
     }
@@ -317,15 +339,17 @@ impl SegmentEntry {
         };
         let kind = SegmentKind::from_byte(reader.u8()?)?;
         let protection = Protection::from_byte(reader.u8()?)?;
-        let width = reader.u8()?;
+        let heat = reader.u8()?;
         let drive = DriveIndex(reader.u16()?);
-        let _temperature = reader.u16()?;
+        if reader.u16()? != 0 {
+            return Err(Damage::new(DamageKind::Version, "segment is of a lap this program does not know"));
+        }
         let cell = reader.u32()?;
         let birth = reader.u64()?;
         let used_units = reader.u32()?;
         let live_units = reader.u32()?;
         let place = Place { drive, cell };
-        Ok(SegmentEntry { segment, state, kind, protection, width, place, birth, used_units, live_units })
+        Ok(SegmentEntry { segment, state, kind, protection, heat, place, birth, used_units, live_units })
     }
 }
 
@@ -333,6 +357,10 @@ impl SegmentEntry {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    fn key() -> MediaKey {
+        MediaKey::new(0x1234_5678 << 70)
+    }
 
     #[test]
     fn segment_headers_survive_the_trip_and_notice_damage() {
@@ -344,13 +372,14 @@ mod tests {
             session: 7,
             first_group: 1 << 40,
         };
-        let bytes = header.encode();
+        let bytes = header.encode(&key());
         assert_eq!(bytes.len(), 4096);
-        assert_eq!(SegmentHeader::decode(&bytes).unwrap(), header);
-        for index in 0..64 {
+        assert_eq!(SegmentHeader::decode(&key(), &bytes).unwrap(), header);
+        assert_eq!(SegmentHeader::key_of(&bytes).unwrap(), key());
+        for index in (0..bytes.len()).step_by(7) {
             let mut damaged = bytes.clone();
             damaged[index] ^= 4;
-            assert!(SegmentHeader::decode(&damaged).is_err(), "byte {index}");
+            assert!(SegmentHeader::decode(&key(), &damaged).is_err(), "byte {index}");
         }
     }
 
@@ -365,15 +394,15 @@ mod tests {
                     blocks: (index % 17) as u8,
                 })
                 .collect();
-            let bytes = encode_footer(SegmentId(8), &entries);
+            let bytes = encode_footer(&key(), SegmentId(8), &entries);
             assert_eq!(bytes.len() as u64, footer_bytes(u64::from(count)));
-            assert_eq!(decode_footer(SegmentId(8), &bytes).unwrap(), entries);
-            assert_eq!(decode_footer(SegmentId(9), &bytes).unwrap_err().kind, DamageKind::Misplaced);
+            assert_eq!(decode_footer(&key(), SegmentId(8), &bytes).unwrap(), entries);
+            assert_eq!(decode_footer(&key(), SegmentId(9), &bytes).unwrap_err().kind, DamageKind::Misplaced);
             let mut damaged = bytes.clone();
             damaged[0] ^= 1;
-            assert!(decode_footer(SegmentId(8), &damaged).is_err());
+            assert!(decode_footer(&key(), SegmentId(8), &damaged).is_err());
         }
-        assert!(decode_footer(SegmentId(8), &[]).is_err());
+        assert!(decode_footer(&key(), SegmentId(8), &[]).is_err());
     }
 
     #[test]
@@ -382,6 +411,7 @@ mod tests {
         entry.segment = SegmentId(500);
         entry.state = SegmentState::Sealed;
         entry.birth = 77;
+        entry.heat = 200;
         entry.used_units = 1 << 20;
         let mut writer = Writer::new();
         entry.encode(&mut writer);

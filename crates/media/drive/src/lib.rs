@@ -8,7 +8,7 @@ mod error;
 
 use std::cell::Cell;
 
-use ashlar_format::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock};
+use ashlar_format::superblock::{MARKS_END_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock};
 use ashlar_format::{Damage, DamageKind};
 use ashlar_runtime::{Buf, DriveFile, Durability, OpenDrive, Runtime};
 use ashlar_units::BLOCK_BYTES;
@@ -39,11 +39,14 @@ pub struct DriveCounters {
 }
 
 /// What the ring of a drive holds.
+#[derive(Default)]
 pub struct Ring {
     /// Superblocks that decode, newest first.
     pub valid: Vec<Superblock>,
     /// True when a slot carries our magic but does not decode: a pool was here, whatever it says.
     pub has_remains: bool,
+    /// What is said of a slot of another version, or with features that this program does not know.
+    pub other_version: Option<String>,
 }
 
 impl Drive {
@@ -161,16 +164,28 @@ impl Drive {
     pub async fn read_ring(&self) -> Result<Ring> {
         let length = SUPERBLOCK_BYTES * SUPERBLOCK_SLOTS as usize;
         if self.size_bytes() < length as u64 {
-            return Ok(Ring { valid: Vec::new(), has_remains: false });
+            return Ok(Ring::default());
         }
         let bytes = self.read(0, length).await?;
-        let mut ring = Ring { valid: Vec::new(), has_remains: false };
+        let mut ring = Ring::default();
         for slot in bytes.chunks_exact(SUPERBLOCK_BYTES) {
             match Superblock::decode(slot) {
                 Ok(superblock) => ring.valid.push(superblock),
                 Err(Damage { kind: DamageKind::Absent, .. }) => {}
-                Err(_) => ring.has_remains = true,
+                Err(damage) => {
+                    ring.has_remains = true;
+                    if damage.kind == DamageKind::Version {
+                        ring.other_version = Some(damage.to_string());
+                    }
+                }
             }
+        }
+        if ring.valid.is_empty() {
+            // Slots of version 1 were 4 KiB apart.
+            let slots = bytes[..SUPERBLOCK_BYTES].chunks_exact(BLOCK_BYTES as usize);
+            let told = slots.filter_map(|slot| Superblock::decode(slot).err());
+            let version = told.filter(|damage| damage.kind == DamageKind::Version).last();
+            ring.other_version = ring.other_version.or(version.map(|damage| damage.to_string()));
         }
         ring.valid.sort_by_key(|superblock| std::cmp::Reverse(superblock.generation));
         Ok(ring)
@@ -180,11 +195,11 @@ impl Drive {
     /// write the drive acknowledged and lost must be known now.
     pub async fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
         let offset = superblock.generation % SUPERBLOCK_SLOTS * SUPERBLOCK_BYTES as u64;
-        let (bytes, _) = superblock.encode();
-        let mut buffer = self.runtime.buffer(SUPERBLOCK_BYTES);
+        let bytes = superblock.encode();
+        let mut buffer = self.runtime.buffer(bytes.len());
         buffer.copy_from_slice(&bytes);
         self.write(offset, buffer, Durability::Durable).await?;
-        let back = self.read(offset, SUPERBLOCK_BYTES).await?;
+        let back = self.read(offset, bytes.len()).await?;
         if back[..] == bytes[..] {
             return Ok(());
         }
@@ -197,9 +212,10 @@ impl Drive {
         ))
     }
 
-    /// Wipes the ring, so that the drive carries no pool.
+    /// Wipes the ring and what stands behind it, so that the drive carries no pool.
     pub async fn wipe_ring(&self) -> Result<()> {
-        let mut buffer = self.runtime.buffer(SUPERBLOCK_BYTES * SUPERBLOCK_SLOTS as usize);
+        let length = MARKS_END_BYTES.min(self.size_bytes() / BLOCK_BYTES * BLOCK_BYTES);
+        let mut buffer = self.runtime.buffer(length as usize);
         buffer.fill(0);
         self.write(0, buffer, Durability::Durable).await
     }

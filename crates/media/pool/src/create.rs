@@ -1,13 +1,13 @@
 //! Making a pool: drives are opened, checked for remains of other pools, and given a superblock.
 
 use ashlar_drive::Drive;
-use ashlar_format::Pointer;
 use ashlar_format::layout::Layout;
 use ashlar_format::segment::{Place, Protection};
 use ashlar_format::superblock::{
-    CELLS_START_BYTES, DRIVES_MAX, DriveEntry, DriveState, INCOMPATIBLE_PARITY, INCOMPATIBLE_SPARES,
-    JournalPosition, SUPERBLOCK_SLOTS, Superblock,
+    CELLS_START_BYTES, Carried, DRIVES_MAX, DriveEntry, DriveState, JournalPosition, Opener,
+    SUPERBLOCK_SLOTS, Superblock,
 };
+use ashlar_format::{MediaKey, Pointer};
 use ashlar_runtime::Runtime;
 use ashlar_units::{BLOCK_BYTES, ByteCount, DriveIndex, Lsn, PoolId, SegmentId};
 
@@ -43,6 +43,9 @@ pub struct PoolSpec {
 
 /// Cells below which a pool cannot work: journal, metadata, reserve and something to write to.
 pub(crate) const CELLS_MIN: u64 = 16;
+/// What superblocks call the program that wrote them.
+pub(crate) const WRITER: &str = concat!("ashlar ", env!("CARGO_PKG_VERSION"));
+
 const SEGMENT_BYTES_MIN: u64 = 128 << 10;
 const SEGMENT_BYTES_FULL: u64 = 64 << 20;
 
@@ -84,17 +87,15 @@ pub(crate) async fn create(runtime: &Runtime, spec: &PoolSpec) -> Result<PoolId>
         return invalid(format!("segment size {segment_bytes} is not a power of two from 128 KiB to 64 MiB"));
     }
     let plan = plan(spec, &drives, segment_bytes)?;
-    let entries = plan.cells.iter().map(|cells| DriveEntry {
-        id: u128::from(runtime.random()) << 64 | u128::from(runtime.random()),
-        cells: *cells,
-        state: DriveState::InService,
-    });
+    let entries =
+        plan.cells.iter().map(|cells| DriveEntry::new(draw(runtime), *cells, DriveState::InService));
     let entries = entries.collect();
     let mut superblock = first_superblock(runtime, spec, plan, entries);
     for drive in &drives {
         drive.wipe_ring().await?;
     }
-    // Two generations, so that losing one slot to damage never loses a pool that is empty.
+    // Two generations, so that losing one slot to damage never loses a pool that is empty. The first goes
+    // to slot 0: there alone programs of version 1 look for a block that tells them the version.
     for _ in 0..2 {
         superblock.generation += 1;
         for (index, drive) in drives.iter().enumerate() {
@@ -155,12 +156,18 @@ fn first_superblock(runtime: &Runtime, spec: &PoolSpec, plan: Plan, drives: Vec<
     Superblock {
         compatible: 0,
         read_only: 0,
-        incompatible: if plan.layout.is_some() { INCOMPATIBLE_PARITY } else { 0 }
-            | if spec.spares > 0 { INCOMPATIBLE_SPARES } else { 0 },
+        incompatible: 0,
+        allowed: 0,
+        features: Vec::new(),
         relocation_table: Pointer::HOLE,
-        pool: PoolId(u128::from(runtime.random()) << 64 | u128::from(runtime.random())),
+        notebook: Pointer::HOLE,
+        pool: PoolId(draw(runtime)),
+        copy: draw(runtime),
+        key: MediaKey::new(draw(runtime)),
+        writer: WRITER.to_string(),
+        opener: Opener::default(),
         name: spec.name.clone(),
-        generation: SUPERBLOCK_SLOTS,
+        generation: SUPERBLOCK_SLOTS - 1,
         session: 0,
         protection: spec.protection,
         is_clean: true,
@@ -180,5 +187,11 @@ fn first_superblock(runtime: &Runtime, spec: &PoolSpec, plan: Plan, drives: Vec<
         drives,
         frontier: Vec::new(),
         layout: plan.layout,
+        carried: Carried::default(),
     }
+}
+
+/// A random identity.
+pub(crate) fn draw(runtime: &Runtime) -> u128 {
+    u128::from(runtime.random()) << 64 | u128::from(runtime.random())
 }

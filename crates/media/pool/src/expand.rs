@@ -74,7 +74,7 @@ impl Pool {
         let cells = (drive.size_bytes() - CELLS_START_BYTES) / cell_bytes;
         let id = self.random_id();
         let cells = u32::try_from(cells).unwrap_or(u32::MAX);
-        let entry = DriveEntry { id, cells, state: DriveState::InService };
+        let entry = DriveEntry::new(id, cells, DriveState::InService);
         Ok(Joining { drive, entry })
     }
 }

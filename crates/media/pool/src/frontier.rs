@@ -3,9 +3,10 @@
 
 use std::collections::VecDeque;
 
+use ashlar_format::MediaKey;
 use ashlar_format::segment::{Place, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentKind};
 use ashlar_format::superblock::{FRONTIER_MAX, FrontierEntry};
-use ashlar_units::{PoolId, SegmentId};
+use ashlar_units::SegmentId;
 
 use crate::table::SegmentTable;
 
@@ -169,22 +170,14 @@ pub struct OpenedSegment {
 }
 
 impl OpenedSegment {
-    pub(crate) fn new(
-        entry: FrontierEntry,
-        pool: PoolId,
-        session: u32,
-        kind: SegmentKind,
-        first_group: u64,
-    ) -> OpenedSegment {
-        let FrontierEntry { segment, place } = entry;
-        let header = SegmentHeader { pool, segment, kind, place, session, first_group };
-        OpenedSegment { segment, content_start: SEGMENT_HEADER_BYTES, header }
+    pub(crate) fn new(header: SegmentHeader) -> OpenedSegment {
+        OpenedSegment { segment: header.segment, content_start: SEGMENT_HEADER_BYTES, header }
     }
 
     /// The header block.
     #[must_use]
-    pub fn header_block(&self) -> Vec<u8> {
-        self.header.encode()
+    pub fn header_block(&self, key: &MediaKey) -> Vec<u8> {
+        self.header.encode(key)
     }
 
     /// Where it is.

@@ -13,7 +13,7 @@
 //! they are.
 
 use ashlar_format::segment::{Place, SegmentEntry, SegmentState};
-use ashlar_format::superblock::{DriveState, INCOMPATIBLE_DRIVES_LEAVE};
+use ashlar_format::superblock::DriveState;
 use ashlar_units::SegmentId;
 
 use crate::create::CELLS_MIN;
@@ -33,7 +33,7 @@ impl Pool {
         if self.cells_available_without(drive) < least {
             return Ok(false);
         }
-        // No await until the superblock is made: it tells of the drive and of the feature at once.
+        // No await until the superblock is made: it tells of the drive.
         self.set_state(drive, DriveState::Leaving);
         {
             let mut state = self.inner.state.borrow_mut();
@@ -41,9 +41,7 @@ impl Pool {
             state.table.close_drive(drive);
             state.frontier.drop_closed(&mut state.table);
         }
-        let next = self.next_superblock(&[], |superblock| {
-            superblock.incompatible |= INCOMPATIBLE_DRIVES_LEAVE;
-        });
+        let next = self.next_superblock(&[], |_| ());
         let decided = self.decide(next).await;
         // Whoever waited for one of the places that were dropped.
         self.inner.prepared.notify_waiters();

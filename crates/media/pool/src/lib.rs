@@ -42,7 +42,8 @@ use std::rc::Rc;
 
 use ashlar_drive::Drive;
 pub use ashlar_drive::DriveCounters;
-use ashlar_format::segment::{Place, SegmentKind, SegmentState};
+use ashlar_format::MediaKey;
+use ashlar_format::segment::{Place, SegmentHeader, SegmentKind, SegmentState};
 use ashlar_format::superblock::{CELLS_START_BYTES, DriveState, FrontierEntry, Superblock};
 use ashlar_runtime::sync::{Mutex, Notify};
 use ashlar_runtime::{Buf, Durability, Priority, Runtime};
@@ -73,6 +74,8 @@ pub struct Pool {
 
 struct Inner {
     runtime: Runtime,
+    /// What checksums are made with.
+    key: MediaKey,
     drives: RefCell<Vec<KnownDrive>>,
     segment_bytes: u64,
     /// Only with protection.
@@ -117,6 +120,12 @@ impl Pool {
     #[must_use]
     pub fn runtime(&self) -> &Runtime {
         &self.inner.runtime
+    }
+
+    /// What the pool's checksums are made with.
+    #[must_use]
+    pub fn key(&self) -> &MediaKey {
+        &self.inner.key
     }
 
     /// Bytes of a segment.
@@ -385,6 +394,7 @@ impl Pool {
         }
         next.generation += 1;
         next.previous_hash = state.superblock.content_hash();
+        next.writer = crate::create::WRITER.to_string();
         if !recorded.is_empty() {
             state.settled_below = state.settling_below;
         }
@@ -491,7 +501,15 @@ impl Pool {
                     let session = state.superblock.session;
                     let pool = state.superblock.pool;
                     self.start_preparing_later();
-                    return Ok(OpenedSegment::new(opened, pool, session, kind, birth));
+                    let header = SegmentHeader {
+                        pool,
+                        segment: opened.segment,
+                        kind,
+                        place: opened.place,
+                        session,
+                        first_group: birth,
+                    };
+                    return Ok(OpenedSegment::new(header));
                 }
                 let is_coming = state.frontier.is_place_coming();
                 if !is_coming && !state.frontier.can_extend(&state.table) {

@@ -62,9 +62,7 @@ impl Pool {
             moving_error: RefCell::default(),
         });
         let mut table = match &striping {
-            Some(striping) => {
-                SegmentTable::of_rows(striping.row_count(), superblock.protection, striping.width())
-            }
+            Some(striping) => SegmentTable::of_rows(striping.row_count(), superblock.protection),
             None => SegmentTable::new(&superblock.drives.iter().map(|drive| drive.cells).collect::<Vec<_>>()),
         };
         if striping.is_none() {
@@ -72,6 +70,7 @@ impl Pool {
         }
         let leaving = superblock.drives.iter().position(|entry| entry.state == DriveState::Leaving);
         let settled_below = superblock.layout.as_ref().map_or(0, |layout| layout.settled_below);
+        let superblock_key = superblock.key.clone();
         let state = State {
             superblock,
             table,
@@ -83,6 +82,7 @@ impl Pool {
         Ok(Pool {
             inner: Rc::new(Inner {
                 runtime: runtime.clone(),
+                key: superblock_key,
                 drives: RefCell::new(drives),
                 segment_bytes,
                 striping,
@@ -126,7 +126,7 @@ impl Pool {
 
     async fn probe(&self, entry: &FrontierEntry, pool: PoolId) -> Result<Option<SegmentHeader>> {
         let is_it = |block: &[u8]| {
-            SegmentHeader::decode(block).ok().filter(|header| {
+            SegmentHeader::decode(self.key(), block).ok().filter(|header| {
                 header.pool == pool && header.segment == entry.segment && header.place == entry.place
             })
         };
@@ -165,6 +165,9 @@ async fn find(runtime: &Runtime, path: &str) -> Result<Found> {
     let drive = Drive::open(runtime, path, None).await?;
     let ring = drive.read_ring().await?;
     if ring.valid.is_empty() {
+        if let Some(version) = ring.other_version {
+            return Err(of_other_version(path, &version));
+        }
         return Err(match ring.has_remains {
             true => Error::new(ErrorKind::Damaged, format!("drive {path} has a damaged superblock ring")),
             false => Error::new(ErrorKind::Invalid, format!("drive {path} carries no pool"))
@@ -172,6 +175,12 @@ async fn find(runtime: &Runtime, path: &str) -> Result<Found> {
         });
     }
     Ok(Found { drive, ring: ring.valid })
+}
+
+/// The refusal of a drive with a pool that another program must open.
+pub(crate) fn of_other_version(path: &str, what: &str) -> Error {
+    let action = "use the program that made the pool, or wipe the drive if nothing on it is needed";
+    Error::new(ErrorKind::Damaged, format!("drive {path}: {what}")).and_do(action)
 }
 
 /// The superblock that counts. Without parity: the newest that a majority of the drives it names hold.

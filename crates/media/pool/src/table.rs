@@ -17,16 +17,10 @@ const ENTRIES_PER_PAGE: usize = 4096 / SEGMENT_ENTRY_BYTES;
 /// `used_units` of a free place that held a segment before: it needs no preparing.
 const WRITTEN_BEFORE: u32 = 1;
 
-/// How segments of the pool are protected.
-#[derive(Clone, Copy)]
-struct Home {
-    protection: Protection,
-    width: u8,
-}
-
 /// The segment table.
 pub struct SegmentTable {
-    home: Home,
+    /// How segments of the pool are protected.
+    protection: Protection,
     entries: Vec<SegmentEntry>,
     /// First entry of each drive.
     drive_starts: Vec<usize>,
@@ -60,7 +54,7 @@ impl SegmentTable {
         }
         let pages = entries.len().div_ceil(ENTRIES_PER_PAGE);
         let mut table = SegmentTable {
-            home: Home { protection: Protection::None, width: 1 },
+            protection: Protection::None,
             entries,
             drive_starts,
             by_segment: FxHashMap::default(),
@@ -78,9 +72,9 @@ impl SegmentTable {
 
     /// A table of free rows.
     #[must_use]
-    pub(crate) fn of_rows(rows: u32, protection: Protection, width: usize) -> SegmentTable {
+    pub(crate) fn of_rows(rows: u32, protection: Protection) -> SegmentTable {
         let mut table = SegmentTable::new(&[rows]);
-        table.home = Home { protection, width: width as u8 };
+        table.protection = protection;
         table
     }
 
@@ -322,7 +316,7 @@ impl SegmentTable {
     /// A taken place becomes an open segment.
     pub(crate) fn set_open(&mut self, segment: SegmentId, place: Place, kind: SegmentKind, birth: u64) {
         let index = self.index(place).expect("the frontier only holds places of this pool");
-        let Home { protection, width } = self.home;
+        let protection = self.protection;
         let entry = self.touch(index);
         assert_eq!(entry.state, SegmentState::Free, "place {place:?} opened twice");
         *entry = SegmentEntry {
@@ -330,7 +324,6 @@ impl SegmentTable {
             state: SegmentState::Open,
             kind,
             protection,
-            width,
             birth,
             ..SegmentEntry::free(place)
         };

@@ -44,7 +44,7 @@ fn noise(seed: u64) -> Vec<u8> {
 /// A segment full of these blocks, those of a stripe after those of the one before; the first is its header.
 async fn write_segment(pool: &Pool, blocks: &mut [Vec<u8>]) -> SegmentId {
     let opened = pool.open_segment(SegmentKind::Metadata, 1).await.unwrap();
-    blocks[0] = opened.header_block().to_vec();
+    blocks[0] = opened.header_block(pool.key()).to_vec();
     let buffer = pool.runtime().buffer_from(&blocks.concat());
     pool.write(opened.segment, 0, buffer, Durability::Durable).await.unwrap();
     pool.with_table_mut(|table| table.set_used(opened.segment, (blocks.len() * BLOCK) as u64));

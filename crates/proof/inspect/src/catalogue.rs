@@ -39,6 +39,19 @@ pub(crate) struct Catalogue {
 }
 
 impl Catalogue {
+    /// Images go by the present name of their volume, where it is still there.
+    pub(crate) fn name_origins(&mut self) {
+        let volumes = self.images.values().filter(|image| image.entry.kind == VolumeKind::Volume);
+        let names: BTreeMap<VolumeId, String> =
+            volumes.map(|image| (image.entry.id, image.entry.name.clone())).collect();
+        let snapshots = self.images.values_mut().filter(|image| image.entry.kind == VolumeKind::Snapshot);
+        for image in snapshots {
+            if let Some(name) = names.get(&image.entry.origin) {
+                image.entry.origin_name.clone_from(name);
+            }
+        }
+    }
+
     pub(crate) fn load(media: &Media, root: Pointer) -> Catalogue {
         let mut catalogue = Catalogue::default();
         if !root.is_page() {

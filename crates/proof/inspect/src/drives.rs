@@ -163,8 +163,10 @@ fn is_locked(file: &File) -> bool {
 
 fn read_ring(file: &File, found: &mut Found) {
     for slot in 0..SUPERBLOCK_SLOTS {
-        let mut bytes = vec![0; SUPERBLOCK_BYTES];
-        let read = file.read_exact_at(&mut bytes, slot * SUPERBLOCK_BYTES as u64);
+        let start = slot * SUPERBLOCK_BYTES as u64;
+        let there = found.size_bytes.saturating_sub(start).min(SUPERBLOCK_BYTES as u64);
+        let mut bytes = vec![0; there as usize];
+        let read = file.read_exact_at(&mut bytes, start);
         let mut report = SlotReport { slot, generation: None, damage: None };
         match read.map(|()| Superblock::decode(&bytes)) {
             Err(error) => report.damage = Some(format!("cannot be read: {error}")),

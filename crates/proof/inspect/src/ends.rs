@@ -66,21 +66,21 @@ fn is_torn(media: &Media, position: JournalPosition, place: Place, segment: Segm
     let Some(header) = GroupHeader::peek(&first).ok().filter(is_it) else { return false };
     let Ok(bytes) = read(u64::from(header.group_bytes)) else { return false };
     let has_empty = bytes.chunks_exact(BLOCK_BYTES_USIZE).any(is_empty);
-    has_empty || has_remains(segment, offset, &bytes)
+    has_empty || has_remains(media, segment, offset, &bytes)
 }
 
 fn is_empty(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-fn has_remains(segment: SegmentId, offset: u64, bytes: &[u8]) -> bool {
-    owners(offset, bytes).any(|owner| owner != segment)
+fn has_remains(media: &Media, segment: SegmentId, offset: u64, bytes: &[u8]) -> bool {
+    owners(media, offset, bytes).any(|owner| owner != segment)
 }
 
 /// Whether a place that a segment may be opened at holds nothing, or another segment.
 fn is_unopened(media: &Media, place: Place, segment: SegmentId) -> bool {
     let first = media.storage.read_proven(place, segment, 0..SEGMENT_HEADER_BYTES, |bytes| {
-        (is_empty(bytes) || SegmentHeader::decode(bytes).is_ok()).then_some(())
+        (is_empty(bytes) || SegmentHeader::decode(media.storage.key(), bytes).is_ok()).then_some(())
     });
     first.is_ok()
 }
@@ -97,20 +97,21 @@ fn is_untouched(media: &Media, place: Place, segment: SegmentId, offset: u64) ->
     let read = media.storage.read_unproven(place, segment, range);
     let Ok(bytes) = read else { return false };
     let first = &bytes[..BLOCK_BYTES_USIZE.min(bytes.len())];
-    is_empty(first) || are_remains(segment, offset, &bytes)
+    is_empty(first) || are_remains(media, segment, offset, &bytes)
 }
 
 /// Whether intact chunks or page records of other segments are among these bytes, and none of this one.
-fn are_remains(segment: SegmentId, offset: u64, bytes: &[u8]) -> bool {
-    let mut owners = owners(offset, bytes).peekable();
+fn are_remains(media: &Media, segment: SegmentId, offset: u64, bytes: &[u8]) -> bool {
+    let mut owners = owners(media, offset, bytes).peekable();
     owners.peek().is_some() && owners.all(|owner| owner != segment)
 }
 
 /// The segments that intact chunks and page records among these bytes say that they are of.
-fn owners(offset: u64, bytes: &[u8]) -> impl Iterator<Item = SegmentId> {
+fn owners(media: &Media, offset: u64, bytes: &[u8]) -> impl Iterator<Item = SegmentId> {
     assert!(offset.is_multiple_of(BLOCK_BYTES), "group offset {offset}");
+    let key = media.storage.key();
     (0..bytes.len()).step_by(PLACE_UNIT_BYTES as usize).filter_map(|at| {
-        let chunk = ChunkHeader::open_any(&bytes[at..]).map(|(header, _)| header.segment);
-        chunk.or_else(|_| PageHeader::open_any(&bytes[at..]).map(|(header, _)| header.segment)).ok()
+        let chunk = ChunkHeader::open_any(key, &bytes[at..]).map(|(header, _)| header.segment);
+        chunk.or_else(|_| PageHeader::open_any(key, &bytes[at..]).map(|(header, _)| header.segment)).ok()
     })
 }

@@ -153,7 +153,7 @@ fn read_group(
     let mut why = Why::Damaged;
     for length in HEADER_BYTES_TRIED {
         let read = media.storage.read_proven(place, segment, offset..offset + length, |bytes| {
-            let (header, records, hash) = GroupHeader::open(bytes).ok()?;
+            let (header, records, hash) = GroupHeader::open(media.storage.key(), bytes).ok()?;
             let is_next = header.sequence == position.sequence
                 && header.previous_hash == position.previous_hash
                 && (header.segment, header.offset_bytes) == (segment, offset);
@@ -211,7 +211,8 @@ fn range_of(record: &Record) -> Option<Unproven> {
         | Record::Clone { .. }
         | Record::Restore { .. }
         | Record::Share { .. }
-        | Record::SetPolicy { .. } => None,
+        | Record::SetEntry { .. }
+        | Record::Skipped { .. } => None,
     }
 }
 
@@ -234,7 +235,9 @@ fn whole_behind(media: &Media, end: JournalPosition) -> BTreeSet<u64> {
         let place = media.segments.place_of(segment)?;
         let header = HEADER_BYTES_TRIED.iter().find_map(|length| {
             let range = offset..offset + length;
-            let open = |bytes: &[u8]| GroupHeader::open(bytes).ok().map(|(header, _, _)| header);
+            let open = |bytes: &[u8]| {
+                GroupHeader::open(media.storage.key(), bytes).ok().map(|(header, _, _)| header)
+            };
             media.storage.read_proven(place, segment, range, open).ok()
         })?;
         let is_later = header.session == session && header.sequence > end.sequence;

@@ -105,6 +105,7 @@ impl Pool {
                 replay::apply(&media, &mut catalogue, lsn, record);
             }
         }
+        catalogue.name_origins();
         Ok(Pool { media, drives: reports, notes, checkpoint, journal_first, journal, catalogue })
     }
 

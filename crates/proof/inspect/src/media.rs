@@ -100,7 +100,7 @@ impl Media {
             return Err(Why::Nowhere);
         }
         let location = self.own(pointer).ok_or(Why::Nowhere)?;
-        self.read_at(&location, |bytes| full(open_record(pointer, expected, bytes).ok()?))
+        self.read_at(&location, |bytes| full(open_record(self.storage.key(), pointer, expected, bytes).ok()?))
     }
 
     /// Reads and verifies a map page: its record, and the one that it is a difference from.
@@ -120,12 +120,12 @@ impl Media {
     }
 
     fn read_record(&self, pointer: Pointer, expected: Expected) -> Result<Stored, Why> {
-        self.read_target(pointer, |bytes| open_record(pointer, expected, bytes).ok())
+        self.read_target(pointer, |bytes| open_record(self.storage.key(), pointer, expected, bytes).ok())
     }
 
     /// Reads, verifies and decodes the chunk that a pointer names.
     pub(crate) fn read_chunk(&self, pointer: Pointer) -> Result<(ChunkHeader, Vec<u8>), Why> {
-        self.read_target(pointer, |bytes| open_chunk(pointer, bytes).ok())
+        self.read_target(pointer, |bytes| open_chunk(self.storage.key(), pointer, bytes).ok())
     }
 
     /// Reads what a pointer names in each place where it may be until `prove` takes it.
@@ -190,10 +190,10 @@ impl Media {
         }
         let location = self.own(page).ok_or(Why::Nowhere)?;
         let entries = self.read_at(&location, |bytes| {
-            let (header, _) = ashlar_format::page::PageHeader::open(page, bytes).ok()?;
+            let (header, _) = ashlar_format::page::PageHeader::open(self.storage.key(), page, bytes).ok()?;
             let index = header.identity.index;
             let expected = Expected { content: PageContent::Relocations, level: 0, index };
-            let page = full(open_record(page, expected, bytes).ok()?)?;
+            let page = full(open_record(self.storage.key(), page, expected, bytes).ok()?)?;
             Some(relocation::decode_page(&page).ok()?.1)
         })?;
         let entries = Rc::new(entries);

@@ -6,7 +6,7 @@
 use ashlar_format::chunk::{ChunkHeader, Codec};
 use ashlar_format::overrides::{self, Override};
 use ashlar_format::page::{PAGE_BYTES, PageContent, PageHeader};
-use ashlar_format::{Damage, DamageKind, Pointer};
+use ashlar_format::{Damage, DamageKind, MediaKey, Pointer};
 
 /// What a reader expects a page record to be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,8 +23,13 @@ pub(crate) enum Stored {
 }
 
 /// Verifies a page record and decompresses it.
-pub(crate) fn open_record(pointer: Pointer, expected: Expected, bytes: &[u8]) -> Result<Stored, Damage> {
-    let (header, payload) = PageHeader::open(pointer, bytes)?;
+pub(crate) fn open_record(
+    key: &MediaKey,
+    pointer: Pointer,
+    expected: Expected,
+    bytes: &[u8],
+) -> Result<Stored, Damage> {
+    let (header, payload) = PageHeader::open(key, pointer, bytes)?;
     let found = header.identity;
     if (found.content, found.level, found.index) != (expected.content, expected.level, expected.index) {
         return Err(Damage::new(DamageKind::Misplaced, "page record is another page"));
@@ -36,8 +41,12 @@ pub(crate) fn open_record(pointer: Pointer, expected: Expected, bytes: &[u8]) ->
 }
 
 /// Verifies a chunk that a pointer names and decompresses it.
-pub(crate) fn open_chunk(pointer: Pointer, bytes: &[u8]) -> Result<(ChunkHeader, Vec<u8>), Damage> {
-    let (header, payload) = ChunkHeader::open_chunk_of(pointer, bytes)?;
+pub(crate) fn open_chunk(
+    key: &MediaKey,
+    pointer: Pointer,
+    bytes: &[u8],
+) -> Result<(ChunkHeader, Vec<u8>), Damage> {
+    let (header, payload) = ChunkHeader::open_chunk_of(key, pointer, bytes)?;
     let decoded = decompress(header.codec, payload, header.decoded_bytes())?;
     Ok((header, decoded))
 }

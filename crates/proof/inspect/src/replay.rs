@@ -37,11 +37,16 @@ pub(crate) fn apply(media: &Media, catalogue: &mut Catalogue, lsn: Lsn, record: 
         Record::Share { volume, block, blocks, expected, pointer } => {
             share(media, catalogue, (*volume, *block, usize::from(*blocks)), *expected, *pointer);
         }
-        Record::SetPolicy { volume, compression, dedupe } => {
-            if let Some(image) = volume_of(catalogue, *volume) {
+        Record::SetEntry { volume, name, compression, dedupe, carried } => {
+            let is_taken = catalogue.volume(name).is_some_and(|other| other.entry.id != *volume);
+            if let Some(image) = volume_of(catalogue, *volume).filter(|_| !is_taken) {
+                image.entry.name.clone_from(name);
                 (image.entry.compression, image.entry.dedupe) = (*compression, *dedupe);
+                image.entry.carried = *carried;
             }
         }
+        // Of a later program, which said that it may be skipped.
+        Record::Skipped { .. } => {}
     }
 }
 

@@ -186,7 +186,7 @@ fn entry_of(storage: &Storage, header: &SegmentHeader) -> SegmentEntry {
         state: SegmentState::Open,
         kind: header.kind,
         protection: storage.superblock.protection,
-        width: storage.superblock.layout.as_ref().map_or(1, |layout| layout.width),
+        heat: 0,
         place: header.place,
         birth: if header.kind == SegmentKind::Journal { header.first_group } else { 0 },
         used_units: units as u32,
@@ -205,7 +205,7 @@ fn read_table(
     let start = at.pointer.offset_bytes();
     let range = start..start + at.pointer.length_bytes_max();
     storage.read_proven(at.place, at.pointer.segment(), range, |bytes| {
-        match open_record(at.pointer, expected, bytes) {
+        match open_record(storage.key(), at.pointer, expected, bytes) {
             Ok(Stored::Full(page)) => Some(page),
             Ok(Stored::Delta(..)) | Err(_) => None,
         }

@@ -7,6 +7,7 @@ use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 
+use ashlar_format::MediaKey;
 use ashlar_format::rows::Rows;
 use ashlar_format::segment::{Place, SEGMENT_HEADER_BYTES, SegmentHeader};
 use ashlar_format::superblock::{CELLS_START_BYTES, DriveState, Superblock};
@@ -147,6 +148,11 @@ impl Storage {
         }
     }
 
+    /// What the pool's checksums are made with.
+    pub(crate) fn key(&self) -> &MediaKey {
+        &self.superblock.key
+    }
+
     /// The header of whatever segment lies at a place.
     pub(crate) fn read_header(&self, place: Place) -> Result<SegmentHeader, Why> {
         // Number zero: what a drive that was out for a while holds is tried too, the header proves itself.
@@ -164,7 +170,7 @@ impl Storage {
     }
 
     fn header_in(&self, place: Place, bytes: &[u8]) -> Option<SegmentHeader> {
-        let header = SegmentHeader::decode(bytes).ok()?;
+        let header = SegmentHeader::decode(&self.superblock.key, bytes).ok()?;
         (header.pool == self.superblock.pool && header.place == place).then_some(header)
     }
 

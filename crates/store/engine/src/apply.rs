@@ -2,7 +2,7 @@
 //! in replay.
 
 use ashlar_format::Pointer;
-use ashlar_format::catalogue::{Compression, VolumeEntry, VolumeKind};
+use ashlar_format::catalogue::{CARRIED_BYTES, Compression, VolumeEntry, VolumeKind};
 use ashlar_format::group::Record;
 use ashlar_map::{Missing, PageArena};
 use ashlar_units::{BLOCK_BYTES, Lsn, VolumeId};
@@ -33,6 +33,14 @@ pub(crate) struct Tree {
     pub(crate) catalogue: Catalogue,
 }
 
+/// What a record says of a volume's entry.
+struct EntryChange<'a> {
+    name: &'a str,
+    compression: Compression,
+    dedupe: bool,
+    carried: &'a [u8; CARRIED_BYTES],
+}
+
 impl Tree {
     /// Applies one record. After [`Missing`] nothing has changed: load the page and call again.
     pub(crate) fn apply(&mut self, lsn: Lsn, record: &Record) -> Result<Outcome, Missing> {
@@ -55,9 +63,12 @@ impl Tree {
             Record::Share { volume, block, blocks, expected, pointer } => {
                 self.share(*volume, *block, usize::from(*blocks), *expected, *pointer)
             }
-            Record::SetPolicy { volume, compression, dedupe } => {
-                Ok(self.set_policy(*volume, *compression, *dedupe))
+            Record::SetEntry { volume, name, compression, dedupe, carried } => {
+                let entry = EntryChange { name, compression: *compression, dedupe: *dedupe, carried };
+                Ok(self.set_entry(*volume, &entry))
             }
+            // Of a later program, which said that it may be skipped.
+            Record::Skipped { .. } => Ok(Outcome::Done),
         }
     }
 
@@ -243,12 +254,17 @@ impl Tree {
         Ok(Outcome::Done)
     }
 
-    fn set_policy(&mut self, id: VolumeId, compression: Compression, dedupe: bool) -> Outcome {
+    fn set_entry(&mut self, id: VolumeId, change: &EntryChange<'_>) -> Outcome {
         if self.volume(id).is_none() {
             return Outcome::Gone;
         }
+        if self.catalogue.volume(change.name).is_some_and(|other| other.id != id) {
+            return Outcome::Exists;
+        }
+        self.catalogue.rename(id, change.name);
         let entry = self.catalogue.get_mut(id).expect("looked up above");
-        (entry.compression, entry.dedupe) = (compression, dedupe);
+        (entry.compression, entry.dedupe) = (change.compression, change.dedupe);
+        entry.carried = *change.carried;
         Outcome::Done
     }
 

@@ -124,6 +124,41 @@ impl Catalogue {
         Some(entry)
     }
 
+    /// Gives a volume another name, which no other volume has.
+    pub(crate) fn rename(&mut self, id: VolumeId, name: &str) {
+        let Some(entry) = self.get_mut(id).filter(|entry| entry.name != name) else { return };
+        assert_eq!(entry.kind, VolumeKind::Volume, "entry {id} is no volume");
+        let before = std::mem::replace(&mut entry.name, name.to_string());
+        self.volumes.remove(&before);
+        let other = self.volumes.insert(name.to_string(), id);
+        assert!(other.is_none(), "volume name {name} given twice");
+    }
+
+    /// The image of a volume in a snapshot. The volume goes by the name it has now; where it was deleted,
+    /// by the name it had.
+    pub(crate) fn image(&self, volume: &str, snapshot: &str) -> Option<&VolumeEntry> {
+        let images = self.snapshot(snapshot)?;
+        images.into_iter().find(|image| self.is_image_of(image, volume))
+    }
+
+    pub(crate) fn is_image_of(&self, image: &VolumeEntry, volume: &str) -> bool {
+        self.origin_name(image) == volume
+    }
+
+    /// What the volume of an image is called.
+    pub(crate) fn origin_name<'a>(&'a self, image: &'a VolumeEntry) -> &'a str {
+        self.get(image.origin).map_or(&image.origin_name, |volume| &volume.name)
+    }
+
+    /// What a volume was made from: the volume or the image that its origin is, by its present name.
+    pub(crate) fn made_from(&self, volume: &VolumeEntry) -> Option<String> {
+        let origin = self.get(volume.origin).map(|origin| match origin.kind {
+            VolumeKind::Volume => origin.name.clone(),
+            VolumeKind::Snapshot => format!("{}@{}", self.origin_name(origin), origin.name),
+        });
+        origin.or_else(|| (!volume.origin_name.is_empty()).then(|| volume.origin_name.clone()))
+    }
+
     /// Entries whose root may be in memory.
     pub(crate) fn dirty_roots(&self) -> Vec<VolumeId> {
         self.dirty_roots.iter().copied().collect()

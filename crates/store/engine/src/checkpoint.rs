@@ -13,9 +13,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use ashlar_format::Pointer;
-use ashlar_format::catalogue::{VOLUME_ENTRY_BYTES, VolumeEntry};
+use ashlar_format::catalogue::{VOLUME_ENTRY_BYTES, VolumeEntry, VolumeKind};
 use ashlar_format::page::{PageContent, PageIdentity};
-use ashlar_format::superblock::{INCOMPATIBLE_DELTA_PAGES, INCOMPATIBLE_RELOCATIONS, JournalPosition};
+use ashlar_format::superblock::JournalPosition;
 use ashlar_map::{PageNumber, WriteOrder};
 use ashlar_pool::Pool;
 use ashlar_units::{Lsn, VolumeId};
@@ -95,6 +95,7 @@ impl Checkpointer {
                 images.extend(entry);
             }
         }
+        name_origins(&mut images);
         Ok(images)
     }
 
@@ -243,7 +244,6 @@ impl Checkpointer {
         let volume_root = self.tables.volume_root;
         let relocation_root = self.media.relocations.borrow().root();
         let (applied, is_clean, volume_next) = (cut.applied, cut.is_clean, cut.volume_next);
-        let has_deltas = self.stream.delta_pages_written > 0;
         let incompatible = self.incompatible;
         self.pool
             .commit(&recorded, move |superblock| {
@@ -255,13 +255,7 @@ impl Checkpointer {
                 superblock.segment_table_place = root.place;
                 superblock.volume_next = volume_next;
                 superblock.relocation_table = relocation_root;
-                superblock.incompatible |= incompatible;
-                if relocation_root.is_page() {
-                    superblock.incompatible |= INCOMPATIBLE_RELOCATIONS;
-                }
-                if has_deltas {
-                    superblock.incompatible |= INCOMPATIBLE_DELTA_PAGES;
-                }
+                superblock.set_incompatible(incompatible);
             })
             .await?;
         Ok(())
@@ -288,6 +282,17 @@ impl Checkpointer {
 
 /// Pages that opening a segment, sealing another and noting the end may dirty beside the known ones.
 const SPARE_RECORDS: u64 = 8;
+
+/// Images go by the present name of their volume, where it is still there.
+fn name_origins(images: &mut [VolumeEntry]) {
+    let volumes = images.iter().filter(|entry| entry.kind == VolumeKind::Volume);
+    let names: BTreeMap<VolumeId, String> = volumes.map(|entry| (entry.id, entry.name.clone())).collect();
+    for image in images.iter_mut().filter(|entry| entry.kind == VolumeKind::Snapshot) {
+        if let Some(name) = names.get(&image.origin) {
+            image.origin_name.clone_from(name);
+        }
+    }
+}
 
 /// Writes changed directories and, if any changed, the root. Returns the new root.
 async fn write_directories(

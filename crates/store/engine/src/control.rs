@@ -6,12 +6,13 @@
 use std::collections::BTreeSet;
 
 use ashlar_format::Pointer;
-use ashlar_format::catalogue::{NAME_BYTES_MAX, ORIGIN_BYTES_MAX, VolumeEntry, VolumeKind};
+use ashlar_format::catalogue::{CARRIED_BYTES, NAME_BYTES_MAX, ORIGIN_BYTES_MAX, VolumeEntry, VolumeKind};
 use ashlar_format::group::Record;
 use ashlar_map::BLOCKS_MAX;
 use ashlar_units::{BLOCK_BYTES, Lsn, VolumeId};
 
 use crate::apply::WRITTEN_UNKNOWN;
+use crate::catalogue::Catalogue;
 use crate::engine::{Engine, Inner};
 use crate::info::{SnapshotInfo, VolumeInfo, VolumePolicy, VolumeSpec};
 use crate::{Error, ErrorKind, Result};
@@ -55,6 +56,7 @@ impl Engine {
             written_blocks: 0,
             name: spec.name.clone(),
             origin_name: String::new(),
+            carried: [0; CARRIED_BYTES],
         };
         inner.change(Record::CreateVolume(Box::new(entry))).await?;
         inner.info_of(&spec.name)
@@ -86,8 +88,10 @@ impl Engine {
         let compression = policy.compression.unwrap_or(now.compression);
         let dedupe = policy.dedupe.unwrap_or(now.dedupe);
         if (compression, dedupe) != (now.compression, now.dedupe) {
-            inner.allow_share_records().await?;
-            inner.change(Record::SetPolicy { volume, compression, dedupe }).await?;
+            let carried =
+                inner.tree.borrow().catalogue.get(volume).map_or([0; CARRIED_BYTES], |own| own.carried);
+            let name = name.to_string();
+            inner.change(Record::SetEntry { volume, name, compression, dedupe, carried }).await?;
         }
         inner.info_of(name)
     }
@@ -134,7 +138,7 @@ impl Engine {
         inner.change(Record::Snapshot { name: name.to_string(), created_unix_seconds, members }).await?;
         let tree = inner.tree.borrow();
         let images = tree.catalogue.snapshot(name).unwrap_or_default();
-        Ok(snapshot_info(name, &images))
+        Ok(snapshot_info(&tree.catalogue, name, &images))
     }
 
     /// Deletes a snapshot. Clones made from it stay.
@@ -187,7 +191,7 @@ impl Engine {
         let mut names = Vec::new();
         for source in sources {
             let is_image = source.kind == VolumeKind::Snapshot;
-            let volume = if is_image { &source.origin_name } else { &source.name };
+            let volume = inner.volume_name_of(&source);
             let clone_name = if is_single { name.to_string() } else { format!("{name}-{volume}") };
             check_name("clone", &clone_name)?;
             inner.check_volume_free(&clone_name)?;
@@ -214,6 +218,14 @@ impl Engine {
 }
 
 impl Inner {
+    /// The name of a volume, or of the volume of an image.
+    fn volume_name_of(&self, entry: &VolumeEntry) -> String {
+        match entry.kind {
+            VolumeKind::Volume => entry.name.clone(),
+            VolumeKind::Snapshot => self.tree.borrow().catalogue.origin_name(entry).to_string(),
+        }
+    }
+
     fn next_id(&self) -> VolumeId {
         VolumeId(self.tree.borrow().catalogue.volume_next)
     }
@@ -240,7 +252,7 @@ impl Inner {
         let tree = self.tree.borrow();
         let entry = tree.catalogue.volume(name);
         entry
-            .map(volume_info)
+            .map(|entry| volume_info(&tree.catalogue, entry))
             .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no volume {name}")))
     }
 
@@ -255,11 +267,11 @@ impl Inner {
 
     fn clone_sources(&self, from: &str) -> Result<Vec<VolumeEntry>> {
         if let Some((volume, snapshot)) = from.split_once('@') {
-            let images = self.images_of(snapshot)?;
-            let image = images.into_iter().find(|image| image.origin_name == volume);
-            return image.map(|image| vec![image]).ok_or_else(|| {
-                Error::new(ErrorKind::NotFound, format!("snapshot {snapshot} has no volume {volume}"))
-            });
+            self.images_of(snapshot)?;
+            let tree = self.tree.borrow();
+            return tree.catalogue.image(volume, snapshot).map(|image| vec![image.clone()]).ok_or_else(
+                || Error::new(ErrorKind::NotFound, format!("snapshot {snapshot} has no volume {volume}")),
+            );
         }
         if let Ok(images) = self.images_of(from) {
             return Ok(images);
@@ -306,7 +318,7 @@ fn check_size(name: &str, size_bytes: u64) -> Result<()> {
 }
 
 /// A volume's entry as told to the outside.
-pub(crate) fn volume_info(entry: &VolumeEntry) -> VolumeInfo {
+pub(crate) fn volume_info(catalogue: &Catalogue, entry: &VolumeEntry) -> VolumeInfo {
     let written = if entry.written_blocks == WRITTEN_UNKNOWN { 0 } else { entry.written_blocks };
     VolumeInfo {
         id: entry.id.0,
@@ -317,16 +329,16 @@ pub(crate) fn volume_info(entry: &VolumeEntry) -> VolumeInfo {
         compression: entry.compression,
         dedupe: entry.dedupe,
         written_bytes: written * BLOCK_BYTES,
-        origin: (!entry.origin_name.is_empty()).then(|| entry.origin_name.clone()),
+        origin: catalogue.made_from(entry),
         created_unix_seconds: entry.created_unix_seconds,
     }
 }
 
 /// A snapshot's images as told to the outside.
-pub(crate) fn snapshot_info(name: &str, images: &[&VolumeEntry]) -> SnapshotInfo {
+pub(crate) fn snapshot_info(catalogue: &Catalogue, name: &str, images: &[&VolumeEntry]) -> SnapshotInfo {
     SnapshotInfo {
         name: name.to_string(),
-        volumes: images.iter().map(|image| image.origin_name.clone()).collect(),
+        volumes: images.iter().map(|image| catalogue.origin_name(image).to_string()).collect(),
         created_unix_seconds: images.first().map_or(0, |image| image.created_unix_seconds),
         size_bytes: images.iter().map(|image| image.size_bytes).sum(),
     }

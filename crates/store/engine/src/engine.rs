@@ -220,10 +220,7 @@ impl Engine {
         let tree = self.inner.tree.borrow();
         let id = match name.split_once('@') {
             None => tree.catalogue.volume(name)?.id,
-            Some((volume, snapshot)) => {
-                let images = tree.catalogue.snapshot(snapshot)?;
-                images.iter().find(|image| image.origin_name == volume)?.id
-            }
+            Some((volume, snapshot)) => tree.catalogue.image(volume, snapshot)?.id,
         };
         Some(Rc::new(VolumeDevice::new(Rc::downgrade(&self.inner), id)))
     }
@@ -238,7 +235,7 @@ impl Engine {
     #[must_use]
     pub fn volumes(&self) -> Vec<VolumeInfo> {
         let tree = self.inner.tree.borrow();
-        tree.catalogue.volumes().map(crate::control::volume_info).collect()
+        tree.catalogue.volumes().map(|entry| crate::control::volume_info(&tree.catalogue, entry)).collect()
     }
 
     /// All snapshots.
@@ -247,7 +244,7 @@ impl Engine {
         let tree = self.inner.tree.borrow();
         tree.catalogue
             .snapshots()
-            .map(|(name, images)| crate::control::snapshot_info(name, &images))
+            .map(|(name, images)| crate::control::snapshot_info(&tree.catalogue, name, &images))
             .collect()
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use ashlar_format::chunk::ChunkHeader;
 use ashlar_format::page::{PAGE_HEADER_BYTES, PageContent, PageHeader, PageIdentity, pointers_from_bytes};
 use ashlar_format::relocation;
-use ashlar_format::{Damage, Pointer};
+use ashlar_format::{Damage, MediaKey, Pointer};
 use ashlar_map::{Missing, Page, TrackedPage};
 use ashlar_pool::Pool;
 use ashlar_runtime::Buf;
@@ -82,9 +82,9 @@ impl Media {
     /// proves to be it.
     pub(crate) async fn mend(&self, pointer: Pointer) -> Result<Option<Vec<u8>>> {
         let at = self.locate(pointer).await?;
-        let mended = self
-            .pool
-            .mend(at.segment, at.offset_bytes, at.length_bytes_max, |bytes| stored_bytes(pointer, bytes));
+        let mended = self.pool.mend(at.segment, at.offset_bytes, at.length_bytes_max, |bytes| {
+            stored_bytes(self.pool.key(), pointer, bytes)
+        });
         Ok(mended.await?)
     }
 
@@ -140,7 +140,7 @@ impl Media {
     }
 
     async fn read_record(&self, pointer: Pointer, expected: PageIdentity) -> Result<StoredPage> {
-        self.read_proven(pointer, |bytes| decode_record(pointer, expected, bytes)).await
+        self.read_proven(pointer, |bytes| decode_record(self.pool.key(), pointer, expected, bytes)).await
     }
 
     /// The entries of a page of the relocation table.
@@ -173,10 +173,14 @@ impl Media {
         let (segment, offset, length) =
             (pointer.segment(), pointer.offset_bytes(), pointer.length_bytes_max());
         let (bytes, skip) = self.pool.read(segment, offset, length).await?;
-        match decode_page(pointer, expected, &bytes[skip..]) {
+        match decode_page(self.pool.key(), pointer, expected, &bytes[skip..]) {
             Err(error) => {
-                let mended = self.pool.mend(segment, offset, length, |bytes| stored_bytes(pointer, bytes));
-                mended.await?.map_or(Err(error), |bytes| decode_page(pointer, expected, &bytes))
+                let mended = self
+                    .pool
+                    .mend(segment, offset, length, |bytes| stored_bytes(self.pool.key(), pointer, bytes));
+                mended
+                    .await?
+                    .map_or(Err(error), |bytes| decode_page(self.pool.key(), pointer, expected, &bytes))
             }
             page => page,
         }
@@ -200,12 +204,12 @@ impl Media {
 }
 
 /// Bytes of the chunk or page record that a pointer names, if these are it.
-pub(crate) fn stored_bytes(pointer: Pointer, bytes: &[u8]) -> Option<u64> {
+pub(crate) fn stored_bytes(key: &MediaKey, pointer: Pointer, bytes: &[u8]) -> Option<u64> {
     if pointer.is_page() {
-        let (_, payload) = PageHeader::open(pointer, bytes).ok()?;
+        let (_, payload) = PageHeader::open(key, pointer, bytes).ok()?;
         return Some((PAGE_HEADER_BYTES + payload.len()) as u64);
     }
-    let (header, _) = ChunkHeader::open_chunk_of(pointer, bytes).ok()?;
+    let (header, _) = ChunkHeader::open_chunk_of(key, pointer, bytes).ok()?;
     Some(header.total_bytes())
 }
 

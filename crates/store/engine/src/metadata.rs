@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use ashlar_format::MediaKey;
 use ashlar_format::Pointer;
 use ashlar_format::chunk::Codec;
 use ashlar_format::overrides::{self, Override};
@@ -94,7 +95,7 @@ impl MetadataStream {
             header: Some(opened),
             footer: Some(Vec::new()),
         });
-        self.batch = opened.header_block();
+        self.batch = opened.header_block(self.pool.key());
         if self.has_room(records) {
             return Ok(());
         }
@@ -166,7 +167,7 @@ impl MetadataStream {
         let session = self.pool.superblock_session();
         let header =
             PageHeader { identity, base, codec, session, birth, segment: open.segment, offset_bytes: offset };
-        let record = header.seal(payload);
+        let record = header.seal(self.pool.key(), payload);
         let pointer = Pointer::page(open.segment, offset, record.len() as u64);
         if let Some(footer) = &mut open.footer {
             footer.push(FooterEntry {
@@ -203,7 +204,8 @@ impl MetadataStream {
 
     async fn seal(&mut self, full: OpenStream) -> Result<()> {
         if let Some(entries) = full.footer {
-            let (offset, buffer) = self.pool.footer_buffer(&encode_footer(full.segment, &entries));
+            let (offset, buffer) =
+                self.pool.footer_buffer(&encode_footer(self.pool.key(), full.segment, &entries));
             assert!(offset >= full.batch_start, "footer of segment {} overlaps its content", full.segment);
             self.pool.write(full.segment, offset, buffer, Durability::Cached).await?;
         }
@@ -238,12 +240,13 @@ pub(crate) async fn read_located(pool: &Pool, located: Located, expected: PageId
     let Located { pointer, place } = located;
     let length = pointer.length_bytes_max().min(pool.segment_bytes().saturating_sub(pointer.offset_bytes()));
     let (bytes, skip) = pool.read_at(place, pointer.offset_bytes(), length).await?;
-    let page = decode_page(pointer, expected, &bytes[skip..]);
+    let page = decode_page(pool.key(), pointer, expected, &bytes[skip..]);
     if page.is_ok() {
         return page;
     }
-    let mended = pool.mend_at(place, pointer.offset_bytes(), length, |bytes| stored_bytes(pointer, bytes));
-    mended.await?.map_or(page, |bytes| decode_page(pointer, expected, &bytes))
+    let mended =
+        pool.mend_at(place, pointer.offset_bytes(), length, |bytes| stored_bytes(pool.key(), pointer, bytes));
+    mended.await?.map_or(page, |bytes| decode_page(pool.key(), pointer, expected, &bytes))
 }
 
 /// Base and payload of a page to be written as a DELTA: where it must be, and where that is short.
@@ -263,9 +266,15 @@ pub(crate) enum StoredPage {
 }
 
 /// Verifies a page record and decompresses it.
-pub(crate) fn decode_record(pointer: Pointer, expected: PageIdentity, bytes: &[u8]) -> Result<StoredPage> {
+pub(crate) fn decode_record(
+    key: &MediaKey,
+    pointer: Pointer,
+    expected: PageIdentity,
+    bytes: &[u8],
+) -> Result<StoredPage> {
     let damaged = |what: String| Error::new(ErrorKind::Damaged, format!("page record {pointer:?}: {what}"));
-    let (header, payload) = PageHeader::open(pointer, bytes).map_err(|damage| damaged(damage.to_string()))?;
+    let (header, payload) =
+        PageHeader::open(key, pointer, bytes).map_err(|damage| damaged(damage.to_string()))?;
     let found = header.identity;
     // The tree is a hint: clones share pages.
     if (found.content, found.level, found.index) != (expected.content, expected.level, expected.index) {
@@ -281,8 +290,13 @@ pub(crate) fn decode_record(pointer: Pointer, expected: PageIdentity, bytes: &[u
 }
 
 /// The same for a record that must be FULL: a table's, or a base.
-pub(crate) fn decode_page(pointer: Pointer, expected: PageIdentity, bytes: &[u8]) -> Result<Vec<u8>> {
-    match decode_record(pointer, expected, bytes)? {
+pub(crate) fn decode_page(
+    key: &MediaKey,
+    pointer: Pointer,
+    expected: PageIdentity,
+    bytes: &[u8],
+) -> Result<Vec<u8>> {
+    match decode_record(key, pointer, expected, bytes)? {
         StoredPage::Full(page) => Ok(page),
         StoredPage::Delta(base, _) => {
             let what =

@@ -3,6 +3,7 @@
 //! Chunks and page records move as they are, headers included: these go on naming the old address,
 //! which is what pointers name too. So a moved chunk is verified against its pointer like any other.
 
+use ashlar_format::MediaKey;
 use ashlar_format::chunk::{CHUNK_HEADER_BYTES, ChunkHeader};
 use ashlar_format::page::{PAGE_HEADER_BYTES, PageHeader};
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
@@ -41,13 +42,13 @@ impl FoundRecord<'_> {
 }
 
 /// The intact chunk or page record at the front of `bytes`, whichever address it names.
-pub(crate) fn record_at(bytes: &[u8]) -> Option<FoundRecord<'_>> {
-    if let Ok((header, payload)) = ChunkHeader::open_any(bytes) {
+pub(crate) fn record_at<'a>(key: &MediaKey, bytes: &'a [u8]) -> Option<FoundRecord<'a>> {
+    if let Ok((header, payload)) = ChunkHeader::open_any(key, bytes) {
         let bytes = &bytes[..CHUNK_HEADER_BYTES + payload.len()];
         let (segment, offset_bytes, blocks) = (header.segment, header.offset_bytes, header.kept);
         return Some(FoundRecord { segment, offset_bytes, blocks, bytes });
     }
-    let (header, payload) = PageHeader::open_any(bytes).ok()?;
+    let (header, payload) = PageHeader::open_any(key, bytes).ok()?;
     let bytes = &bytes[..PAGE_HEADER_BYTES + payload.len()];
     Some(FoundRecord { segment: header.segment, offset_bytes: header.offset_bytes, blocks: 0, bytes })
 }
@@ -181,7 +182,7 @@ impl Stream {
             pool.with_table_mut(|table| table.seal(full.segment));
         }
         self.open = Some(Container { segment: opened.segment, batch_start: 0 });
-        self.batch = opened.header_block();
+        self.batch = opened.header_block(pool.key());
         Ok(())
     }
 

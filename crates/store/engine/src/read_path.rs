@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::rc::Rc;
 
+use ashlar_format::MediaKey;
 use ashlar_format::chunk::{CHUNK_BLOCKS_MAX, ChunkHeader, Codec};
 use ashlar_format::{Pointer, PointerKind};
 use ashlar_map::BlockCache;
@@ -179,7 +180,7 @@ impl Inner {
         {
             let Missing { location, pointer, .. } = of_chunk[0];
             let at = *skip + (location.offset_bytes - extent.start) as usize;
-            if stored_bytes(pointer, bytes.get(at..).unwrap_or_default()).is_some() {
+            if stored_bytes(self.pool.key(), pointer, bytes.get(at..).unwrap_or_default()).is_some() {
                 continue;
             }
             let Some(mended) = self.media.mend(pointer).await? else { return taken };
@@ -217,7 +218,7 @@ impl Inner {
         for of_chunk in blocks.chunk_by(|a, b| a.pointer.chunk() == b.pointer.chunk()) {
             let Missing { location, pointer: last, .. } = *of_chunk.last().expect("no part is empty");
             let at = skip + (location.offset_bytes - extent.start) as usize;
-            let chunk = open_chunk(last, bytes.get(at..).unwrap_or_default(), &mut scratch)?;
+            let chunk = open_chunk(self.pool.key(), last, bytes.get(at..).unwrap_or_default(), &mut scratch)?;
             for Missing { pointer, index, .. } in of_chunk {
                 into[index * BLOCK_BYTES_USIZE..][..BLOCK_BYTES_USIZE]
                     .copy_from_slice(chunk.block(*pointer)?);
@@ -291,14 +292,15 @@ impl OpenChunk<'_> {
 /// Verifies the chunk at the front of `stored`, which must have the block that `pointer` names. Its
 /// blocks are in place when it is stored as it is, in `scratch` when it was compressed.
 pub(crate) fn open_chunk<'a>(
+    key: &MediaKey,
     pointer: Pointer,
     stored: &'a [u8],
     scratch: &'a mut Vec<u8>,
 ) -> Result<OpenChunk<'a>> {
     let damaged = |what: String| Error::new(ErrorKind::Damaged, format!("chunk {pointer:?}: {what}"));
     let (header, payload) =
-        ChunkHeader::open(pointer, stored).map_err(|damage| damaged(damage.to_string()))?;
-    if header.codec == Codec::None && payload.len() == header.decoded_bytes() {
+        ChunkHeader::open(key, pointer, stored).map_err(|damage| damaged(damage.to_string()))?;
+    if header.codec == Codec::None {
         return Ok(OpenChunk { header, blocks: payload });
     }
     scratch.resize(header.decoded_bytes(), 0);

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
+use ashlar_format::MediaKey;
 use ashlar_format::group::GroupHeader;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::segment::{SEGMENT_HEADER_BYTES, SegmentEntry, SegmentHeader, SegmentKind};
@@ -38,7 +39,7 @@ impl Inner {
         let mut at = 0;
         while at < piece.len() {
             let here = offset + at as u64;
-            let (length, is_home) = match record_at(&piece[at..]) {
+            let (length, is_home) = match record_at(self.pool.key(), &piece[at..]) {
                 Some(record) if known.insert((record.segment, record.offset_bytes)) => {
                     let is_home = self.is_home(&record, &entry, here).await;
                     // What moves is intact before the relocation table knows of it.
@@ -46,7 +47,7 @@ impl Inner {
                     (if counts { record.bytes.len() } else { 0 }, is_home)
                 }
                 Some(_) => (0, false),
-                None => (header_bytes_at(&entry, here, &piece[at..]), true),
+                None => (header_bytes_at(self.pool.key(), &entry, here, &piece[at..]), true),
             };
             weight.intact_bytes += length as u64;
             weight.home_bytes += if is_home { length as u64 } else { 0 };
@@ -68,15 +69,15 @@ impl Inner {
 }
 
 /// Bytes of the header of a group or of the segment that is at this offset.
-fn header_bytes_at(entry: &SegmentEntry, offset: u64, bytes: &[u8]) -> usize {
+fn header_bytes_at(key: &MediaKey, entry: &SegmentEntry, offset: u64, bytes: &[u8]) -> usize {
     if offset == 0 {
-        let is_it = SegmentHeader::decode(bytes).is_ok_and(|header| header.segment == entry.segment);
+        let is_it = SegmentHeader::decode(key, bytes).is_ok_and(|header| header.segment == entry.segment);
         return if is_it { SEGMENT_HEADER_BYTES as usize } else { 0 };
     }
     if entry.kind != SegmentKind::Journal || !offset.is_multiple_of(BLOCK_BYTES) {
         return 0;
     }
-    GroupHeader::open(bytes).map_or(0, |(header, ..)| {
+    GroupHeader::open(key, bytes).map_or(0, |(header, ..)| {
         let is_home = header.segment == entry.segment && header.offset_bytes == offset;
         if is_home { header.header_bytes as usize } else { 0 }
     })

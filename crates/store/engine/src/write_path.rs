@@ -43,7 +43,8 @@ impl Inner {
                 Ok(Writable { id, profile, compression, dedupe, logical_block_shift })
             }
             Some(entry) => {
-                let what = format!("{} is a snapshot", entry.full_name());
+                let (volume, name) = (tree.catalogue.origin_name(entry), &entry.name);
+                let what = format!("{volume}@{name} is a snapshot");
                 Err(Error::new(ErrorKind::ReadOnly, what).and_do("write to a clone of it"))
             }
             None => Err(Error::new(ErrorKind::NotFound, "the volume was deleted")),

@@ -10,7 +10,7 @@ use std::time::Duration;
 use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
 use ashlar_format::catalogue::{VOLUME_ENTRY_BYTES, VolumeEntry};
 use ashlar_format::page::{PAGE_HEADER_BYTES, PageContent, PageHeader, pointers_from_bytes};
-use ashlar_format::superblock::{INCOMPATIBLE_DELTA_PAGES, SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock};
+use ashlar_format::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock};
 use ashlar_format::{Pointer, overrides};
 use ashlar_reduction::decompress;
 use ashlar_runtime::Runtime;
@@ -59,8 +59,6 @@ impl Subject {
         };
         engine.volume_create(volume).await.unwrap();
         checkpoint(&engine).await;
-        let before = Drive::read(&path).superblock.incompatible;
-        assert_eq!(before & INCOMPATIBLE_DELTA_PAGES, 0, "older programs may still open it");
         let numbers: Vec<u64> = (1..=BLOCKS).collect();
         let device = engine.device("data").unwrap();
         // One write for each block: the leaves do not compress.
@@ -126,18 +124,19 @@ impl Drive {
         let slots = bytes.chunks(SUPERBLOCK_BYTES).take(SUPERBLOCK_SLOTS as usize);
         let newest =
             slots.filter_map(|slot| Superblock::decode(slot).ok()).max_by_key(|found| found.generation);
+        let superblock = newest.unwrap();
         let mut records = BTreeMap::new();
         for at in (1 << 20..bytes.len()).step_by(64) {
-            if let Ok((header, _)) = PageHeader::open_any(&bytes[at..]) {
+            if let Ok((header, _)) = PageHeader::open_any(&superblock.key, &bytes[at..]) {
                 records.insert((header.segment.0, header.offset_bytes), at);
             }
         }
-        Drive { superblock: newest.unwrap(), bytes, records }
+        Drive { superblock, bytes, records }
     }
 
     fn open(&self, pointer: Pointer) -> (PageHeader, &[u8]) {
         let at = self.records[&(pointer.segment().0, pointer.offset_bytes())];
-        PageHeader::open(pointer, &self.bytes[at..]).unwrap()
+        PageHeader::open(&self.superblock.key, pointer, &self.bytes[at..]).unwrap()
     }
 
     fn page(&self, pointer: Pointer) -> Vec<u8> {
@@ -208,7 +207,6 @@ async fn check_census(subject: &Subject) {
     assert!(only_bases > 0, "no record is kept for its differences alone");
     let expected: u64 = records.iter().map(|pointer| drive.bytes_of(*pointer)).sum();
     assert_eq!(report.walked.unwrap().map_page_bytes, expected);
-    assert_ne!(drive.superblock.incompatible & INCOMPATIBLE_DELTA_PAGES, 0);
 }
 
 #[test]
@@ -279,7 +277,7 @@ async fn spoiled(runtime: Runtime, path: String, spoil: fn(&mut Drive, Pointer))
 /// The header of a leaf, sealed anew with another base over the same overrides.
 fn rebase(drive: &mut Drive, leaf: Pointer, base: Pointer) {
     let (header, payload) = drive.open(leaf);
-    let record = PageHeader { base: Some(base), ..header }.seal(payload);
+    let record = PageHeader { base: Some(base), ..header }.seal(&drive.superblock.key, payload);
     let at = drive.records[&(leaf.segment().0, leaf.offset_bytes())];
     drive.bytes[at..at + record.len()].copy_from_slice(&record);
 }

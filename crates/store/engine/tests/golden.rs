@@ -1,11 +1,10 @@
 //! Golden pools: one of each format version is kept for ever and must open, replay and read.
 //!
-//! `golden/format-1.pool.zst` is a drive of a pool that was left without a clean close: a checkpoint,
-//! a journal behind it, a snapshot, a clone, a hole, 512-byte writes. `format-1-deltas.pool.zst` is the
-//! same, with a leaf that is a DELTA in the volume and in the snapshot; `format-1-trimmed.pool.zst` has
-//! chunks besides that were trimmed to one of their blocks. A new format version or feature
+//! `golden/format-2.pool.zst` is a drive of a pool that was left without a clean close: a checkpoint,
+//! a journal behind it, a snapshot, a clone, a hole, 512-byte writes, a leaf that is a DELTA in the volume
+//! and in the snapshot, chunks that were trimmed to one of their blocks. A new format version or feature
 //! adds a file made by `ASHLAR_WRITE_GOLDEN=1 cargo test -p ashlar-engine --test golden`; none is ever
-//! replaced.
+//! replaced. Version 1 was never released: its pool is kept to be refused with a sentence.
 // The drive is a real file.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -20,7 +19,7 @@ use support::on_shard;
 const DRIVE_BYTES: usize = 4 << 20;
 
 /// All there are.
-const GOLDEN: [&str; 3] = ["format-1", "format-1-deltas", "format-1-trimmed"];
+const GOLDEN: [&str; 1] = ["format-2"];
 /// The one that is made anew.
 const NEWEST: &str = GOLDEN[GOLDEN.len() - 1];
 /// Where the leaf is that is written as differences.
@@ -63,18 +62,14 @@ async fn change_leaf(engine: &Engine, changes: std::ops::Range<u8>) {
 }
 
 /// What a golden pool holds: image, offset, content.
-fn contents(name: &str) -> Vec<(&'static str, u64, Vec<u8>)> {
+fn contents() -> Vec<(&'static str, u64, Vec<u8>)> {
     let mut contents = contents_of_all();
-    if name != "format-1" {
-        contents.extend([("data", DELTAS_AT, leaf(15)), ("data@before", DELTAS_AT, leaf(5))]);
-    }
-    if name == "format-1-trimmed" {
-        contents.extend((0..TRIMMED_CHUNKS).map(|chunk| {
-            let mut left = vec![0; CHUNK_BYTES as usize];
-            left[3 * 4096..].copy_from_slice(&chunk_content(chunk)[3 * 4096..]);
-            ("data", TRIMMED_AT + u64::from(chunk) * CHUNK_BYTES, left)
-        }));
-    }
+    contents.extend([("data", DELTAS_AT, leaf(15)), ("data@before", DELTAS_AT, leaf(5))]);
+    contents.extend((0..TRIMMED_CHUNKS).map(|chunk| {
+        let mut left = vec![0; CHUNK_BYTES as usize];
+        left[3 * 4096..].copy_from_slice(&chunk_content(chunk)[3 * 4096..]);
+        ("data", TRIMMED_AT + u64::from(chunk) * CHUNK_BYTES, left)
+    }));
     contents
 }
 
@@ -167,10 +162,10 @@ async fn make(runtime: Runtime, drive: String) {
     engine.close().await.unwrap();
 }
 
-async fn open(runtime: Runtime, name: &str, drive: String) {
+async fn open(runtime: Runtime, drive: String) {
     let engine = Engine::open(&runtime, &[drive], Settings::default()).await.unwrap();
     assert!(engine.status().recovery.records_replayed >= 4, "{:?}", engine.status().recovery);
-    for (image, offset, expected) in contents(name) {
+    for (image, offset, expected) in contents() {
         let mut bytes = vec![0xee; expected.len()];
         engine.device(image).unwrap().read(offset, &mut bytes).await.unwrap();
         assert!(bytes == expected, "{image} at {offset}");
@@ -194,6 +189,35 @@ fn pools_of_every_format_version_open() {
         let path = dir.path().join(name);
         std::fs::write(&path, bytes).unwrap();
         let drive = path.to_str().unwrap().to_string();
-        on_shard(move |runtime| Box::pin(open(runtime, name, drive)));
+        on_shard(move |runtime| Box::pin(open(runtime, drive)));
     }
+}
+
+#[test]
+fn a_pool_of_version_1_is_refused_with_a_sentence() {
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let packed = std::fs::read(golden("format-1")).unwrap();
+    let mut bytes = vec![0; DRIVE_BYTES];
+    zstd_safe::decompress(&mut bytes[..], &packed).unwrap();
+    let path = dir.path().join("old");
+    std::fs::write(&path, &bytes).unwrap();
+    let drive = path.to_str().unwrap().to_string();
+    on_shard(move |runtime| {
+        Box::pin(async move {
+            let refused = Engine::open(&runtime, &[drive.clone()], Settings::default()).await.err().unwrap();
+            assert!(refused.to_string().contains("format version 1"), "{refused}");
+            let spec = PoolSpec {
+                name: "over".into(),
+                drives: vec![DriveSpec { path: drive, create_size_bytes: None }],
+                protection: Protection::None,
+                segment_bytes: Some(128 << 10),
+                width: None,
+                spares: 0,
+            };
+            // It is somebody's pool all the same.
+            let refused = Engine::create_pool(&runtime, spec).await.err().unwrap();
+            assert!(refused.to_string().contains("format version 1"), "{refused}");
+        })
+    });
+    assert_eq!(std::fs::read(&path).unwrap(), bytes, "nothing was written");
 }

@@ -1,6 +1,6 @@
 //! Pools with protection on real files: drives full of rubbish, drives that are gone, drives in their place.
 //!
-//! Also the golden pool with dual protection, `golden/format-1-dual.pool.zst`: its four drives one after the
+//! Also the golden pool with dual protection, `golden/format-2-dual.pool.zst`: its four drives one after the
 //! other. Made by `ASHLAR_WRITE_GOLDEN=1 cargo test -p ashlar-engine --test protection`; never replaced.
 // The drives are real files.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
@@ -416,7 +416,7 @@ fn more_lost_drives_than_promised_are_a_clear_refusal() {
 }
 
 fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/format-1-dual.pool.zst")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/format-2-dual.pool.zst")
 }
 
 async fn make_golden(runtime: Runtime, directory: String) {

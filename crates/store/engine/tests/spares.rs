@@ -1,6 +1,6 @@
 //! Drives leave pools that have spare space, and others take their place, while hosts read and write.
 //!
-//! Also the golden pool with a drive in spare space, `golden/format-1-spare.pool.zst`: the four other drives
+//! Also the golden pool with a drive in spare space, `golden/format-2-spare.pool.zst`: the four other drives
 //! one after the other. Made by `ASHLAR_WRITE_GOLDEN=1 cargo test -p ashlar-engine --test spares`; never
 //! replaced.
 // The drives are real files.
@@ -306,7 +306,7 @@ fn both_spares_are_filled_and_rot_on_them_is_mended() {
 }
 
 fn golden() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/format-1-spare.pool.zst")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/format-2-spare.pool.zst")
 }
 
 async fn make_golden(runtime: Runtime, directory: String) {

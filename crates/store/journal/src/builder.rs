@@ -1,5 +1,6 @@
 //! Turns submissions into the bytes of one group. Pure: addresses in, bytes and records out.
 
+use ashlar_format::MediaKey;
 use ashlar_format::bytes::Writer;
 use ashlar_format::chunk::{CHUNK_HEADER_BYTES, ChunkHeader};
 use ashlar_format::group::{GROUP_ALIGN_BYTES, GROUP_HEADER_BYTES, GroupHeader, Record};
@@ -71,6 +72,7 @@ pub(crate) struct BuiltGroup {
 
 /// Fills `group`.
 pub(crate) fn build<T>(
+    key: &MediaKey,
     place: GroupPlace,
     room: Room,
     submissions: &[Submission<T>],
@@ -104,7 +106,7 @@ pub(crate) fn build<T>(
                     };
                     let end = at + header.total_bytes() as usize;
                     group[at + CHUNK_HEADER_BYTES..end].copy_from_slice(&chunk.payload);
-                    header.seal(&mut group[at..end]);
+                    header.seal(key, &mut group[at..end]);
                     built.footer.push(FooterEntry {
                         offset_units: (header.offset_bytes / PLACE_UNIT_BYTES) as u32,
                         length_bytes: header.total_bytes() as u32,
@@ -135,6 +137,6 @@ pub(crate) fn build<T>(
         segment: place.segment,
         offset_bytes: place.offset_bytes,
     };
-    built.hash = header.seal(encoded.as_bytes(), group);
+    built.hash = header.seal(key, encoded.as_bytes(), group);
     built
 }

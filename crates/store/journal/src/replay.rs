@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use ashlar_format::MediaKey;
 use ashlar_format::chunk::ChunkHeader;
 use ashlar_format::group::{GROUP_ALIGN_BYTES, GROUP_BYTES_MAX, GroupHeader, Record};
 use ashlar_format::segment::{SEGMENT_HEADER_BYTES, SegmentKind};
@@ -115,8 +116,9 @@ impl Walk<'_> {
     async fn mend_group(&mut self, segment: SegmentId, offset: u64) -> Result<bool> {
         let length = GROUP_BYTES_MAX.min(self.pool.segment_bytes().saturating_sub(offset));
         let position = self.position;
+        let key = self.pool.key();
         let accept = |bytes: &[u8]| {
-            let (header, _, _) = GroupHeader::open(bytes).ok()?;
+            let (header, _, _) = GroupHeader::open(key, bytes).ok()?;
             is_next(&header, position, segment, offset).then_some(u64::from(header.header_bytes))
         };
         let Some(mended) = self.pool.mend(segment, offset, length, accept).await? else { return Ok(false) };
@@ -136,10 +138,11 @@ impl Walk<'_> {
             return Ok(None);
         };
         let length = u64::from(header.header_bytes).next_multiple_of(GROUP_ALIGN_BYTES);
+        let key = self.pool.key();
         if offset + u64::from(header.group_bytes) > self.pool.segment_bytes() {
             return Ok(None);
         }
-        let Ok((header, records, hash)) = GroupHeader::open(self.bytes(segment, offset, length).await?)
+        let Ok((header, records, hash)) = GroupHeader::open(key, self.bytes(segment, offset, length).await?)
         else {
             return Ok(None);
         };
@@ -198,12 +201,16 @@ fn journal_segments(pool: &Pool, wanted: impl Fn(u64) -> bool) -> Vec<SegmentId>
 async fn chunks_are_there(pool: &Pool, group: &Replayed) -> Result<bool> {
     for record in &group.records {
         let Record::Write { pointer, .. } = record else { continue };
-        assert_eq!(pointer.segment(), group.segment, "a group's chunks are in its own segment");
+        if pointer.segment() != group.segment {
+            let what = format!("journal group {} speaks of another segment", group.end.sequence - 1);
+            return Err(Error::new(ErrorKind::Damaged, what));
+        }
         let (segment, offset, length) =
             (pointer.segment(), pointer.offset_bytes(), pointer.length_bytes_max());
         let (bytes, skip) = pool.read(segment, offset, length).await?;
-        let is_there =
-            |bytes: &[u8]| ChunkHeader::open(*pointer, bytes).ok().map(|(header, _)| header.total_bytes());
+        let is_there = |bytes: &[u8]| {
+            ChunkHeader::open(pool.key(), *pointer, bytes).ok().map(|(header, _)| header.total_bytes())
+        };
         if is_there(&bytes[skip..]).is_none() && pool.mend(segment, offset, length, is_there).await?.is_none()
         {
             return Ok(false);
@@ -215,19 +222,20 @@ async fn chunks_are_there(pool: &Pool, group: &Replayed) -> Result<bool> {
 /// Sees to it that all columns of a group agree.
 async fn complete(pool: &Pool, group: &Replayed) -> Result<bool> {
     let length = group.end.offset_bytes - group.offset;
-    pool.complete_stripes(group.segment, group.offset, length, |bytes| proven_bytes(group, bytes)).await
+    pool.complete_stripes(group.segment, group.offset, length, |bytes| proven_bytes(pool.key(), group, bytes))
+        .await
 }
 
 /// The length of a group's bytes if header, records and all its chunks are what they were.
-fn proven_bytes(group: &Replayed, bytes: &[u8]) -> Option<u64> {
-    let (_, _, hash) = GroupHeader::open(bytes).ok()?;
+fn proven_bytes(key: &MediaKey, group: &Replayed, bytes: &[u8]) -> Option<u64> {
+    let (_, _, hash) = GroupHeader::open(key, bytes).ok()?;
     if hash != group.end.previous_hash {
         return None;
     }
     for record in &group.records {
         let Record::Write { pointer, .. } = record else { continue };
         let at = usize::try_from(pointer.offset_bytes() - group.offset).ok()?;
-        ChunkHeader::open(*pointer, bytes.get(at..)?).ok()?;
+        ChunkHeader::open(key, *pointer, bytes.get(at..)?).ok()?;
     }
     Some(bytes.len() as u64)
 }
@@ -260,7 +268,7 @@ async fn refuse_damage(pool: &Pool, end: JournalPosition) -> Result<()> {
     for (segment, offset) in suspects {
         let length = GROUP_BYTES_MAX.min(pool.segment_bytes() - offset);
         let (bytes, _) = pool.read(segment, offset, length).await?;
-        if let Ok((header, _, _)) = GroupHeader::open(&bytes)
+        if let Ok((header, _, _)) = GroupHeader::open(pool.key(), &bytes)
             && is_beyond(&header)
             && header.segment == segment
         {

@@ -285,9 +285,9 @@ impl<T: 'static> Inner<T> {
         let group_bytes = room.group_bytes(open.offset, stripe_bytes);
         let mut buffer = self.pool.runtime().buffer(header_bytes + group_bytes as usize);
         if let Some(opened) = header {
-            buffer[..header_bytes].copy_from_slice(&opened.header_block());
+            buffer[..header_bytes].copy_from_slice(&opened.header_block(self.pool.key()));
         }
-        let built = build(place, room, &submissions, &mut buffer[header_bytes..]);
+        let built = build(self.pool.key(), place, room, &submissions, &mut buffer[header_bytes..]);
         let write_at = open.offset - header_bytes as u64;
         open.offset += group_bytes;
         if let Some(footer) = &mut open.footer {
@@ -403,7 +403,7 @@ impl<T: 'static> Inner<T> {
             pool.with_table_mut(|table| table.seal(full.segment));
             return;
         };
-        let (offset, buffer) = pool.footer_buffer(&encode_footer(full.segment, &entries));
+        let (offset, buffer) = pool.footer_buffer(&encode_footer(pool.key(), full.segment, &entries));
         assert!(offset >= full.offset, "footer of segment {} overlaps its content", full.segment);
         let keeper = pool.clone();
         keeper.spawn(async move {

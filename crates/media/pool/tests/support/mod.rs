@@ -48,7 +48,7 @@ pub async fn pool_of(runtime: &Runtime, paths: &[String], spares: u8) -> Pool {
 pub async fn begin(pool: &Pool, opened: &OpenedSegment, seed: u8) {
     let mut buffer = pool.runtime().buffer(pool.stripe_bytes() as usize);
     buffer.fill(seed);
-    buffer[..SEGMENT_HEADER_BYTES as usize].copy_from_slice(&opened.header_block());
+    buffer[..SEGMENT_HEADER_BYTES as usize].copy_from_slice(&opened.header_block(pool.key()));
     pool.write(opened.segment, 0, buffer, Durability::Durable).await.unwrap();
 }
 

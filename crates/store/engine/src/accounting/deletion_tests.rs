@@ -134,7 +134,9 @@ impl Records {
         let mut places = BTreeSet::new();
         for (pointer, bytes) in &mut records.0 {
             let (stored, skip) = turn.inner.media.read(*pointer).await.unwrap();
-            *bytes = stored_bytes(*pointer, &stored[skip..]).unwrap().next_multiple_of(PLACE_UNIT_BYTES);
+            *bytes = stored_bytes(turn.inner.pool.key(), *pointer, &stored[skip..])
+                .unwrap()
+                .next_multiple_of(PLACE_UNIT_BYTES);
             // One that has two names would be counted twice.
             assert!(
                 places.insert((pointer.segment(), pointer.offset_bytes())),

@@ -5,6 +5,7 @@
 //! for all its records in one read; where there is none (containers, segments still open or resumed
 //! after a crash) it is read from the records' own headers.
 
+use ashlar_format::MediaKey;
 use ashlar_format::Pointer;
 use ashlar_format::chunk::ChunkHeader;
 use ashlar_format::page::{PAGE_HEADER_BYTES, PageHeader};
@@ -106,7 +107,7 @@ async fn measure_segment(
             // What cannot be read here may have been moved: the record is looked for once more below.
             piece = Piece::read(turn.inner, pointers, &run[rank..]).await.unwrap_or_default();
         }
-        records[*index] = match piece.open(*offset, pointers[*index]) {
+        records[*index] = match piece.open(turn.inner, *offset, pointers[*index]) {
             Some(record) => record,
             None => read_alone(turn.inner, pointers[*index]).await?,
         };
@@ -127,7 +128,7 @@ async fn read_footer(inner: &Inner, segment: SegmentId) -> Option<Vec<FooterEntr
         return None;
     }
     let (bytes, skip) = inner.pool.read(segment, size - length, length).await.ok()?;
-    let mut entries = decode_footer(segment, &bytes[skip..]).ok()?;
+    let mut entries = decode_footer(inner.pool.key(), segment, &bytes[skip..]).ok()?;
     entries.sort_unstable_by_key(|entry| entry.offset_units);
     Some(entries)
 }
@@ -161,15 +162,15 @@ impl Piece {
         self.bytes.is_some() && offset >= self.start && offset + pointer.length_bytes_max() <= self.end
     }
 
-    fn open(&self, offset: u64, pointer: Pointer) -> Option<Measured> {
+    fn open(&self, inner: &Inner, offset: u64, pointer: Pointer) -> Option<Measured> {
         let (bytes, skip) = self.bytes.as_ref()?;
-        open(pointer, bytes.get(skip + usize::try_from(offset - self.start).ok()?..)?)
+        open(inner.pool.key(), pointer, bytes.get(skip + usize::try_from(offset - self.start).ok()?..)?)
     }
 }
 
 async fn read_alone(inner: &Inner, pointer: Pointer) -> Result<Measured> {
     let prove = |bytes: &[u8]| {
-        open(pointer, bytes).ok_or_else(|| {
+        open(inner.pool.key(), pointer, bytes).ok_or_else(|| {
             Error::new(ErrorKind::Damaged, format!("{pointer:?} does not lead to what it names: run a check"))
         })
     };
@@ -177,11 +178,11 @@ async fn read_alone(inner: &Inner, pointer: Pointer) -> Result<Measured> {
 }
 
 /// The record at the front of `bytes`, if it is the one the pointer names.
-fn open(pointer: Pointer, bytes: &[u8]) -> Option<Measured> {
+fn open(key: &MediaKey, pointer: Pointer, bytes: &[u8]) -> Option<Measured> {
     if pointer.is_page() {
-        let (header, payload) = PageHeader::open(pointer, bytes).ok()?;
+        let (header, payload) = PageHeader::open(key, pointer, bytes).ok()?;
         return Some(Measured::new((PAGE_HEADER_BYTES + payload.len()) as u64, header.identity.tree, 0));
     }
-    let (header, _) = ChunkHeader::open_chunk_of(pointer, bytes).ok()?;
+    let (header, _) = ChunkHeader::open_chunk_of(key, pointer, bytes).ok()?;
     Some(Measured::new(header.total_bytes(), u64::from(header.owner_volume), header.kept))
 }

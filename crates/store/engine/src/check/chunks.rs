@@ -46,7 +46,7 @@ impl Check<'_> {
 async fn verify_chunk(inner: Rc<Inner>, blocks: Vec<Pointer>) -> Result<()> {
     let mut scratch = Vec::new();
     let prove = |bytes: &[u8]| {
-        let chunk = open_chunk(blocks[0], bytes, &mut scratch)?;
+        let chunk = open_chunk(inner.pool.key(), blocks[0], bytes, &mut scratch)?;
         blocks.iter().try_for_each(|pointer| chunk.block(*pointer).map(drop))
     };
     inner.media.read_proven(blocks[0], prove).await

@@ -73,7 +73,6 @@ const READ_BYTES: u64 = 1 << 20;
 const TURN_BYTES: u64 = 64 << 10;
 
 /// Buffers for emptying, kept from one segment to the next.
-#[derive(Default)]
 struct Tools {
     segment: Vec<u8>,
     recompressor: Recompressor,
@@ -209,7 +208,8 @@ impl Inner {
         let mut pace = self.begin_pace();
         // What is moved only because its neighbours were deleted, or its drive leaves, need not be cold.
         let is_cold = matches!(choice.reason, Reason::Scarce | Reason::Urgent);
-        let mut tools = Tools { is_cold, ..Tools::default() };
+        let recompressor = Recompressor::new(self.pool.key());
+        let mut tools = Tools { segment: Vec::new(), recompressor, is_cold };
         for victim in victims {
             if is_vacating {
                 pace = self.give_way(pace, PATIENT).await;
@@ -286,7 +286,7 @@ impl Inner {
             let mut found_in_line = false;
             let mut at = end_of_last.max(line);
             while at < line + LINE_BYTES {
-                let found = record_at(&tools.segment[at as usize..]);
+                let found = record_at(self.pool.key(), &tools.segment[at as usize..]);
                 let Some(record) = found else {
                     at += PLACE_UNIT_BYTES;
                     continue;
@@ -403,7 +403,7 @@ impl Inner {
         while at < line + LINE_BYTES {
             let mut unknown = BTreeSet::new();
             let mut proven = |bytes: &[u8]| {
-                let record = record_at(bytes)?;
+                let record = record_at(self.pool.key(), bytes)?;
                 let belongs = match self.home_of(&record, victim, at) {
                     Home::Here => true,
                     Home::Elsewhere => false,

@@ -47,7 +47,7 @@ use ashlar_format::Pointer;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::relocation::Relocation;
 use ashlar_format::segment::{SegmentEntry, SegmentKind, SegmentState};
-use ashlar_format::superblock::{INCOMPATIBLE_SHARES, INCOMPATIBLE_TRIMMED_CHUNKS};
+use ashlar_format::superblock::INCOMPATIBLE_SHARES;
 use ashlar_runtime::sync::{Mutex, MutexGuard, Notify};
 use ashlar_units::SegmentId;
 use rustc_hash::FxHashMap;
@@ -591,9 +591,6 @@ impl Inner {
         self.check_not_closing()?;
         for segment in &plan.rewritten {
             self.rewrite_table_records(&mut checkpointer, *segment).await?;
-        }
-        if plan.trimmed_blocks > 0 {
-            checkpointer.incompatible |= INCOMPATIBLE_TRIMMED_CHUNKS;
         }
         self.cleaner.deaths.borrow_mut().leave_behind(&plan.left_behind, self.applied.get().next_lsn.0);
         let mut relocations = self.media.relocations.borrow_mut();

@@ -5,6 +5,7 @@
 //! emptying is seldom read. Only payload, codec, length and the mask of blocks kept change in the header:
 //! the chunk keeps its address, and its blocks their numbers.
 
+use ashlar_format::MediaKey;
 use ashlar_format::chunk::{CHUNK_BLOCKS_MAX, CHUNK_HEADER_BYTES, ChunkHeader, Codec};
 use ashlar_reduction as reduction;
 use ashlar_units::BLOCK_BYTES_USIZE;
@@ -13,8 +14,8 @@ use ashlar_units::BLOCK_BYTES_USIZE;
 const SAVING_FRACTION_MIN: usize = 16;
 
 /// Buffers, kept from one chunk to the next.
-#[derive(Default)]
 pub(super) struct Recompressor {
+    key: MediaKey,
     decoded: Vec<u8>,
     packed: Vec<u8>,
     back: Vec<u8>,
@@ -26,6 +27,18 @@ pub(super) struct Recompressor {
 }
 
 impl Recompressor {
+    pub(super) fn new(key: &MediaKey) -> Recompressor {
+        Recompressor {
+            key: key.clone(),
+            decoded: Vec::new(),
+            packed: Vec::new(),
+            back: Vec::new(),
+            record: Vec::new(),
+            saved_bytes: 0,
+            trimmed_blocks: 0,
+        }
+    }
+
     /// The same chunk in fewer bytes, or `record` as it is. Blocks that are not `alive`, a bit each, are
     /// left out, unless none is: then it moves along as the neighbour of something alive.
     pub(super) fn fit<'a>(&'a mut self, record: &'a [u8], alive: u16, is_cold: bool) -> &'a [u8] {
@@ -33,7 +46,7 @@ impl Recompressor {
     }
 
     fn pack(&mut self, record: &[u8], alive: u16, is_cold: bool) -> Option<()> {
-        let (header, payload) = ChunkHeader::open_any(record).ok()?;
+        let (header, payload) = ChunkHeader::open_any(&self.key, record).ok()?;
         let kept = match header.kept & alive {
             0 => header.kept,
             kept => kept,
@@ -66,7 +79,7 @@ impl Recompressor {
         self.record.resize(CHUNK_HEADER_BYTES + new.len(), 0);
         self.record[CHUNK_HEADER_BYTES..].copy_from_slice(new);
         let saved_bytes = (payload.len() - new.len()) as u64;
-        sealed.seal(&mut self.record);
+        sealed.seal(&self.key, &mut self.record);
         self.trimmed_blocks += u64::from((header.kept & !kept).count_ones());
         self.saved_bytes += if is_trimmed { 0 } else { saved_bytes };
         Some(())
@@ -98,6 +111,10 @@ mod tests {
 
     const ALL: u16 = u16::MAX;
 
+    fn key() -> MediaKey {
+        MediaKey::new(9)
+    }
+
     fn chunk(content: &[u8], codec: Codec) -> (Pointer, Vec<u8>) {
         let mut packed = vec![0; content.len()];
         let length = reduction::compress(codec, content, &mut packed).unwrap_or(content.len());
@@ -114,7 +131,7 @@ mod tests {
         };
         let mut record = vec![0; CHUNK_HEADER_BYTES];
         record.extend_from_slice(payload);
-        header.seal(&mut record);
+        header.seal(&key(), &mut record);
         (header.pointer(), record)
     }
 
@@ -135,10 +152,10 @@ mod tests {
     fn a_chunk_gets_smaller_and_stays_itself() {
         let content = prose(16 << 10);
         let (pointer, record) = chunk(&content, Codec::Lz4);
-        let mut recompressor = Recompressor::default();
+        let mut recompressor = Recompressor::new(&key());
         let better = recompressor.fit(&record, ALL, true).to_vec();
         assert!(better.len() < record.len() * 9 / 10, "{} of {}", better.len(), record.len());
-        let (header, payload) = ChunkHeader::open(pointer.with_block_index(3), &better).unwrap();
+        let (header, payload) = ChunkHeader::open(&key(), pointer.with_block_index(3), &better).unwrap();
         let mut back = vec![0; content.len()];
         reduction::decompress(header.codec, payload, &mut back).unwrap();
         assert_eq!((back, header.owner_block), (content, 99));
@@ -147,7 +164,7 @@ mod tests {
 
     #[test]
     fn what_is_not_lz4_or_does_not_shrink_is_left_alone() {
-        let mut recompressor = Recompressor::default();
+        let mut recompressor = Recompressor::new(&key());
         for codec in [Codec::None, Codec::Zstd] {
             let (_, record) = chunk(&prose(8 << 10), codec);
             assert_eq!(recompressor.fit(&record, ALL, true), record);
@@ -165,13 +182,13 @@ mod tests {
             [(Codec::None, true), (Codec::Lz4, false), (Codec::Lz4, true), (Codec::Zstd, true)]
         {
             let (pointer, record) = chunk(&content, codec);
-            let mut recompressor = Recompressor::default();
+            let mut recompressor = Recompressor::new(&key());
             let once = recompressor.fit(&record, 0b1010_0001, is_cold).to_vec();
             let twice = recompressor.fit(&once, 0b1000_0011, false).to_vec();
             assert!(twice.len() < once.len() && once.len() < record.len(), "{codec:?}");
             assert_eq!(recompressor.trimmed_blocks, 5 + 1);
             for (record, kept) in [(&once, vec![0, 5, 7]), (&twice, vec![0, 7])] {
-                let (header, payload) = ChunkHeader::open(pointer, record).unwrap();
+                let (header, payload) = ChunkHeader::open(&key(), pointer, record).unwrap();
                 let mut back = vec![0; header.decoded_bytes()];
                 reduction::decompress(header.codec, payload, &mut back).unwrap();
                 for index in 0..8 {
@@ -188,6 +205,6 @@ mod tests {
     #[test]
     fn a_dead_neighbour_moves_along_as_it_is() {
         let (_, record) = chunk(&prose(8 << 10), Codec::None);
-        assert_eq!(Recompressor::default().fit(&record, 0b100, false), record);
+        assert_eq!(Recompressor::new(&key()).fit(&record, 0b100, false), record);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
+use ashlar_format::MediaKey;
 use ashlar_format::Pointer;
 use ashlar_format::chunk::{CHUNK_HEADER_BYTES, ChunkHeader};
 use ashlar_format::pointer::POINTED_BYTES_MAX;
@@ -33,8 +34,8 @@ impl Chunk {
 
 /// Reads chunks and keeps the last few. What a block of an address is never changes, so what is kept stays
 /// true; whether the block is still there and may be referred to is for others to say.
-#[derive(Default)]
 pub(super) struct ChunkReader {
+    key: MediaKey,
     kept: VecDeque<(Pointer, Rc<Chunk>)>,
     kept_bytes: usize,
     scratch: Vec<u8>,
@@ -43,6 +44,11 @@ pub(super) struct ChunkReader {
 }
 
 impl ChunkReader {
+    pub(super) fn new(key: &MediaKey) -> ChunkReader {
+        let key = key.clone();
+        ChunkReader { key, kept: VecDeque::new(), kept_bytes: 0, scratch: Vec::new(), epoch: 0 }
+    }
+
     /// What was read before this epoch goes: the cleaner may have trimmed it.
     pub(super) fn start(&mut self, epoch: u64) {
         if self.epoch != epoch {
@@ -52,7 +58,7 @@ impl ChunkReader {
     }
 
     pub(super) fn clear(&mut self) {
-        *self = ChunkReader::default();
+        *self = ChunkReader::new(&self.key);
     }
 
     /// The chunk of a pointer found in a map, wherever it is now. What cannot be read is nobody's damage
@@ -120,7 +126,7 @@ impl ChunkReader {
     }
 
     fn keep(&mut self, pointer: Pointer, stored: &[u8]) -> Option<Rc<Chunk>> {
-        let OpenChunk { header, blocks } = open_chunk(pointer, stored, &mut self.scratch).ok()?;
+        let OpenChunk { header, blocks } = open_chunk(&self.key, pointer, stored, &mut self.scratch).ok()?;
         let chunk = Rc::new(Chunk { header, blocks: blocks.to_vec() });
         self.kept_bytes += chunk.blocks.len();
         self.kept.push_back((pointer.chunk(), chunk.clone()));

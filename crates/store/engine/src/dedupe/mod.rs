@@ -189,7 +189,7 @@ impl Dedupe {
 impl Inner {
     /// Looks for equal blocks until the pool closes: what was written lately first, then the rebuild.
     pub(crate) async fn run_deduper(self: Rc<Self>) {
-        let mut reader = ChunkReader::default();
+        let mut reader = ChunkReader::new(self.pool.key());
         if self.tree.borrow().catalogue.volumes().any(|entry| entry.dedupe) {
             // The index was lost with the last session.
             self.begin_rebuild();
