@@ -8,7 +8,8 @@
 //! 48 u128 machine  64 u128 boot     80 u64 beat   88 u64 unix seconds of the beat
 //! 96 u32 milliseconds between beats               100 u32 process
 //! 104 u8 state (0 closed, 1 open)  105 7 zero     112 name of the machine (1 + 63)
-//! 176 zero                                       4088 u64 keyed checksum of all before
+//! 176 u64 when the process started, in its machine's terms
+//! 184 zero                                       4088 u64 keyed checksum of all before
 //! ```
 
 use ashlar_units::PoolId;
@@ -22,6 +23,7 @@ pub const OWNER_BYTES: usize = 4096;
 pub const MACHINE_NAME_BYTES_MAX: usize = 63;
 
 const MAGIC: u64 = 0x4153_484c_4f57_4e32;
+const STARTED_AT: usize = 176;
 const CHECKSUM_AT: usize = OWNER_BYTES - 8;
 
 /// Who has a pool open.
@@ -45,6 +47,8 @@ pub struct Owner {
     pub interval_millis: u32,
     /// The owner's process.
     pub process: u32,
+    /// When it started, in its machine's terms: numbers of processes are used again.
+    pub process_started: u64,
     /// False when the owner has closed the pool.
     pub is_open: bool,
     /// The machine's name.
@@ -60,7 +64,8 @@ impl Owner {
         writer.u64(MAGIC).u16(FORMAT_VERSION).u16(0).u32(self.session);
         writer.u128(self.pool.0).u128(self.copy).u128(self.machine).u128(self.boot);
         writer.u64(self.beat).u64(self.beat_unix_seconds).u32(self.interval_millis).u32(self.process);
-        writer.u64(u64::from(self.is_open)).name(&self.machine_name).pad_to(CHECKSUM_AT);
+        writer.u64(u64::from(self.is_open)).name(&self.machine_name).pad_to(STARTED_AT);
+        writer.u64(self.process_started).pad_to(CHECKSUM_AT);
         let sum = key.checksum(Kind::Owner, writer.as_bytes());
         writer.u64(sum);
         writer.into_bytes()
@@ -91,6 +96,7 @@ impl Owner {
         let is_open = reader.u8()? != 0;
         reader.take(7)?;
         let machine_name = reader.name()?;
+        let process_started = Reader::new(&bytes[STARTED_AT..]).u64()?;
         Ok(Owner {
             pool,
             copy,
@@ -101,6 +107,7 @@ impl Owner {
             beat_unix_seconds,
             interval_millis,
             process,
+            process_started,
             is_open,
             machine_name,
         })
@@ -125,6 +132,7 @@ mod tests {
             beat_unix_seconds: 8,
             interval_millis: 1000,
             process: 9,
+            process_started: 10,
             is_open: true,
             machine_name: "m".repeat(MACHINE_NAME_BYTES_MAX),
         };

@@ -36,6 +36,8 @@ pub struct Pool {
     pub name: String,
     /// Identity drawn when the pool was created; empty while the pool could not be opened.
     pub id: String,
+    /// How many superblocks the pool has written: of two states of its drives the higher is the newer.
+    pub generation: u64,
     pub state: PoolState,
     /// Why the pool is not online, or what it lacks though it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -350,6 +352,12 @@ pub struct PoolImport {
     /// Absolute paths of all the pool's drives; empty: the paths recorded for a pool that failed to open.
     #[serde(default)]
     pub drives: Vec<String>,
+    /// Open it although another array has it open. That one stops with errors.
+    #[serde(default)]
+    pub force: bool,
+    /// Open it although its drives are older than they were. What was written since is lost or damaged.
+    #[serde(default)]
+    pub accept_older_state: bool,
 }
 
 /// Result of walking every root of a pool and verifying every header and checksum.

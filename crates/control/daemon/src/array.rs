@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use ashlar_api as api;
 use ashlar_block::{BlockDevice, Catalogue};
-use ashlar_engine::{Counters, Engine, Settings as EngineSettings};
+use ashlar_engine::{Counters, Engine, Opening, Settings as EngineSettings};
 use ashlar_runtime::sync::Notify;
 use ashlar_runtime::{DriverChoice, LocalFuture, Remote, Runtime, ShardSettings, ShardThread};
 use ashlar_telemetry::Registry;
@@ -70,6 +70,13 @@ pub(crate) struct Array {
     remote: Remote,
     driver_line: String,
     thread: Mutex<Option<ShardThread>>,
+}
+
+/// What a pool was when it was closed.
+pub(crate) struct Closed {
+    pub(crate) id: String,
+    pub(crate) generation: u64,
+    pub(crate) drives: Vec<api::Drive>,
 }
 
 /// What a pool holds, for the index of names.
@@ -139,6 +146,7 @@ impl Array {
         name: &str,
         drives: &[String],
         settings: &Settings,
+        opening: Opening,
     ) -> Result<Contents> {
         let (name, drives) = (name.to_string(), drives.to_vec());
         let engine_settings = EngineSettings {
@@ -147,6 +155,7 @@ impl Array {
             dedupe_index_bytes_max: settings.dedupe_index_bytes.in_bytes(),
             dedupe_run_blocks_min: settings.dedupe_run_blocks_min,
             dedupe_sample_shift: settings.dedupe_sample_shift,
+            opening,
             ..EngineSettings::default()
         };
         self.run(move |runtime, shard| {
@@ -205,8 +214,8 @@ impl Array {
 
     /// Closes a pool: drained, checkpointed, its drives let go.
     ///
-    /// Answers with its drives as the last write left them.
-    pub(crate) async fn pool_close(&self, name: &str) -> Result<Vec<api::Drive>> {
+    /// Answers with how the last write left it.
+    pub(crate) async fn pool_close(&self, name: &str) -> Result<Closed> {
         let name = name.to_string();
         self.run(move |_, shard| {
             Box::pin(async move {
@@ -214,7 +223,9 @@ impl Array {
                 // Out of the doors' sight first: new requests find no device while it drains.
                 shard.engines.borrow_mut().remove(&name);
                 engine.close().await.map_err(from_engine)?;
-                Ok(drives::views(engine.status().drives))
+                let status = engine.status();
+                let drives = drives::views(status.drives);
+                Ok(Closed { id: status.id, generation: status.generation, drives })
             })
         })
         .await
@@ -514,6 +525,7 @@ fn pool_view(engine: &Engine) -> api::Pool {
     api::Pool {
         name: status.name,
         id: status.id,
+        generation: status.generation,
         state,
         reason,
         protection: match status.protection {

@@ -15,6 +15,7 @@ pub mod attach;
 mod doors;
 mod error;
 mod http;
+mod identity;
 mod log;
 mod metrics;
 mod names;

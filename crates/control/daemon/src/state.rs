@@ -4,9 +4,11 @@
 //! STATE/lock         held while the array runs
 //! STATE/pools.toml   known pools: name and drives; replaced as a whole, never edited in place
 //! STATE/wear.toml    what was written to drives over their lives; a file of its own, written each minute
+//! STATE/generations.toml   the newest state seen of each pool
 //! STATE/api.sock     STATE/api.port    STATE/nbd.sock    STATE/volumes/
 //! ```
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -30,6 +32,7 @@ pub const VOLUMES: &str = "volumes";
 
 const LOCK: &str = "lock";
 const POOLS: &str = "pools.toml";
+const GENERATIONS: &str = "generations.toml";
 const WEAR: &str = "wear.toml";
 /// Where a damaged one goes, for whoever wants to mend it.
 const WEAR_DAMAGED: &str = "wear.toml.damaged";
@@ -153,6 +156,23 @@ impl State {
         let text = toml::to_string(&remembered).expect("names and paths are plain text");
         let header = "# Pools that this array opens at its start. Written by ashlar.\n\n";
         self.replace(POOLS, &format!("{header}{text}"))
+    }
+
+    /// The newest generation seen of each pool, by its identity.
+    pub(crate) fn load_generations(&self) -> Result<BTreeMap<String, u64>> {
+        let path = self.path(GENERATIONS);
+        let Some(text) = read_if_there(&path)? else { return Ok(BTreeMap::new()) };
+        toml::from_str(&text).map_err(|error| {
+            let what = format!("state file {} is damaged: {}", path.display(), error.message());
+            Error::new(ErrorKind::Damaged, what, "it is written anew at the next change")
+        })
+    }
+
+    /// Replaces them; durable when this returns.
+    pub(crate) fn store_generations(&self, generations: &BTreeMap<String, u64>) -> Result<()> {
+        let text = toml::to_string(generations).expect("numbers within what TOML holds");
+        let header = "# The newest state seen of each pool. Written by ashlar.\n\n";
+        self.replace(GENERATIONS, &format!("{header}{text}"))
     }
 
     /// What was written to drives over their lives. A damaged file is put aside.

@@ -8,8 +8,11 @@ mod error;
 
 use std::cell::Cell;
 
-use ashlar_format::superblock::{MARKS_END_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock};
-use ashlar_format::{Damage, DamageKind};
+use ashlar_format::owner::{OWNER_BYTES, Owner};
+use ashlar_format::superblock::{
+    MARKS_END_BYTES, OWNER_START_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock,
+};
+use ashlar_format::{Damage, DamageKind, MediaKey};
 use ashlar_runtime::{Buf, DriveFile, Durability, OpenDrive, Runtime};
 use ashlar_units::BLOCK_BYTES;
 
@@ -210,6 +213,18 @@ impl Drive {
                 self.path, superblock.generation
             ),
         ))
+    }
+
+    /// Reads the owner block; `None` where none of this key is.
+    pub async fn read_owner(&self, key: &MediaKey) -> Result<Option<Owner>> {
+        let block = self.read(OWNER_START_BYTES, OWNER_BYTES).await?;
+        Ok(Owner::decode(key, &block).ok())
+    }
+
+    /// Writes the owner block, durably.
+    pub async fn write_owner(&self, key: &MediaKey, owner: &Owner) -> Result<()> {
+        let buffer = self.runtime.buffer_from(&owner.encode(key));
+        self.write(OWNER_START_BYTES, buffer, Durability::Durable).await
     }
 
     /// Wipes the ring and what stands behind it, so that the drive carries no pool.

@@ -9,7 +9,7 @@ use ashlar_drive::{Drive, DriveCounters};
 use ashlar_format::layout::StandIn;
 use ashlar_format::segment::SegmentState;
 use ashlar_format::superblock::{DriveEntry, DriveState, Superblock};
-use ashlar_units::SegmentId;
+use ashlar_units::{DriveIndex, SegmentId};
 
 use crate::{Error, ErrorKind, Pool, Result, State};
 
@@ -17,6 +17,12 @@ use crate::{Error, ErrorKind, Pool, Result, State};
 pub(crate) struct KnownDrive {
     /// Drawn when it joined.
     pub(crate) id: u128,
+    /// Its number in the pool.
+    pub(crate) number: DriveIndex,
+    /// The newest superblock that it is known to hold.
+    pub(crate) confirmed: u64,
+    /// The newest superblock that was found on it at the opening.
+    pub(crate) generation: u64,
     /// The path it was opened by; empty when it was not found.
     pub(crate) path: String,
     pub(crate) size_bytes: u64,
@@ -213,6 +219,7 @@ impl Pool {
         for (known, entry) in drives.iter().zip(&mut next.drives) {
             entry.id = known.id;
             entry.state = known.state;
+            entry.confirmed = known.confirmed;
         }
         if let Some(layout) = &mut next.layout {
             layout.settled_below = state.settled_below;

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use ashlar_drive::Drive;
 use ashlar_format::rows::{Rows, layout_with};
 use ashlar_format::superblock::{CELLS_START_BYTES, DRIVES_MAX, DriveEntry, DriveState};
+use ashlar_units::DriveIndex;
 
 use crate::drives::KnownDrive;
 use crate::newcomer::{check_size, check_unclaimed};
@@ -47,7 +48,10 @@ impl Pool {
         }
         // No await from here until the superblock that names them is made: another must not tell of them.
         let entries: Vec<DriveEntry> = joining.iter().map(|joining| joining.entry).collect();
-        self.inner.drives.borrow_mut().extend(joining.into_iter().map(known));
+        self.inner
+            .drives
+            .borrow_mut()
+            .extend(joining.into_iter().enumerate().map(|(index, joining)| known(joining, before + index)));
         let grown = layout.as_ref().map(Rows::new);
         let next = self.next_superblock(&[], |superblock| {
             superblock.drives.extend(entries);
@@ -90,10 +94,13 @@ impl Striping {
     }
 }
 
-fn known(joining: Joining) -> KnownDrive {
+fn known(joining: Joining, number: usize) -> KnownDrive {
     let Joining { drive, entry } = joining;
     KnownDrive {
         id: entry.id,
+        number: DriveIndex(number as u16),
+        confirmed: 0,
+        generation: 0,
         path: drive.path().to_string(),
         size_bytes: drive.size_bytes(),
         drive: Some(Rc::new(drive)),

@@ -23,6 +23,7 @@ mod drives;
 mod error;
 mod expand;
 mod frontier;
+mod generations;
 mod homes;
 mod judge;
 mod leave;
@@ -30,6 +31,8 @@ mod mend;
 mod moving;
 mod newcomer;
 mod open;
+mod opening;
+mod owner;
 mod rebuild;
 mod scrub;
 mod space;
@@ -55,6 +58,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use frontier::OpenedSegment;
 pub use judge::{Weigh, Weight};
 pub use open::RecoveredSegment;
+pub use opening::{Identity, Opening, ProcessProbe, Remembered};
 pub use rebuild::{Rebuild, RebuildProgress};
 pub use scrub::ScrubCount;
 pub use space::CellCount;
@@ -63,6 +67,7 @@ pub use table::SegmentTable;
 use drives::{KnownDrive, unsettled_from};
 use frontier::Frontier;
 use mend::HeldPlaces;
+use owner::Ownership;
 use rebuild::WriteGate;
 use stripes::Striping;
 
@@ -76,6 +81,7 @@ struct Inner {
     runtime: Runtime,
     /// What checksums are made with.
     key: MediaKey,
+    ownership: Ownership,
     drives: RefCell<Vec<KnownDrive>>,
     segment_bytes: u64,
     /// Only with protection.
@@ -271,12 +277,6 @@ impl Pool {
         self.place_of(segment)
     }
 
-    /// A new opening of the pool: segments opened from now on carry its number; the next superblock
-    /// makes it durable.
-    pub fn begin_session(&self) {
-        self.inner.state.borrow_mut().superblock.session += 1;
-    }
-
     /// Reads the whole blocks that cover `length` bytes at `offset`; returns them and where in them
     /// the range starts. Ranges beyond the segment's end are cut.
     pub async fn read(&self, segment: SegmentId, offset: u64, length: u64) -> Result<(Buf, usize)> {
@@ -302,6 +302,7 @@ impl Pool {
         let end = offset + buffer.len() as u64;
         assert!(end <= self.inner.segment_bytes, "write to {end} is beyond segment {segment}");
         self.check_not_fenced()?;
+        self.check_owner_if_overdue().await?;
         let place = self.place_of(segment)?;
         if let Some(striping) = &self.inner.striping {
             return self.write_stripes(striping, segment, place, offset, buffer, durability).await;
@@ -404,6 +405,7 @@ impl Pool {
 
     async fn decide(&self, mut next: Superblock) -> Result<()> {
         self.check_not_fenced()?;
+        self.check_owner().await?;
         match self.inner.striping {
             Some(_) => self.write_superblock_everywhere(&mut next).await?,
             None => self.write_superblock(&mut next).await?,
@@ -420,7 +422,10 @@ impl Pool {
         for (index, drive) in self.writable_drives().into_iter().rev() {
             next.drive = ashlar_units::DriveIndex(index as u16);
             match drive.write_superblock(next).await {
-                Ok(()) => written += 1,
+                Ok(()) => {
+                    written += 1;
+                    self.confirm(index, &drive, next.generation);
+                }
                 Err(error) => last_error = Some(error),
             }
         }
@@ -443,9 +448,12 @@ impl Pool {
             // Those that join come first: once another names them, they must be found.
             for (index, drive) in self.newcomers_first() {
                 next.drive = ashlar_units::DriveIndex(index as u16);
-                if let Err(error) = drive.write_superblock(next).await {
-                    self.failed(index, &drive, &error.context)?;
-                    is_everywhere = false;
+                match drive.write_superblock(next).await {
+                    Ok(()) => self.confirm(index, &drive, next.generation),
+                    Err(error) => {
+                        self.failed(index, &drive, &error.context)?;
+                        is_everywhere = false;
+                    }
                 }
             }
             let is_as_told = self
@@ -460,6 +468,14 @@ impl Pool {
             }
             next.generation += 1;
             self.note_drives(&self.inner.state.borrow(), next);
+        }
+    }
+
+    /// A drive holds this superblock: the next one tells.
+    fn confirm(&self, index: usize, drive: &Rc<Drive>, generation: u64) {
+        let known = &mut self.inner.drives.borrow_mut()[index];
+        if known.drive.as_ref().is_some_and(|current| Rc::ptr_eq(current, drive)) {
+            known.confirmed = generation;
         }
     }
 
@@ -564,6 +580,7 @@ impl Pool {
         while self.inner.background.get() > 0 {
             self.inner.background_ended.notified().await;
         }
+        self.release().await;
     }
 
     async fn prepare(&self, entry: FrontierEntry) {

@@ -13,7 +13,10 @@ use ashlar_units::{ByteCount, DriveIndex, PoolId};
 
 use crate::drives::{KnownDrive, is_spare_filling, lacks};
 use crate::frontier::Frontier;
+use crate::generations::{self, check_quorum, check_remembered};
 use crate::mend::HeldPlaces;
+use crate::opening::Opening;
+use crate::owner::{self, Ownership};
 use crate::rebuild::WriteGate;
 use crate::steer::Paces;
 use crate::stripes::Striping;
@@ -37,7 +40,7 @@ impl Pool {
     /// Opens drives and decides the superblock. The segment table is still empty: the engine loads
     /// it (`with_table_mut`), then calls [`Pool::adopt_frontier`]. A pool with parity opens without
     /// the drives that its protection lets it miss.
-    pub async fn open(runtime: &Runtime, paths: &[String]) -> Result<Pool> {
+    pub async fn open(runtime: &Runtime, paths: &[String], opening: &Opening) -> Result<Pool> {
         let mut found: Vec<Found> = Vec::new();
         let mut failed: Vec<Error> = Vec::new();
         for path in paths {
@@ -50,7 +53,11 @@ impl Pool {
             }
         }
         let superblock = decide(&found, &failed)?;
-        let (drives, refused) = arrange(found, failed, &superblock)?;
+        check_remembered(&found, &superblock, opening)?;
+        let (drives, refused) = arrange(found, failed, &superblock, opening)?;
+        check_quorum(&drives, &superblock, opening)?;
+        let session_before = owner::check_free(runtime, &drives, &superblock, opening).await?;
+        let ownership = Ownership::new(opening, &superblock, session_before);
         let segment_bytes = u64::from(superblock.segment_bytes);
         let striping = superblock.layout.as_ref().map(|layout| Striping {
             rows: RefCell::new(Rows::new(layout)),
@@ -83,6 +90,7 @@ impl Pool {
             inner: Rc::new(Inner {
                 runtime: runtime.clone(),
                 key: superblock_key,
+                ownership,
                 drives: RefCell::new(drives),
                 segment_bytes,
                 striping,
@@ -156,9 +164,9 @@ impl Pool {
 }
 
 /// A drive with a ring of superblocks, newest first.
-struct Found {
-    drive: Drive,
-    ring: Vec<Superblock>,
+pub(crate) struct Found {
+    pub(crate) drive: Drive,
+    pub(crate) ring: Vec<Superblock>,
 }
 
 async fn find(runtime: &Runtime, path: &str) -> Result<Found> {
@@ -287,7 +295,12 @@ fn without_unfinished_growth(found: &[Found]) -> Vec<&Superblock> {
 type Arranged = (Vec<KnownDrive>, Vec<Error>);
 
 /// Puts the drives in the order of the pool's table and checks that as many are there, whole, as must be.
-fn arrange(found: Vec<Found>, failed: Vec<Error>, superblock: &Superblock) -> Result<Arranged> {
+fn arrange(
+    found: Vec<Found>,
+    failed: Vec<Error>,
+    superblock: &Superblock,
+    opening: &Opening,
+) -> Result<Arranged> {
     let cell_bytes = u64::from(superblock.cell_bytes);
     // One that has left is looked for no more; if it is there, its ring is still to be wiped.
     let needed = |index: usize| match superblock.drives[index].state {
@@ -297,6 +310,8 @@ fn arrange(found: Vec<Found>, failed: Vec<Error>, superblock: &Superblock) -> Re
     let mut drives: Vec<KnownDrive> = (0..superblock.drives.len())
         .map(|index| KnownDrive {
             id: superblock.drives[index].id,
+            number: DriveIndex(index as u16),
+            confirmed: superblock.drives[index].confirmed,
             path: String::new(),
             size_bytes: needed(index),
             drive: None,
@@ -304,9 +319,16 @@ fn arrange(found: Vec<Found>, failed: Vec<Error>, superblock: &Superblock) -> Re
             stale_from: superblock.layout.as_ref().map_or(0, |layout| layout.stale_from[index]),
             reason: (superblock.drives[index].state == DriveState::Out)
                 .then(|| "it was out of service when the pool was opened".to_string()),
+            generation: 0,
         })
         .collect();
     let mut refused = failed;
+    let told = generations::told(&found);
+    // One that a crash kept from counting tells all the same what each drive held when it was made.
+    let newest =
+        without_unfinished_growth(&found).into_iter().max_by_key(|one| (one.generation, one.session));
+    let newest = newest.unwrap_or(superblock).clone();
+    let mut behind = Vec::new();
     for Found { drive, ring } in found {
         match place_in_pool(&drive, &ring[0], superblock, needed) {
             Ok(index) => {
@@ -318,10 +340,18 @@ fn arrange(found: Vec<Found>, failed: Vec<Error>, superblock: &Superblock) -> Re
                 known.path = drive.path().to_string();
                 known.size_bytes = drive.size_bytes();
                 known.drive = Some(Rc::new(drive));
+                known.generation = ring[0].generation;
+                if generations::is_behind(&ring[0], &newest) {
+                    behind.push((index, generations::stale_from(&ring[0])));
+                }
             }
             // It may be one that was being added when the pool stopped: no harm while none is missing.
             Err(error) => refused.push(error),
         }
+    }
+    let is_restorable = restore_behind(&mut drives, &behind, superblock);
+    if !is_restorable && !opening.is_older_accepted {
+        return Err(generations::refused_behind(&told, superblock));
     }
     miss(&mut drives, &refused, superblock)?;
     Ok((drives, refused))
@@ -353,6 +383,39 @@ fn place_in_pool(
         ));
     }
     Ok(index)
+}
+
+/// Has what older drives lack restored, where the others can tell it; false where they cannot: then all is
+/// left as the superblock says.
+fn restore_behind(drives: &mut [KnownDrive], behind: &[(usize, u32)], superblock: &Superblock) -> bool {
+    if behind.is_empty() {
+        return true;
+    }
+    let stand_ins = superblock.layout.as_ref().map_or(&[][..], |layout| &layout.stand_ins);
+    let is_there = |known: &KnownDrive| {
+        known.drive.is_some()
+            || known.state == DriveState::Gone
+            || stand_ins.iter().any(|one| one.drive == known.number)
+    };
+    let is_behind = |index: usize| behind.iter().any(|(other, _)| *other == index);
+    let lacking =
+        |(index, known): &(usize, &KnownDrive)| lacks(known.state) || !is_there(known) || is_behind(*index);
+    let count = drives.iter().enumerate().filter(lacking).count();
+    if count > usize::from(superblock.protection.parity_strips()) {
+        return false;
+    }
+    let is_spare_filling = is_spare_filling(drives, stand_ins);
+    for (index, stale_from) in behind {
+        let known = &mut drives[*index];
+        let before = if lacks(known.state) { known.stale_from } else { u32::MAX };
+        known.stale_from = if is_spare_filling { 0 } else { before.min(*stale_from) };
+        known.state = DriveState::Rebuilding;
+        known.reason = Some(format!(
+            "it was away: it holds generation {}, the pool was at {}; what it lacks is being restored",
+            known.generation, superblock.generation
+        ));
+    }
+    true
 }
 
 /// Takes the drives that are not there out of service, if the pool can do without them.

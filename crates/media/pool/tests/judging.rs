@@ -7,7 +7,7 @@ use std::cell::Cell;
 use std::os::unix::fs::FileExt;
 
 use ashlar_format::segment::{Protection, SegmentKind};
-use ashlar_pool::{Pool, PoolSpec, ScrubCount, Weight};
+use ashlar_pool::{Opening, Pool, PoolSpec, ScrubCount, Weight};
 use ashlar_runtime::{Durability, LocalFuture, Runtime};
 use ashlar_units::{BLOCK_BYTES, SegmentId};
 use support::{on_shard, specs_of};
@@ -21,7 +21,7 @@ async fn dual_pool(runtime: &Runtime, paths: &[String]) -> Pool {
     let (drives, protection) = (specs_of(paths), Protection::Dual);
     let spec = PoolSpec { name, drives, protection, segment_bytes, width: None, spares: 0 };
     Pool::create(runtime, &spec).await.unwrap();
-    let pool = Pool::open(runtime, paths).await.unwrap();
+    let pool = Pool::open(runtime, paths, &Opening::default()).await.unwrap();
     pool.adopt_frontier().await.unwrap();
     pool.begin_session();
     pool

@@ -267,6 +267,7 @@ impl Engine {
         PoolStatus {
             name: superblock.name,
             id: superblock.pool.to_string(),
+            generation: superblock.generation,
             state,
             cleaner_trouble: inner.cleaner.mark_trouble(),
             space: inner.space(),

@@ -177,6 +177,8 @@ pub struct PoolStatus {
     pub name: String,
     /// Its identity.
     pub id: String,
+    /// How many superblocks it has written.
+    pub generation: u64,
     /// `online`, or why it takes no writes.
     pub state: String,
     /// Why no space comes back, if something damaged is in the way.

@@ -61,7 +61,9 @@ pub use accounting::{
 };
 pub use ashlar_format::catalogue::{Compression, Profile};
 pub use ashlar_format::segment::Protection;
-pub use ashlar_pool::{DriveCounters, DriveSpec, PoolSpec, ScrubCount};
+pub use ashlar_pool::{
+    DriveCounters, DriveSpec, Identity, Opening, PoolSpec, ProcessProbe, Remembered, ScrubCount,
+};
 pub use drives::RebuildStatus;
 pub use engine::Engine;
 pub use error::{Error, ErrorKind, Result};

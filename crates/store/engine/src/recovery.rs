@@ -51,7 +51,9 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
     }
     let start = runtime.now();
     let mut steps = Steps { runtime: runtime.clone(), report: RecoveryReport::default() };
-    let pool = steps.run("read superblocks", async { Ok(Pool::open(runtime, drives).await?) }).await?;
+    let pool = steps
+        .run("read superblocks", async { Ok(Pool::open(runtime, drives, &settings.opening).await?) })
+        .await?;
     let mut tables = Tables::new();
     steps.run("load segment table", load_segment_table(&pool, &mut tables)).await?;
     steps.run("probe frontier", async { Ok(pool.adopt_frontier().await?) }).await?;
@@ -70,6 +72,7 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
     steps.report.groups_replayed = end.groups;
     steps.report.records_replayed = end.records;
     pool.begin_session();
+    steps.run("claim the pool", async { Ok(pool.claim().await?) }).await?;
     let mut checkpointer = Checkpointer::new(&media, tables);
     let resume = resume_offset(&pool, &end, superblock.is_clean);
     steps

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ashlar_pool::Opening;
+
 /// Settings of an open pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
@@ -32,6 +34,8 @@ pub struct Settings {
     /// One in two to this power of fingerprints is recorded. Default 0, all: 3 finds runs of eight
     /// blocks and more with an eighth of the memory. Range 0 to 8.
     pub dedupe_sample_shift: u8,
+    /// Who opens the pool, and what is known of it. Not a setting of an operator.
+    pub opening: Opening,
 }
 
 impl Default for Settings {
@@ -45,6 +49,7 @@ impl Default for Settings {
             dedupe_index_bytes_max: 64 << 20,
             dedupe_run_blocks_min: 2,
             dedupe_sample_shift: 0,
+            opening: Opening::default(),
         }
     }
 }

@@ -9,7 +9,8 @@
 //! 2 journal:  u64 sequence  u64 hash before  u16 lanes (1)  6 zero
 //!             each lane: u32 segment  u16 lap  u16 zero  u64 offset
 //! 3 drives:   u16 drives  u16 bytes of an entry (64)  u32 zero
-//!             each: u128 id  u32 cells  u8 state  43 reserved (class, roles, enclosure, generation)
+//!             each: u128 id  u32 cells  u8 state  3 reserved (class, roles)  u64 confirmed
+//!                   32 reserved (enclosure)
 //! 4 frontier: u16 entries  u16 bytes of an entry (16)  u32 zero
 //!             each: u32 segment  u16 drive  u16 zero  u32 cell  u32 zero
 //! 5 layout:   see [`layout`](crate::layout); only in pools with parity
@@ -179,7 +180,8 @@ fn drives(entries: &[DriveEntry]) -> Writer {
     let mut writer = Writer::new();
     writer.u16(entries.len() as u16).u16(DRIVE_BYTES).u32(0);
     for entry in entries {
-        writer.u128(entry.id).u32(entry.cells).u8(entry.state.to_byte()).put(&entry.carried);
+        writer.u128(entry.id).u32(entry.cells).u8(entry.state.to_byte()).put(&entry.carried[..3]);
+        writer.u64(entry.confirmed).put(&entry.carried[3..]);
     }
     writer
 }
@@ -190,7 +192,11 @@ fn read_drives(reader: &mut Reader<'_>) -> Result<Vec<DriveEntry>, Damage> {
     for _ in 0..count {
         let (id, cells) = (reader.u128()?, reader.u32()?);
         let state = DriveState::from_byte(reader.u8()?)?;
-        drives.push(DriveEntry { id, cells, state, carried: reader.array()? });
+        let mut carried = [0; 35];
+        carried[..3].copy_from_slice(reader.take(3)?);
+        let confirmed = reader.u64()?;
+        carried[3..].copy_from_slice(reader.take(32)?);
+        drives.push(DriveEntry { id, cells, state, confirmed, carried });
     }
     Ok(drives)
 }

@@ -59,15 +59,17 @@ pub struct DriveEntry {
     pub cells: u32,
     /// What the pool may ask of it.
     pub state: DriveState,
+    /// The newest superblock that it was known to hold when this one was made.
+    pub confirmed: u64,
     /// Reserved bytes, as they were read.
-    pub carried: [u8; 43],
+    pub carried: [u8; 35],
 }
 
 impl DriveEntry {
     /// A drive with reserved bytes zero.
     #[must_use]
     pub fn new(id: u128, cells: u32, state: DriveState) -> DriveEntry {
-        DriveEntry { id, cells, state, carried: [0; 43] }
+        DriveEntry { id, cells, state, confirmed: 0, carried: [0; 35] }
     }
 }
 

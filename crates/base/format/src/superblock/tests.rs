@@ -128,7 +128,7 @@ fn what_is_not_known_is_written_again_as_it_was() {
     let mut superblock = sample_with_parity(8, 2);
     superblock.compatible = 1 | 1 << 50;
     superblock.read_only = 1 << 7;
-    superblock.drives[3].carried = [9; 43];
+    superblock.drives[3].carried = [9; 35];
     superblock.layout.as_mut().unwrap().bands[1].carried = [8; 12];
     superblock.carried.root = vec![7; 3064];
     superblock.carried.sections = vec![(99, vec![6; 5]), (100, Vec::new())];

@@ -98,6 +98,12 @@ enum Verb {
         /// Every drive of the pool; may be left out for a pool that is listed as failed.
         #[arg(long = "drive", value_name = "PATH", value_parser = parse::path_text)]
         drives: Vec<String>,
+        /// Open it although another array has it open, which then stops with errors.
+        #[arg(long)]
+        force: bool,
+        /// Open it although its drives are older than they were; what was written since is lost or damaged.
+        #[arg(long)]
+        accept_older_state: bool,
     },
 }
 
@@ -155,8 +161,8 @@ impl Pool {
                 client.pool_export(&name)?;
                 context.output.done("exported pool", &name)?;
             }
-            Verb::Import { name, drives } => {
-                let pool = client.pool_import(&name, &PoolImport { drives })?;
+            Verb::Import { name, drives, force, accept_older_state } => {
+                let pool = client.pool_import(&name, &PoolImport { drives, force, accept_older_state })?;
                 context.output.print(&pool, show)?;
             }
         }

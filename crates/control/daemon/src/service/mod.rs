@@ -6,6 +6,7 @@
 
 mod attachments;
 mod drives;
+mod generations;
 mod index;
 mod pools;
 mod scrubs;
@@ -44,6 +45,7 @@ pub(crate) struct Service {
     changes: tokio::sync::Mutex<()>,
     known: Mutex<Known>,
     wear: wear::Gauge,
+    generations: generations::Generations,
     is_stopping: AtomicBool,
 }
 
@@ -74,6 +76,7 @@ impl Service {
             changes: tokio::sync::Mutex::new(()),
             known: Mutex::default(),
             wear: wear::Gauge::default(),
+            generations: generations::Generations::default(),
             is_stopping: AtomicBool::new(false),
         }
     }

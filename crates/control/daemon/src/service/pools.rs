@@ -10,6 +10,7 @@ use ashlar_api as api;
 use ashlar_units::ByteCount;
 
 use super::Service;
+use super::generations::Overruled;
 use super::scrubs::unix_seconds;
 use crate::attach;
 use crate::error::{Error, Result};
@@ -27,6 +28,7 @@ impl Service {
         let pools = self.state().load_pools()?;
         self.known().pools = pools.clone();
         self.load_wear();
+        self.load_generations();
         for pool in pools {
             match self.open_when_let_go(&pool).await {
                 Ok(()) => self.log.info(format!("pool {}", pool.name), self.opened_line(&pool.name).await),
@@ -44,7 +46,7 @@ impl Service {
         let begin = Instant::now();
         let mut is_told = false;
         loop {
-            match self.open(pool).await {
+            match self.open(pool, Overruled::default()).await {
                 Err(error) if error.kind == api::ErrorKind::Busy && begin.elapsed() < LETTING_GO_MAX => {
                     if !is_told {
                         is_told = true;
@@ -70,8 +72,9 @@ impl Service {
     }
 
     /// Opens one pool and indexes its names.
-    async fn open(&self, pool: &KnownPool) -> Result<()> {
-        let contents = self.array.pool_open(&pool.name, &pool.drives, &self.settings).await?;
+    async fn open(&self, pool: &KnownPool, overruled: Overruled) -> Result<()> {
+        let opening = self.opening(overruled);
+        let contents = self.array.pool_open(&pool.name, &pool.drives, &self.settings, opening).await?;
         let indexed = self.known().index.add_pool(&pool.name, &contents);
         if let Err(error) = indexed {
             self.pool_close(&pool.name).await?;
@@ -132,7 +135,7 @@ impl Service {
         }
         let paths: Vec<String> = request.drives.iter().map(|drive| canonical(&drive.path)).collect();
         let pool = known_from_now(&request.name, paths);
-        self.open_and_remember(pool).await?;
+        self.open_and_remember(pool, Overruled::default()).await?;
         self.log
             .info(format!("pool {}", request.name), format!("created on {} drives", request.drives.len()));
         self.pool(&request.name).await
@@ -142,9 +145,16 @@ impl Service {
     pub(crate) async fn pool_import(&self, name: &str, request: api::PoolImport) -> Result<api::Pool> {
         names::check("pool", name)?;
         let _turn = self.change().await?;
+        let overruled = Overruled { is_forced: request.force, is_older_accepted: request.accept_older_state };
         let drives = self.drives_to_import(name, request)?;
-        self.open_and_remember(known_from_now(name, drives)).await?;
+        self.open_and_remember(known_from_now(name, drives), overruled).await?;
         self.log.info(format!("pool {name}"), "imported");
+        if overruled.is_forced {
+            self.log.warning(format!("pool {name}"), "taken over by force, if another array had it open");
+        }
+        if overruled.is_older_accepted {
+            self.log.warning(format!("pool {name}"), "older states of its drives were accepted: check it");
+        }
         let pool = self.pool(name).await?;
         for unused in &pool.unused_drives {
             self.log.warning(format!("pool {name}"), format!("not used: {unused}"));
@@ -190,8 +200,8 @@ impl Service {
         })
     }
 
-    async fn open_and_remember(&self, pool: KnownPool) -> Result<()> {
-        self.open(&pool).await?;
+    async fn open_and_remember(&self, pool: KnownPool, overruled: Overruled) -> Result<()> {
+        self.open(&pool, overruled).await?;
         let mut pools = self.known().pools.clone();
         pools.retain(|other| other.name != pool.name);
         pools.push(pool.clone());
@@ -284,9 +294,11 @@ impl Service {
                 "delete them first",
             ));
         }
+        let id = self.pool(name).await?.id;
         // Forgotten first: after a crash in between, the drives still carry a pool that can be imported.
         self.forget(name)?;
         self.pool_destroy(name).await?;
+        self.forget_generation(&id);
         self.log.info(format!("pool {name}"), "deleted");
         Ok(())
     }
@@ -390,6 +402,7 @@ fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
     api::Pool {
         name: pool.name.clone(),
         id: String::new(),
+        generation: 0,
         state: api::PoolState::Failed,
         reason: Some(reason.to_string()),
         protection: api::Protection::None,

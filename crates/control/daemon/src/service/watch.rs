@@ -80,6 +80,7 @@ impl Service {
             }
             if turn.is_ok() {
                 self.watch_wear(&pools);
+                self.watch_generations(&pools);
             }
             let is_there = |name: &str| pools.iter().any(|pool| pool.name == name);
             seen.retain(|name, _| is_there(name));

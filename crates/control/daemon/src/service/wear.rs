@@ -68,9 +68,13 @@ impl Service {
     /// Closes a pool and counts its last writes.
     pub(super) async fn pool_close(&self, name: &str) -> Result<()> {
         let closed = self.array.pool_close(name).await;
+        if let Ok(closed) = &closed {
+            self.note_generation(&closed.id, closed.generation);
+            self.store_generations();
+        }
         let mut wear = self.wear();
-        if let Ok(drives) = &closed {
-            wear.count(name, drives, unix_seconds());
+        if let Ok(closed) = &closed {
+            wear.count(name, &closed.drives, unix_seconds());
         }
         wear.closed(name);
         closed.map(drop)

@@ -6,7 +6,7 @@
 use std::sync::mpsc;
 
 use ashlar_format::segment::{Protection, SEGMENT_HEADER_BYTES};
-use ashlar_pool::{DriveSpec, OpenedSegment, Pool, PoolSpec, Weight};
+use ashlar_pool::{DriveSpec, OpenedSegment, Opening, Pool, PoolSpec, Weight};
 use ashlar_runtime::{Durability, LocalFuture, Runtime, ShardSettings, start_shard};
 use ashlar_units::SegmentId;
 
@@ -38,7 +38,7 @@ pub async fn pool_of(runtime: &Runtime, paths: &[String], spares: u8) -> Pool {
     let (drives, protection) = (specs_of(paths), Protection::Single);
     let spec = PoolSpec { name, drives, protection, segment_bytes, width: None, spares };
     Pool::create(runtime, &spec).await.unwrap();
-    let pool = Pool::open(runtime, paths).await.unwrap();
+    let pool = Pool::open(runtime, paths, &Opening::default()).await.unwrap();
     pool.adopt_frontier().await.unwrap();
     pool.begin_session();
     pool

@@ -328,6 +328,7 @@ mod tests {
             ..Drive::default()
         };
         PoolView {
+            generation: 1,
             name: "main".to_string(),
             id: String::new(),
             state: PoolState::Online,

@@ -1,0 +1,280 @@
+//! One opener at a time: the owner block says who has the pool open, and that the owner is alive.
+//!
+//! Locks see one path on one machine. A drive has more: two paths of one LUN, a file and a loop device over
+//! it, a host and its guest, two machines. So the array that has a pool open writes a beat to the owner
+//! block of up to three drives. Who would open a pool that was not closed watches for two beats first. Who
+//! finds that another opening has begun stops at once.
+//!
+//! Invariants:
+//! 1. An owner block is written by the opening that it names, and by no other.
+//! 2. Nothing is written after a beat is overdue before the owner block was read and found to be ours.
+//!
+//! What remains: a process that is stopped between that look and the write itself writes late. Opening
+//! guards against it: nothing is ever written where an opening before may still write.
+
+use std::cell::{Cell, RefCell};
+use std::rc::{Rc, Weak};
+use std::time::Duration;
+
+use ashlar_drive::Drive;
+use ashlar_format::owner::{MACHINE_NAME_BYTES_MAX, Owner};
+use ashlar_format::superblock::{DriveState, Opener, Superblock};
+use ashlar_runtime::sync::Mutex;
+use ashlar_runtime::{Instant, Priority, Runtime};
+
+use crate::drives::KnownDrive;
+use crate::opening::Opening;
+use crate::{Error, ErrorKind, Inner, Pool, Result};
+
+/// From one beat to the next. An idle pool writes 4 KiB a second for it, a hundredth of a percent of what
+/// wears a small drive out in five years; a pool that another machine left open opens after two.
+const BEAT: Duration = Duration::from_secs(1);
+/// Without a beat for so long an opening looks before it writes.
+const OVERDUE: Duration = Duration::from_millis(1500);
+/// How long a claim stands before it is read again, where another machine had the pool before: two that
+/// open it at the same moment see each other.
+const CLAIM: Duration = Duration::from_millis(200);
+/// Drives that carry the owner block.
+const VOTERS: usize = 3;
+
+/// This opening's claim.
+pub(crate) struct Ownership {
+    owner: RefCell<Owner>,
+    /// When the owner block was last known to be ours.
+    seen: Cell<Option<Instant>>,
+    /// One look or beat at a time.
+    turn: Mutex<()>,
+    is_lost: Cell<bool>,
+}
+
+impl Ownership {
+    /// A claim that is not made yet.
+    pub(crate) fn new(opening: &Opening, pool: &Superblock, session_before: u32) -> Ownership {
+        let identity = &opening.identity;
+        let mut machine_name = identity.machine_name.clone();
+        machine_name.truncate(MACHINE_NAME_BYTES_MAX);
+        let owner = Owner {
+            pool: pool.pool,
+            copy: pool.copy,
+            machine: identity.machine,
+            boot: identity.boot,
+            session: pool.session.max(session_before) + 1,
+            beat: 0,
+            beat_unix_seconds: 0,
+            interval_millis: BEAT.as_millis() as u32,
+            process: identity.process,
+            process_started: identity.process_started,
+            is_open: true,
+            machine_name,
+        };
+        Ownership {
+            owner: RefCell::new(owner),
+            seen: Cell::new(None),
+            turn: Mutex::new(()),
+            is_lost: Cell::new(false),
+        }
+    }
+}
+
+/// Refuses a pool that somebody else has open. Only reads. Returns the latest opening that the owner blocks
+/// tell of.
+pub(crate) async fn check_free(
+    runtime: &Runtime,
+    drives: &[KnownDrive],
+    pool: &Superblock,
+    opening: &Opening,
+) -> Result<u32> {
+    let Some(found) = newest_owner(drives, pool).await else { return Ok(0) };
+    if !found.is_open || opening.is_forced || is_gone(&found, opening) {
+        return Ok(found.session);
+    }
+    let interval = Duration::from_millis(u64::from(found.interval_millis.clamp(100, 60_000)));
+    // A beat may have been written just before, and the next may be a little late.
+    let end = runtime.now() + interval * 2 + interval / 2;
+    while runtime.now() < end {
+        runtime.sleep(interval / 4).await;
+        let now = newest_owner(drives, pool).await;
+        let is_same = |now: &Owner| (now.session, now.beat, now.is_open) == (found.session, found.beat, true);
+        match now {
+            Some(now) if !now.is_open => return Ok(now.session),
+            Some(now) if !is_same(&now) => return Err(in_use(&now, &pool.name)),
+            Some(_) | None => {}
+        }
+    }
+    Ok(found.session)
+}
+
+/// Beats until the pool is closed. Between two beats it does not keep the drives open.
+async fn keep_beating(runtime: Runtime, inner: Weak<Inner>) {
+    loop {
+        runtime.sleep(BEAT).await;
+        let Some(inner) = inner.upgrade() else { return };
+        let pool = Pool { inner };
+        if pool.inner.is_settling.get() || pool.inner.ownership.is_lost.get() {
+            return;
+        }
+        // Whoever writes next is told of a failure.
+        let _told = pool.beat().await;
+    }
+}
+
+/// Whether the owner is a process of this boot that is not there any more.
+fn is_gone(owner: &Owner, opening: &Opening) -> bool {
+    let identity = &opening.identity;
+    if (owner.machine, owner.boot) != (identity.machine, identity.boot) {
+        return false;
+    }
+    let is_self = (owner.process, owner.process_started) == (identity.process, identity.process_started);
+    // Within one process the drives' locks tell.
+    let is_there = opening
+        .is_process_there
+        .as_ref()
+        .is_some_and(|is_there| !is_self && is_there(owner.process, owner.process_started));
+    !is_there
+}
+
+fn in_use(owner: &Owner, pool: &str) -> Error {
+    let machine = match owner.machine_name.as_str() {
+        "" => "another machine",
+        name => name,
+    };
+    let what = format!(
+        "pool {pool} is open on {machine} (process {}), which wrote to it a moment ago",
+        owner.process
+    );
+    let action = format!(
+        "close it there; `ashlar pool import {pool} --force` takes it over, and the other stops with errors"
+    );
+    Error::new(ErrorKind::Busy, what).and_do(action)
+}
+
+/// The latest owner block on any drive.
+async fn newest_owner(drives: &[KnownDrive], pool: &Superblock) -> Option<Owner> {
+    let mut newest: Option<Owner> = None;
+    for drive in drives.iter().filter_map(|known| known.drive.clone()) {
+        let Ok(Some(owner)) = drive.read_owner(&pool.key).await else { continue };
+        let is_later = |newest: &Owner| (owner.session, owner.beat) > (newest.session, newest.beat);
+        if (owner.pool, owner.copy) == (pool.pool, pool.copy) && newest.as_ref().is_none_or(is_later) {
+            newest = Some(owner);
+        }
+    }
+    newest
+}
+
+impl Pool {
+    /// A new opening of the pool: segments opened from now on carry its number; the next superblock
+    /// makes it durable.
+    pub fn begin_session(&self) {
+        self.inner.state.borrow_mut().superblock.session = self.inner.ownership.owner.borrow().session;
+    }
+
+    /// Says that this opening has the pool, before anything else is written.
+    pub async fn claim(&self) -> Result<()> {
+        let (opener, is_first_here) = {
+            let owner = self.inner.ownership.owner.borrow();
+            let before = self.inner.state.borrow().superblock.opener;
+            let seconds = self.runtime().unix_nanos() / 1_000_000_000;
+            let opener = Opener { machine: owner.machine, boot: owner.boot, opened_unix_seconds: seconds };
+            (opener, before.machine != owner.machine && before != Opener::default())
+        };
+        self.inner.state.borrow_mut().superblock.opener = opener;
+        self.beat().await?;
+        if is_first_here {
+            self.runtime().sleep(CLAIM).await;
+            self.check_owner().await?;
+        }
+        self.runtime()
+            .spawn(Priority::Journal, keep_beating(self.runtime().clone(), Rc::downgrade(&self.inner)));
+        Ok(())
+    }
+
+    /// Says that the pool is closed.
+    pub(crate) async fn release(&self) {
+        if self.inner.ownership.is_lost.get() || self.inner.is_fenced.get() {
+            return;
+        }
+        self.inner.ownership.owner.borrow_mut().is_open = false;
+        // Whoever comes next waits for two beats where it could not be written.
+        let _closed_anyway = self.beat().await;
+    }
+
+    /// Writes a beat, unless the pool is another's by now.
+    async fn beat(&self) -> Result<()> {
+        let ownership = &self.inner.ownership;
+        let _turn = ownership.turn.lock().await;
+        self.look().await?;
+        let begun = self.runtime().now();
+        let owner = {
+            let mut owner = ownership.owner.borrow_mut();
+            owner.beat += 1;
+            owner.beat_unix_seconds = self.runtime().unix_nanos() / 1_000_000_000;
+            owner.clone()
+        };
+        let mut is_written = false;
+        for drive in self.voters() {
+            is_written |= drive.write_owner(self.key(), &owner).await.is_ok();
+        }
+        if is_written {
+            ownership.seen.set(Some(begun));
+        }
+        Ok(())
+    }
+
+    /// Before anything is written: where a beat is overdue, whether the pool is still ours.
+    pub(crate) async fn check_owner_if_overdue(&self) -> Result<()> {
+        let seen = self.inner.ownership.seen.get();
+        if seen.is_some_and(|seen| self.runtime().now().duration_since(seen) < OVERDUE) {
+            return Ok(());
+        }
+        self.check_owner().await
+    }
+
+    /// Whether the pool is still ours, by what the drives say.
+    pub(crate) async fn check_owner(&self) -> Result<()> {
+        let _turn = self.inner.ownership.turn.lock().await;
+        self.look().await
+    }
+
+    async fn look(&self) -> Result<()> {
+        let ownership = &self.inner.ownership;
+        if ownership.is_lost.get() {
+            return Err(self.lost(None));
+        }
+        let begun = self.runtime().now();
+        for drive in self.voters() {
+            let Ok(found) = drive.read_owner(self.key()).await else { continue };
+            ownership.seen.set(Some(begun));
+            let Some(found) = found else { continue };
+            let own = ownership.owner.borrow().clone();
+            let is_of_pool = (found.pool, found.copy) == (own.pool, own.copy);
+            let is_own = (found.machine, found.boot, found.process, found.process_started)
+                == (own.machine, own.boot, own.process, own.process_started);
+            if is_of_pool && found.session >= own.session && !is_own {
+                return Err(self.lost(Some(&found)));
+            }
+        }
+        Ok(())
+    }
+
+    /// Another opening has the pool: nothing is written any more.
+    fn lost(&self, owner: Option<&Owner>) -> Error {
+        self.inner.ownership.is_lost.set(true);
+        self.fence();
+        let by = owner.map_or_else(String::new, |owner| {
+            format!(" on {} (process {})", owner.machine_name, owner.process)
+        });
+        let what =
+            format!("pool {} was opened by another array{by}: this one has stopped", self.superblock().name);
+        Error::new(ErrorKind::Medium, what).and_do("export the pool where it is not to be served")
+    }
+
+    /// The drives that carry the owner block.
+    fn voters(&self) -> Vec<Rc<Drive>> {
+        let drives = self.inner.drives.borrow();
+        let can_vote = |known: &&KnownDrive| match known.state {
+            DriveState::InService | DriveState::Leaving | DriveState::Rebuilding => true,
+            DriveState::Out | DriveState::Gone => false,
+        };
+        drives.iter().filter(can_vote).filter_map(|known| known.drive.clone()).take(VOTERS).collect()
+    }
+}
