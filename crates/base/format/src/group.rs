@@ -136,8 +136,31 @@ pub enum Record {
 }
 
 impl Record {
-    /// Bytes of the longest record that carries no entries.
+    /// Bytes of a `Write`.
     pub const WRITE_BYTES: usize = 26;
+
+    /// Bytes of the encoded record: room in a group is reckoned before the record is encoded.
+    #[must_use]
+    pub fn encoded_bytes(&self) -> usize {
+        const TYPE: usize = 1;
+        const COUNT: usize = 4;
+        const IDENTITY: usize = 8;
+        match self {
+            Record::Write { .. } => Record::WRITE_BYTES,
+            Record::Fill { .. } => TYPE + 1 + 3 * 8,
+            Record::CreateVolume(_) => TYPE + VOLUME_ENTRY_BYTES,
+            Record::ResizeVolume { .. } => TYPE + IDENTITY + 8,
+            Record::Delete { images } => TYPE + COUNT + images.len() * IDENTITY,
+            Record::Snapshot { name, members, .. } => {
+                TYPE + 1 + name.len() + 8 + COUNT + members.len() * 2 * IDENTITY
+            }
+            Record::Clone { members } => TYPE + COUNT + members.len() * (IDENTITY + VOLUME_ENTRY_BYTES),
+            Record::Restore { members } => TYPE + COUNT + members.len() * 2 * IDENTITY,
+            Record::Share { .. } => TYPE + 1 + 4 * 8,
+            Record::SetEntry { name, .. } => TYPE + 2 + IDENTITY + 1 + name.len() + CARRIED_BYTES,
+            Record::Skipped { bytes, .. } => TYPE + 1 + 2 + bytes.len(),
+        }
+    }
 
     /// Appends the record.
     pub fn encode(&self, writer: &mut Writer) {
@@ -474,6 +497,15 @@ mod tests {
     fn groups_with_every_record_survive_the_trip() {
         let (header, bytes, hash) = group();
         assert_eq!(GroupHeader::open(&key(), &bytes).unwrap(), (header, records(), hash));
+    }
+
+    #[test]
+    fn the_length_of_every_record_is_what_encoding_it_takes() {
+        for record in records() {
+            let mut writer = Writer::new();
+            record.encode(&mut writer);
+            assert_eq!(record.encoded_bytes(), writer.len(), "{record:?}");
+        }
     }
 
     #[test]

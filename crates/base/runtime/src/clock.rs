@@ -1,4 +1,6 @@
-//! The two system clocks, as nanoseconds.
+//! The two system clocks, as nanoseconds, and a pause of the whole thread.
+
+use std::time::Duration;
 
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -13,4 +15,14 @@ pub(crate) fn monotonic_nanos() -> u64 {
 
 pub(crate) fn unix_nanos() -> u64 {
     read(libc::CLOCK_REALTIME)
+}
+
+/// Stops this thread for about so long; a signal may end it early. For a driver that can do nothing else: a
+/// task waits with a timer.
+pub(crate) fn pause(duration: Duration) {
+    assert!(duration < Duration::from_secs(1), "a shard does nothing meanwhile: {duration:?}");
+    let nanos = libc::c_long::from(duration.subsec_nanos().cast_signed());
+    let time = libc::timespec { tv_sec: 0, tv_nsec: nanos };
+    // SAFETY: `time` is a valid timespec to read; nobody asks for what was left.
+    unsafe { libc::nanosleep(&time, std::ptr::null_mut()) };
 }

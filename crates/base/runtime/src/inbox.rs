@@ -1,12 +1,20 @@
 //! What other threads put before a shard: woken tasks, closures to run, finished blocking work.
+//!
+//! Each of the three has a bound. Closures: [`WORKS_MAX`], those counted that the shard took out and has not
+//! finished. Wakes: one for each task, because a task that is scheduled already is not put in again. Finished
+//! work: one for each request, and the shard bounds its requests itself.
 
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::{Priority, Runtime};
+
+/// Works of other threads that a shard has under way at most. The control side sends one for each request of
+/// an operator and a few of its own; thousands at once mean that they do not end. Arbitrary.
+pub const WORKS_MAX: usize = 1024;
 
 /// A closure sent to the shard.
 pub(crate) type Message = Box<dyn FnOnce(Runtime) + Send>;
@@ -25,6 +33,8 @@ pub(crate) struct Inbox {
     has_content: AtomicBool,
     /// The shard is, or is about to be, asleep in the kernel.
     is_asleep: AtomicBool,
+    /// Works of other threads that were begun and have not ended.
+    works: AtomicUsize,
     /// Absent in the simulator, which never sleeps.
     event: Option<OwnedFd>,
 }
@@ -49,6 +59,7 @@ impl Inbox {
             content: Mutex::new(Content::default()),
             has_content: AtomicBool::new(false),
             is_asleep: AtomicBool::new(false),
+            works: AtomicUsize::new(0),
             event,
         }
     }
@@ -75,6 +86,14 @@ impl Inbox {
     pub(crate) fn complete(&self, key: u32, result: i32) {
         self.lock().completions.push((key, result));
         self.announce();
+    }
+
+    /// A place among the works of other threads; `None` when all are taken.
+    pub(crate) fn begin_work(inbox: &Arc<Inbox>) -> Option<Work> {
+        let before = inbox.works.fetch_add(1, Ordering::AcqRel);
+        // Made before the look, so that it gives the place back.
+        let work = Work { inbox: inbox.clone() };
+        (before < WORKS_MAX).then_some(work)
     }
 
     /// Queues a closure, or gives it back when the shard has ended.
@@ -146,6 +165,18 @@ impl Inbox {
             messages: std::mem::take(&mut content.messages),
             completions: std::mem::take(&mut content.completions),
         })
+    }
+}
+
+/// One work's place, given back when the work ends or is dropped.
+pub(crate) struct Work {
+    inbox: Arc<Inbox>,
+}
+
+impl Drop for Work {
+    fn drop(&mut self) {
+        let before = self.inbox.works.fetch_sub(1, Ordering::AcqRel);
+        assert!(before > 0, "a work ended that was not begun");
     }
 }
 

@@ -6,25 +6,34 @@ use std::pin::Pin;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
-use crate::inbox::Inbox;
+use crate::inbox::{Inbox, WORKS_MAX};
 use crate::{LocalFuture, Priority, Runtime};
 
-/// The shard ended before the work was done.
+/// Why work sent to a shard has no result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ShardGone;
+pub enum NotDone {
+    /// The shard ended before the work was done.
+    ShardGone,
+    /// The shard has [`WORKS_MAX`] works under way: this one was not begun. Send it again later.
+    ShardFull,
+}
 
-impl fmt::Display for ShardGone {
+impl fmt::Display for NotDone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the shard has ended")
+        match self {
+            NotDone::ShardGone => f.write_str("the shard has ended"),
+            NotDone::ShardFull => write!(f, "the shard has {WORKS_MAX} works of other threads under way"),
+        }
     }
 }
 
-impl std::error::Error for ShardGone {}
+impl std::error::Error for NotDone {}
 
 enum State<T> {
     Waiting(Option<Waker>),
     Done(T),
-    Gone,
+    /// There is no result, or it was taken.
+    NotDone(NotDone),
 }
 
 struct Shared<T> {
@@ -38,13 +47,14 @@ impl<T> Shared<T> {
     }
 
     /// Takes the result; `Err` while there is none.
-    fn take(state: &mut State<T>) -> Option<Result<T, ShardGone>> {
+    fn take(state: &mut State<T>) -> Option<Result<T, NotDone>> {
         if let State::Waiting(_) = state {
             return None;
         }
-        match std::mem::replace(state, State::Gone) {
+        match std::mem::replace(state, State::NotDone(NotDone::ShardGone)) {
             State::Done(value) => Some(Ok(value)),
-            State::Gone | State::Waiting(_) => Some(Err(ShardGone)),
+            State::NotDone(why) => Some(Err(why)),
+            State::Waiting(_) => Some(Err(NotDone::ShardGone)),
         }
     }
 }
@@ -71,6 +81,11 @@ impl<T> Promise<T> {
         self.settle(State::Done(value));
     }
 
+    fn refuse(mut self, why: NotDone) {
+        self.is_kept = true;
+        self.settle(State::NotDone(why));
+    }
+
     fn settle(&self, state: State<T>) {
         let previous = std::mem::replace(&mut *self.shared.lock(), state);
         self.shared.changed.notify_all();
@@ -83,14 +98,14 @@ impl<T> Promise<T> {
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
         if !self.is_kept {
-            self.settle(State::Gone);
+            self.settle(State::NotDone(NotDone::ShardGone));
         }
     }
 }
 
 impl<T> RemoteResult<T> {
     /// Blocks this thread until the result is there. Never call it on a shard.
-    pub fn wait(self) -> Result<T, ShardGone> {
+    pub fn wait(self) -> Result<T, NotDone> {
         let mut state = self.shared.lock();
         loop {
             if let Some(result) = Shared::take(&mut state) {
@@ -102,7 +117,7 @@ impl<T> RemoteResult<T> {
 }
 
 impl<T> Future for RemoteResult<T> {
-    type Output = Result<T, ShardGone>;
+    type Output = Result<T, NotDone>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.shared.lock();
@@ -126,15 +141,24 @@ impl Remote {
     }
 
     /// Runs `f` on the shard as a task of its own and brings the result back. The work goes on when
-    /// the [`RemoteResult`] is dropped.
+    /// the [`RemoteResult`] is dropped. Refused when the shard has too much of this under way.
     pub fn run<T: Send + 'static>(
         &self,
         f: impl FnOnce(Runtime) -> LocalFuture<'static, T> + Send + 'static,
     ) -> RemoteResult<T> {
         let (promise, result) = promise();
+        let Some(work) = Inbox::begin_work(&self.inbox) else {
+            promise.refuse(NotDone::ShardFull);
+            return result;
+        };
         let message = Box::new(move |runtime: Runtime| {
             let future = f(runtime.clone());
-            let _detached = runtime.spawn(Priority::Host, async move { promise.keep(future.await) });
+            let _detached = runtime.spawn(Priority::Host, async move {
+                let value = future.await;
+                // Before the answer: who waits for it may send the next.
+                drop(work);
+                promise.keep(value);
+            });
         });
         // Refused by an ended shard, the message drops here and with it the promise.
         drop(self.inbox.send(message));

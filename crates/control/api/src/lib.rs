@@ -28,8 +28,8 @@ pub use io::{DoorIo, OperationIo};
 pub use openapi::{openapi, openapi_json, operations};
 pub use pool::{
     CheckReport, Drive, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ParityCheck, Pool, PoolCreate,
-    PoolImport, PoolState, Protection, Rebuild, Recovery, RecoveryStep, Removal, Scrub, ScrubAction,
-    ScrubChange, ScrubReport, Space, TAKEN_OUT,
+    PoolImport, PoolState, Protection, Rebuild, Recovery, RecoveryStep, Removal,
+    SEGMENT_NUMBERS_PERCENT_LATE, Scrub, ScrubAction, ScrubChange, ScrubReport, Space, TAKEN_OUT,
 };
 pub use snapshot::{CloneCreate, Snapshot, SnapshotCreate, SnapshotsDelete};
 pub use space::{

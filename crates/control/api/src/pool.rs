@@ -69,6 +69,10 @@ pub struct Pool {
     /// count; what died since the last mark still does. 0 while the pool could not be opened.
     #[serde(default)]
     pub full_percent: u8,
+    /// How much of its segment numbers a pool has used, in per cent. Each is used once, however often space
+    /// is written anew; at 100 the pool takes no more writes, and its volumes must move to another pool.
+    #[serde(default)]
+    pub segment_numbers_percent: u8,
     pub volume_count: u64,
     pub snapshot_count: u64,
     /// What the last start-up of the pool did.
@@ -157,6 +161,10 @@ pub struct Scrub {
     /// It is held until it is resumed.
     pub is_paused: bool,
 }
+
+/// A pool that has used this much of its segment numbers, in per cent, is worth a word: at the pace that took
+/// years for it, moving its volumes has time.
+pub const SEGMENT_NUMBERS_PERCENT_LATE: u8 = 90;
 
 /// The reason of a drive that somebody took out of service.
 pub const TAKEN_OUT: &str = "it was taken out of service";

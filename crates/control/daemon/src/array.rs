@@ -17,12 +17,15 @@ use ashlar_api as api;
 use ashlar_block::{BlockDevice, Catalogue};
 use ashlar_engine::{Counters, Engine, Opening, Settings as EngineSettings};
 use ashlar_runtime::sync::Notify;
-use ashlar_runtime::{DriverChoice, LocalFuture, Remote, Runtime, ShardSettings, ShardThread};
+use ashlar_runtime::{DriverChoice, LocalFuture, NotDone, Remote, Runtime, ShardSettings, ShardThread};
 use ashlar_telemetry::Registry;
 
 use crate::doors::Servers;
 use crate::error::{Error, Result};
 use crate::settings::{IoDriver, Settings};
+
+/// Pause before the data shard is told again to stop while too much is under way on it. Arbitrary.
+const FULL_RETRY: Duration = Duration::from_millis(10);
 
 /// What the data shard owns.
 #[derive(Default)]
@@ -121,19 +124,26 @@ impl Array {
         work: impl FnOnce(Runtime, Rc<Shard>) -> LocalFuture<'static, Result<T>> + Send + 'static,
     ) -> Result<T> {
         let answer = self.remote.run(move |runtime| work(runtime, SHARD.with(Rc::clone)));
-        answer.await.unwrap_or_else(|_gone| Err(Error::stopping()))
+        answer.await.unwrap_or_else(|why| {
+            Err(match why {
+                NotDone::ShardGone => Error::stopping(),
+                NotDone::ShardFull => Error::overloaded(),
+            })
+        })
     }
 
     /// Ends the data shard; every pool is closed already.
     pub(crate) async fn stop(&self) {
-        let stopped = self.run(|_, shard| {
-            Box::pin(async move {
-                shard.stop.notify_one();
-                Ok(())
+        let ring = || {
+            self.remote.run(|_| {
+                let shard = SHARD.with(Rc::clone);
+                Box::pin(async move { shard.stop.notify_one() })
             })
-        });
+        };
         // Gone already is as good as stopped.
-        let _ = stopped.await;
+        while ring().await == Err(NotDone::ShardFull) {
+            tokio::time::sleep(FULL_RETRY).await;
+        }
         let thread = self.thread.lock().expect("no holder of this lock panics").take();
         if let Some(thread) = thread {
             let _ = tokio::task::spawn_blocking(move || thread.join()).await;
@@ -554,6 +564,7 @@ fn pool_view(engine: &Engine) -> api::Pool {
             freed_bytes: status.space.freed_bytes,
         }),
         full_percent: status.full_percent,
+        segment_numbers_percent: status.segment_numbers_percent,
         // Counted by the index of names: with ten thousand snapshots this shard has better things to do.
         volume_count: 0,
         snapshot_count: 0,
@@ -600,6 +611,7 @@ fn counter_views(
         delta_pages_written,
         metadata_bytes_written,
         journal_groups,
+        journal_queued_max,
         journal_bytes_written,
         host_bytes_written,
         host_bytes_read,
@@ -625,6 +637,7 @@ fn counter_views(
         ("delta_pages_written", delta_pages_written),
         ("metadata_bytes_written", metadata_bytes_written),
         ("journal_groups", journal_groups),
+        ("journal_queued_max", journal_queued_max),
         ("journal_bytes_written", journal_bytes_written),
         ("host_bytes_written", host_bytes_written),
         ("host_bytes_read", host_bytes_read),

@@ -23,6 +23,7 @@ use crate::state::{NBD_SOCKET, State, VOLUMES};
 #[derive(Default)]
 pub(crate) struct Servers {
     nbd: RefCell<Vec<ashlar_nbd::Server>>,
+    nbd_door: ashlar_nbd::Door,
     fuse: RefCell<Option<Rc<FuseServer>>>,
 }
 
@@ -172,6 +173,14 @@ impl Doors {
             .await
     }
 
+    /// Writes what NBD servers have to tell into the log.
+    pub(crate) async fn tell_notices(array: &Array, log: &Log) -> Result<()> {
+        let notices =
+            array.run(|_, shard| Box::pin(async move { Ok(shard.servers.nbd_door.take_notices()) })).await?;
+        notices.into_iter().for_each(|notice| log.warning("nbd", notice));
+        Ok(())
+    }
+
     /// Closes every door. Volumes are detached already; who still holds a file gets I/O errors.
     pub(crate) async fn stop(&self, array: &Array, log: &Log) -> bool {
         let stopped = array.run(|_, shard| Box::pin(async move { Ok(stop_on_shard(&shard).await) })).await;
@@ -236,7 +245,8 @@ async fn listen(
                 };
                 let settings = ashlar_nbd::Settings::default();
                 let counters = shard.registry.clone();
-                let server = ashlar_nbd::serve(&runtime, listener, shard.clone(), settings, counters);
+                let door = &shard.servers.nbd_door;
+                let server = ashlar_nbd::serve(&runtime, listener, shard.clone(), settings, counters, door);
                 shard.servers.nbd.borrow_mut().push(server);
                 Ok(bound)
             })

@@ -58,6 +58,10 @@ impl Error {
         Error::new(ErrorKind::Closed, "the array is stopping", "start it again with `ashlar serve`")
     }
 
+    pub(crate) fn overloaded() -> Error {
+        Error::new(ErrorKind::Closed, "the array has too many requests under way", "ask again later")
+    }
+
     /// The body of the answer.
     pub(crate) fn body(&self) -> ErrorBody {
         ErrorBody { kind: self.kind, message: self.message.clone(), action: self.action.clone() }

@@ -89,6 +89,17 @@ impl Drive {
         Error::io(&self.path, what, error)
     }
 
+    /// Where things are on a drive is told by drives, so a range behind its end is an error and no bug. A
+    /// file would simply grow.
+    fn check_inside(&self, what: &str, offset: u64, length: u64) -> Result<()> {
+        let size_bytes = self.size_bytes();
+        if offset.checked_add(length).is_some_and(|end| end <= size_bytes) {
+            return Ok(());
+        }
+        let range = format!("{what} {length} bytes at {offset} of drive {}", self.path);
+        Err(Error::new(ErrorKind::Damaged, format!("{range}: it has only {size_bytes}")))
+    }
+
     /// The path it was opened by.
     #[must_use]
     pub fn path(&self) -> &str {
@@ -108,10 +119,8 @@ impl Drive {
 
     /// Reads `length` bytes at `offset`, both whole blocks.
     pub async fn read(&self, offset: u64, length: usize) -> Result<Buf> {
-        assert!(
-            offset.is_multiple_of(BLOCK_BYTES) && (length as u64).is_multiple_of(BLOCK_BYTES),
-            "unaligned read"
-        );
+        check_aligned("read", offset, length as u64);
+        self.check_inside("read", offset, length as u64)?;
         let (result, buffer) = self.file.read(offset, self.runtime.buffer(length)).await;
         match result {
             Ok(()) => {
@@ -125,10 +134,8 @@ impl Drive {
     /// Writes whole blocks at `offset`.
     pub async fn write(&self, offset: u64, buffer: Buf, durability: Durability) -> Result<()> {
         let length = buffer.len();
-        assert!(
-            offset.is_multiple_of(BLOCK_BYTES) && (length as u64).is_multiple_of(BLOCK_BYTES),
-            "unaligned write"
-        );
+        check_aligned("write", offset, length as u64);
+        self.check_inside("write", offset, length as u64)?;
         let (result, _buffer) = self.file.write(offset, buffer, durability).await;
         result.map_err(|error| self.failure(&format!("write {length} bytes at {offset} of"), &error))?;
         self.count(|counters| counters.written_bytes += length as u64);
@@ -148,6 +155,8 @@ impl Drive {
 
     /// Writes over a range once.
     pub async fn prepare(&self, offset: u64, length: u64) -> Result<()> {
+        check_aligned("prepare", offset, length);
+        self.check_inside("prepare", offset, length)?;
         let filled = self.file.fill_with_zeroes(offset, length).await;
         filled.map_err(|error| self.failure("prepare a segment of", &error))?;
         self.count(|counters| counters.written_bytes += length);
@@ -157,9 +166,11 @@ impl Drive {
     /// Tells the drive that a range holds nothing. A file is left alone: punching a hole would make
     /// its next durable writes as slow as the first.
     pub async fn trim(&self, offset: u64, length: u64) -> Result<()> {
+        check_aligned("trim", offset, length);
         if self.needs_preparing() {
             return Ok(());
         }
+        self.check_inside("trim", offset, length)?;
         self.file.discard(offset, length).await.map_err(|error| Error::io(&self.path, "trim", &error))
     }
 
@@ -190,6 +201,7 @@ impl Drive {
             let version = told.filter(|damage| damage.kind == DamageKind::Version).last();
             ring.other_version = ring.other_version.or(version.map(|damage| damage.to_string()));
         }
+        assert!(ring.valid.len() as u64 <= SUPERBLOCK_SLOTS, "{} superblocks in a ring", ring.valid.len());
         ring.valid.sort_by_key(|superblock| std::cmp::Reverse(superblock.generation));
         Ok(ring)
     }
@@ -199,6 +211,13 @@ impl Drive {
     pub async fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
         let offset = superblock.generation % SUPERBLOCK_SLOTS * SUPERBLOCK_BYTES as u64;
         let bytes = superblock.encode();
+        assert!(superblock.generation > 0, "a superblock before the first");
+        assert!(
+            bytes.len() <= SUPERBLOCK_BYTES,
+            "superblock {} of {} bytes",
+            superblock.generation,
+            bytes.len()
+        );
         let mut buffer = self.runtime.buffer(bytes.len());
         buffer.copy_from_slice(&bytes);
         self.write(offset, buffer, Durability::Durable).await?;
@@ -235,3 +254,13 @@ impl Drive {
         self.write(0, buffer, Durability::Durable).await
     }
 }
+
+/// Drives are written in whole blocks; whoever asks for less has computed something wrong.
+fn check_aligned(what: &str, offset: u64, length: u64) {
+    assert!(offset.is_multiple_of(BLOCK_BYTES), "{what} at {offset}, which is inside a block");
+    assert!(length.is_multiple_of(BLOCK_BYTES), "{what} of {length} bytes at {offset}, no whole blocks");
+    assert!(length > 0, "{what} of nothing at {offset}");
+}
+
+#[cfg(test)]
+mod tests;

@@ -107,6 +107,7 @@ impl Kernel {
     }
 
     fn run(self, pass: Pass<'_>) {
+        pass.check();
         match self.instructions {
             Instructions::Portable(lanes) => lanes.run(pass),
             #[cfg(target_arch = "x86_64")]

@@ -102,7 +102,11 @@ impl Kernel {
         let (Column::Present(p), Column::Present(q)) = (p, q) else {
             panic!("data columns {} and {} unknown without both P and Q", x.index, y.index);
         };
+        assert!(x.index < y.index, "data columns {} and {} unknown", x.index, y.index);
+        assert!(y.index < data.len(), "data column {} of {}", y.index, data.len());
         let distance = power(y.index - x.index);
+        // Else the two equations would be one: see `field`.
+        assert!(distance != 1, "columns {} and {} weigh the same", x.index, y.index);
         let scale = inverse(distance ^ 1);
         let a = multiply(distance, scale);
         let b = multiply(inverse(power(x.index)), scale);
@@ -112,6 +116,8 @@ impl Kernel {
 
     /// One data column, by P if it is there, else by Q; and the other parity column if it is asked for.
     fn one<'a>(self, data: &mut [&'a [u8]], x: Unknown<'_>, p: Column<'a>, q: Column<'a>) {
+        assert!(x.index < data.len(), "data column {} of {}", x.index, data.len());
+        assert!(data[x.index].is_empty(), "data column {} is known", x.index);
         match (p, q) {
             (Column::Present(p), Column::Missing(q)) => {
                 let finish = Finish::Carry { c: power(x.index) };
@@ -138,6 +144,10 @@ impl Kernel {
 
     /// P and Q, or one of them, of whole data.
     pub(crate) fn encode(self, data: Sources<'_>, p: Option<&mut [u8]>, q: Option<&mut [u8]>) {
+        assert!(
+            data.iter().all(|column| column.len() == data[0].len()),
+            "parity of columns that are not all there"
+        );
         match (p, q) {
             (Some(target), None) => self.run(Pass::Sum { sources: data, target }),
             (first, second) => {

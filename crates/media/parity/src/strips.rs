@@ -4,6 +4,7 @@
 //! nothing is written but results, and the first-level cache need not hold a whole row.
 
 use crate::lanes::Lanes;
+use crate::{WIDTH_MAX, check_length};
 
 /// Columns in order; an empty one counts as zeroes.
 pub(crate) type Sources<'a> = &'a [&'a [u8]];
@@ -75,7 +76,39 @@ pub(crate) fn run<L: Lanes, const N: usize, const S: usize>(lanes: L, pass: Pass
     }
 }
 
+impl Pass<'_> {
+    /// What every loop below takes for granted. An overlong column would be summed in part, and a wrong
+    /// parity be found when a drive is lost.
+    pub(crate) fn check(&self) {
+        match self {
+            Pass::Sum { sources, target } => {
+                let length = target.len();
+                check_length(length);
+                assert!((1..=WIDTH_MAX).contains(&sources.len()), "a sum of {} columns", sources.len());
+                for source in *sources {
+                    assert!(source.len() == length, "{} bytes summed into {length}", source.len());
+                }
+            }
+            Pass::Syndromes(job) => job.check(),
+        }
+    }
+}
+
 impl Syndromes<'_> {
+    fn check(&self) {
+        let length = self.length();
+        check_length(length);
+        assert!((1..=WIDTH_MAX).contains(&self.data.len()), "syndromes of {} columns", self.data.len());
+        for source in self.data.iter().filter(|source| !source.is_empty()) {
+            assert!(length == 0 || source.len() == length, "{} bytes weighed for {length}", source.len());
+        }
+        for parity in [self.p, self.q].into_iter().flatten() {
+            assert!(length == 0 || parity.len() == length, "{} bytes of parity for {length}", parity.len());
+        }
+        let second = self.second.as_deref().map_or(length, <[u8]>::len);
+        assert!(second == length, "targets of {length} and {second} bytes");
+    }
+
     /// The length of the targets: nothing is to be done without one.
     fn length(&self) -> usize {
         self.first.as_deref().or(self.second.as_deref()).map_or(0, <[u8]>::len)

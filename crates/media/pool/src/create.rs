@@ -47,7 +47,7 @@ pub(crate) const CELLS_MIN: u64 = 16;
 pub(crate) const WRITER: &str = concat!("ashlar ", env!("CARGO_PKG_VERSION"));
 
 const SEGMENT_BYTES_MIN: u64 = 128 << 10;
-const SEGMENT_BYTES_FULL: u64 = 64 << 20;
+pub(crate) const SEGMENT_BYTES_FULL: u64 = 64 << 20;
 
 /// Segments of a pool this large: 64 MiB at full size, smaller so that a small pool still has some
 /// thousand of them to clean and reuse, never below 1 MiB. With 256 of them the one or two dozen that

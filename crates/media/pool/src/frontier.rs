@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 
 use ashlar_format::MediaKey;
+use ashlar_format::pointer::SEGMENT_IN_MEMORY;
 use ashlar_format::segment::{Place, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentKind};
 use ashlar_format::superblock::{FRONTIER_MAX, FrontierEntry};
 use ashlar_units::SegmentId;
@@ -16,6 +17,10 @@ const UNOPENED_TARGET: usize = 16;
 
 /// Places prepared ahead of need: one for the journal, one for metadata.
 const PREPARED_TARGET: usize = 2;
+
+/// No segment gets this number or a higher one: pointers hold 30 bits, and the last number means a page in
+/// memory. Nobody may come this far: who writes for hosts stops a million numbers before.
+pub const SEGMENT_NUMBERS_END: u32 = SEGMENT_IN_MEMORY;
 
 #[derive(Default)]
 pub(crate) struct Frontier {
@@ -32,9 +37,13 @@ pub(crate) struct Frontier {
 }
 
 impl Frontier {
-    /// The list for the next superblock: opened, openable, topped up from free places.
+    /// The list for the next superblock: opened, openable, topped up from free places while there are
+    /// numbers for them.
     pub(crate) fn list(&mut self, table: &mut SegmentTable, segment_next: &mut u32) -> Vec<FrontierEntry> {
-        while self.unopened_count() < UNOPENED_TARGET && self.total() < FRONTIER_MAX {
+        while self.unopened_count() < UNOPENED_TARGET
+            && self.total() < FRONTIER_MAX
+            && *segment_next < SEGMENT_NUMBERS_END
+        {
             let Some(place) = table.take_free() else { break };
             self.pending.push(FrontierEntry { segment: SegmentId(*segment_next), place });
             *segment_next += 1;
@@ -123,8 +132,9 @@ impl Frontier {
     }
 
     /// Whether another superblock would make places openable.
-    pub(crate) fn can_extend(&self, table: &SegmentTable) -> bool {
-        !self.pending.is_empty() || table.free_count() > 0 && self.total() < FRONTIER_MAX
+    pub(crate) fn can_extend(&self, table: &SegmentTable, segment_next: u32) -> bool {
+        let has_free = table.free_count() > 0 && segment_next < SEGMENT_NUMBERS_END;
+        !self.pending.is_empty() || has_free && self.total() < FRONTIER_MAX
     }
 
     pub(crate) fn opened_count(&self) -> usize {

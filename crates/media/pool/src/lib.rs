@@ -33,6 +33,7 @@ mod newcomer;
 mod open;
 mod opening;
 mod owner;
+mod possible;
 mod rebuild;
 mod scrub;
 mod space;
@@ -55,7 +56,7 @@ use ashlar_units::{BLOCK_BYTES, SegmentId};
 pub use create::{DriveSpec, PoolSpec, segment_bytes_for};
 pub use drives::DriveReport;
 pub use error::{Error, ErrorKind, Result};
-pub use frontier::OpenedSegment;
+pub use frontier::{OpenedSegment, SEGMENT_NUMBERS_END};
 pub use judge::{Weigh, Weight};
 pub use open::RecoveredSegment;
 pub use opening::{Identity, Opening, ProcessProbe, Remembered};
@@ -156,9 +157,15 @@ impl Pool {
     #[must_use]
     pub fn segment_number_next(&self) -> u32 {
         let state = self.inner.state.borrow();
-        let newest = state.table.entries().iter().map(|entry| entry.segment.0 + 1).max();
+        let newest = state.table.entries().iter().map(|entry| entry.segment.0.saturating_add(1)).max();
         // One that is gone was in a published list, whose numbers are below the published next one.
         state.superblock.segment_next.max(newest.unwrap_or(0))
+    }
+
+    /// The number that the next place of the frontier gets. Cheap: what admission of host writes looks at.
+    #[must_use]
+    pub fn segment_number_given_next(&self) -> u32 {
+        self.inner.state.borrow().superblock.segment_next
     }
 
     /// Paths and sizes of the drives, without those that have left; one in spare space has neither.
@@ -528,11 +535,14 @@ impl Pool {
                     return Ok(OpenedSegment::new(header));
                 }
                 let is_coming = state.frontier.is_place_coming();
-                if !is_coming && !state.frontier.can_extend(&state.table) {
-                    return Err(Error::new(
-                        ErrorKind::NoSpace,
-                        "no free segment is left in the pool".to_string(),
-                    ));
+                let number_next = state.superblock.segment_next;
+                if !is_coming && !state.frontier.can_extend(&state.table, number_next) {
+                    let what = if number_next >= SEGMENT_NUMBERS_END {
+                        format!("the pool has used up its segment numbers: {number_next}")
+                    } else {
+                        "no free segment is left in the pool".to_string()
+                    };
+                    return Err(Error::new(ErrorKind::NoSpace, what));
                 }
                 is_coming
             };

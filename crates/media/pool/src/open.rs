@@ -53,6 +53,7 @@ impl Pool {
             }
         }
         let superblock = decide(&found, &failed)?;
+        crate::possible::check(&superblock)?;
         check_remembered(&found, &superblock, opening)?;
         let (drives, refused) = arrange(found, failed, &superblock, opening)?;
         check_quorum(&drives, &superblock, opening)?;
@@ -118,6 +119,10 @@ impl Pool {
         for entry in &superblock.frontier {
             if self.with_table(|table| table.find(entry.segment).is_some()) {
                 continue;
+            }
+            if !self.with_table(|table| table.has_place(entry.place)) {
+                let what = format!("the frontier names {:?}, which the pool does not have", entry.place);
+                return Err(Error::new(ErrorKind::Damaged, what));
             }
             let Some(header) = self.probe(entry, superblock.pool).await? else { continue };
             let mut state = self.inner.state.borrow_mut();

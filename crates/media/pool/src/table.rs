@@ -3,13 +3,15 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
-use ashlar_format::Damage;
 use ashlar_format::bytes::{Reader, Writer};
 use ashlar_format::segment::{
     Place, Protection, SEGMENT_ENTRY_BYTES, SegmentEntry, SegmentKind, SegmentState,
 };
+use ashlar_format::{Damage, DamageKind};
 use ashlar_units::{DriveIndex, SegmentId};
 use rustc_hash::FxHashMap;
+
+use crate::frontier::SEGMENT_NUMBERS_END;
 
 /// Entries of one table page.
 const ENTRIES_PER_PAGE: usize = 4096 / SEGMENT_ENTRY_BYTES;
@@ -229,10 +231,10 @@ impl SegmentTable {
             let mut entry = SegmentEntry::decode(&mut Reader::new(bytes))?;
             // The place follows from the index; a page that disagrees is of another geometry.
             if entry.place != self.entries[index].place {
-                return Err(Damage::new(
-                    ashlar_format::DamageKind::Impossible,
-                    "segment entry of another place",
-                ));
+                return Err(Damage::new(DamageKind::Impossible, "segment entry of another place"));
+            }
+            if entry.state != SegmentState::Free && entry.segment.0 >= SEGMENT_NUMBERS_END {
+                return Err(Damage::new(DamageKind::Impossible, "segment number that no pointer holds"));
             }
             if entry.state == SegmentState::Free {
                 let used_units = entry.used_units;
@@ -244,9 +246,15 @@ impl SegmentTable {
         Ok(())
     }
 
-    /// After the last `load_page`.
-    pub fn finish_loading(&mut self) {
+    /// After the last `load_page`. Damage when two entries have one number: who asks for a segment would be
+    /// given either.
+    pub fn finish_loading(&mut self) -> Result<(), Damage> {
         self.rebuild();
+        let used = self.entries.iter().filter(|entry| entry.state != SegmentState::Free).count();
+        if used != self.by_segment.len() {
+            return Err(Damage::new(DamageKind::Impossible, "two segments with one number"));
+        }
+        Ok(())
     }
 
     /// The entry of a segment.

@@ -1,10 +1,13 @@
-//! Who may still write: back-pressure by bytes in flight, and a clean end when the pool is full.
+//! Who may still write: back-pressure by bytes in flight, and a clean end when the pool is full or has used
+//! up its segment numbers.
 //!
 //! Deletes, unmap and checkpoints pass: they need little and they are what makes room again.
 
 use std::time::Duration;
 
 use ashlar_runtime::sync::Permit;
+
+use ashlar_pool::SEGMENT_NUMBERS_END;
 
 use crate::engine::Inner;
 use crate::metadata::RECORD_BYTES_MAX;
@@ -24,6 +27,20 @@ const CLEANING_CYCLES: u64 = 2;
 const THROTTLE_FRACTION: u64 = 256;
 /// The longest pause of one write.
 const THROTTLE_MAX: Duration = Duration::from_millis(4);
+
+/// What changes without data may take while they wait to be journalled and applied: some thousand of them.
+/// More would not be faster, and a host may ask for any number of unmaps at once.
+pub(crate) const CHANGE_BYTES_IN_FLIGHT: usize = 1 << 20;
+/// What one takes beside its record: its place in the queue, in the group, and who waits for it.
+const CHANGE_OVERHEAD_BYTES: usize = 256;
+
+/// From this segment number on hosts may not write. A number is used once, so that no pointer is ever taken
+/// for another, and pointers hold 30 bits of it. What is left lets an operator look, copy volumes away and
+/// delete for years: a million segments.
+pub(crate) const HOST_NUMBERS_END: u32 = SEGMENT_NUMBERS_END - (1 << 20);
+/// From this one on nothing is changed any more. What is left is for checkpoints: each opening of the pool
+/// ends with one, and without it not even reads would go on.
+pub(crate) const CHANGE_NUMBERS_END: u32 = SEGMENT_NUMBERS_END - (1 << 18);
 
 impl Inner {
     /// Segments host writes never take.
@@ -52,6 +69,7 @@ impl Inner {
     /// does not help.
     pub(crate) async fn admit(&self, bytes: usize) -> Result<Permit> {
         self.check_online()?;
+        self.check_numbers(HOST_NUMBERS_END)?;
         let permit = self.write_credits.acquire(bytes.min(self.write_credits_total)).await;
         if !self.wait_for_room(|| self.has_room()).await? {
             return Err(
@@ -68,9 +86,33 @@ impl Inner {
     /// Changes without data pass where writes do not: they are small, and they are what makes room. But
     /// while checkpoints have eaten into the half of the reserve that is theirs, they wait for the cleaner.
     pub(crate) async fn admit_change(&self) -> Result<()> {
+        self.check_numbers(CHANGE_NUMBERS_END)?;
         let has_room = || self.pool.cells_available() > self.reserve_segments() / 2 + self.dirty_segments();
         self.wait_for_room(has_room).await?;
         Ok(())
+    }
+
+    /// Waits for the right to have changes without data in flight, `count` of them with records of so many
+    /// bytes each. Taken last, so that nobody holds it while waiting for anything but the journal.
+    pub(crate) async fn change_credits(&self, count: usize, record_bytes: usize) -> Permit {
+        let bytes = count.saturating_mul(record_bytes + CHANGE_OVERHEAD_BYTES);
+        self.change_credits.acquire(bytes.min(CHANGE_BYTES_IN_FLIGHT)).await
+    }
+
+    /// Refuses once the pool has given out this segment number: cleaning gives back space, not numbers.
+    fn check_numbers(&self, end: u32) -> Result<()> {
+        let next = self.pool.segment_number_given_next();
+        if next < end {
+            return Ok(());
+        }
+        let what = format!("the pool has used up its segment numbers: {next} of {SEGMENT_NUMBERS_END}");
+        Err(Error::new(ErrorKind::NoSpace, what).and_do("copy its volumes to another pool; they can be read"))
+    }
+
+    /// How much of the segment numbers that hosts may use up is used.
+    pub(crate) fn segment_numbers_percent(&self) -> u8 {
+        let next = u64::from(self.pool.segment_number_given_next());
+        (next * 100 / u64::from(HOST_NUMBERS_END)).min(100) as u8
     }
 
     /// Waits until there is room; false when cleaning does not help.
@@ -112,7 +154,8 @@ impl Inner {
 
     /// Room for what is in flight, the reserve, and the map pages that wait to be written.
     pub(crate) fn has_room(&self) -> bool {
-        self.pool.cells_available() > self.reserve_segments() + self.dirty_segments()
+        self.check_numbers(HOST_NUMBERS_END).is_ok()
+            && self.pool.cells_available() > self.reserve_segments() + self.dirty_segments()
     }
 
     /// Segments that the map pages which wait to be written need.

@@ -7,7 +7,7 @@ use ashlar_format::group::Record;
 use ashlar_map::{Missing, PageArena};
 use ashlar_units::{BLOCK_BYTES, Lsn, VolumeId};
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, is_possible, is_size_possible};
 
 /// `written_blocks` when a large unmap dropped more than it counted.
 pub(crate) const WRITTEN_UNKNOWN: u64 = u64::MAX;
@@ -92,8 +92,8 @@ impl Tree {
         let entry = self.catalogue.get_mut(id).expect("looked up above");
         entry.root = root;
         if entry.written_blocks != WRITTEN_UNKNOWN {
-            entry.written_blocks =
-                entry.written_blocks + outcome.data_blocks_after - outcome.data_blocks_before;
+            let (before, after) = (outcome.data_blocks_before, outcome.data_blocks_after);
+            entry.written_blocks = recounted(entry.written_blocks, before, after);
         }
         Ok(Outcome::Done)
     }
@@ -124,13 +124,19 @@ impl Tree {
         entry.written_blocks = match outcome.data_blocks_before {
             // Nothing at all is mapped: known again.
             _ if !root.is_page() => 0,
-            Some(before) if entry.written_blocks != WRITTEN_UNKNOWN => entry.written_blocks - before,
+            Some(before) if entry.written_blocks != WRITTEN_UNKNOWN => {
+                recounted(entry.written_blocks, before, 0)
+            }
             _ => WRITTEN_UNKNOWN,
         };
         Ok(Outcome::Done)
     }
 
     fn create(&mut self, lsn: Lsn, entry: &VolumeEntry, root: Pointer, written_blocks: u64) -> Outcome {
+        if !is_possible(entry) {
+            self.arena.release(root);
+            return Outcome::OutOfRange;
+        }
         if self.catalogue.volume(&entry.name).is_some() || self.catalogue.get(entry.id).is_some() {
             self.arena.release(root);
             return Outcome::Exists;
@@ -141,6 +147,9 @@ impl Tree {
 
     fn resize(&mut self, id: VolumeId, size_bytes: u64) -> Result<Outcome, Missing> {
         let Some(entry) = self.volume(id) else { return Ok(Outcome::Gone) };
+        if !is_size_possible(size_bytes) {
+            return Ok(Outcome::OutOfRange);
+        }
         let (old, new) = (entry.size_bytes / BLOCK_BYTES, size_bytes / BLOCK_BYTES);
         if new < old {
             self.fill_unchecked(id, new, old - new, Pointer::HOLE)?;
@@ -166,6 +175,12 @@ impl Tree {
         }
         if members.is_empty() || members.iter().any(|(volume, _)| self.volume(*volume).is_none()) {
             return Outcome::Gone;
+        }
+        let is_taken = |at: usize, image: VolumeId| {
+            self.catalogue.get(image).is_some() || members[..at].iter().any(|(_, other)| *other == image)
+        };
+        if members.iter().enumerate().any(|(at, (_, image))| is_taken(at, *image)) {
+            return Outcome::Exists;
         }
         let group = members[0].1;
         for (volume, image) in members {
@@ -270,5 +285,92 @@ impl Tree {
 
     fn volume(&self, id: VolumeId) -> Option<&VolumeEntry> {
         self.catalogue.get(id).filter(|entry| entry.kind == VolumeKind::Volume)
+    }
+}
+
+/// What is written after so many blocks were and so many are. A count comes from a drive and is only a count:
+/// when it cannot be right it is counted anew, and nothing stops.
+fn recounted(written_blocks: u64, before: u64, after: u64) -> u64 {
+    let without = written_blocks.checked_sub(before);
+    without.and_then(|blocks| blocks.checked_add(after)).unwrap_or(WRITTEN_UNKNOWN)
+}
+
+#[cfg(test)]
+mod tests {
+    use ashlar_format::catalogue::Profile;
+    use ashlar_units::SegmentId;
+
+    use super::*;
+
+    fn entry(id: u64, size_bytes: u64) -> VolumeEntry {
+        VolumeEntry {
+            id: VolumeId(id),
+            kind: VolumeKind::Volume,
+            profile: Profile::General,
+            compression: Compression::Lz4,
+            dedupe: false,
+            logical_block_shift: 12,
+            created_unix_seconds: 1,
+            size_bytes,
+            root: Pointer::HOLE,
+            origin: VolumeId(0),
+            group: VolumeId(0),
+            birth: Lsn(0),
+            newest_snapshot: Lsn(0),
+            written_blocks: 0,
+            name: format!("volume-{id}"),
+            origin_name: String::new(),
+            carried: [0; CARRIED_BYTES],
+        }
+    }
+
+    fn tree() -> Tree {
+        let mut tree = Tree { arena: PageArena::new(1 << 20), catalogue: Catalogue::default() };
+        let created = tree.apply(Lsn(1), &Record::CreateVolume(Box::new(entry(1, 1 << 20))));
+        assert_eq!(created.ok(), Some(Outcome::Done));
+        tree
+    }
+
+    fn apply(tree: &mut Tree, record: Record) -> Outcome {
+        tree.apply(Lsn(9), &record).expect("nothing is on a drive")
+    }
+
+    /// Records come from drives, and a right checksum does not make them right. Each of these stopped the
+    /// process, again at every start.
+    #[test]
+    fn records_that_no_pool_can_have_change_nothing() {
+        let mut tree = tree();
+        let volume = VolumeId(1);
+        let too_large = 257 << 40;
+        for record in [
+            Record::CreateVolume(Box::new(entry(2, too_large))),
+            Record::CreateVolume(Box::new(entry(u64::MAX, 4096))),
+            Record::ResizeVolume { volume, size_bytes: too_large },
+            Record::ResizeVolume { volume, size_bytes: u64::MAX },
+        ] {
+            assert_eq!(apply(&mut tree, record), Outcome::OutOfRange);
+        }
+        let snapshot = |name: &str, images: &[u64]| Record::Snapshot {
+            name: name.to_string(),
+            created_unix_seconds: 1,
+            members: images.iter().map(|image| (volume, VolumeId(*image))).collect(),
+        };
+        assert_eq!(apply(&mut tree, snapshot("own", &[1])), Outcome::Exists);
+        assert_eq!(apply(&mut tree, snapshot("twice", &[7, 7])), Outcome::Exists);
+        assert_eq!(apply(&mut tree, snapshot("right", &[7])), Outcome::Done);
+        assert_eq!(tree.catalogue.entries().count(), 2);
+    }
+
+    #[test]
+    fn a_count_of_blocks_that_cannot_be_right_is_counted_anew() {
+        let mut tree = tree();
+        let pointer = Pointer::data(SegmentId(3), 4096, 4096);
+        let write = || Record::Write { volume: VolumeId(1), block: 0, blocks: 1, pointer };
+        assert_eq!(apply(&mut tree, write()), Outcome::Done);
+        // As from a table that counted less than there is.
+        tree.catalogue.get_mut(VolumeId(1)).expect("made above").written_blocks = 0;
+        let fill = Record::Fill { volume: VolumeId(1), block: 0, blocks: 1, is_zero: true };
+        assert_eq!(apply(&mut tree, fill), Outcome::Done);
+        assert_eq!(tree.catalogue.get(VolumeId(1)).expect("made above").written_blocks, WRITTEN_UNKNOWN);
     }
 }

@@ -10,7 +10,8 @@ use ashlar_format::bytes::Writer;
 use ashlar_format::catalogue::{VOLUME_ENTRY_BYTES, VolumeEntry, VolumeKind};
 use ashlar_format::page::PAGE_BYTES;
 use ashlar_format::{Damage, DamageKind, Pointer};
-use ashlar_units::VolumeId;
+use ashlar_map::BLOCKS_MAX;
+use ashlar_units::{BLOCK_BYTES, VolumeId};
 
 const ENTRIES_PER_PAGE: usize = PAGE_BYTES / VOLUME_ENTRY_BYTES;
 
@@ -96,7 +97,7 @@ impl Catalogue {
             }
             VolumeKind::Snapshot => self.snapshots.entry(entry.name.clone()).or_default().push(entry.id),
         }
-        self.volume_next = self.volume_next.max(entry.id.0 + 1);
+        self.volume_next = self.volume_next.max(entry.id.0.saturating_add(1));
         self.dirty_roots.insert(entry.id);
         let before = self.by_id.insert(entry.id, Placed { place, entry });
         assert!(before.is_none(), "a volume identity is given out once");
@@ -197,12 +198,29 @@ impl Catalogue {
                     ));
                 }
                 let id = entry.id;
+                if !is_possible(&entry) {
+                    return Err(Damage::new(DamageKind::Impossible, "volume entry that no volume can have"));
+                }
+                if self.by_id.contains_key(&id) {
+                    return Err(Damage::new(DamageKind::Impossible, "two volumes with one identity"));
+                }
                 self.insert_at(page * ENTRIES_PER_PAGE + index, entry);
                 self.dirty_roots.remove(&id);
             }
         }
         Ok(())
     }
+}
+
+/// Whether a volume may be so large and have such an identity, whoever says so: a record or a table. What the
+/// map cannot hold must not come into the catalogue, where the map asserts it.
+pub(crate) fn is_possible(entry: &VolumeEntry) -> bool {
+    is_size_possible(entry.size_bytes) && entry.id.0 <= u64::MAX / 2
+}
+
+/// The part of it about the size.
+pub(crate) fn is_size_possible(size_bytes: u64) -> bool {
+    size_bytes.is_multiple_of(BLOCK_BYTES) && size_bytes / BLOCK_BYTES <= BLOCKS_MAX
 }
 
 /// A page of the volume table at a checkpoint's LSN; roots may still be pages in memory.

@@ -15,6 +15,7 @@ use ashlar_runtime::sync::{Mutex, Notify, Semaphore};
 use ashlar_runtime::{Priority, Runtime};
 use ashlar_units::{PoolId, VolumeId};
 
+use crate::admission::CHANGE_BYTES_IN_FLIGHT;
 use crate::apply::{Outcome, Tree};
 use crate::checkpoint::{Applied, Checkpointer, Cut};
 use crate::cleaner::CleanerState;
@@ -71,6 +72,9 @@ pub(crate) struct Inner {
     /// Credits of host writes taken in, in bytes.
     pub(crate) write_credits: Semaphore,
     pub(crate) write_credits_total: usize,
+    /// Of changes without data, in bytes; of their own, because writes of a full pool hold theirs while they
+    /// wait for what deletes and unmaps make room for.
+    pub(crate) change_credits: Semaphore,
     /// One catalogue change at a time is checked and journalled.
     pub(crate) control_turn: Mutex<()>,
     pub(crate) range_locks: RefCell<BTreeMap<VolumeId, RangeLock>>,
@@ -149,6 +153,7 @@ impl Engine {
             mover: Mutex::new(Mover::new(&pool)),
             write_credits: Semaphore::new(credits),
             write_credits_total: credits,
+            change_credits: Semaphore::new(CHANGE_BYTES_IN_FLIGHT),
             control_turn: Mutex::new(()),
             range_locks: RefCell::default(),
             counters: RefCell::default(),
@@ -272,6 +277,7 @@ impl Engine {
             cleaner_trouble: inner.cleaner.mark_trouble(),
             space: inner.space(),
             full_percent: inner.full_percent(),
+            segment_numbers_percent: inner.segment_numbers_percent(),
             segment_bytes: inner.pool.segment_bytes(),
             protection: superblock.protection,
             drives: drive_statuses(&inner.pool),
@@ -458,6 +464,7 @@ impl Inner {
         let cache = self.cache.borrow().counters();
         Counters {
             journal_groups: journal.groups,
+            journal_queued_max: journal.queued_max,
             journal_bytes_written: journal.written_bytes,
             cache_hits: cache.hits,
             cache_misses: cache.misses,

@@ -132,6 +132,8 @@ pub struct Counters {
     pub metadata_bytes_written: u64,
     /// Journal groups made durable.
     pub journal_groups: u64,
+    /// The most changes that waited for a journal group at once.
+    pub journal_queued_max: u64,
     /// Bytes written to the journal, chunks included.
     pub journal_bytes_written: u64,
     /// Bytes hosts wrote.
@@ -194,6 +196,9 @@ pub struct PoolStatus {
     /// How much of what hosts can use is alive, in per cent: what is free or known to be dead since the
     /// last mark does not count.
     pub full_percent: u8,
+    /// How much of the segment numbers that hosts may use up is used, in per cent: at 100 their writes are
+    /// refused.
+    pub segment_numbers_percent: u8,
     /// Bytes of a segment.
     pub segment_bytes: u64,
     /// How the last opening went.

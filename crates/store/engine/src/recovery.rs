@@ -124,7 +124,8 @@ async fn load_segment_table(pool: &Pool, tables: &mut Tables) -> Result<()> {
             table.load_page(page, &bytes).map_err(|damage| Error::new(ErrorKind::Damaged, damage.to_string()))
         })?;
     }
-    pool.with_table_mut(ashlar_pool::SegmentTable::finish_loading);
+    let finished = pool.with_table_mut(ashlar_pool::SegmentTable::finish_loading);
+    finished.map_err(|damage| Error::new(ErrorKind::Damaged, format!("segment table: {damage}")))?;
     directory.load(directories, pages);
     tables.segment_root = root.pointer;
     Ok(())

@@ -154,7 +154,7 @@ impl Inner {
                 self.make_chunks(entry, run.block, run.bytes, &mut drafts);
             }
         }
-        self.submit(drafts, Some(credits))
+        self.submit(drafts, credits)
     }
 
     /// One chunk when it compresses. Data that do not are stored block by block: a read of one block
@@ -189,9 +189,10 @@ impl Inner {
         }
     }
 
-    /// Journals changes.
-    pub(crate) fn submit(&self, drafts: Vec<Draft>, credits: Option<Permit>) -> Pending {
+    /// Journals changes. The credits go back when they are applied.
+    pub(crate) fn submit(&self, drafts: Vec<Draft>, credits: impl Into<Option<Permit>>) -> Pending {
         let (done, pending) = oneshot();
+        let credits = credits.into();
         self.journal.submit(Submission { drafts, credits, done });
         pending
     }
@@ -200,7 +201,8 @@ impl Inner {
     pub(crate) async fn change(&self, record: Record) -> Result<()> {
         self.check_online()?;
         self.admit_change().await?;
-        outcome_of(self.submit(vec![Draft::Record(record)], None).await)
+        let credits = self.change_credits(1, record.encoded_bytes()).await;
+        outcome_of(self.submit(vec![Draft::Record(record)], credits).await)
     }
 
     /// Makes a range read as zeroes: whole blocks as one record, then parts of blocks. In a full pool the

@@ -2,16 +2,17 @@
 
 use ashlar_format::MediaKey;
 use ashlar_format::bytes::Writer;
-use ashlar_format::chunk::{CHUNK_HEADER_BYTES, ChunkHeader};
-use ashlar_format::group::{GROUP_ALIGN_BYTES, GROUP_HEADER_BYTES, GroupHeader, Record};
+use ashlar_format::chunk::{CHUNK_BLOCKS_MAX, CHUNK_HEADER_BYTES, ChunkHeader};
+use ashlar_format::group::{GROUP_ALIGN_BYTES, GROUP_BYTES_MAX, GROUP_HEADER_BYTES, GroupHeader, Record};
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::segment::FooterEntry;
 use ashlar_units::{Lsn, SegmentId};
 
-use crate::{Draft, Submission};
+use crate::replay::are_own_chunks;
+use crate::{ChunkDraft, Draft, Submission};
 
 /// How much room submissions take in a group.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Room {
     record_bytes: u64,
     chunk_bytes: u64,
@@ -23,11 +24,7 @@ impl Room {
     pub(crate) fn with<T>(mut self, submission: &Submission<T>) -> Room {
         for draft in &submission.drafts {
             match draft {
-                Draft::Record(record) => {
-                    let mut writer = Writer::new();
-                    record.encode(&mut writer);
-                    self.record_bytes += writer.len() as u64;
-                }
+                Draft::Record(record) => self.record_bytes += record.encoded_bytes() as u64,
                 Draft::Chunk(chunk) => {
                     self.record_bytes += Record::WRITE_BYTES as u64;
                     let stored = (CHUNK_HEADER_BYTES + chunk.payload.len()) as u64;
@@ -79,6 +76,9 @@ pub(crate) fn build<T>(
     group: &mut [u8],
 ) -> BuiltGroup {
     assert!((group.len() as u64).is_multiple_of(GROUP_ALIGN_BYTES), "group of {} bytes", group.len());
+    assert!(group.len() as u64 <= GROUP_BYTES_MAX, "group of {} bytes", group.len());
+    assert!(room.header_bytes() <= group.len() as u64, "{room:?} in a group of {} bytes", group.len());
+    assert!(!submissions.is_empty(), "group {} without a submission", place.sequence);
     let mut built = BuiltGroup {
         records: Vec::with_capacity(submissions.len()),
         record_count: 0,
@@ -94,27 +94,13 @@ pub(crate) fn build<T>(
             let record = match draft {
                 Draft::Record(record) => record.clone(),
                 Draft::Chunk(chunk) => {
-                    let header = ChunkHeader {
-                        codec: chunk.codec,
-                        blocks: chunk.blocks,
-                        kept: ChunkHeader::all_of(chunk.blocks),
-                        segment: place.segment,
-                        offset_bytes: place.offset_bytes + at as u64,
-                        payload_bytes: u32::try_from(chunk.payload.len()).expect("a chunk is at most 64 KiB"),
-                        owner_volume: ChunkHeader::owner_hint(chunk.volume),
-                        owner_block: chunk.block,
-                    };
-                    let end = at + header.total_bytes() as usize;
-                    group[at + CHUNK_HEADER_BYTES..end].copy_from_slice(&chunk.payload);
-                    header.seal(key, &mut group[at..end]);
+                    let header = place_chunk(key, place, chunk, group, &mut at);
                     built.footer.push(FooterEntry {
                         offset_units: (header.offset_bytes / PLACE_UNIT_BYTES) as u32,
                         length_bytes: header.total_bytes() as u32,
                         owner: u64::from(header.owner_volume) << 36 | header.owner_block,
                         blocks: header.blocks,
                     });
-                    at = end.next_multiple_of(PLACE_UNIT_BYTES as usize);
-                    group[end..at].fill(0);
                     let (volume, block, blocks) = (chunk.volume, chunk.block, chunk.blocks);
                     Record::Write { volume, block, blocks, pointer: header.pointer() }
                 }
@@ -126,6 +112,9 @@ pub(crate) fn build<T>(
         built.records.push(records);
     }
     group[at..].fill(0);
+    // What was reckoned is what was made: the room in the segment, and the footer's, hang on it.
+    assert_eq!(encoded.len() as u64, room.record_bytes, "records of group {}", place.sequence);
+    assert_eq!(built.footer.len() as u64, room.chunks, "chunks of group {}", place.sequence);
     let header = GroupHeader {
         session: place.session,
         sequence: place.sequence,
@@ -137,6 +126,45 @@ pub(crate) fn build<T>(
         segment: place.segment,
         offset_bytes: place.offset_bytes,
     };
+    // Replay believes no group of which this does not hold.
+    let own = built.records.iter().all(|records| are_own_chunks(&header, records));
+    assert!(own, "group {} at {} maps chunks outside itself", place.sequence, place.offset_bytes);
     built.hash = header.seal(key, encoded.as_bytes(), group);
+    debug_assert!(
+        GroupHeader::open(key, group).is_ok_and(|(read, _, hash)| read == header && hash == built.hash),
+        "group {} does not read back as written",
+        place.sequence
+    );
     built
+}
+
+/// Puts a chunk into the group at `at`, which moves on to where the next one begins.
+fn place_chunk(
+    key: &MediaKey,
+    place: GroupPlace,
+    chunk: &ChunkDraft,
+    group: &mut [u8],
+    at: &mut usize,
+) -> ChunkHeader {
+    let blocks = usize::from(chunk.blocks);
+    assert!((1..=CHUNK_BLOCKS_MAX).contains(&blocks), "a chunk of {blocks} blocks");
+    assert!(!chunk.payload.is_empty(), "a chunk of {blocks} blocks without payload");
+    let start = *at;
+    let header = ChunkHeader {
+        codec: chunk.codec,
+        blocks: chunk.blocks,
+        kept: ChunkHeader::all_of(chunk.blocks),
+        segment: place.segment,
+        offset_bytes: place.offset_bytes + start as u64,
+        payload_bytes: u32::try_from(chunk.payload.len()).expect("a chunk is at most 64 KiB"),
+        owner_volume: ChunkHeader::owner_hint(chunk.volume),
+        owner_block: chunk.block,
+    };
+    let end = start + header.total_bytes() as usize;
+    assert!(end <= group.len(), "chunk from {start} to {end} in a group of {} bytes", group.len());
+    group[start + CHUNK_HEADER_BYTES..end].copy_from_slice(&chunk.payload);
+    header.seal(key, &mut group[start..end]);
+    *at = end.next_multiple_of(PLACE_UNIT_BYTES as usize);
+    group[end..*at].fill(0);
+    header
 }

@@ -15,7 +15,9 @@
 //!    that far behind a gap proves that an acknowledged group is damaged, not torn.
 //! 3. No address of a segment is written twice: after a crash writing goes on past everything the
 //!    window may have written.
-//! 4. After a failed write nothing more is handed out: the state of the drive is unknown until the
+//! 4. What waits in the queue is bounded by whoever submits: each submission of a host carries credits, which
+//!    go back when it is applied.
+//! 5. After a failed write nothing more is handed out: the state of the drive is unknown until the
 //!    pool is opened again.
 
 mod builder;
@@ -75,11 +77,12 @@ pub struct Submission<T> {
 }
 
 impl<T> Submission<T> {
-    /// Bytes of its chunks.
+    /// Bytes that a group gets for it: those of its records and of its chunks' payloads. Never nothing, so
+    /// that many small changes are worth a group, too.
     fn stored_bytes(&self) -> usize {
         let stored = |draft: &Draft| match draft {
-            Draft::Record(_) => 0,
-            Draft::Chunk(chunk) => chunk.payload.len(),
+            Draft::Record(record) => record.encoded_bytes(),
+            Draft::Chunk(chunk) => Record::WRITE_BYTES + chunk.payload.len(),
         };
         self.drafts.iter().map(stored).sum()
     }

@@ -49,7 +49,7 @@ pub async fn replay(
     position: JournalPosition,
     next_lsn: Lsn,
 ) -> Result<(Vec<Replayed>, ReplayEnd)> {
-    let mut walk = Walk { pool, position, window: None };
+    let mut walk = Walk { pool, position, next_lsn, window: None };
     let mut groups: VecDeque<Replayed> = VecDeque::new();
     while let Some(group) = walk.next().await? {
         groups.push_back(group);
@@ -65,6 +65,7 @@ pub async fn replay(
         }
         count += 1;
     }
+    assert!((proven..=groups.len()).contains(&count), "{count} of {} groups, {proven} proven", groups.len());
     groups.truncate(count);
     let end = groups.back().map_or(position, |last| last.end);
     refuse_damage(pool, end).await?;
@@ -73,6 +74,8 @@ pub async fn replay(
     // Everything in flight at the crash lies within this many bytes behind the end.
     let in_flight = WINDOW * GROUP_BYTES_MAX.min(pool.segment_bytes() / 4);
     let resume = (end.offset_bytes + in_flight).next_multiple_of(pool.stripe_bytes());
+    assert!(resume >= end.offset_bytes + in_flight, "resuming at {resume} behind {}", end.offset_bytes);
+    assert_eq!(end.sequence, position.sequence + groups.len() as u64, "the chain has a gap");
     let is_known = pool.has_segment(end.segment);
     let resume_offset = (is_known && resume < pool.segment_bytes()).then_some(resume);
     let end = ReplayEnd { position: end, next_lsn, groups: groups.len() as u64, records, resume_offset };
@@ -82,6 +85,7 @@ pub async fn replay(
 struct Walk<'a> {
     pool: &'a Pool,
     position: JournalPosition,
+    next_lsn: Lsn,
     /// Bytes read ahead: segment, offset, content.
     window: Option<(SegmentId, u64, ashlar_runtime::Buf)>,
 }
@@ -115,11 +119,11 @@ impl Walk<'_> {
 
     async fn mend_group(&mut self, segment: SegmentId, offset: u64) -> Result<bool> {
         let length = GROUP_BYTES_MAX.min(self.pool.segment_bytes().saturating_sub(offset));
-        let position = self.position;
+        let (position, next_lsn) = (self.position, self.next_lsn);
         let key = self.pool.key();
         let accept = |bytes: &[u8]| {
             let (header, _, _) = GroupHeader::open(key, bytes).ok()?;
-            is_next(&header, position, segment, offset).then_some(u64::from(header.header_bytes))
+            is_next(&header, position, next_lsn, segment, offset).then_some(u64::from(header.header_bytes))
         };
         let Some(mended) = self.pool.mend(segment, offset, length, accept).await? else { return Ok(false) };
         // Read from there: parity that was wrong is not mended yet.
@@ -146,7 +150,9 @@ impl Walk<'_> {
         else {
             return Ok(None);
         };
-        if !is_next(&header, self.position, segment, offset) {
+        if !is_next(&header, self.position, self.next_lsn, segment, offset)
+            || !are_own_chunks(&header, &records)
+        {
             return Ok(None);
         }
         let end = JournalPosition {
@@ -156,6 +162,7 @@ impl Walk<'_> {
             previous_hash: hash,
         };
         self.position = end;
+        self.next_lsn = Lsn(self.next_lsn.0 + records.len() as u64);
         Ok(Some(Replayed { first_lsn: header.first_lsn, records, segment, offset, end }))
     }
 
@@ -177,12 +184,32 @@ impl Walk<'_> {
     }
 }
 
-/// Whether a group found somewhere is the one that follows a position.
-fn is_next(header: &GroupHeader, position: JournalPosition, segment: SegmentId, offset: u64) -> bool {
+/// Whether a group found somewhere is the one that follows a position and begins with this LSN.
+fn is_next(
+    header: &GroupHeader,
+    position: JournalPosition,
+    next_lsn: Lsn,
+    segment: SegmentId,
+    offset: u64,
+) -> bool {
     header.sequence == position.sequence
+        && header.first_lsn == next_lsn
         && header.previous_hash == position.previous_hash
         && header.segment == segment
         && header.offset_bytes == offset
+}
+
+/// Whether the chunks that a group's records map lie in the group itself, behind its header. A record that
+/// leads elsewhere was not written by a builder, whatever its checksum says.
+pub(crate) fn are_own_chunks(header: &GroupHeader, records: &[Record]) -> bool {
+    let content = header.offset_bytes + u64::from(header.header_bytes);
+    let end = header.offset_bytes + u64::from(header.group_bytes);
+    records.iter().all(|record| match record {
+        Record::Write { pointer, .. } => {
+            pointer.segment() == header.segment && (content..end).contains(&pointer.offset_bytes())
+        }
+        _ => true,
+    })
 }
 
 /// Journal segments whose first group number `wanted` accepts.
@@ -201,10 +228,6 @@ fn journal_segments(pool: &Pool, wanted: impl Fn(u64) -> bool) -> Vec<SegmentId>
 async fn chunks_are_there(pool: &Pool, group: &Replayed) -> Result<bool> {
     for record in &group.records {
         let Record::Write { pointer, .. } = record else { continue };
-        if pointer.segment() != group.segment {
-            let what = format!("journal group {} speaks of another segment", group.end.sequence - 1);
-            return Err(Error::new(ErrorKind::Damaged, what));
-        }
         let (segment, offset, length) =
             (pointer.segment(), pointer.offset_bytes(), pointer.length_bytes_max());
         let (bytes, skip) = pool.read(segment, offset, length).await?;
@@ -234,7 +257,7 @@ fn proven_bytes(key: &MediaKey, group: &Replayed, bytes: &[u8]) -> Option<u64> {
     }
     for record in &group.records {
         let Record::Write { pointer, .. } = record else { continue };
-        let at = usize::try_from(pointer.offset_bytes() - group.offset).ok()?;
+        let at = usize::try_from(pointer.offset_bytes().checked_sub(group.offset)?).ok()?;
         ChunkHeader::open(key, *pointer, bytes.get(at..)?).ok()?;
     }
     Some(bytes.len() as u64)
@@ -282,4 +305,37 @@ async fn refuse_damage(pool: &Pool, end: JournalPosition) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use ashlar_format::Pointer;
+    use ashlar_units::VolumeId;
+
+    use super::*;
+
+    /// Before, a record that led into another segment stopped the process at every start.
+    #[test]
+    fn a_group_whose_records_lead_elsewhere_is_none() {
+        let header = GroupHeader {
+            session: 1,
+            sequence: 1,
+            previous_hash: 0,
+            first_lsn: Lsn(1),
+            record_count: 1,
+            header_bytes: 90,
+            group_bytes: 8192,
+            segment: SegmentId(5),
+            offset_bytes: 4096,
+        };
+        let write = |segment, offset| {
+            let pointer = Pointer::data(SegmentId(segment), offset, 4128);
+            [Record::Write { volume: VolumeId(1), block: 0, blocks: 1, pointer }]
+        };
+        assert!(are_own_chunks(&header, &write(5, 4096 + 128)));
+        assert!(!are_own_chunks(&header, &write(6, 4096 + 128)), "another segment");
+        assert!(!are_own_chunks(&header, &write(5, 4096)), "its own header");
+        assert!(!are_own_chunks(&header, &write(5, 0)), "before it");
+        assert!(!are_own_chunks(&header, &write(5, 4096 + 8192)), "behind it");
+    }
 }

@@ -35,6 +35,8 @@ pub struct JournalCounters {
     pub written_bytes: u64,
     /// Segments opened.
     pub segments: u64,
+    /// The most submissions that waited for a group at once.
+    pub queued_max: u64,
 }
 
 /// The write-ahead log of an open pool.
@@ -175,6 +177,8 @@ impl<T: 'static> Journal<T> {
                 Some(WriteState::Durable) => {
                     let taken = self.inner.in_flight.borrow_mut().pop_front()?;
                     self.inner.window.add_permits(1);
+                    let next = taken.group.end.sequence;
+                    assert_eq!(next, taken.sequence + 1, "invariant 1: a group follows another");
                     return Some(taken.group);
                 }
                 Some(WriteState::Failed) => {
@@ -220,7 +224,7 @@ impl<T: 'static> Journal<T> {
     /// What it has done.
     #[must_use]
     pub fn counters(&self) -> JournalCounters {
-        self.inner.counters.get()
+        JournalCounters { queued_max: self.inner.queue.len_max() as u64, ..self.inner.counters.get() }
     }
 }
 
@@ -283,6 +287,10 @@ impl<T: 'static> Inner<T> {
         let header = open.header.take();
         let header_bytes = header.map_or(0, |opened| opened.content_start as usize);
         let group_bytes = room.group_bytes(open.offset, stripe_bytes);
+        let (start, end) = (open.offset, open.offset + group_bytes);
+        assert!(end.is_multiple_of(stripe_bytes), "group {} ends at {end}", tail.sequence);
+        assert!(end <= limit, "group {} from {start} to {end} in {limit} bytes", tail.sequence);
+        assert!(header_bytes as u64 <= start, "group {} at {start} lies in its header", tail.sequence);
         let mut buffer = self.pool.runtime().buffer(header_bytes + group_bytes as usize);
         if let Some(opened) = header {
             buffer[..header_bytes].copy_from_slice(&opened.header_block(self.pool.key()));
@@ -302,6 +310,9 @@ impl<T: 'static> Inner<T> {
             let Submission { credits, done, .. } = submission;
             durable.push(DurableSubmission { first_lsn, records, credits, done });
         }
+        // Invariant of replay: LSNs count records, without a gap from group to group.
+        let records = lsn.0 - tail.next_lsn.0;
+        assert_eq!(records, built.record_count, "LSNs given out for group {}", tail.sequence);
         tail.next_lsn = lsn;
         tail.sequence += 1;
         tail.previous_hash = built.hash;
@@ -325,7 +336,14 @@ impl<T: 'static> Inner<T> {
         buffer: ashlar_runtime::Buf,
         group: DurableGroup<T>,
     ) {
-        self.in_flight.borrow_mut().push_back(InFlight { sequence, group, state: WriteState::Writing });
+        let mut in_flight = self.in_flight.borrow_mut();
+        let before = in_flight.back().map_or(sequence, |last| last.sequence + 1);
+        assert_eq!(sequence, before, "groups are written in order");
+        // Invariant 2. After a failure groups that nobody hands out any more may be on their way still.
+        let count = in_flight.len() as u64;
+        assert!(count < WINDOW || self.failure.borrow().is_some(), "group {sequence} behind {count} others");
+        in_flight.push_back(InFlight { sequence, group, state: WriteState::Writing });
+        drop(in_flight);
         let inner = self.clone();
         self.writing.set(self.writing.get() + 1);
         self.pool.runtime().spawn(Priority::Journal, async move {
@@ -368,6 +386,7 @@ impl<T: 'static> Inner<T> {
             self.table_published.notified().await;
         }
         let opened = self.open_segment(tail.sequence).await?;
+        assert!(opened.content_start < limit, "segment {} has no room", opened.segment);
         let mut counters = self.counters.get();
         counters.segments += 1;
         self.counters.set(counters);

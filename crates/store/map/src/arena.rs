@@ -215,6 +215,7 @@ impl PageArena {
     pub fn reap(&mut self, pages_max: usize) -> usize {
         for _ in 0..pages_max {
             let Some(number) = self.condemned.pop() else { break };
+            assert_eq!(self.slot(number).state, PageState::Condemned, "page {number} is reaped");
             let page = self.vacate(number);
             if self.slot(number).level > 0 {
                 for child in page.pointers().iter().filter_map(|pointer| pointer.as_in_memory()) {
@@ -264,6 +265,8 @@ impl PageArena {
 
     /// Puts a page in a free slot, with no reference and on no list.
     pub(crate) fn allocate(&mut self, page: TrackedPage, level: u8, state: PageState) -> u32 {
+        assert!(level < LEVELS, "a page of level {level}");
+        assert!(matches!(state, PageState::Dirty | PageState::Clean), "a page begins {state:?}");
         self.dirty_count += usize::from(state == PageState::Dirty);
         let slot = Slot {
             page: Some(page),
@@ -275,6 +278,7 @@ impl PageArena {
             is_hot: false,
         };
         if let Some(number) = self.free.pop() {
+            assert_eq!(self.slot(number).state, PageState::Free, "slot {number} is given out twice");
             *self.slot_mut(number) = slot;
             return number;
         }
@@ -294,6 +298,11 @@ impl PageArena {
 
     pub(crate) fn drop_reference(&mut self, number: u32) {
         let slot = self.slot_mut(number);
+        assert!(
+            matches!(slot.state, PageState::Dirty | PageState::Clean),
+            "page {number} is {:?}",
+            slot.state
+        );
         slot.references = slot.references.checked_sub(1).expect("a page is released once per reference");
         if slot.references == 0 && slot.state == PageState::Dirty {
             slot.state = PageState::Condemned;
@@ -306,7 +315,9 @@ impl PageArena {
 
     /// Makes a page that has just become clean findable and evictable.
     pub(crate) fn enlist_clean(&mut self, number: u32) {
-        let media = self.slot(number).media;
+        let Slot { media, state, .. } = *self.slot(number);
+        assert_eq!(state, PageState::Clean, "invariant 5: page {number} is to be found by {media:?}");
+        assert!(media.is_page() && media.as_in_memory().is_none(), "page {number} at {media:?}");
         let previous = self.by_media.insert(media.0, number);
         assert_eq!(previous, None, "invariant 5: two pages at {media:?}");
         self.eviction_queue.push_back(number);
@@ -317,6 +328,8 @@ impl PageArena {
     /// cannot finish leaves the rest to the next.
     pub(crate) fn evict(&mut self) {
         let pages_kept = self.dirty_count + self.held_count;
+        let (held, queued) = (self.held_count, self.eviction_queue.len());
+        assert!(held <= queued, "{held} of {queued} clean pages are held");
         let evictable_max = self.capacity_pages.saturating_sub(pages_kept).max(self.clean_pages_min);
         for _ in 0..EVICTION_STEPS_MAX {
             if self.eviction_queue.len() - self.held_count <= evictable_max {
@@ -340,6 +353,7 @@ impl PageArena {
     fn vacate(&mut self, number: u32) -> TrackedPage {
         let slot = self.slot_mut(number);
         assert_eq!(slot.references, 0, "page {number} is freed while referred to");
+        assert!(!slot.is_pinned, "page {number} is freed while being written");
         slot.state = PageState::Free;
         slot.media = Pointer::HOLE;
         let page = slot.page.take().expect("a page is freed once");

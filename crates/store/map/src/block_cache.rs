@@ -91,6 +91,7 @@ impl BlockCache {
             return false;
         };
         self.counters.hits += 1;
+        assert_eq!(target.len(), BLOCK_BYTES_USIZE, "room for block {pointer:?}");
         let uses = &mut self.slots[slot as usize].uses;
         *uses = (*uses + 1).min(USES_MAX);
         target.copy_from_slice(self.bytes(slot));
@@ -100,6 +101,7 @@ impl BlockCache {
     /// Keeps a block. Nothing happens when it is here already or the cache holds nothing at all.
     pub fn insert(&mut self, pointer: Pointer, block: &[u8]) {
         assert!(pointer.is_data(), "{pointer:?} is not in a chunk");
+        assert_eq!(block.len(), BLOCK_BYTES_USIZE, "content of block {pointer:?}");
         if self.capacity_blocks == 0 || self.index.contains_key(&pointer.0) {
             return;
         }
@@ -111,6 +113,9 @@ impl BlockCache {
         self.index.insert(pointer.0, slot);
         let queue = if self.ghosts.take(pointer.0) { &mut self.main } else { &mut self.small };
         queue.push_back(slot);
+        let (used, capacity) = (self.blocks_used(), self.capacity_blocks);
+        assert!(used <= capacity, "{used} blocks in a cache of {capacity}");
+        assert_eq!(used, self.index.len(), "a block is queued once and found once");
     }
 
     /// Keeps a block that was asked for, when it is worth it. A full cache only remembers it, and keeps it

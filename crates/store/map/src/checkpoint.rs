@@ -77,6 +77,9 @@ impl WriteOrder {
             number = child;
             level -= 1;
         }
+        let page = arena.slot(number);
+        assert_eq!(page.level, level, "page {number} is met at level {level}");
+        assert_eq!(page.state, PageState::Dirty, "page {number} is to be written");
         Some(PageToWrite { page: PageNumber(number), level, index })
     }
 
@@ -179,6 +182,7 @@ impl PageArena {
     /// True when the root is now fit for a drive.
     pub fn normalise(&mut self, root: &mut Pointer) -> bool {
         let Some(media) = self.root_media(*root) else { return false };
+        assert!(media.as_in_memory().is_none(), "root {root:?} would be stored as {media:?}");
         self.release(std::mem::replace(root, media));
         true
     }

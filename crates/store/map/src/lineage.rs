@@ -131,6 +131,8 @@ impl TrackedPage {
 
     /// Changes slots that follow each other.
     pub(crate) fn put_run(&mut self, first_slot: usize, pointers: &[Pointer]) {
+        let end = first_slot + pointers.len();
+        assert!(end <= PAGE_POINTERS, "slots {first_slot}..{end} of one page");
         for (slot, pointer) in (first_slot..).zip(pointers) {
             self.put(slot, *pointer);
         }
@@ -157,6 +159,7 @@ impl TrackedPage {
 
     /// Notes in which form it was written.
     pub(crate) fn persisted(&mut self, media: Pointer, form: RecordForm) {
+        assert!(media.is_page(), "{media:?} is no record of a page");
         match form {
             RecordForm::Full => {
                 let is_owed = self.is_delta_owed && self.overridden.len() <= OVERRIDES_MAX;

@@ -98,8 +98,11 @@ impl PageArena {
                 Found::Page(leaf) => out.extend_from_slice(&self.page(leaf)[slot_of(block, 0)..][..part]),
                 Found::Uniform { pointer, .. } => out.resize(out.len() + part, pointer),
             }
+            assert!(part_end > block, "a look-up stands still at block {block}");
             block = part_end;
         }
+        let found = (out.len() - length_before) as u64;
+        assert_eq!(found, count, "blocks looked up from {first_block} on");
         Ok(())
     }
 
@@ -157,6 +160,10 @@ impl PageArena {
             block += part.len() as u64;
             rest = after;
         }
+        let count = pointers.len() as u64;
+        assert_eq!(block, first_block + count, "blocks mapped from {first_block} on");
+        let SetOutcome { data_blocks_before: before, data_blocks_after: after } = outcome;
+        assert!(before <= count && after <= count, "{before} and {after} data blocks of {count}");
         Ok(outcome)
     }
 
@@ -183,6 +190,9 @@ impl PageArena {
             data_blocks_before = data_blocks_before.zip(before).map(|(sum, part)| sum + part);
             block = part.end();
         }
+        assert_eq!(block, end, "blocks filled from {first_block} on");
+        let is_counted = data_blocks_before.is_none_or(|blocks| blocks <= count);
+        assert!(is_counted, "{data_blocks_before:?} data blocks among {count}");
         Ok(FillOutcome { data_blocks_before })
     }
 
@@ -222,6 +232,10 @@ impl PageArena {
             }
             block = part_end;
         }
+        let told: u64 = extents.iter().map(|extent| extent.blocks).sum();
+        assert!(told <= count, "extents of {told} blocks where {count} were asked for");
+        assert!(count == 0 || told > 0, "the caller would ask for ever");
+        assert!(extents.len() <= extents_max, "{} extents, at most {extents_max}", extents.len());
         Ok(extents)
     }
 
@@ -284,6 +298,10 @@ impl PageArena {
             }
             number = child;
         }
+        let page = self.slot(number);
+        assert_eq!(page.level, target_level, "page {number} over block {block}");
+        assert_eq!(page.state, PageState::Dirty, "page {number} is about to change");
+        assert_eq!(page.references, 1, "invariant 7: page {number} is about to change");
         number
     }
 
@@ -311,6 +329,10 @@ impl PageArena {
 
     fn copy_page(&mut self, number: u32) -> u32 {
         let (level, state) = (self.slot(number).level, self.slot(number).state);
+        assert!(
+            matches!(state, PageState::Dirty | PageState::Clean),
+            "page {number} is {state:?}, not to copy"
+        );
         if state != PageState::Dirty {
             let page = self.tracked(number).copy_clean();
             return self.allocate(page, level, PageState::Dirty);
@@ -339,6 +361,7 @@ impl PageArena {
         }
         let first = slot_of(part.block, part.level);
         let slots = first..first + part.slots;
+        assert!(slots.end <= PAGE_POINTERS, "slots {slots:?} of one page");
         match self.descend(*root, part.block, part.level).expect("fill checked that the path is loaded") {
             Found::Uniform { pointer, .. } if pointer == value => return Some(0),
             Found::Page(number) if self.page(number)[slots.clone()].iter().all(|old| *old == value) => {

@@ -60,6 +60,7 @@ impl PageWalk {
             } else {
                 self.go_to(self.after_children);
             }
+            assert!(self.after_children > first_block, "a walk stands still at block {first_block}");
             return Ok(Some(PageVisit {
                 media: arena.media_of(number),
                 level,
@@ -73,6 +74,8 @@ impl PageWalk {
 
     /// Leaves out everything below the page last visited: it is known already through another tree.
     pub fn skip_children(&mut self) {
+        let (from, to) = (self.block, self.after_children);
+        assert!(from <= to, "a walk at block {from} would go back to {to}");
         self.go_to(self.after_children);
     }
 

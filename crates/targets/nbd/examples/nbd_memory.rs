@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use ashlar_block::{BlockDevice, Catalogue};
 use ashlar_layers::MemoryDevice;
-use ashlar_nbd::{Settings, serve};
+use ashlar_nbd::{Door, Settings, serve};
 use ashlar_runtime::{DriverChoice, ShardSettings, start_shard};
 use ashlar_telemetry::Registry;
 
@@ -39,7 +39,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let device = Rc::new(MemoryDevice::new(size_bytes, 512));
             let volumes = BTreeMap::from([("disk".to_string(), device)]);
             let registry = Rc::new(Registry::new());
-            let _server = serve(&runtime, listener, Rc::new(Volumes(volumes)), Settings::default(), registry);
+            let (volumes, settings) = (Rc::new(Volumes(volumes)), Settings::default());
+            let _server = serve(&runtime, listener, volumes, settings, registry, &Door::default());
             std::future::pending::<()>().await;
         })
     })?;

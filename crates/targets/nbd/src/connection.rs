@@ -9,8 +9,9 @@ use ashlar_runtime::{Buf, Instant, Priority, Runtime, Stream};
 use ashlar_telemetry::{Counters, Operation, Registry};
 use ashlar_units::ByteCount;
 
+use crate::door::{Door, Share};
 use crate::negotiation::OPTION_BYTES_MAX;
-use crate::outbox::Outbox;
+use crate::outbox::{Outbox, Outgoing};
 use crate::reply::{Outcome, ReadReply};
 use crate::session::{Command, Event, Export, Exports, Request, RequestId, Session};
 use crate::settings::Settings;
@@ -80,6 +81,14 @@ struct ArrivingWrite {
     request: Request,
     payload: Buf,
     received: usize,
+    share: Share,
+}
+
+/// Bytes on their way from or to the client, and since when.
+#[derive(Clone, Copy)]
+struct Transfer {
+    since: Instant,
+    bytes: usize,
 }
 
 /// One connection; its tasks share it.
@@ -88,6 +97,12 @@ pub(crate) struct Connection {
     stream: Stream,
     session: RefCell<Session>,
     outbox: RefCell<Outbox>,
+    settings: Settings,
+    door: Door,
+    /// The payload that is arriving.
+    arriving: Cell<Option<Transfer>>,
+    /// The reply that is being sent.
+    leaving: Cell<Option<Transfer>>,
     opened: OnceCell<Opened>,
     /// Requests whose tasks have not ended.
     running: Cell<usize>,
@@ -100,7 +115,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub fn new(runtime: &Runtime, stream: Stream, settings: &Settings) -> Rc<Connection> {
+    pub fn new(runtime: &Runtime, stream: Stream, settings: &Settings, door: &Door) -> Rc<Connection> {
         let mut outbox = Outbox::new(runtime);
         let session = Session::new(settings.limits(), &mut outbox);
         Rc::new(Connection {
@@ -108,6 +123,10 @@ impl Connection {
             stream,
             session: RefCell::new(session),
             outbox: RefCell::new(outbox),
+            settings: *settings,
+            door: door.clone(),
+            arriving: Cell::new(None),
+            leaving: Cell::new(None),
             opened: OnceCell::new(),
             running: Cell::new(0),
             is_receiving_over: Cell::new(false),
@@ -132,6 +151,27 @@ impl Connection {
     /// Ends the connection now. Requests in flight still run to their end.
     pub fn cut(&self) {
         self.stream.shutdown();
+    }
+
+    /// Why the client must be cut off for stalling, if it must: memory that others need waits for it. Told
+    /// once, because a connection that was cut takes a moment to end.
+    pub fn stalled(&self, now: Instant) -> Option<String> {
+        let is_late = |transfer: &Transfer| now - transfer.since > self.settings.patience(transfer.bytes);
+        let export = self.export_name().unwrap_or_default();
+        if let Some(Transfer { bytes, since }) = self.arriving.get().filter(is_late) {
+            self.arriving.set(None);
+            let seconds = (now - since).as_secs();
+            return Some(format!(
+                "a client of {export} was cut off: it began a write of {bytes} bytes {seconds} s ago and does not end it"
+            ));
+        }
+        let leaving = self.leaving.get().filter(is_late).filter(|_| self.door.is_contended());
+        leaving.map(|Transfer { bytes, since }| {
+            self.leaving.set(None);
+            let seconds = (now - since).as_secs();
+            let what = format!("it has not taken {bytes} bytes of replies for {seconds} s");
+            format!("a client of {export} was cut off: {what}, and others wait for the memory")
+        })
     }
 
     /// Serves the client until it leaves, is cut off, or the server shuts down.
@@ -160,14 +200,15 @@ impl Connection {
             let payload_bytes = self.session.borrow().payload_remaining();
             if payload_bytes >= DIRECT_BYTES_MIN {
                 assert_eq!(filled, 0, "a write that lacks payload has taken all there was");
-                let ArrivingWrite { request, payload, received } =
+                let ArrivingWrite { request, payload, received, share } =
                     write.take().expect("a write lacks payload");
                 let (result, payload) = self.stream.receive_exact_at(payload, received).await;
                 if result.is_err() {
                     return;
                 }
                 self.session.borrow_mut().payload_received(payload_bytes);
-                self.start(request, Some(payload), self.runtime.now());
+                self.arriving.set(None);
+                self.start(request, Some(payload), share, self.runtime.now());
                 continue;
             }
             let (result, back) = self.stream.receive_at(buf, filled).await;
@@ -200,18 +241,24 @@ impl Connection {
                 Event::Starved => return Some(consumed),
                 Event::Opened(export) => self.open(export, exports, registry)?,
                 Event::Request(request) if request.command == Command::Write => {
-                    let payload = self.runtime.buffer(request.length as usize);
-                    *write = Some(ArrivingWrite { request, payload, received: 0 });
+                    let (bytes, share) = (request.length as usize, self.share(&request, &mut now).await);
+                    self.arriving.set(Some(Transfer { since: now, bytes }));
+                    let payload = self.runtime.buffer(bytes);
+                    *write = Some(ArrivingWrite { request, payload, received: 0, share });
                 }
-                Event::Request(request) => self.start(request, None, now),
+                Event::Request(request) => {
+                    let share = self.share(&request, &mut now).await;
+                    self.start(request, None, share, now);
+                }
                 Event::Payload { length, is_last } => {
                     let arriving = write.as_mut().expect("payload belongs to a write");
                     arriving.payload[arriving.received..arriving.received + length]
                         .copy_from_slice(&input[consumed - length..consumed]);
                     arriving.received += length;
                     if is_last {
-                        let ArrivingWrite { request, payload, .. } = write.take().expect("just used");
-                        self.start(request, Some(payload), now);
+                        let ArrivingWrite { request, payload, share, .. } = write.take().expect("just used");
+                        self.arriving.set(None);
+                        self.start(request, Some(payload), share, now);
                     }
                 }
                 Event::Full => {
@@ -224,6 +271,18 @@ impl Connection {
                 self.wait_for_room().await;
             }
         }
+    }
+
+    /// The request's share of the door's budget. Nothing is received while it waits.
+    async fn share(&self, request: &Request, now: &mut Instant) -> Share {
+        let bytes = memory_bytes(request);
+        if let Some(share) = self.door.try_share(bytes) {
+            return share;
+        }
+        self.wake_sender();
+        let share = self.door.share(bytes).await;
+        *now = self.runtime.now();
+        share
     }
 
     async fn wait_for_room(&self) {
@@ -245,12 +304,19 @@ impl Connection {
         Some(())
     }
 
-    fn start(self: &Rc<Connection>, request: Request, payload: Option<Buf>, received_at: Instant) {
+    fn start(
+        self: &Rc<Connection>,
+        request: Request,
+        payload: Option<Buf>,
+        share: Share,
+        received_at: Instant,
+    ) {
         self.running.set(self.running.get() + 1);
         let connection = self.clone();
         // Dropping the handle lets the task run on.
         drop(self.runtime.spawn(Priority::Host, async move {
             connection.serve(request, payload, received_at).await;
+            connection.outbox.borrow_mut().hold(share);
             connection.running.set(connection.running.get() - 1);
             connection.has_room.notify_one();
             connection.has_output.notify_one();
@@ -353,11 +419,13 @@ impl Connection {
         let mut is_broken = false;
         loop {
             let next = self.outbox.borrow_mut().pop();
-            if let Some(buf) = next {
+            if let Some(Outgoing { buf, share: _held }) = next {
                 let buf = if is_broken {
                     buf
                 } else {
+                    self.leaving.set(Some(Transfer { since: self.runtime.now(), bytes: buf.len() }));
                     let (result, buf) = self.stream.send(buf).await;
+                    self.leaving.set(None);
                     if result.is_err() {
                         is_broken = true;
                         self.stream.shutdown();
@@ -379,6 +447,19 @@ impl Connection {
             }
             self.has_output.notified().await;
         }
+    }
+}
+
+/// Bytes of memory that a request takes for its payload or its reply.
+fn memory_bytes(request: &Request) -> usize {
+    match request.command {
+        Command::Read | Command::Write => request.length as usize,
+        Command::Cache => request.length.min(CACHE_PIECE_BYTES) as usize,
+        // No extent is shorter than a block, and each takes at most 16 bytes of the reply.
+        Command::BlockStatus { extents_max } => {
+            extents_max.min(usize::try_from(request.length / 512).unwrap_or(usize::MAX)) * 16
+        }
+        Command::Flush | Command::Trim | Command::WriteZeroes { .. } => 0,
     }
 }
 

@@ -15,6 +15,7 @@
 //! caching of its own.
 
 mod connection;
+mod door;
 mod error;
 mod fuzz;
 mod negotiation;
@@ -25,6 +26,7 @@ pub mod session;
 mod settings;
 pub mod wire;
 
+pub use door::{Door, PAYLOAD_BYTES_MAX_DEFAULT};
 pub use fuzz::fuzz_session;
 pub use reply::{Outcome, ReadReply};
 pub use server::{Server, serve};

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use ashlar_runtime::{Buf, Runtime};
 
+use crate::door::Share;
 use crate::session::Output;
 
 /// Size of a buffer that gathers small replies. 64 replies to 4 KiB reads fit, the depth benchmarks
@@ -15,10 +16,16 @@ const OWN_BUFFER_BYTES_MIN: usize = 64 << 10;
 /// Batch buffers kept for the next batch: one is filled while the other is sent.
 const SPARE_MAX: usize = 2;
 
+/// A buffer to send, with the memory its replies took of the door's budget.
+pub(crate) struct Outgoing {
+    pub buf: Buf,
+    pub share: Share,
+}
+
 /// The queue of bytes that one connection has still to send.
 pub(crate) struct Outbox {
     runtime: Runtime,
-    queue: VecDeque<Buf>,
+    queue: VecDeque<Outgoing>,
     /// The last buffer of the queue is a batch with room at its end.
     is_last_open: bool,
     spare: Vec<Buf>,
@@ -53,17 +60,24 @@ impl Outbox {
             return;
         }
         self.bytes += buf.len();
-        self.queue.push_back(buf);
+        self.queue.push_back(Outgoing { buf, share: Share::default() });
         self.is_last_open = false;
     }
 
+    /// Keeps a share until everything queued now has left.
+    pub fn hold(&mut self, share: Share) {
+        if let Some(last) = self.queue.back_mut() {
+            last.share.absorb(share);
+        }
+    }
+
     /// Takes the next buffer to send; give it back with [`Outbox::sent`].
-    pub fn pop(&mut self) -> Option<Buf> {
-        let buf = self.queue.pop_front()?;
+    pub fn pop(&mut self) -> Option<Outgoing> {
+        let next = self.queue.pop_front()?;
         if self.queue.is_empty() {
             self.is_last_open = false;
         }
-        Some(buf)
+        Some(next)
     }
 
     /// The buffer's bytes are on their way, or will never be.
@@ -77,7 +91,7 @@ impl Outbox {
     fn open_batch(&mut self) {
         let mut batch = self.spare.pop().unwrap_or_else(|| self.runtime.buffer(BATCH_BYTES));
         batch.set_len(0);
-        self.queue.push_back(batch);
+        self.queue.push_back(Outgoing { buf: batch, share: Share::default() });
         self.is_last_open = true;
     }
 }
@@ -89,7 +103,8 @@ impl Output for Outbox {
             if !self.is_last_open {
                 self.open_batch();
             }
-            let batch = self.queue.back_mut().expect("an open batch is the last of the queue");
+            let last = self.queue.back_mut().expect("an open batch is the last of the queue");
+            let batch = &mut last.buf;
             let filled = batch.len();
             let length = rest.len().min(BATCH_BYTES - filled);
             batch.set_len(filled + length);

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -14,10 +14,14 @@ use ashlar_runtime::{Address, Listener, Priority, Runtime, Stream};
 use ashlar_telemetry::Registry;
 
 use crate::connection::{CatalogueExports, Connection};
+use crate::door::Door;
 use crate::settings::Settings;
 
 /// Pause after an accept that failed, for instance because descriptors ran out. Arbitrary.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Looks for stalled clients while one may stall so long.
+const STALL_LOOKS: u32 = 8;
 
 /// A running NBD server. Dropping the handle lets it run on.
 #[derive(Clone)]
@@ -30,6 +34,7 @@ struct Shared {
     catalogue: Rc<dyn Catalogue>,
     settings: Settings,
     counters: Rc<Registry>,
+    door: Door,
     address: Address,
     connections: RefCell<BTreeMap<u64, Rc<Connection>>>,
     connections_made: Cell<u64>,
@@ -40,7 +45,7 @@ struct Shared {
     ended: Notify,
 }
 
-/// Serves the catalogue's devices to whoever connects to the listener.
+/// Serves the catalogue's devices to whoever connects to the listener. Servers of one door share a budget.
 #[must_use]
 pub fn serve(
     runtime: &Runtime,
@@ -48,12 +53,14 @@ pub fn serve(
     catalogue: Rc<dyn Catalogue>,
     settings: Settings,
     counters: Rc<Registry>,
+    door: &Door,
 ) -> Server {
     let shared = Rc::new(Shared {
         runtime: runtime.clone(),
         catalogue,
         settings,
         counters,
+        door: door.clone(),
         address: listener.local_addr(),
         connections: RefCell::default(),
         connections_made: Cell::new(0),
@@ -62,7 +69,24 @@ pub fn serve(
         ended: Notify::new(),
     });
     drop(runtime.spawn(Priority::Host, shared.clone().accept_all(listener)));
+    drop(runtime.spawn(Priority::Host, cut_stalled(Rc::downgrade(&shared), runtime.clone())));
     Server { shared }
+}
+
+/// Cuts off clients that stall, until the server is gone.
+async fn cut_stalled(server: Weak<Shared>, runtime: Runtime) {
+    while let Some(shared) = server.upgrade() {
+        let now = runtime.now();
+        for connection in shared.connections() {
+            if let Some(why) = connection.stalled(now) {
+                shared.door.note_cut(why);
+                connection.cut();
+            }
+        }
+        let pause = shared.settings.stall_max / STALL_LOOKS;
+        drop(shared);
+        runtime.sleep(pause).await;
+    }
 }
 
 impl Server {
@@ -135,7 +159,7 @@ impl Shared {
             stream.shutdown();
             return;
         }
-        let connection = Connection::new(&self.runtime, stream, &self.settings);
+        let connection = Connection::new(&self.runtime, stream, &self.settings, &self.door);
         let number = self.connections_made.get();
         self.connections_made.set(number + 1);
         self.connections.borrow_mut().insert(number, connection.clone());

@@ -19,6 +19,11 @@ pub struct Settings {
     /// How long a client may haggle before it is cut off. Default 30 s, arbitrary: clients take
     /// milliseconds.
     pub handshake_max: Duration,
+    /// How long a client may stall in the middle of a payload, and a thirtieth more for each MiB of it; after
+    /// that it is cut off, because it holds a share of what all connections have. So it is with replies that
+    /// it does not take, but only while others wait for a share. Default 30 s, arbitrary: with the largest
+    /// payload that is half a MiB a second.
+    pub stall_max: Duration,
     /// How long a shutdown waits for clients to take their replies. Default 10 s, arbitrary.
     pub drain_max: Duration,
 }
@@ -30,12 +35,19 @@ impl Default for Settings {
             bytes_in_flight_max: 64 << 20,
             connections_max: 256,
             handshake_max: Duration::from_secs(30),
+            stall_max: Duration::from_secs(30),
             drain_max: Duration::from_secs(10),
         }
     }
 }
 
 impl Settings {
+    /// How long so many bytes may be on their way from or to a client.
+    pub(crate) fn patience(&self, bytes: usize) -> Duration {
+        let mebibytes = u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
+        self.stall_max + (self.stall_max / 30).saturating_mul(mebibytes)
+    }
+
     pub(crate) fn limits(&self) -> Limits {
         Limits { requests_max: self.requests_in_flight_max.max(1), bytes_max: self.bytes_in_flight_max }
     }

@@ -406,3 +406,66 @@ fn a_deleted_volume_answers_that_the_export_is_gone() {
     client.send(&write_request(1, 0, &[1; 512]));
     assert_eq!(client.reply(), (1, 108));
 }
+
+/// Sixty clients begin a write of 32 MiB, send a part and fall silent. Before, each held its 32 MiB for as
+/// long as it liked: 2 GiB here, 16 GiB with all connections a server admits.
+#[test]
+fn stalled_clients_exceed_no_budget_and_hold_nobody_up_for_ever() {
+    for driver in drivers() {
+        let settings = Settings { stall_max: Duration::from_millis(200), ..Settings::default() };
+        let rig = Rig::with(driver, &[Volume::new("disk", SIZE)], settings, false);
+        let mut honest = Client::open(&rig, "disk");
+        let used = |rig: &Rig| rig.run(|on| Box::pin(async move { on.door.payload_bytes_used() }));
+        let stalled: Vec<Client> = (0..60)
+            .map(|_| {
+                let mut client = Client::open(&rig, "disk");
+                client.send(&request(0, WRITE, 1, 0, 32 << 20));
+                client.send(&[7; 64 << 10]);
+                client
+            })
+            .collect();
+        assert!(used(&rig) <= rig::DOOR_PAYLOAD_BYTES_MAX);
+        // Small requests do not wait for them at all, large ones until some are cut off.
+        honest.send(&request(0, WRITE, 2, 4096, 4096));
+        honest.send(&[9; 4096]);
+        assert_eq!(honest.reply(), (2, 0));
+        honest.send(&request(0, WRITE, 3, 8192, 32 << 20));
+        honest.send(&vec![5; 32 << 20]);
+        assert_eq!(honest.reply(), (3, 0));
+        assert!(used(&rig) <= rig::DOOR_PAYLOAD_BYTES_MAX);
+        for mut client in stalled {
+            client.expect_end();
+        }
+        honest.send(&request(0, READ, 4, 4096, 8192));
+        assert_eq!(honest.reply(), (4, 0));
+        assert!(honest.data(8192) == [[9; 4096], [5; 4096]].concat());
+        let (cut, notices) =
+            rig.run(|on| Box::pin(async move { (on.door.clients_cut(), on.door.take_notices()) }));
+        assert_eq!((cut, notices.len()), (60, 60));
+        assert!(notices[0].contains("a client of disk was cut off"), "{}", notices[0]);
+        rig.stop();
+    }
+}
+
+/// Replies that a client does not take are in the same budget. It is cut off, but only because others wait.
+#[test]
+fn a_client_that_takes_no_replies_gives_way_to_others() {
+    for driver in drivers() {
+        let settings = Settings { stall_max: Duration::from_millis(200), ..Settings::default() };
+        let rig = Rig::with(driver, &[Volume::new("disk", SIZE)], settings, false);
+        let mut lazy: Vec<Client> = (0..7).map(|_| Client::open(&rig, "disk")).collect();
+        for client in &mut lazy[..6] {
+            client.send(&request(0, READ, 1, 0, 32 << 20));
+        }
+        // Nobody else wants anything: they may take their time.
+        std::thread::sleep(Duration::from_millis(1000));
+        assert_eq!(rig.run(|on| Box::pin(async move { on.door.clients_cut() })), 0);
+        let last = &mut lazy[6];
+        last.send(&request(0, READ, 1, 0, 32 << 20));
+        assert_eq!(last.reply(), (1, 0));
+        assert_eq!(last.data(32 << 20).len(), 32 << 20);
+        let cut = rig.run(|on| Box::pin(async move { on.door.clients_cut() }));
+        assert!((1..=6).contains(&cut), "{cut}");
+        rig.stop();
+    }
+}

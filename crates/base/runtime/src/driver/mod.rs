@@ -1,5 +1,6 @@
 //! Who does the I/O: io_uring, a few threads, or the simulator; chosen when the shard starts.
 
+mod refusal;
 mod threads;
 mod uring;
 

@@ -10,6 +10,7 @@ use io_uring::types::{CancelBuilder, Fd, Fixed, FsyncFlags, SubmitArgs, Timespec
 use io_uring::{IoUring, Probe, cqueue, opcode, squeue};
 
 use super::Wait;
+use super::refusal::{Answer, answer};
 use crate::buffer::BufferPool;
 use crate::drive::FileHandle;
 use crate::inbox::Inbox;
@@ -44,6 +45,8 @@ pub(crate) struct UringDriver {
     is_event_armed: Cell<bool>,
     /// Drive reads pushed since the kernel last took the queue.
     reads_queued: Cell<u32>,
+    /// Times in a row that the kernel refused the ring.
+    refusals: Cell<u32>,
     /// Reused between turns.
     reaped: RefCell<Vec<(u64, i32)>>,
 }
@@ -130,6 +133,7 @@ impl UringDriver {
             event_bytes: RefCell::new(Box::new([0; 8])),
             is_event_armed: Cell::new(false),
             reads_queued: Cell::new(0),
+            refusals: Cell::new(0),
             reaped: RefCell::new(Vec::with_capacity(COMPLETION_ENTRIES as usize)),
         };
         Ok((driver, format!("io: io_uring ({fixed}, {flags})")))
@@ -162,11 +166,9 @@ impl UringDriver {
             }
             // The queue is full: hand it to the kernel. EBUSY means completions must be reaped first;
             // the kernel keeps those, so trying again makes room.
-            match ring.submit() {
-                Ok(_) => {}
-                Err(error) if is_passing(&error) => self.reap_into_scratch(&mut ring),
-                Err(error) => panic!("the kernel refused the shard's ring: {error}"),
-            }
+            let entered = ring.submit();
+            let reaped = self.reap_into_scratch(&mut ring);
+            self.judge(entered, reaped > 0);
         }
     }
 
@@ -226,7 +228,7 @@ impl UringDriver {
         let queued = self.reads_queued.get() + 1;
         self.reads_queued.set(queued % READS_AT_ONCE);
         if queued == READS_AT_ONCE {
-            // A refusal is passing here: the turn's end submits again and looks at the error.
+            // The turn's end submits again and looks at the error.
             let _ = self.ring.borrow_mut().submit();
         }
     }
@@ -331,23 +333,42 @@ impl UringDriver {
             drop(submission);
             if needs_kernel { ring.submit() } else { Ok(0) }
         };
-        match entered {
-            Ok(_) => {}
-            Err(error) if is_passing(&error) => {}
-            Err(error) => panic!("the kernel refused the shard's ring: {error}"),
+        let reaped = self.reap_into_scratch(&mut ring);
+        self.judge(entered, has_completions || reaped > 0);
+    }
+
+    /// Goes on after entering the ring, at once or after a pause. What was completed is what the kernel may
+    /// have lacked, so nobody pauses with completions in hand.
+    ///
+    /// # Panics
+    /// When the ring can never be entered again: the requests in it have no other way to the kernel.
+    fn judge(&self, entered: io::Result<usize>, has_completions: bool) {
+        let Err(error) = entered else {
+            self.refusals.set(0);
+            return;
+        };
+        let refusals = self.refusals.get();
+        match answer(error.raw_os_error().unwrap_or(libc::EIO), refusals) {
+            Answer::Again => self.refusals.set(0),
+            Answer::Pause(pause) => {
+                self.refusals.set(refusals.saturating_add(1));
+                if !has_completions {
+                    clock::pause(pause);
+                }
+            }
+            Answer::Stop => {
+                panic!("io_uring does not serve this shard any more and never will (io_uring_enter: {error})")
+            }
         }
-        self.reap_into_scratch(&mut ring);
     }
 
-    fn reap_into_scratch(&self, ring: &mut Ring) {
+    /// Takes over what was completed, and tells how many.
+    fn reap_into_scratch(&self, ring: &mut Ring) -> usize {
         let mut reaped = self.reaped.borrow_mut();
+        let before = reaped.len();
         reaped.extend(ring.completion().map(|entry| (entry.user_data(), entry.result())));
+        reaped.len() - before
     }
-}
-
-/// Errors of entering the ring that only mean "again".
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::EINTR | libc::ETIME | libc::EAGAIN | libc::EBUSY))
 }
 
 /// The part of a buffer from `start`, cut to what one request moves.

@@ -9,8 +9,10 @@ use std::task::{Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::{drivers, on_each_driver, settings};
+use crate::executor::Executor;
+use crate::inbox::Inbox;
 use crate::sync::Notify;
-use crate::{Priority, ShardGone, clock, start_shard};
+use crate::{NotDone, Priority, WORKS_MAX, clock, start_shard};
 
 #[test]
 fn tasks_of_one_priority_take_turns() {
@@ -178,9 +180,63 @@ fn work_sent_from_another_thread_runs_on_the_shard() {
         // Still waiting when the shard ends, and sent after its end: both are told.
         let waiting = remote.run(|_| Box::pin(std::future::pending::<()>()));
         shard.join();
-        assert_eq!(waiting.wait(), Err(ShardGone));
-        assert_eq!(remote.run(|_| Box::pin(async {})).wait(), Err(ShardGone));
+        assert_eq!(waiting.wait(), Err(NotDone::ShardGone));
+        assert_eq!(remote.run(|_| Box::pin(async {})).wait(), Err(NotDone::ShardGone));
     }
+}
+
+/// A control side that asks without end, or whose questions never end, may not fill the shard's memory.
+#[test]
+fn a_shard_refuses_further_works_while_too_many_are_under_way() {
+    for driver in drivers() {
+        let shard = start_shard(settings(driver), |_| Box::pin(std::future::pending())).unwrap();
+        let remote = shard.remote();
+        let (release, waits) = (Arc::new(AtomicBool::new(false)), WORKS_MAX);
+        let waiting: Vec<_> = (0..waits)
+            .map(|_| {
+                let release = release.clone();
+                remote.run(move |runtime| {
+                    Box::pin(async move {
+                        while !release.load(Ordering::Acquire) {
+                            runtime.sleep(Duration::from_millis(1)).await;
+                        }
+                    })
+                })
+            })
+            .collect();
+        assert_eq!(remote.run(|_| Box::pin(async {})).wait(), Err(NotDone::ShardFull));
+        release.store(true, Ordering::Release);
+        for result in waiting {
+            assert_eq!(result.wait(), Ok(()));
+        }
+        // Every place is free again: as many as before are taken on.
+        let again: Vec<_> = (0..waits).map(|_| remote.run(|_| Box::pin(async {}))).collect();
+        assert!(again.into_iter().all(|result| result.wait() == Ok(())));
+    }
+}
+
+/// However often other threads wake a task while its shard is busy, the inbox holds one wake of it.
+#[test]
+fn wakes_of_one_task_are_one_wake_in_the_inbox() {
+    let inbox = Arc::new(Inbox::simulated());
+    let executor = Executor::new(inbox.clone());
+    let wakers = Arc::new(Mutex::new(Vec::new()));
+    for _ in 0..3 {
+        let wakers = wakers.clone();
+        executor.spawn(
+            Priority::Host,
+            Box::pin(std::future::poll_fn(move |context| {
+                wakers.lock().unwrap().push(context.waker().clone());
+                Poll::Pending
+            })),
+        );
+    }
+    while executor.run_turn() {}
+    let wakers = std::mem::take(&mut *wakers.lock().unwrap());
+    for _ in 0..1000 {
+        wakers.iter().for_each(Waker::wake_by_ref);
+    }
+    assert_eq!(inbox.take().unwrap().wakes.len(), 3);
 }
 
 #[test]
@@ -219,8 +275,8 @@ fn a_panic_on_the_shard_reaches_whoever_joins_and_whoever_waits() {
     let result = remote.run(|_| Box::pin(async { panic!("as planned") }));
     let joined = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| shard.join()));
     assert!(joined.is_err());
-    let result: Result<(), ShardGone> = result.wait();
-    assert_eq!(result, Err(ShardGone));
+    let result: Result<(), NotDone> = result.wait();
+    assert_eq!(result, Err(NotDone::ShardGone));
 }
 
 #[test]

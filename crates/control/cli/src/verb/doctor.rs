@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
+use ashlar_api::SEGMENT_NUMBERS_PERCENT_LATE;
+
 use crate::Context;
 use crate::failure::{Failure, Result};
 use crate::output::{size, table};
@@ -64,6 +66,7 @@ impl Doctor {
         findings.extend(state_directory(&context.state));
         findings.extend(tools());
         findings.push(array(context));
+        findings.extend(segment_numbers(context));
         context.output.print(&findings, |findings| {
             let rows: Vec<Vec<String>> = findings
                 .iter()
@@ -241,5 +244,38 @@ fn array(context: &Context) -> Finding {
             format!("none serves {}", context.state.display()),
             "start it with `ashlar serve`",
         ),
+    }
+}
+
+/// Of each pool that has used much of its segment numbers: no cleaning gives those back.
+fn segment_numbers(context: &Context) -> Vec<Finding> {
+    let pools = context.client().and_then(|client| Ok(client.pools()?)).unwrap_or_default();
+    pools.iter().filter_map(|pool| numbers_of(&pool.name, pool.segment_numbers_percent)).collect()
+}
+
+fn numbers_of(pool: &str, percent: u8) -> Option<Finding> {
+    const CHECK: &str = "segment numbers";
+    let found = format!("pool {pool} has used {percent} %");
+    let action = format!("copy the volumes of {pool} to a new pool");
+    match percent {
+        100.. => Some(Finding::bad(CHECK, format!("{found}: it takes no writes"), action)),
+        SEGMENT_NUMBERS_PERCENT_LATE.. => {
+            Some(Finding::warning(CHECK, found, format!("{action}; at 100 % this one takes no writes")))
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_that_nears_its_last_segment_number_is_told_of_in_time() {
+        assert!(numbers_of("main", 89).is_none());
+        let late = numbers_of("main", 90).unwrap();
+        assert!(late.verdict == Verdict::Warning && late.found.contains("pool main has used 90 %"));
+        let over = numbers_of("main", 100).unwrap();
+        assert!(over.verdict == Verdict::Bad && over.action.contains("new pool"));
     }
 }

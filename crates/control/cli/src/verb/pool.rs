@@ -237,6 +237,7 @@ fn show(pool: &PoolView) -> String {
         ] {
             pairs.push((name, size(bytes)));
         }
+        pairs.push(("segment numbers", format!("{} % used", pool.segment_numbers_percent)));
     }
     if let Some(recovery) = &pool.recovery {
         let line = format!(

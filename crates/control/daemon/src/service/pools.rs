@@ -415,6 +415,7 @@ fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
         removal: None,
         space: None,
         full_percent: 0,
+        segment_numbers_percent: 0,
         volume_count: 0,
         snapshot_count: 0,
         recovery: None,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use ashlar_api as api;
 
 use super::Service;
+use crate::doors::Doors;
 
 /// How often the pools are looked at. Arbitrary: soon enough for a person, nothing for the array.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -20,6 +21,9 @@ const STALLED_LOOKS: u32 = 3;
 /// A pool that is this full, in per cent, is worth a word each time it gets there: the first is when the
 /// cleaner starts to work for its room, the last but one when writes get slow.
 const FULL_PERCENTS: [u8; 4] = [80, 90, 95, 99];
+/// So is one that has used this much of its segment numbers. They only grow, and do so slowly: one line for
+/// each, and one more at each start of the array.
+const NUMBERS_PERCENTS: [u8; 4] = [api::SEGMENT_NUMBERS_PERCENT_LATE, 95, 99, 100];
 /// It must be this much emptier before it is worth a word again.
 const FULL_PERCENT_BACK: u8 = 2;
 
@@ -37,6 +41,8 @@ struct Seen {
     removal_trouble: Option<String>,
     /// How many of [`FULL_PERCENTS`] it has passed.
     fullness: usize,
+    /// How many of [`NUMBERS_PERCENTS`] it has passed.
+    numbers: usize,
 }
 
 impl Default for Seen {
@@ -49,6 +55,7 @@ impl Default for Seen {
             stalled: 0,
             removal_trouble: None,
             fullness: 0,
+            numbers: 0,
         }
     }
 }
@@ -57,6 +64,10 @@ impl Default for Seen {
 fn fullness(before: usize, percent: u8) -> usize {
     let passed = |percent: u8| FULL_PERCENTS.iter().filter(|limit| percent >= **limit).count();
     passed(percent).max(before.min(passed(percent.saturating_add(FULL_PERCENT_BACK))))
+}
+
+fn numbers(percent: u8) -> usize {
+    NUMBERS_PERCENTS.iter().filter(|limit| percent >= **limit).count()
 }
 
 impl Service {
@@ -71,6 +82,7 @@ impl Service {
             let turn = self.changes.try_lock();
             // The data shard is gone: the array is stopping.
             let Ok(pools) = self.array.pools().await else { return };
+            let Ok(()) = Doors::tell_notices(&self.array, &self.log).await else { return };
             for pool in &pools {
                 self.report(pool, &mut seen);
                 if turn.is_ok() {
@@ -122,6 +134,18 @@ impl Service {
         }
     }
 
+    fn report_numbers(&self, object: &str, pool: &api::Pool) {
+        let percent = pool.segment_numbers_percent;
+        let advice = "no cleaning gives them back: copy its volumes to a new pool";
+        match percent {
+            100.. => self.log.error(
+                object,
+                format!("its segment numbers are used up: writes are refused, reads go on; {advice}"),
+            ),
+            _ => self.log.warning(object, format!("{percent} % of its segment numbers are used; {advice}")),
+        }
+    }
+
     fn report(&self, pool: &api::Pool, seen: &mut BTreeMap<String, Seen>) {
         let before = seen.get(&pool.name).cloned();
         let before = before.unwrap_or_default();
@@ -138,6 +162,7 @@ impl Service {
             stalled: if is_stalled { before.stalled.saturating_add(1) } else { 0 },
             removal_trouble: pool.removal.as_ref().and_then(|removal| removal.trouble.clone()),
             fullness: fullness(before.fullness, pool.full_percent),
+            numbers: numbers(pool.segment_numbers_percent),
         };
         seen.insert(pool.name.clone(), now.clone());
         let object = format!("pool {}", pool.name);
@@ -160,6 +185,9 @@ impl Service {
             self.log.warning(object.as_str(), format!("{what}; {back}"));
         }
         self.report_fullness(&object, pool, before.fullness, now.fullness);
+        if now.numbers > before.numbers {
+            self.report_numbers(&object, pool);
+        }
         if now.damage > before.damage {
             let message = format!("damage met {} times: `ashlar pool check {}`", now.damage, pool.name);
             self.log.error(object.clone(), message);
@@ -176,7 +204,12 @@ impl Service {
 
 #[cfg(test)]
 mod tests {
-    use super::fullness;
+    use super::{fullness, numbers};
+
+    #[test]
+    fn segment_numbers_are_told_of_from_ninety_per_cent_on() {
+        assert_eq!([0, 89, 90, 94, 95, 99, 100].map(numbers), [0, 0, 1, 1, 2, 3, 4]);
+    }
 
     #[test]
     fn a_pool_at_a_threshold_does_not_chatter() {

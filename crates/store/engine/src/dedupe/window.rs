@@ -20,6 +20,9 @@ use crate::write_path::Pending;
 /// two thousand look-ups.
 const CANDIDATES_MAX: usize = 3;
 
+/// Bytes of a share in the journal.
+const SHARE_RECORD_BYTES: usize = 34;
+
 /// Whole chunk regions of a volume, as the map had them at the start.
 pub(super) struct Window {
     volume: VolumeId,
@@ -130,6 +133,8 @@ impl Inner {
         if self.allow_share_records().await.is_err() || !self.wait_for_list(shares.len()).await {
             return;
         }
+        // Held until all are applied: what a window shares goes to the journal in one go.
+        let _credits = self.change_credits(shares.len(), SHARE_RECORD_BYTES).await;
         // As for a host's write: a map page that cannot be read fails here, not in the applier.
         let blocks = window.pointers.len() as u64;
         if self.load_pages_of(window.volume, window.first_block, blocks).await.is_err() {

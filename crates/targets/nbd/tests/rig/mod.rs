@@ -10,10 +10,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use ashlar_block::{BlockDevice, Catalogue};
 use ashlar_layers::{FaultSettings, Faulty, MemoryDevice};
-use ashlar_nbd::{Server, Settings, serve};
+use ashlar_nbd::{Door, Server, Settings, serve};
 use ashlar_runtime::sync::Notify;
 use ashlar_runtime::{Address, DriverChoice, LocalFuture, ShardSettings, ShardThread, start_shard};
 use ashlar_telemetry::{Registry, Snapshot};
+
+/// Payload bytes of all connections: what large requests get of it is six of the largest.
+pub const DOOR_PAYLOAD_BYTES_MAX: usize = 256 << 20;
 
 /// What a test wants to serve.
 #[derive(Clone)]
@@ -32,6 +35,7 @@ impl Volume {
 /// What lives on the shard.
 pub struct OnShard {
     pub server: Server,
+    pub door: Door,
     pub devices: BTreeMap<String, Rc<MemoryDevice>>,
     pub faults: BTreeMap<String, Rc<Faulty>>,
     pub registry: Rc<Registry>,
@@ -96,10 +100,12 @@ impl Rig {
                 }
                 let registry = Rc::new(Registry::new());
                 let catalogue = Rc::new(Volumes(faults.clone()));
-                let server = serve(&runtime, listener, catalogue, settings, registry.clone());
+                let door = Door::new(DOOR_PAYLOAD_BYTES_MAX);
+                let server = serve(&runtime, listener, catalogue, settings, registry.clone(), &door);
                 let address = server.local_addr();
                 let stop = Notify::new();
-                let on_shard = Rc::new(OnShard { server, devices, faults, registry, stop: stop.clone() });
+                let on_shard =
+                    Rc::new(OnShard { server, door, devices, faults, registry, stop: stop.clone() });
                 ON_SHARD.set(Some(on_shard.clone()));
                 started.send(address).unwrap();
                 stop.notified().await;

@@ -343,6 +343,7 @@ mod tests {
             scrubbed_unix_seconds: None,
             space: None,
             full_percent: 0,
+            segment_numbers_percent: 0,
             volume_count: 0,
             snapshot_count: 0,
             recovery: None,
