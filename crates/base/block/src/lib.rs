@@ -4,8 +4,11 @@
 //! the memory device and every layer implement it. Devices live on one shard and are not `Send`.
 //!
 //! Contract:
-//! 1. Offsets and lengths are bytes, multiples of the device's logical block, inside its size;
-//!    anything else is answered with [`ErrorKind::Invalid`] and changes nothing.
+//! 1. Offsets and lengths are bytes, of any alignment, inside the device's size; what reaches beyond
+//!    is answered with [`ErrorKind::Invalid`] and changes nothing. A door whose protocol knows blocks
+//!    holds its hosts to the logical block; one that shows files lets any byte through. Of a write of
+//!    part of a block the device keeps the rest of the block, whatever else is written there at the
+//!    same time by this door or another: no door reads, changes and writes blocks itself.
 //! 2. A completed write is durable when the implementation says so; a completed `flush` makes every
 //!    write completed before its start durable, always.
 //! 3. Reads after a completed write, unmap or write-zeroes see it. Unmapped and zeroed ranges read
@@ -29,7 +32,7 @@ pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 pub struct Geometry {
     /// Size of the device in bytes.
     pub size_bytes: u64,
-    /// The smallest unit a host addresses: 512 or 4096.
+    /// The unit that hosts are told to address: 512 or 4096.
     pub logical_block_bytes: u32,
     /// The unit that costs no read-modify-write.
     pub optimal_block_bytes: u32,
@@ -93,13 +96,6 @@ pub trait Catalogue {
 
 /// Checks contract point 1 for a request; every implementation calls it first.
 pub fn check_range(geometry: &Geometry, offset: u64, length: u64) -> Result<()> {
-    let unit = u64::from(geometry.logical_block_bytes);
-    if !offset.is_multiple_of(unit) || !length.is_multiple_of(unit) {
-        return Err(Error::new(
-            ErrorKind::Invalid,
-            format!("offset {offset} length {length} is not a multiple of the logical block {unit}"),
-        ));
-    }
     match offset.checked_add(length) {
         Some(end) if end <= geometry.size_bytes => Ok(()),
         _ => Err(Error::new(

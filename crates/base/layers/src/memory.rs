@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::ready;
+use std::ops::Range;
 
 use ashlar_block::{
     BlockDevice, Error, ErrorKind, Extent, ExtentKind, Geometry, LocalFuture, Result, check_range,
@@ -90,9 +91,17 @@ impl MemoryDevice {
         Ok(())
     }
 
-    fn blocks(&self, start: usize, length: usize) -> std::ops::Range<usize> {
+    /// Blocks of a slab that the range touches.
+    fn blocks(&self, start: usize, length: usize) -> Range<usize> {
         let block = self.logical_block_bytes as usize;
-        start / block..(start + length) / block
+        start / block..(start + length).div_ceil(block)
+    }
+
+    /// Blocks of a slab that lie wholly in the range: what is left of others keeps its kind.
+    fn blocks_inside(&self, start: usize, length: usize) -> Range<usize> {
+        let block = self.logical_block_bytes as usize;
+        let first = start.div_ceil(block);
+        first..((start + length) / block).max(first)
     }
 
     fn read_now(&self, offset: u64, into: &mut [u8]) -> Result<()> {
@@ -146,7 +155,7 @@ impl MemoryDevice {
                     slabs.remove(&number);
                 } else if let Some(slab) = slabs.get_mut(&number) {
                     slab.bytes[start as usize..end as usize].fill(0);
-                    slab.kinds[self.blocks(start as usize, (end - start) as usize)].fill(kind);
+                    slab.kinds[self.blocks_inside(start as usize, (end - start) as usize)].fill(kind);
                 }
             }
             return;
@@ -154,7 +163,7 @@ impl MemoryDevice {
         for piece in pieces(offset, length) {
             let slab = slabs.entry(piece.slab).or_insert_with(|| self.new_slab());
             slab.bytes[piece.start..piece.start + piece.length].fill(0);
-            slab.kinds[self.blocks(piece.start, piece.length)].fill(kind);
+            slab.kinds[self.blocks_inside(piece.start, piece.length)].fill(kind);
         }
     }
 
@@ -162,12 +171,16 @@ impl MemoryDevice {
         self.check(offset, length)?;
         let slabs = self.slabs.borrow();
         let mut extents: Vec<Extent> = Vec::new();
-        let block = u64::from(self.logical_block_bytes);
+        let block = self.logical_block_bytes as usize;
         for piece in pieces(offset, length) {
+            let end = piece.start + piece.length;
+            // The first and the last block may lie in the range in part.
+            let inside =
+                |index: usize| (end.min((index + 1) * block) - piece.start.max(index * block)) as u64;
             let runs: &mut dyn Iterator<Item = (ExtentKind, u64)> = match slabs.get(&piece.slab) {
                 Some(slab) => {
-                    let kinds = &slab.kinds[self.blocks(piece.start, piece.length)];
-                    &mut kinds.iter().map(|kind| (*kind, block))
+                    let blocks = self.blocks(piece.start, piece.length);
+                    &mut blocks.map(|index| (slab.kinds[index], inside(index)))
                 }
                 None => &mut std::iter::once((ExtentKind::Hole, piece.length as u64)),
             };

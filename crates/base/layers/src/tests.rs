@@ -102,6 +102,11 @@ fn extents_stop_at_the_number_asked_for() {
             let expected = [(ExtentKind::Data, 4096), (ExtentKind::Hole, 4096), (ExtentKind::Data, 4096)];
             assert_eq!(kinds(&extents), expected);
             assert_eq!(kinds(&device.extents(0, SIZE, 0).await.unwrap()), expected[..1]);
+            // Parts of blocks: what touches a block makes it data, what clears a part of it leaves it so.
+            device.write(SIZE - 300, &[1; 100], false).await.unwrap();
+            device.unmap(SIZE - 300, 100).await.unwrap();
+            let end = [(ExtentKind::Hole, 388), (ExtentKind::Data, 400)];
+            assert_eq!(kinds(&device.extents(SIZE - 900, 788, 9).await.unwrap()), end);
         })
     });
 }
@@ -126,8 +131,8 @@ fn the_memory_device_refuses_what_the_contract_refuses() {
         Box::pin(async {
             let device = MemoryDevice::new(SIZE, 4096);
             let kind = |result: Result<(), Error>| result.unwrap_err().kind;
-            assert_eq!(kind(device.write(512, &[0; 4096], false).await), ErrorKind::Invalid);
-            assert_eq!(kind(device.read(0, &mut [0; 100]).await), ErrorKind::Invalid);
+            assert_eq!(kind(device.write(SIZE - 1, &[0; 2], false).await), ErrorKind::Invalid);
+            assert_eq!(kind(device.read(SIZE - 99, &mut [0; 100]).await), ErrorKind::Invalid);
             assert_eq!(kind(device.unmap(SIZE, 4096).await), ErrorKind::Invalid);
             assert_eq!(kind(device.write_zeroes(u64::MAX - 4095, 4096, true).await), ErrorKind::Invalid);
             device.set_read_only(true);
@@ -163,7 +168,7 @@ fn counted_counts_requests_bytes_and_failures() {
             device.write(0, &[1; 1024], false).await.unwrap();
             device.read(0, &mut [0; 512]).await.unwrap();
             device.flush().await.unwrap();
-            device.unmap(1, 512).await.unwrap_err();
+            device.unmap(SIZE - 511, 512).await.unwrap_err();
             let snapshot = counters.snapshot();
             assert_eq!(snapshot.of(Operation::Write).bytes, 1024);
             assert_eq!(snapshot.of(Operation::Read).latency.count(), 1);

@@ -3,6 +3,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -32,6 +33,8 @@ pub enum Defect {
     ReadsStale,
     /// Rarely a read fills nothing.
     ReadsNothing,
+    /// A write of part of a block brings back what was there when it began.
+    LosesUpdate,
     /// Rarely a write goes to the next block.
     Misplaces,
     /// A group's volumes are copied one after the other.
@@ -362,6 +365,23 @@ impl SystemUnderTest for Fake {
     }
 }
 
+/// Bytes for a part of a block; none: zeroes for all of it.
+struct Part {
+    unit: u64,
+    start: usize,
+    bytes: Option<Vec<u8>>,
+}
+
+/// The blocks of a range, each with the part of it that is in the range.
+fn parts_of(offset: u64, length: u64, unit_bytes: u64) -> impl Iterator<Item = (u64, Range<usize>)> {
+    let end = offset + length;
+    (offset / unit_bytes..end.div_ceil(unit_bytes)).map(move |unit| {
+        let start = offset.saturating_sub(unit * unit_bytes);
+        let stop = (end - unit * unit_bytes).min(unit_bytes);
+        (unit, start as usize..stop as usize)
+    })
+}
+
 struct FakeDevice {
     fake: Fake,
     name: String,
@@ -406,14 +426,36 @@ impl FakeDevice {
         self.content(|content| u64::from(content.unit_bytes))
     }
 
-    async fn replace(&self, first: u64, blocks: Vec<Option<Vec<u8>>>, is_unmap: bool) -> Result<()> {
+    /// Puts bytes, or zeroes, where they belong, with what else is in their blocks.
+    async fn replace(&self, parts: Vec<Part>, is_unmap: bool) -> Result<()> {
         let shift = u64::from(self.fake.rarely(Defect::Misplaces));
         let mut undo = Undo::new();
-        for (count, (unit, block)) in (first..).zip(blocks).enumerate() {
+        let before: Vec<Vec<u8>> =
+            self.content(|content| parts.iter().map(|part| content.read(part.unit)).collect())?;
+        if self.fake.defect == Defect::LosesUpdate {
+            self.fake.wait(50).await;
+        }
+        for (count, (Part { unit, start, bytes }, before)) in parts.into_iter().zip(before).enumerate() {
             if count == 8 {
                 self.fake.wait(50).await;
             }
             let mut store = self.fake.store.borrow_mut();
+            let present = store.volumes.get(&self.name);
+            let block = present.and_then(|volume| match bytes {
+                Some(bytes) if bytes.len() == before.len() => Some(bytes),
+                None => None,
+                Some(bytes) => {
+                    let is_lost = self.fake.defect == Defect::LosesUpdate;
+                    let mut block = if is_lost { before } else { volume.read(unit) };
+                    block[start..start + bytes.len()].copy_from_slice(&bytes);
+                    Some(block)
+                }
+            });
+            let is_cut =
+                present.is_some_and(|volume| (unit + 1) * u64::from(volume.unit_bytes) > volume.size_bytes);
+            if is_cut && self.fake.defect != Defect::AcceptsInvalid {
+                return Err(Error::new(ErrorKind::Invalid, "the volume became smaller"));
+            }
             let origin = store.volumes.get(&self.name).and_then(|content| content.origin.clone());
             if self.fake.defect == Defect::WritesThrough
                 && let Some(origin) = origin
@@ -455,12 +497,14 @@ impl BlockDevice for FakeDevice {
             }
             let is_stale = self.fake.rarely(Defect::ReadsStale);
             self.content(|content| {
-                for (unit, into) in (offset / unit_bytes..).zip(into.chunks_exact_mut(unit_bytes as usize)) {
+                let mut done = 0;
+                for (unit, range) in parts_of(offset, into.len() as u64, unit_bytes) {
                     let bytes = match content.previous.get(&unit) {
                         Some(old) if is_stale => old.clone().unwrap_or_else(|| vec![0; unit_bytes as usize]),
                         _ => content.read(unit),
                     };
-                    into.copy_from_slice(&bytes);
+                    into[done..done + range.len()].copy_from_slice(&bytes[range.clone()]);
+                    done += range.len();
                 }
             })
         })
@@ -468,12 +512,20 @@ impl BlockDevice for FakeDevice {
 
     fn write<'a>(&'a self, offset: u64, data: &'a [u8], _is_fua: bool) -> LocalFuture<'a, Result<()>> {
         Box::pin(async move {
-            let first = offset / u64::from(self.geometry().logical_block_bytes);
-            let block = data[..self.geometry().logical_block_bytes as usize].to_vec();
-            self.fake.store.borrow_mut().flying = Some((self.name.clone(), first, block));
+            let block_bytes = u64::from(self.geometry().logical_block_bytes);
+            if offset.is_multiple_of(block_bytes) && data.len() as u64 >= block_bytes {
+                let block = data[..block_bytes as usize].to_vec();
+                let flying = (self.name.clone(), offset / block_bytes, block);
+                self.fake.store.borrow_mut().flying = Some(flying);
+            }
             let unit_bytes = self.door(offset, data.len() as u64, true).await?;
-            let blocks = data.chunks_exact(unit_bytes as usize).map(|block| Some(block.to_vec())).collect();
-            self.replace(first, blocks, false).await?;
+            let mut rest = data;
+            let parts = parts_of(offset, data.len() as u64, unit_bytes).map(|(unit, range)| {
+                let (bytes, later) = rest.split_at(range.len());
+                rest = later;
+                Part { unit, start: range.start, bytes: Some(bytes.to_vec()) }
+            });
+            self.replace(parts.collect(), false).await?;
             self.fake.store.borrow_mut().flying = None;
             Ok(())
         })
@@ -486,11 +538,15 @@ impl BlockDevice for FakeDevice {
     fn unmap(&self, offset: u64, length: u64) -> LocalFuture<'_, Result<()>> {
         Box::pin(async move {
             let unit_bytes = self.door(offset, length, false).await?;
-            let (first, end) = (offset / unit_bytes, (offset + length) / unit_bytes);
+            let (first, end) = (offset / unit_bytes, (offset + length).div_ceil(unit_bytes));
             let written: Vec<u64> =
                 self.content(|content| content.units.range(first..end).map(|(unit, _)| *unit).collect())?;
             for unit in written {
-                self.replace(unit, vec![None], true).await?;
+                let start = offset.saturating_sub(unit * unit_bytes) as usize;
+                let stop = (offset + length - unit * unit_bytes).min(unit_bytes) as usize;
+                let is_whole = stop - start == unit_bytes as usize;
+                let bytes = (!is_whole).then(|| vec![0; stop - start]);
+                self.replace(vec![Part { unit, start, bytes }], true).await?;
             }
             Ok(())
         })
@@ -506,7 +562,8 @@ impl BlockDevice for FakeDevice {
             let is_data = self.content(|content| content.units.contains_key(&(offset / unit_bytes)))?;
             let is_wrong = self.fake.defect == Defect::WrongExtents;
             let kind = if is_data && !is_wrong { ExtentKind::Data } else { ExtentKind::Hole };
-            Ok(vec![Extent { length_bytes: unit_bytes, kind }])
+            let length_bytes = length.min(unit_bytes - offset % unit_bytes);
+            Ok(vec![Extent { length_bytes, kind }])
         })
     }
 }

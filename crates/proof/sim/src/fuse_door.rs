@@ -10,11 +10,12 @@ use std::rc::Rc;
 
 use ashlar_block::{BlockDevice, Catalogue, Error, ErrorKind, Extent, Geometry, LocalFuture, Result};
 use ashlar_fuse::wire::{self, InHeader, ROOT_NODE, opcode};
-use ashlar_fuse::{Answer, Errno, Session, Settings};
+use ashlar_fuse::{Answer, Errno, Operation, Session, Settings};
 use ashlar_runtime::{Priority, Runtime};
 use ashlar_telemetry::Registry;
 
 use crate::chance::Chance;
+use crate::content::SECTOR_BYTES;
 use crate::record::Record;
 
 /// `FALLOC_FL_KEEP_SIZE`, `FALLOC_FL_PUNCH_HOLE`, `FALLOC_FL_ZERO_RANGE` of `linux/falloc.h`.
@@ -182,7 +183,17 @@ impl Mount {
             Answer::Volume(work) => {
                 let mut payload = vec![0x5d; self.payload_bytes as usize];
                 payload[..data.len()].copy_from_slice(data);
-                let length = work.perform(&mut payload).await.map_err(|errno| error_of(errno, code))?;
+                let operation = work.operation;
+                let length = work.perform(&mut payload).await.map_err(|errno| match operation {
+                    // Behind the end a file has no space; the pool is not full.
+                    Operation::Write { offset, size, .. }
+                        if errno.0 == ENOSPC
+                            && offset + u64::from(size) > self.device.geometry().size_bytes =>
+                    {
+                        error_of(Errno(EINVAL), code)
+                    }
+                    _ => error_of(errno, code),
+                })?;
                 payload.truncate(length);
                 Ok(payload)
             }
@@ -219,8 +230,9 @@ fn error_of(errno: Errno, code: u32) -> Error {
 }
 
 impl BlockDevice for FuseDoor {
+    /// A file has no blocks: hosts write what the oracle can tell apart.
     fn geometry(&self) -> Geometry {
-        self.mount.device.geometry()
+        Geometry { logical_block_bytes: SECTOR_BYTES as u32, ..self.mount.device.geometry() }
     }
 
     fn read<'a>(&'a self, offset: u64, into: &'a mut [u8]) -> LocalFuture<'a, Result<()>> {
@@ -228,11 +240,12 @@ impl BlockDevice for FuseDoor {
             let body = |mount: &Mount, at: u64, length: u64| (opcode::READ, mount.transfer(at, length, 0));
             let pieces = self.in_pieces(offset, into.len() as u64, self.mount.payload_bytes, body).await?;
             let bytes = pieces.concat();
-            if bytes.len() == into.len() {
-                into.copy_from_slice(&bytes);
-            } else {
-                self.mount.record.fail(format!("FUSE: a read of {} bytes got {}", into.len(), bytes.len()));
+            if bytes.len() < into.len() {
+                // The end of the file, where a resize put it meanwhile; the caller knows whether one did.
+                let what = format!("FUSE: a read of {} bytes got {}", into.len(), bytes.len());
+                return Err(Error::new(ErrorKind::Invalid, what));
             }
+            into.copy_from_slice(&bytes);
             Ok(())
         })
     }

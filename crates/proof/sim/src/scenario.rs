@@ -2,6 +2,7 @@
 //! seed, so that different seeds stress different corners.
 
 use crate::chance::Chance;
+use crate::content::SECTOR_BYTES;
 use crate::drives::{Crash, FaultRates, Pace};
 use crate::oracle::CHANGE_KINDS;
 use crate::system::PoolLayout;
@@ -15,6 +16,10 @@ const SEGMENTS_SPACIOUS: u64 = 512;
 /// So many seeds have one spacious pool among them. Arbitrary: they then take a fifth of all time.
 const SPACIOUS_ONE_IN: u64 = 50;
 const SPACIOUS_SALT: u64 = 0x5bac_1005;
+
+/// Of the seeds whose hosts come by one of the targets, so many have hosts that come by both.
+const BOTH_DOORS_ONE_IN: u64 = 2;
+const BOTH_DOORS_SALT: u64 = 0xb07_d0025;
 
 /// The faults of one life of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -151,14 +156,16 @@ pub struct Scenario {
 }
 
 /// How hosts reach volumes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum DoorKind {
     /// The engine's device itself.
     Direct,
     /// Through a session of the NBD target.
     Nbd,
-    /// Through a session of the FUSE target.
+    /// Through a session of the FUSE target, which takes parts of blocks.
     Fuse,
+    /// Whole blocks by the one and parts of the same blocks by the other.
+    Both,
 }
 
 /// Which faults a seed has.
@@ -178,7 +185,27 @@ impl Scenario {
     pub fn of_seed(seed: u64, chance: &mut Chance) -> Scenario {
         // A draw of its own: seeds that are not spacious are what they were before there were any.
         let is_spacious = Chance::new(seed ^ SPACIOUS_SALT).one_in(SPACIOUS_ONE_IN);
-        Scenario::draw(chance, is_spacious)
+        let mut scenario = Scenario::draw(chance, is_spacious);
+        let is_for_both = Chance::new(seed ^ BOTH_DOORS_SALT).one_in(BOTH_DOORS_ONE_IN);
+        if scenario.door != DoorKind::Direct && is_for_both {
+            scenario.door = DoorKind::Both;
+        }
+        scenario
+    }
+
+    /// True when hosts write parts of logical blocks.
+    #[must_use]
+    pub fn has_parts(&self) -> bool {
+        match self.door {
+            DoorKind::Direct | DoorKind::Nbd => false,
+            DoorKind::Fuse | DoorKind::Both => true,
+        }
+    }
+
+    /// The largest unit in which the oracle tells contents apart.
+    #[must_use]
+    pub fn unit_bytes_max(&self) -> u32 {
+        if self.has_parts() { SECTOR_BYTES as u32 } else { u32::MAX }
     }
 
     // tidy: long because it names every field once.

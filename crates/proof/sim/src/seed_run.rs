@@ -59,7 +59,7 @@ pub fn run_seed(seed: u64, maker: Rc<dyn SystemMaker>, is_tracing: bool) -> Seed
     record.note(|| format!("{scenario:?}"));
     let mut machine = Machine {
         array: Rc::new(RefCell::new(array)),
-        oracle: Rc::new(RefCell::new(Oracle::new())),
+        oracle: Rc::new(RefCell::new(Oracle::new(scenario.unit_bytes_max()))),
         record: record.clone(),
         scenario: scenario.clone(),
         maker,

@@ -8,7 +8,7 @@ use crate::batch::{Options, run_batch};
 use crate::fakes::{Defect, FakeMaker, RandomMaker};
 use crate::seed_run::run_seed;
 
-const DEFECTS: [Defect; 23] = [
+const DEFECTS: [Defect; 24] = [
     Defect::LosesAcknowledgedWrite,
     Defect::LosesUnmap,
     Defect::TearsBlock,
@@ -16,6 +16,7 @@ const DEFECTS: [Defect; 23] = [
     Defect::RevivesVolume,
     Defect::ReadsStale,
     Defect::ReadsNothing,
+    Defect::LosesUpdate,
     Defect::Misplaces,
     Defect::InexactGroup,
     Defect::InexactVolume,
@@ -75,10 +76,11 @@ fn a_run_that_depends_on_more_than_its_seed_is_found() {
     assert!(failure.to_string().ends_with("repeat: ashlar sim --seeds 1 --first-seed 1"), "{failure}");
 }
 
-/// What makes dedupe dangerous must happen in the seeds that every change runs: hits, also beside a
-/// cleaning, and every reason to leave something alone.
+/// What is dangerous must happen in the seeds that every change runs. Of dedupe: hits, also beside a
+/// cleaning, and every reason to leave something alone. Of doors: parts of blocks written while other
+/// writes of these blocks are on their way.
 #[test]
-fn seeds_share_blocks_also_while_the_cleaner_works() {
+fn seeds_share_blocks_beside_the_cleaner_and_write_parts_of_blocks_beside_others() {
     let make = || Rc::new(crate::engine_system::EngineMaker) as Rc<dyn crate::system::SystemMaker>;
     let options = Options { check_determinism: false, ..options(1, 40) };
     let summary = match run_batch(&options, make, &mut |_| {}) {
@@ -92,6 +94,7 @@ fn seeds_share_blocks_also_while_the_cleaner_works() {
         ("blocks not shared: condemned", 50),
         ("blocks not shared: stale", 50),
         ("blocks not shared: overtaken", 50),
+        ("parts of blocks beside other writes", 500),
     ] {
         assert!(summary.probes[probe] >= least, "{probe}: {summary}");
     }

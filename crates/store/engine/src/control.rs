@@ -101,9 +101,7 @@ impl Engine {
         let inner = &self.inner;
         let _turn = inner.control_turn.lock().await;
         let volume = inner.volume_id(name)?;
-        inner.delete(vec![volume]).await?;
-        inner.range_locks.borrow_mut().remove(&volume);
-        Ok(())
+        inner.delete(vec![volume]).await
     }
 
     /// Takes a snapshot of several volumes at one instant.

@@ -1,7 +1,6 @@
 //! An open pool: the parts wired together, the tasks that run them, and its end.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
 use ashlar_block::BlockDevice;
@@ -77,7 +76,8 @@ pub(crate) struct Inner {
     pub(crate) change_credits: Semaphore,
     /// One catalogue change at a time is checked and journalled.
     pub(crate) control_turn: Mutex<()>,
-    pub(crate) range_locks: RefCell<BTreeMap<VolumeId, RangeLock>>,
+    /// Which blocks are being written.
+    pub(crate) ranges: RangeLock,
     pub(crate) counters: RefCell<Counters>,
     pub(crate) life: RefCell<Life>,
     applier_ended: Notify,
@@ -155,7 +155,7 @@ impl Engine {
             write_credits_total: credits,
             change_credits: Semaphore::new(CHANGE_BYTES_IN_FLIGHT),
             control_turn: Mutex::new(()),
-            range_locks: RefCell::default(),
+            ranges: RangeLock::default(),
             counters: RefCell::default(),
             life: RefCell::new(Life::Online),
             applier_ended: Notify::new(),

@@ -13,7 +13,7 @@ use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, VolumeId};
 
 use crate::apply::Outcome;
 use crate::engine::Inner;
-use crate::range_lock::{HeldRange, RangeLock};
+use crate::range_lock::{HeldRange, Turn};
 use crate::{Error, ErrorKind, Result};
 
 thread_local! {
@@ -30,7 +30,6 @@ struct Writable {
     profile: Profile,
     compression: Compression,
     dedupe: bool,
-    logical_block_shift: u8,
 }
 
 impl Inner {
@@ -39,8 +38,8 @@ impl Inner {
         let tree = self.tree.borrow();
         match tree.catalogue.get(id) {
             Some(entry) if entry.kind == VolumeKind::Volume => {
-                let VolumeEntry { profile, compression, dedupe, logical_block_shift, .. } = *entry;
-                Ok(Writable { id, profile, compression, dedupe, logical_block_shift })
+                let VolumeEntry { profile, compression, dedupe, .. } = *entry;
+                Ok(Writable { id, profile, compression, dedupe })
             }
             Some(entry) => {
                 let (volume, name) = (tree.catalogue.origin_name(entry), &entry.name);
@@ -51,65 +50,72 @@ impl Inner {
         }
     }
 
-    /// Writes logical blocks; returns when they are durable and every later read sees them.
+    /// Writes bytes; returns when they are durable and every later read sees them. Parts of blocks may
+    /// be written beside whole ones, by any doors: nobody's bytes are lost.
     pub(crate) async fn write(&self, id: VolumeId, offset: u64, data: &[u8]) -> Result<()> {
         if data.is_empty() {
             return Ok(());
         }
         let entry = self.writable(id)?;
         let end = offset + data.len() as u64;
-        let _held = self.hold_range(entry, offset, end).await;
+        let blocks = offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES);
         if offset.is_multiple_of(BLOCK_BYTES) && end.is_multiple_of(BLOCK_BYTES) {
-            self.write_blocks(entry, offset / BLOCK_BYTES, data).await?;
+            let held = self.ranges.hold(Turn::Whole, id, blocks.clone()).await;
+            self.write_blocks(&held, entry, blocks.start, data).await?;
         } else {
-            self.write_parts(id, entry, offset, data).await?;
+            let held = self.ranges.hold(Turn::Part, id, blocks).await;
+            self.write_parts(&held, entry, offset, data).await?;
         }
         // What is refused is no load: others need not give way to it, and drives are not worn by it.
         self.counters.borrow_mut().host_bytes_written += data.len() as u64;
         Ok(())
     }
 
-    /// Writes parts of blocks, as blocks with what is there around them. The range is held.
-    async fn write_parts(&self, id: VolumeId, entry: Writable, offset: u64, data: &[u8]) -> Result<()> {
+    /// Writes parts of blocks, as blocks with what is there around them.
+    async fn write_parts(
+        &self,
+        held: &HeldRange<'_>,
+        entry: Writable,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
         let end = offset + data.len() as u64;
         let first = offset / BLOCK_BYTES * BLOCK_BYTES;
         let mut whole = vec![0; (end.next_multiple_of(BLOCK_BYTES) - first) as usize];
         let last = whole.len() - BLOCK_BYTES_USIZE;
-        self.read_blocks(id, first / BLOCK_BYTES, &mut whole[..BLOCK_BYTES_USIZE]).await?;
-        if last > 0 {
-            self.read_blocks(id, first / BLOCK_BYTES + (last as u64 / BLOCK_BYTES), &mut whole[last..])
-                .await?;
+        // Only what is kept is read: of a block that is replaced whole nobody needs to know what it was.
+        let is_first_cut = offset > first || (last == 0 && !end.is_multiple_of(BLOCK_BYTES));
+        if is_first_cut {
+            self.read_blocks(entry.id, first / BLOCK_BYTES, &mut whole[..BLOCK_BYTES_USIZE]).await?;
+        }
+        if last > 0 && !end.is_multiple_of(BLOCK_BYTES) {
+            self.read_blocks(entry.id, end / BLOCK_BYTES, &mut whole[last..]).await?;
         }
         let start = (offset - first) as usize;
         whole[start..start + data.len()].copy_from_slice(data);
-        self.write_blocks(entry, first / BLOCK_BYTES, &whole).await
-    }
-
-    /// Volumes with 512-byte logical blocks: nobody else changes these blocks until we are done.
-    async fn hold_range(&self, entry: Writable, offset: u64, end: u64) -> Option<HeldRange> {
-        if u64::from(entry.logical_block_shift) == u64::from(BLOCK_BYTES.trailing_zeros()) {
-            return None;
-        }
-        let lock = self.range_lock(entry.id);
-        Some(lock.hold(offset / BLOCK_BYTES, end.div_ceil(BLOCK_BYTES)).await)
-    }
-
-    fn range_lock(&self, id: VolumeId) -> RangeLock {
-        self.range_locks.borrow_mut().entry(id).or_default().clone()
+        self.write_blocks(held, entry, first / BLOCK_BYTES, &whole).await
     }
 
     /// Waits until no write of part of a block is under way in these volumes: it would bring back
     /// what a restore or a resize is about to replace.
-    pub(crate) async fn hold_volumes(&self, volumes: impl Iterator<Item = VolumeId>) -> Vec<HeldRange> {
+    pub(crate) async fn hold_volumes(&self, volumes: impl Iterator<Item = VolumeId>) -> Vec<HeldRange<'_>> {
         let mut held = Vec::new();
         for volume in volumes {
-            held.push(self.range_lock(volume).hold_all().await);
+            held.push(self.ranges.hold(Turn::Replace, volume, 0..u64::MAX).await);
         }
         held
     }
 
-    async fn write_blocks(&self, entry: Writable, first_block: u64, data: &[u8]) -> Result<()> {
-        self.load_pages_of(entry.id, first_block, data.len() as u64 / BLOCK_BYTES).await?;
+    async fn write_blocks(
+        &self,
+        held: &HeldRange<'_>,
+        entry: Writable,
+        first_block: u64,
+        data: &[u8],
+    ) -> Result<()> {
+        let blocks = data.len() as u64 / BLOCK_BYTES;
+        assert!(held.covers(entry.id, first_block..first_block + blocks), "block {first_block} is not held");
+        self.load_pages_of(entry.id, first_block, blocks).await?;
         let piece_blocks = (self.journal.submission_bytes_max() / BLOCK_BYTES).max(1);
         let mut pending = Vec::new();
         let mut block = first_block;
@@ -216,9 +222,9 @@ impl Inner {
         let first_whole = offset.next_multiple_of(BLOCK_BYTES).min(end);
         let end_whole = (end / BLOCK_BYTES * BLOCK_BYTES).max(first_whole);
         if first_whole < end_whole {
-            let _held = self.hold_range(entry, first_whole, end_whole).await;
             let (block, blocks) = (first_whole / BLOCK_BYTES, (end_whole - first_whole) / BLOCK_BYTES);
-            self.fill_blocks(id, block, blocks, is_zero).await?;
+            let held = self.ranges.hold(Turn::Whole, id, block..block + blocks).await;
+            self.fill_blocks(&held, id, block, blocks, is_zero).await?;
             if !is_zero {
                 self.note_unmapped(blocks);
             }
@@ -231,15 +237,23 @@ impl Inner {
         Ok(())
     }
 
-    async fn fill_blocks(&self, id: VolumeId, block: u64, blocks: u64, is_zero: bool) -> Result<()> {
+    async fn fill_blocks(
+        &self,
+        held: &HeldRange<'_>,
+        id: VolumeId,
+        block: u64,
+        blocks: u64,
+        is_zero: bool,
+    ) -> Result<()> {
+        assert!(held.covers(id, block..block + blocks), "{blocks} blocks from {block} are not held");
         self.load_pages_of_fill(id, block, blocks).await?;
         self.change(Record::Fill { volume: id, block, blocks, is_zero }).await
     }
 
     /// Zeroes a part of a block. Only one that has something else in it takes room.
     async fn fill_part(&self, entry: Writable, part: Range<u64>) -> Result<()> {
-        let _held = self.hold_range(entry, part.start, part.end).await;
         let block = part.start / BLOCK_BYTES;
+        let held = self.ranges.hold(Turn::Part, entry.id, block..block + 1).await;
         let mut whole = vec![0; BLOCK_BYTES_USIZE];
         self.read_blocks(entry.id, block, &mut whole).await?;
         let start = (part.start % BLOCK_BYTES) as usize;
@@ -249,8 +263,8 @@ impl Inner {
         }
         bytes.fill(0);
         match whole.iter().all(|byte| *byte == 0) {
-            true => self.fill_blocks(entry.id, block, 1, true).await,
-            false => self.write_blocks(entry, block, &whole).await,
+            true => self.fill_blocks(&held, entry.id, block, 1, true).await,
+            false => self.write_blocks(&held, entry, block, &whole).await,
         }
     }
 

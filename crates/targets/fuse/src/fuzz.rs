@@ -77,7 +77,7 @@ fn answer(session: &mut Session, message: &[u8], payload: &mut [u8]) -> Option<R
             let mut future = pin!(work.perform(payload));
             match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(result) => result,
-                Poll::Pending => panic!("a memory device is always ready, and no gate is held here"),
+                Poll::Pending => panic!("a memory device is always ready"),
             }
         }
     })

@@ -6,20 +6,19 @@
 //! ```
 //!
 //! [`FuseServer::mount`] runs on a shard and serves from its tasks. Files carry loop devices, and
-//! through them file systems; `cp` and `dd` on the files work as well. Each request owns its memory
-//! until it is answered, and a write is answered in full or with an error.
+//! through them file systems; `dd`, `qemu-img convert -n` and databases work on the files, too. Each
+//! request owns its memory until it is answered, and a write is answered in full or with an error.
 //!
-//! Deliberately not done: creating, removing or resizing volumes through the file system (the array
-//! does that), extended attributes, caching in the kernel (sizes and names change under it).
+//! Deliberately not done: creating, removing, emptying or resizing volumes through the file system (the
+//! array does that), extended attributes, caching in the kernel (sizes and names change under it).
 //!
-//! Known limit: `cp` skips the holes of a sparse source, in the belief that it made the target empty.
-//! On a volume that is not empty use `cp --sparse=never` or `dd`.
+//! So `cp` and `>` onto a volume are refused, because they begin by emptying it; `dd conv=notrunc` writes
+//! what it is given and leaves the rest alone.
 
 mod classic;
 mod connection;
 mod error;
 mod fuzz;
-mod gate;
 mod server;
 mod session;
 mod settings;

@@ -6,7 +6,6 @@
 //! Invariants:
 //! 1. A node number is never given to a second name, so a reply can not be taken for another file.
 //! 2. An open handle keeps its device, even when the name now means another volume or none.
-//! 3. All handles of one node share one gate.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -15,7 +14,6 @@ use ashlar_block::{BlockDevice, Catalogue};
 use ashlar_telemetry::{Counters, Registry};
 
 use crate::error::Errno;
-use crate::gate::Gate;
 use crate::settings::Settings;
 use crate::volume_work::{Operation, VolumeWork};
 use crate::wire::{self, Attributes, DirectoryEntry, InitRequest, Request, SmallReply};
@@ -24,8 +22,6 @@ use crate::wire::{self, Attributes, DirectoryEntry, InitRequest, Request, SmallR
 pub struct OpenFile {
     /// The device as it was when the file was opened.
     pub device: Rc<dyn BlockDevice>,
-    /// Keeps read-modify-write apart from other writes of the same file.
-    pub(crate) gate: Rc<Gate>,
     /// Requests of this volume through this door.
     pub counters: Rc<Counters>,
 }
@@ -56,7 +52,6 @@ pub struct Negotiated {
 struct Node {
     name: Rc<str>,
     lookups: u64,
-    gate: Rc<Gate>,
 }
 
 enum Handle {
@@ -106,8 +101,9 @@ impl Session {
         if init.major != wire::KERNEL_MAJOR || init.minor < wire::KERNEL_MINOR_MIN {
             return Err(Errno(libc::EPROTO));
         }
-        // Left out on purpose: O_TRUNC within OPEN (the kernel would take the file for empty until
-        // the next GETATTR, and a loop device above it would read zeroes), the write-back cache
+        // Left out on purpose: O_TRUNC within OPEN (an open that we let pass would leave the kernel with
+        // a file that it takes for empty; as a request of its own it is refused like any other change
+        // of the size, and the open fails with it), the write-back cache
         // (acknowledged data would live in the kernel), and shared mappings of direct files (the
         // kernel writes them back through us while it reclaims memory).
         let mut wanted = flag::ASYNC_READ
@@ -225,7 +221,7 @@ impl Session {
         self.node_next += 1;
         let name: Rc<str> = name.into();
         self.node_by_name.insert(name.clone(), node);
-        self.nodes.insert(node, Node { name, lookups: 0, gate: Rc::default() });
+        self.nodes.insert(node, Node { name, lookups: 0 });
         node
     }
 
@@ -256,14 +252,14 @@ impl Session {
         Ok(wire::attributes_reply(&self.file_attributes(name, device.as_ref())))
     }
 
-    /// Times and modes are accepted and forgotten. A size is refused unless it is the present one,
-    /// but for O_TRUNC of an open (size 0 without a handle): people copy onto volumes with `cp`.
+    /// Times and modes are accepted and forgotten. A size is refused unless it is the present one, also
+    /// the 0 of an open with O_TRUNC: to keep the content would leave the old tail behind what `cp`
+    /// writes, and to zero it would let one wrong name in a shell destroy a volume.
     fn set_attributes(&self, node: u64, size: Option<u64>, handle: Option<u64>) -> Result<Answer, Errno> {
         if let Some(size) = size {
             let name = &self.node(node)?.name;
             let present = self.catalogue.device(name).ok_or(Errno::STALE)?.geometry().size_bytes;
-            let is_truncating_open = size == 0 && handle.is_none();
-            if size != present && !is_truncating_open {
+            if size != present {
                 return Err(Errno::PERM);
             }
         }
@@ -281,7 +277,7 @@ impl Session {
             return Err(Errno::READ_ONLY);
         }
         let counters = self.registry.counters("fuse", &entry.name);
-        let file = OpenFile { device, gate: entry.gate.clone(), counters };
+        let file = OpenFile { device, counters };
         Ok(Answer::Small(wire::open_reply(self.insert(Handle::File(Rc::new(file))))))
     }
 

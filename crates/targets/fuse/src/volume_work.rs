@@ -1,12 +1,11 @@
-//! Carries out a request on a volume: whole blocks go straight through, the rest is widened.
+//! Carries out a request on a volume: a file takes any bytes, and so does a volume.
 //!
-//! A volume takes whole logical blocks only; a file takes any byte. Loop devices and databases send
-//! whole blocks, `cp` and `dd` whatever they like. Reads of part of a block read all of it; writes of
-//! part of a block read, change and write it with the file's gate to themselves.
+//! Nothing is read, changed and written here: somebody may write the same block through another door,
+//! and only the volume knows.
 
 use std::rc::Rc;
 
-use ashlar_block::{BlockDevice, ExtentKind, Geometry};
+use ashlar_block::{BlockDevice, ExtentKind};
 use ashlar_telemetry::Operation as Counted;
 
 use crate::error::Errno;
@@ -55,38 +54,6 @@ pub struct VolumeWork {
     pub operation: Operation,
 }
 
-/// A range cut at the borders of logical blocks: part of a block, whole blocks, part of a block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Cut {
-    /// Where the whole blocks begin and end.
-    whole_start: u64,
-    whole_end: u64,
-    start: u64,
-    end: u64,
-    block: u64,
-}
-
-impl Cut {
-    fn new(offset: u64, length: u64, geometry: &Geometry) -> Cut {
-        let block = u64::from(geometry.logical_block_bytes);
-        let end = offset + length;
-        let whole_start = offset.next_multiple_of(block).min(end);
-        let whole_end = (end - end % block).max(whole_start);
-        Cut { whole_start, whole_end, start: offset, end, block }
-    }
-
-    fn is_whole(&self) -> bool {
-        self.whole_start == self.start && self.whole_end == self.end
-    }
-
-    /// The parts of blocks at both ends, as (start, end); a range inside one block is one part.
-    fn parts(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
-        let head = (self.start, self.whole_start);
-        let tail = (self.whole_end, self.end);
-        [head, tail].into_iter().filter(|(start, end)| start < end)
-    }
-}
-
 impl VolumeWork {
     /// Does the work. Write data are the front of `payload`; what is read or found goes there too.
     /// Gives the bytes of payload that form the reply.
@@ -128,23 +95,7 @@ impl VolumeWork {
             // What a block device says to a write past its end.
             return Err(Errno::NO_SPACE);
         }
-        let cut = Cut::new(offset, length, &geometry);
-        if cut.is_whole() {
-            let _passage = self.file.gate.shared().await;
-            return Ok(device.write(offset, data, is_durable).await?);
-        }
-        let first = offset - offset % cut.block;
-        let last = cut.end.next_multiple_of(cut.block);
-        let mut blocks = vec![0; (last - first) as usize];
-        let _passage = self.file.gate.alone().await;
-        for (start, _) in cut.parts() {
-            let at = start - start % cut.block;
-            let place = (at - first) as usize;
-            device.read(at, &mut blocks[place..place + cut.block as usize]).await?;
-        }
-        let place = (offset - first) as usize;
-        blocks[place..place + data.len()].copy_from_slice(data);
-        Ok(device.write(first, &blocks, is_durable).await?)
+        Ok(device.write(offset, data, is_durable).await?)
     }
 
     async fn zero(&self, offset: u64, length: u64, may_unmap: bool) -> Result<(), Errno> {
@@ -154,21 +105,9 @@ impl VolumeWork {
         if offset >= end {
             return Ok(());
         }
-        let cut = Cut::new(offset, end - offset, &geometry);
-        let _passage =
-            if cut.is_whole() { self.file.gate.shared().await } else { self.file.gate.alone().await };
-        let mut block = vec![0; if cut.is_whole() { 0 } else { cut.block as usize }];
-        for (start, end) in cut.parts() {
-            let at = start - start % cut.block;
-            device.read(at, &mut block).await?;
-            block[(start - at) as usize..(end - at) as usize].fill(0);
-            device.write(at, &block, false).await?;
-        }
-        let (start, whole) = (cut.whole_start, cut.whole_end - cut.whole_start);
-        match (whole, may_unmap) {
-            (0, _) => Ok(()),
-            (_, true) => Ok(device.unmap(start, whole).await?),
-            (_, false) => Ok(device.write_zeroes(start, whole, false).await?),
+        match may_unmap {
+            true => Ok(device.unmap(offset, end - offset).await?),
+            false => Ok(device.write_zeroes(offset, end - offset, false).await?),
         }
     }
 }
@@ -191,17 +130,7 @@ async fn read(
     if into.is_empty() {
         return Ok(0);
     }
-    let cut = Cut::new(offset, present, &geometry);
-    if cut.is_whole() {
-        device.read(offset, into).await?;
-        return Ok(into.len());
-    }
-    let first = offset - offset % cut.block;
-    let last = cut.end.next_multiple_of(cut.block);
-    let mut blocks = vec![0; (last - first) as usize];
-    device.read(first, &mut blocks).await?;
-    let place = (offset - first) as usize;
-    into.copy_from_slice(&blocks[place..place + into.len()]);
+    device.read(offset, into).await?;
     Ok(into.len())
 }
 

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
@@ -210,10 +210,10 @@ fn volumes_are_files_that_come_grow_and_go() {
         assert_eq!(names, ["db", "log"]);
         let source = mount.directory.with_extension("source");
         fs::write(&source, noise(4 << 20, 1)).unwrap();
-        run("cp", &[source.to_str().unwrap(), volume.to_str().unwrap()]);
+        let (input, output) = (format!("if={}", source.display()), format!("of={}", volume.display()));
+        run("dd", &[&input, &output, "bs=1M", "conv=notrunc", "status=none"]);
         run("cmp", &[source.to_str().unwrap(), volume.to_str().unwrap()]);
         // Blocks of 1000 bytes fit no logical block.
-        let (input, output) = (format!("if={}", source.display()), format!("of={}", volume.display()));
         fs::write(&source, noise(1_234_567, 2)).unwrap();
         run("dd", &[&input, &output, "bs=1000", "conv=notrunc,fsync", "status=none"]);
         let mut expected = noise(4 << 20, 1);
@@ -229,6 +229,58 @@ fn volumes_are_files_that_come_grow_and_go() {
         fs::remove_file(source).unwrap();
     }
     assert_eq!(fs::read_to_string(SWITCH).ok(), before);
+}
+
+/// `cp` of a shorter file once left the old end of the volume behind it, as if all of it were the copy. What
+/// empties a file first is refused before a byte is changed; what writes in place goes on to work.
+#[test]
+fn a_volume_is_not_emptied_by_who_opens_it() {
+    let Some(_kernel) = kernel() else { return };
+    for way in WAYS {
+        let mount = Mount::new("truncate", way);
+        let volume = mount.create("v", 2 << 20, 4096);
+        let (source, shown) = (mount.directory.with_extension("source"), volume.to_str().unwrap());
+        fs::write(&source, noise(1 << 20, 5)).unwrap();
+        let mut expected = noise(2 << 20, 4);
+        fs::OpenOptions::new().write(true).open(&volume).unwrap().write_all(&expected).unwrap();
+        let from = source.to_str().unwrap();
+        let (input, output) = (format!("if={from}"), format!("of={shown}"));
+        let script = |text: &str| ["-c", text, from, shown].map(str::to_string).to_vec();
+        let refused = [
+            ("cp", vec![from.to_string(), shown.to_string()]),
+            ("cp", vec!["-f".to_string(), from.to_string(), shown.to_string()]),
+            ("dd", vec![input.clone(), output.clone(), "status=none".to_string()]),
+            ("sh", script("cat \"$0\" > \"$1\"")),
+            ("truncate", vec!["-s".to_string(), "0".to_string(), shown.to_string()]),
+            ("truncate", vec!["-s".to_string(), "3M".to_string(), shown.to_string()]),
+        ];
+        for (program, arguments) in refused {
+            let output = Command::new(program).args(&arguments).stdin(Stdio::null()).output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr).to_lowercase();
+            assert!(!output.status.success(), "{way:?} {program} {arguments:?} {said}");
+            assert!(said.contains("not permitted"), "{program} {arguments:?}: {said}");
+            assert!(fs::read(&volume).unwrap() == expected, "{way:?} {program} {arguments:?}");
+        }
+        // It opens without emptying, says that it may not cut off what follows, and writes where it was told.
+        let sought = ["seek=1", "bs=512", "count=8", "status=none"];
+        run("dd", &[&[input.as_str(), output.as_str()], &sought[..]].concat());
+        expected[512..512 + 4096].copy_from_slice(&noise(1 << 20, 5)[..4096]);
+        assert!(fs::read(&volume).unwrap() == expected, "{way:?} dd seek=1");
+        // A loop device over it neither notices nor sees another size.
+        let device = Loop::new(&volume, 512, "on");
+        assert!(run_quietly("cp", &[from, shown]).is_none());
+        assert!(fs::read(&device.0).unwrap() == expected, "{way:?}: through the loop device");
+        drop(device);
+        run("truncate", &["-s", "2M", shown]);
+        run("dd", &[&input, &output, "bs=64k", "conv=notrunc", "status=none"]);
+        expected[..1 << 20].copy_from_slice(&noise(1 << 20, 5));
+        assert!(fs::read(&volume).unwrap() == expected, "{way:?} in place");
+        let arguments = script("cat \"$0\" \"$0\" 1<> \"$1\"");
+        run("sh", &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        expected[1 << 20..].copy_from_slice(&noise(1 << 20, 5));
+        assert!(fs::read(&volume).unwrap() == expected, "{way:?} in place by a shell");
+        fs::remove_file(source).unwrap();
+    }
 }
 
 #[test]

@@ -9,6 +9,7 @@ const REQUEST_MAGIC: u32 = 0x2560_9513;
 const OPTION_EXPORT_NAME: u32 = 1;
 /// Fixed newstyle, and no 124 zeroes after the answer.
 const FLAGS: u32 = 3;
+const READ: u16 = 0;
 const WRITE: u16 = 1;
 const DISCONNECT: u16 = 2;
 const TRIM: u16 = 4;
@@ -39,6 +40,13 @@ impl Nbd {
     /// Fails when the array ends before it acknowledges.
     pub fn try_write(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
         self.request(WRITE, offset, bytes.len(), bytes)
+    }
+
+    pub fn read(&mut self, offset: u64, length: usize) -> Vec<u8> {
+        self.request(READ, offset, length, &[]).unwrap();
+        let mut bytes = vec![0; length];
+        self.0.read_exact(&mut bytes).unwrap();
+        bytes
     }
 
     pub fn unmap(&mut self, offset: u64, length: usize) {

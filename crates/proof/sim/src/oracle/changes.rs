@@ -72,6 +72,27 @@ pub(super) enum Effect {
     Replace(Vec<(String, Image)>),
 }
 
+impl Effect {
+    /// What it makes of a run of a volume.
+    fn replaces(&self, volume: &str, run: Run, before: &Image) -> Option<Image> {
+        match self {
+            Effect::Replace(images) => {
+                images.iter().find(|(name, _)| name == volume).map(|(_, image)| image.excerpt(run))
+            }
+            Effect::Resize(name, size_bytes) if name == volume && *size_bytes < before.size_bytes => {
+                let mut cut = before.clone();
+                cut.resize(*size_bytes);
+                Some(cut)
+            }
+            Effect::Resize(..)
+            | Effect::AddVolumes(_)
+            | Effect::RemoveVolume(_)
+            | Effect::AddSnapshot(..)
+            | Effect::RemoveSnapshot(_) => None,
+        }
+    }
+}
+
 /// A change in flight.
 #[derive(Debug)]
 pub(super) struct Pending {
@@ -89,16 +110,25 @@ impl Pending {
         matches!(&self.effect, Effect::RemoveVolume(name) if name == volume)
     }
 
-    /// What a restore in flight may make of a run of an image.
-    pub(super) fn replaces(&self, key: &ImageKey, run: Run) -> Option<Image> {
-        let (Effect::Replace(images), ImageKey::Live(volume)) = (&self.effect, key) else { return None };
-        images.iter().find(|(name, _)| name == volume).map(|(_, image)| image.excerpt(run))
+    /// What a restore or resize in flight may make of a run of an image, of which this is the content
+    /// before.
+    pub(super) fn replaces(&self, key: &ImageKey, run: Run, before: &Image) -> Option<Image> {
+        let ImageKey::Live(volume) = key else { return None };
+        self.effect.replaces(volume, run, before)
     }
 
-    /// True for a restore to an image of this volume that ends before `end` (in units).
-    pub(super) fn cuts_below(&self, volume: &str, end: u64) -> bool {
-        let Effect::Replace(images) = &self.effect else { return false };
-        images.iter().any(|(name, image)| name == volume && image.units() < end)
+    /// True for a restore or resize of this volume that ends before this many bytes.
+    pub(super) fn cuts_below(&self, volume: &str, end_bytes: u64) -> bool {
+        match &self.effect {
+            Effect::Replace(images) => {
+                images.iter().any(|(name, image)| name == volume && image.size_bytes < end_bytes)
+            }
+            Effect::Resize(name, size_bytes) => name == volume && *size_bytes < end_bytes,
+            Effect::AddVolumes(_)
+            | Effect::RemoveVolume(_)
+            | Effect::AddSnapshot(..)
+            | Effect::RemoveSnapshot(_) => false,
+        }
     }
 
     /// A write is issued while the change is in flight.
@@ -142,8 +172,9 @@ impl Oracle {
         let effect = match change {
             Change::VolumeCreate { name, size_bytes, unit_bytes } => {
                 let incarnation = self.incarnation();
-                let image = Image::new(*unit_bytes, *size_bytes, incarnation);
-                let volume = Volume { incarnation, image, alternative: None };
+                let unit = (*unit_bytes).min(self.unit_bytes_max);
+                let volume =
+                    Volume::new(incarnation, Image::new(unit, *unit_bytes, *size_bytes, incarnation));
                 Effect::AddVolumes(vec![(name.clone(), volume)])
             }
             Change::VolumeDelete { name } => Effect::RemoveVolume(name.clone()),
@@ -178,10 +209,9 @@ impl Oracle {
         let flying = self.flying.keys().copied();
         let writes = flying.filter(|id| watched.contains(&self.operations[id.0 as usize].volume)).collect();
         let id = self.number();
-        if let Effect::Replace(images) = &effect {
-            for reading in self.reads.values_mut() {
-                let image = images.iter().find(|(name, _)| reading.key == ImageKey::Live(name.clone()));
-                reading.alternatives.extend(image.map(|(_, image)| image.excerpt(reading.run)));
+        for reading in self.reads.values_mut() {
+            if let ImageKey::Live(volume) = &reading.key {
+                reading.alternatives.extend(effect.replaces(volume, reading.run, &reading.before));
             }
         }
         self.pending.insert(id, Pending { effect, watched, writes, operation });
@@ -190,13 +220,7 @@ impl Oracle {
 
     fn change_operation(&mut self) -> OperationId {
         let issued_at = self.tick();
-        self.operations.push(Operation {
-            volume: 0,
-            run: Run { first: 0, count: 0 },
-            value: Value::ZERO,
-            issued_at,
-            acknowledged_at: None,
-        });
+        self.operations.push(Operation::issued(0, Run { first: 0, count: 0 }, Value::ZERO, issued_at));
         OperationId(self.operations.len() as u32 - 1)
     }
 
@@ -220,7 +244,7 @@ impl Oracle {
         };
         let clone = |(name, image): (String, Image)| {
             let incarnation = self.incarnation();
-            (name, Volume { incarnation, image: image.descend(incarnation), alternative: None })
+            (name, Volume::new(incarnation, image.descend(incarnation)))
         };
         sources.into_iter().map(clone).collect()
     }
@@ -256,7 +280,7 @@ impl Oracle {
                 for (write, _) in self.flying.iter().filter(|(_, (flying, _))| flying == name) {
                     let write = &self.operations[write.0 as usize];
                     if write.value != Value::ZERO {
-                        image.touch(write.run);
+                        image.touch(write.run.up_to(image.units()));
                     }
                 }
                 image.become_restored(&volume.image, operation, issued_at, now);
@@ -293,14 +317,18 @@ impl Oracle {
                 operations.filter(|(_, operation)| operation.volume == volume)
             };
             for (_, operation) in writes().filter(|(_, operation)| operation.value != Value::ZERO) {
-                image.touch(operation.run);
+                image.touch(operation.run.up_to(image.units()));
             }
             for (id, operation) in writes() {
                 let new =
                     Candidate { value: operation.value, operation: id, settled_at: now, doubtful_in_life: 0 };
-                image.change(operation.run, operation.value == Value::ZERO, |cell| cell.add(new));
+                let run = operation.run.up_to(image.units());
+                image.change(run, operation.value == Value::ZERO, |cell| cell.add(new));
             }
         }
+        // Of a write that was cut off nothing need be there, whenever it came.
+        let mut writes = writes;
+        writes.retain(|id| self.operations[id.0 as usize].cut_at.is_none());
         let group = (!writes.is_empty()).then_some(Group { images: taken, writes });
         Doubt { effect, group }
     }
@@ -318,6 +346,14 @@ impl Oracle {
             Effect::Resize(name, size_bytes) => {
                 let volume = self.volumes.get_mut(&name).expect("a resized volume is kept alive");
                 volume.image.resize(size_bytes);
+                let end = volume.image.units();
+                volume.units_min = volume.units_min.min(end);
+                for (id, _) in self.flying.iter().filter(|(_, (flying, _))| *flying == name) {
+                    let operation = &mut self.operations[id.0 as usize];
+                    if operation.run.end() > end {
+                        operation.cut_at = Some(operation.cut_at.map_or(end, |before| before.min(end)));
+                    }
+                }
             }
             Effect::AddSnapshot(name, snapshot) => {
                 if self.snapshots.insert(name.clone(), snapshot).is_some() {
@@ -359,11 +395,12 @@ impl Oracle {
                 }
                 volume.alternative = None;
             }
+            volume.units_min = volume.image.units();
             let image = &volume.image;
-            if (image.size_bytes, image.unit_bytes) != (*size_bytes, *unit_bytes) {
+            if (image.size_bytes, image.block_bytes) != (*size_bytes, *unit_bytes) {
                 return Err(format!(
                     "volume {name} has {size_bytes} bytes in blocks of {unit_bytes}, expected {} and {}",
-                    image.size_bytes, image.unit_bytes
+                    image.size_bytes, image.block_bytes
                 ));
             }
         }

@@ -10,7 +10,7 @@ use super::{Image, Operation, OperationId, Oracle};
 use crate::content::Value;
 
 /// What the pool maps and compresses.
-const BLOCK_BYTES: u64 = 4096;
+pub(super) const BLOCK_BYTES: u64 = 4096;
 /// A block stored as it is, alone in its chunk: behind a header, and up to where the next may start.
 const STORED_BLOCK_BYTES: u64 = BLOCK_BYTES + 64;
 /// What one image's mapping of a block takes in map pages, written as differences from others or whole:

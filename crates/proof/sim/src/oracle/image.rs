@@ -127,6 +127,19 @@ impl Run {
         Run { first, count: self.end().min(other.end()).saturating_sub(first) }
     }
 
+    /// The blocks below `end`.
+    #[must_use]
+    pub fn up_to(self, end: u64) -> Run {
+        Run { first: self.first, count: self.end().min(end).saturating_sub(self.first) }
+    }
+
+    /// The blocks from `first` on.
+    #[must_use]
+    pub fn from(self, first: u64) -> Run {
+        let first = first.clamp(self.first, self.end());
+        Run { first, count: self.end() - first }
+    }
+
     /// True when the block is in the run.
     #[must_use]
     pub fn contains(self, unit: u64) -> bool {
@@ -137,8 +150,11 @@ impl Run {
 /// The model of one image.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// Bytes of a logical block: the unit of the model and of atomicity.
+    /// The unit of the model and of atomicity: a logical block, or less where hosts write parts of
+    /// blocks.
     pub unit_bytes: u32,
+    /// Bytes of a logical block.
+    pub block_bytes: u32,
     /// Size in bytes.
     pub size_bytes: u64,
     /// The volumes this content descends from, itself included: whose bytes may ever appear here.
@@ -153,17 +169,18 @@ fn empty_page() -> Page {
 impl Image {
     /// An image that was never written.
     #[must_use]
-    pub fn new(unit_bytes: u32, size_bytes: u64, incarnation: u32) -> Image {
-        Image { unit_bytes, size_bytes, lineage: Rc::from([incarnation]), pages: BTreeMap::new() }
+    pub fn new(unit_bytes: u32, block_bytes: u32, size_bytes: u64, incarnation: u32) -> Image {
+        let lineage = Rc::from([incarnation]);
+        Image { unit_bytes, block_bytes, size_bytes, lineage, pages: BTreeMap::new() }
     }
 
-    /// Logical blocks in the image.
+    /// Units in the image.
     #[must_use]
     pub fn units(&self) -> u64 {
         self.size_bytes / u64::from(self.unit_bytes)
     }
 
-    /// 512-byte sectors in a logical block.
+    /// 512-byte sectors in a unit.
     #[must_use]
     pub fn unit_sectors(&self) -> u64 {
         u64::from(self.unit_bytes) / SECTOR_BYTES as u64
@@ -211,7 +228,7 @@ impl Image {
         let pages = run.first / PAGE_UNITS..=run.end() / PAGE_UNITS;
         Image {
             pages: self.pages.range(pages).map(|(number, page)| (*number, page.clone())).collect(),
-            ..Image::new(self.unit_bytes, self.size_bytes, 0)
+            ..Image::new(self.unit_bytes, self.block_bytes, self.size_bytes, 0)
         }
     }
 

@@ -1,6 +1,7 @@
 //! The oracle: an independent, naive model of every acknowledged write, and judge of every read.
 //!
-//! What it demands, per logical block (the unit of atomicity; nothing larger is promised):
+//! What it demands, per logical block (the unit of atomicity; nothing larger is promised), or per sector
+//! of it where hosts write parts of blocks:
 //! 1. A read returns the last acknowledged content, or that of a request that was in flight at the
 //!    same time as the read or as that last request.
 //! 2. After a crash every acknowledged write is there. A request that was in flight is there or not;
@@ -78,6 +79,15 @@ pub struct Volume {
     pub image: Image,
     /// What else the whole content may be: an unfinished restore. Tells the restore by number.
     alternative: Option<(u32, Image)>,
+    /// The fewest units it had since the pool was opened: requests of before may be told so.
+    units_min: u64,
+}
+
+impl Volume {
+    fn new(incarnation: u32, image: Image) -> Volume {
+        let units_min = image.units();
+        Volume { incarnation, image, alternative: None, units_min }
+    }
 }
 
 /// A snapshot.
@@ -96,6 +106,15 @@ struct Operation {
     value: Value,
     issued_at: u64,
     acknowledged_at: Option<u64>,
+    /// Where the volume ended for a while, when it became smaller while this was in flight.
+    cut_at: Option<u64>,
+}
+
+impl Operation {
+    /// An operation that is issued now.
+    fn issued(volume: u32, run: Run, value: Value, issued_at: u64) -> Operation {
+        Operation { volume, run, value, issued_at, acknowledged_at: None, cut_at: None }
+    }
 }
 
 #[derive(Debug)]
@@ -136,6 +155,8 @@ pub struct ReadId(u32);
 /// The model.
 #[derive(Debug)]
 pub struct Oracle {
+    /// No unit is larger.
+    unit_bytes_max: u32,
     clock: u64,
     life: u32,
     incarnations: u32,
@@ -160,22 +181,20 @@ pub struct Oracle {
 
 impl Default for Oracle {
     fn default() -> Self {
-        Oracle::new()
+        Oracle::new(u32::MAX)
     }
 }
 
 impl Oracle {
-    /// The model of an empty pool.
+    /// The model of an empty pool. Its units are logical blocks, but no larger than this.
     #[must_use]
-    pub fn new() -> Oracle {
+    pub fn new(unit_bytes_max: u32) -> Oracle {
         let beginning = Operation {
-            volume: 0,
-            run: Run { first: 0, count: 0 },
-            value: Value::ZERO,
-            issued_at: 0,
             acknowledged_at: Some(0),
+            ..Operation::issued(0, Run { first: 0, count: 0 }, Value::ZERO, 0)
         };
         Oracle {
+            unit_bytes_max,
             clock: 1,
             life: 1,
             incarnations: 0,
@@ -268,7 +287,7 @@ impl Oracle {
         let issued_at = self.tick();
         let id = OperationId(self.operations.len() as u32);
         let incarnation = self.volumes[volume].incarnation;
-        self.operations.push(Operation { volume: incarnation, run, value, issued_at, acknowledged_at: None });
+        self.operations.push(Operation::issued(incarnation, run, value, issued_at));
         self.flying.insert(id, (volume.to_string(), incarnation));
         for pending in self.pending.values_mut() {
             pending.watch(incarnation, id);
@@ -281,6 +300,17 @@ impl Oracle {
             }
         }
         id
+    }
+
+    /// True when this run ends within a block in which another write is on its way.
+    #[must_use]
+    pub fn is_part_beside_another(&self, volume: &str, run: Run) -> bool {
+        let Some(Volume { image, .. }) = self.volumes.get(volume) else { return false };
+        let units = demand::BLOCK_BYTES / u64::from(image.unit_bytes);
+        let whole = Run { first: run.first / units * units, count: 0 };
+        let whole = Run { count: run.end().next_multiple_of(units) - whole.first, ..whole };
+        let mut flying = self.flying.iter().filter(|(_, (name, _))| name == volume);
+        whole != run && flying.any(|(id, _)| self.operations[id.0 as usize].run.overlaps(whole))
     }
 
     /// The write's end.
@@ -308,13 +338,15 @@ impl Oracle {
         self.pending.values().any(|pending| pending.deletes(volume))
     }
 
-    /// True while a run of this volume may rightly be called out of range: a restore made the volume
-    /// smaller while the request was on its way, or may have.
+    /// True while a run of this volume may rightly be called out of range: a restore or a resize made the
+    /// volume smaller while the request was on its way, or may have.
     #[must_use]
     pub fn may_be_out_of_range(&self, volume: &str, run: Run) -> bool {
         let end = run.first + run.count;
-        let is_smaller = self.volumes.get(volume).is_none_or(|known| known.image.units() < end);
-        is_smaller || self.pending.values().any(|pending| pending.cuts_below(volume, end))
+        let Some(known) = self.volumes.get(volume) else { return true };
+        let end_bytes = end * u64::from(known.image.unit_bytes);
+        known.image.units().min(known.units_min) < end
+            || self.pending.values().any(|pending| pending.cuts_below(volume, end_bytes))
     }
 
     fn settle(&mut self, id: OperationId, volume: &str, now: u64) {
@@ -330,11 +362,17 @@ impl Oracle {
         let operation = &mut self.operations[id.0 as usize];
         operation.acknowledged_at = Some(now);
         let (run, value, issued_at) = (operation.run, operation.value, operation.issued_at);
+        let cut_at = operation.cut_at;
         if value == Value::ZERO {
             self.given_back_at = now;
         }
         let image = &mut self.volumes.get_mut(volume).expect("writes keep their volume alive").image;
         let new = Candidate { value, operation: id, settled_at: now, doubtful_in_life: 0 };
+        // What lay beyond the end for a while was cut off, or written when the end was behind it again.
+        let run = run.up_to(image.units());
+        let cut_off = cut_at.map_or(Run { first: run.end(), count: 0 }, |end| run.from(end));
+        image.change(cut_off, value == Value::ZERO, |cell| cell.add(new));
+        let run = run.up_to(cut_off.first);
         if value == Value::ZERO {
             for rival in rivals.into_iter().filter(|rival| rival.overlaps(run)) {
                 image.touch(rival.intersection(run));
@@ -347,8 +385,8 @@ impl Oracle {
         let operation = &self.operations[id.0 as usize];
         let (run, value) = (operation.run, operation.value);
         let new = Candidate { value, operation: id, settled_at: now, doubtful_in_life: self.life };
-        if let Some(volume) = self.volumes.get_mut(volume) {
-            volume.image.change(run, value == Value::ZERO, |cell| cell.add(new));
+        if let Some(Volume { image, .. }) = self.volumes.get_mut(volume) {
+            image.change(run.up_to(image.units()), value == Value::ZERO, |cell| cell.add(new));
         }
     }
 
@@ -370,7 +408,7 @@ impl Oracle {
         let number = self.image_number(key).expect("it exists, see above");
         let mut reading = Reading { key: key.clone(), number, run, before, flying, alternatives: Vec::new() };
         for pending in self.pending.values() {
-            reading.alternatives.extend(pending.replaces(key, run));
+            reading.alternatives.extend(pending.replaces(key, run, &reading.before));
         }
         self.reads.insert(id, reading);
         id

@@ -236,7 +236,12 @@ fn plan_resize(world: &World, oracle: &Oracle, chance: &mut Chance) -> Plan {
         1 => old_bytes + chance.between(1, 64) * 4096,
         _ => (old_bytes / 4096).saturating_sub(chance.between(1, 64)).max(1) * 4096,
     };
-    let data = if size_bytes < old_bytes { Use::Exclusive } else { Use::Shared };
+    let data = match size_bytes < old_bytes {
+        // A part that was read before the cut must not bring back what was cut off.
+        true if world.scenario.has_parts() => data_use(chance),
+        true => Use::Exclusive,
+        false => Use::Shared,
+    };
     let wanted = volume_claim(&name, data, Use::Exclusive);
     Some((Change::VolumeResize { name, size_bytes }, wanted))
 }

@@ -40,7 +40,7 @@ pub async fn work(world: Rc<World>) {
         };
         if let Some(device) = world.door(&name, incarnation) {
             if is_chain {
-                let run = draw_page(&world, &name);
+                let run = draw_page(&world, &name, &*device);
                 write(&world, &name, &*device, run).await;
             } else {
                 request(&world, &name, device).await;
@@ -73,7 +73,8 @@ async fn request(world: &World, name: &str, device: Rc<dyn BlockDevice>) {
     let (kind, run) = {
         let oracle = world.oracle.borrow();
         let image = oracle.image(&key).expect("claimed volumes exist");
-        world.draw(|chance| (chance.weighted(&weights), draw_run(chance, name, image, world)))
+        let block = device.geometry().logical_block_bytes;
+        world.draw(|chance| (chance.weighted(&weights), draw_run(chance, name, image, block, world)))
     };
     match kind {
         0 => write(world, name, &*device, run).await,
@@ -92,9 +93,10 @@ async fn request(world: &World, name: &str, device: Rc<dyn BlockDevice>) {
     }
 }
 
-/// A run inside one of the volume's regions.
-pub fn draw_run(chance: &mut Chance, name: &str, image: &Image, world: &World) -> Run {
+/// A run of a door's blocks inside one of the volume's regions.
+fn draw_run(chance: &mut Chance, name: &str, image: &Image, block_bytes: u32, world: &World) -> Run {
     let unit = u64::from(image.unit_bytes);
+    let block = u64::from(block_bytes).max(unit);
     let volume_seed = name.bytes().fold(7, |seed, byte| mix(seed ^ u64::from(byte)));
     let region = if chance.one_in(2) { 0 } else { chance.below(REGIONS) };
     let region_bytes = world.scenario.region_bytes;
@@ -107,25 +109,26 @@ pub fn draw_run(chance: &mut Chance, name: &str, image: &Image, world: &World) -
     // Regions keep to 4 KiB so that requests of both block sizes meet each other.
     let start = start / 4096 * 4096;
     let inside = if chance.one_in(2) { chance.below(HOT_BYTES) } else { chance.below(region_bytes) };
-    let alignment = if chance.one_in(3) { unit } else { unit.max(4096) };
+    let alignment = if chance.one_in(3) { block } else { block.max(4096) };
     let first_byte = (start + inside) / alignment * alignment;
-    let first = (first_byte / unit).min(image.units().saturating_sub(1));
+    let first = first_byte.min(image.size_bytes.saturating_sub(block)) / unit;
     let length = match chance.below(10) {
         0..4 => chance.between(1, 16 << 10),
         4..7 => chance.between(1, 16) * 4096,
         7..9 => chance.between(1, 64) * 4096,
         _ => chance.between(1, 128) * 4096,
     };
-    let count = length.min(world.scenario.request_bytes_max).div_ceil(unit);
+    let count = length.min(world.scenario.request_bytes_max).div_ceil(block) * block / unit;
     Run { first, count: count.clamp(1, image.units() - first) }
 }
 
 /// A page somewhere in the volume's regions.
-fn draw_page(world: &World, name: &str) -> Run {
+fn draw_page(world: &World, name: &str, device: &dyn BlockDevice) -> Run {
     let oracle = world.oracle.borrow();
     let image = &oracle.volumes()[name].image;
-    let run = world.draw(|chance| draw_run(chance, name, image, world));
-    Run { count: 1, ..run }
+    let block = device.geometry().logical_block_bytes;
+    let run = world.draw(|chance| draw_run(chance, name, image, block, world));
+    Run { count: u64::from(block / image.unit_bytes).max(1), ..run }
 }
 
 /// Draws what a write carries, from the write's own number.
@@ -157,6 +160,9 @@ async fn write(world: &World, name: &str, device: &dyn BlockDevice, run: Run) {
     value.fill(sector, &mut data);
     let is_fua = world.draw(|chance| chance.one_in(8));
     let incarnation = incarnation(world, name).expect("the caller looked");
+    if world.oracle.borrow().is_part_beside_another(name, run) {
+        world.record.add_probes(&[("parts of blocks beside other writes", 1)]);
+    }
     let issued = Issued::now(world, name, run, value);
     let id = issued.id;
     world.record.note(|| format!("{name}: {value} at {offset}+{length} issued as {}", id.0));
@@ -303,7 +309,7 @@ async fn invalid(world: &World, name: &str) {
     let unit = u64::from(geometry.logical_block_bytes);
     let data = vec![0x5a; unit as usize];
     let result = match world.draw(|chance| chance.below(4)) {
-        0 => device.write(1, &data, false).await,
+        0 => device.write(geometry.size_bytes - unit + 1, &data, false).await,
         1 => device.write(geometry.size_bytes, &data, false).await,
         2 => device.unmap(geometry.size_bytes - unit, 2 * unit).await,
         _ => device.write_zeroes(u64::MAX - unit + 1, 2 * unit, true).await,

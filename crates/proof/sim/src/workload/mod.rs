@@ -77,8 +77,8 @@ pub struct World {
     pressure: Cell<u64>,
     refused: Cell<u64>,
     is_closing: Cell<bool>,
-    /// Connections by volume name, each with the volume's incarnation.
-    doors: RefCell<BTreeMap<String, (u32, Door)>>,
+    /// Connections by volume name and kind, each with the volume's incarnation.
+    doors: RefCell<BTreeMap<(String, DoorKind), (u32, Door)>>,
 }
 
 impl World {
@@ -120,8 +120,13 @@ impl World {
     /// size is new.
     pub fn door(&self, name: &str, incarnation: u32) -> Option<Rc<dyn BlockDevice>> {
         let device = self.system.device(name)?;
+        let kind = match self.scenario.door {
+            DoorKind::Both => self.draw(|chance| *chance.pick(&[DoorKind::Nbd, DoorKind::Fuse])),
+            kind => kind,
+        };
         let mut doors = self.doors.borrow_mut();
-        match doors.get(name) {
+        let key = (name.to_string(), kind);
+        match doors.get(&key) {
             Some((known, Door::Nbd(door)))
                 if *known == incarnation && door.size_bytes() == device.geometry().size_bytes =>
             {
@@ -132,16 +137,17 @@ impl World {
         }
         let chance = self.draw(|chance| chance.fork(3));
         let (runtime, record) = (&self.runtime, self.record.clone());
-        match self.scenario.door {
+        match kind {
+            DoorKind::Both => unreachable!("one of the two was drawn"),
             DoorKind::Direct => Some(device),
             DoorKind::Nbd => {
                 let door = Rc::new(NbdDoor::connect(runtime, record, name, device, chance));
-                doors.insert(name.to_string(), (incarnation, Door::Nbd(door.clone())));
+                doors.insert(key, (incarnation, Door::Nbd(door.clone())));
                 Some(door)
             }
             DoorKind::Fuse => {
                 let door = Rc::new(FuseDoor::open(runtime, record, name, device, chance));
-                doors.insert(name.to_string(), (incarnation, Door::Fuse(door.clone())));
+                doors.insert(key, (incarnation, Door::Fuse(door.clone())));
                 Some(door)
             }
         }

@@ -67,8 +67,9 @@ pub async fn prove_progress(world: &Rc<World>) {
         world.record.fail("an emptied pool does not take a new volume");
         return;
     };
+    let unit = u64::from(world.oracle.borrow().volumes()[&name].image.unit_bytes);
     for piece in 0..PROOF_BYTES / PIECE_BYTES {
-        let run = Run { first: piece * PIECE_BYTES / 4096, count: PIECE_BYTES / 4096 };
+        let run = Run { first: piece * PIECE_BYTES / unit, count: PIECE_BYTES / unit };
         let mut tries = 0;
         loop {
             let value = Value::of_write(world.oracle.borrow().next_write_number(), Texture::Random);

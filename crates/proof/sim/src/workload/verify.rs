@@ -33,17 +33,17 @@ pub async fn verify_image(world: &Rc<World>, key: &ImageKey) {
         world.record.fail(format!("{} is not served", key.device_name()));
         return;
     };
-    let (runs, units, unit_bytes, size_bytes) = {
+    let (runs, units, unit_bytes, size_and_block) = {
         let oracle = world.oracle.borrow();
         let image = oracle.image(key).expect("the caller keeps the image alive");
-        (oracle.runs_to_verify(key), image.units(), u64::from(image.unit_bytes), image.size_bytes)
+        let size_and_block = (image.size_bytes, image.block_bytes);
+        (oracle.runs_to_verify(key), image.units(), u64::from(image.unit_bytes), size_and_block)
     };
     let geometry = device.geometry();
     let is_live = matches!(key, ImageKey::Live(_));
-    let expected = (size_bytes, unit_bytes, !is_live);
-    let found = (geometry.size_bytes, u64::from(geometry.logical_block_bytes), geometry.is_read_only);
+    let found = (geometry.size_bytes, geometry.logical_block_bytes);
     // A pool that a drive error made read-only may say so of live volumes.
-    if (found.0, found.1) != (expected.0, expected.1) || (!is_live && !found.2) {
+    if found != size_and_block || (!is_live && !geometry.is_read_only) {
         world.record.fail(format!("{} has geometry {geometry:?}", key.device_name()));
         return;
     }
@@ -95,12 +95,11 @@ pub async fn verify_plausible(world: &Rc<World>) {
     for key in keys {
         let Some(device) = world.system.device(&key.device_name()) else { continue };
         let geometry = device.geometry();
-        let unit_bytes = u64::from(geometry.logical_block_bytes);
-        let runs = {
+        let (runs, unit_bytes) = {
             let oracle = world.oracle.borrow();
             match oracle.image(&key) {
-                Some(image) if image.unit_bytes == geometry.logical_block_bytes => {
-                    oracle.runs_to_verify(&key)
+                Some(image) if image.block_bytes == geometry.logical_block_bytes => {
+                    (oracle.runs_to_verify(&key), u64::from(image.unit_bytes))
                 }
                 _ => continue,
             }
