@@ -207,6 +207,9 @@ impl Pool {
 
     /// Returns when a durable superblock says of every drive what is true now.
     pub(crate) async fn record_drives(&self) -> Result<()> {
+        if self.is_read_only() {
+            return Ok(());
+        }
         while !self.are_drives_recorded() {
             self.extend_frontier().await?;
         }

@@ -143,6 +143,9 @@ impl Pool {
         targets: impl IntoIterator<Item = (Target, Buf)>,
         durability: Durability,
     ) -> Result<()> {
+        if self.is_read_only() {
+            return Ok(());
+        }
         let begin = |(target, buffer): (Target, Buf)| {
             let Target { drive, address, .. } = target.clone();
             let write = async move { drive.write(address, buffer, durability).await };

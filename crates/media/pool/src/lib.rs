@@ -82,6 +82,8 @@ struct Inner {
     runtime: Runtime,
     /// What checksums are made with.
     key: MediaKey,
+    /// A later program set a feature without which nothing may be written.
+    is_read_only: bool,
     ownership: Ownership,
     drives: RefCell<Vec<KnownDrive>>,
     segment_bytes: u64,
@@ -127,6 +129,13 @@ impl Pool {
     #[must_use]
     pub fn runtime(&self) -> &Runtime {
         &self.inner.runtime
+    }
+
+    /// True where a later program set a feature without which the pool may only be read: nothing is ever
+    /// written then, not even what is mended.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.inner.is_read_only
     }
 
     /// What the pool's checksums are made with.

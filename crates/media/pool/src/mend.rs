@@ -226,6 +226,9 @@ impl Pool {
 
     /// Writes where something was wrong; false when the drive was given up for it.
     async fn write_surely(&self, target: &Target, content: &Buf) -> Result<bool> {
+        if self.is_read_only() {
+            return Ok(true);
+        }
         match write_surely(self.runtime(), target.drive(), target.address(), content).await {
             Ok(()) => Ok(true),
             Err(error) => self.target_failed(target, &error.context).map(|()| false),

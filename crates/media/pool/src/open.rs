@@ -79,6 +79,7 @@ impl Pool {
         let leaving = superblock.drives.iter().position(|entry| entry.state == DriveState::Leaving);
         let settled_below = superblock.layout.as_ref().map_or(0, |layout| layout.settled_below);
         let superblock_key = superblock.key.clone();
+        let is_read_only = superblock.is_read_only();
         let state = State {
             superblock,
             table,
@@ -91,6 +92,7 @@ impl Pool {
             inner: Rc::new(Inner {
                 runtime: runtime.clone(),
                 key: superblock_key,
+                is_read_only,
                 ownership,
                 drives: RefCell::new(drives),
                 segment_bytes,
@@ -105,7 +107,7 @@ impl Pool {
                 background_ended: Notify::new(),
                 is_settling: Cell::new(false),
                 leaving: Cell::new(leaving),
-                is_fenced: Cell::new(false),
+                is_fenced: Cell::new(is_read_only),
                 unused: refused.into_iter().map(|error| error.context).collect(),
             }),
         })

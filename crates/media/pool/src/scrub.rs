@@ -208,6 +208,9 @@ impl Pool {
         block: Buf,
         count: &mut ScrubCount,
     ) -> Result<()> {
+        if self.is_read_only() {
+            return Ok(());
+        }
         for (index, target) in self.targets(striping, row, column, stripe).into_iter().enumerate() {
             match target.drive().write(target.address(), self.copy_of(&block), Durability::Durable).await {
                 // What moves is written twice and was wrong once.

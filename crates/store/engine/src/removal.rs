@@ -232,6 +232,9 @@ impl Inner {
 
     /// Goes on with a removal that an earlier opening did not finish.
     pub(crate) fn resume_removal(self: &Rc<Self>) {
+        if self.pool.is_read_only() {
+            return;
+        }
         if !self.pool.drive_reports().iter().any(|drive| drive.state == DriveState::Leaving) {
             return;
         }
