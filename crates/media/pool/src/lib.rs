@@ -506,6 +506,9 @@ impl Pool {
     }
 
     fn check_not_fenced(&self) -> Result<()> {
+        if let Some(lost) = self.taken_over() {
+            return Err(lost);
+        }
         if self.inner.is_fenced.get() {
             return Err(Error::new(
                 ErrorKind::Medium,

@@ -44,7 +44,8 @@ pub(crate) struct Ownership {
     seen: Cell<Option<Instant>>,
     /// One look or beat at a time.
     turn: Mutex<()>,
-    is_lost: Cell<bool>,
+    /// Why the pool is another's.
+    lost: RefCell<Option<Error>>,
 }
 
 impl Ownership {
@@ -71,7 +72,7 @@ impl Ownership {
             owner: RefCell::new(owner),
             seen: Cell::new(None),
             turn: Mutex::new(()),
-            is_lost: Cell::new(false),
+            lost: RefCell::default(),
         }
     }
 }
@@ -110,7 +111,7 @@ async fn keep_beating(runtime: Runtime, inner: Weak<Inner>) {
         runtime.sleep(BEAT).await;
         let Some(inner) = inner.upgrade() else { return };
         let pool = Pool { inner };
-        if pool.inner.is_settling.get() || pool.inner.ownership.is_lost.get() {
+        if pool.inner.is_settling.get() || pool.taken_over().is_some() {
             return;
         }
         // Whoever writes next is told of a failure.
@@ -190,7 +191,7 @@ impl Pool {
 
     /// Says that the pool is closed.
     pub(crate) async fn release(&self) {
-        if self.inner.ownership.is_lost.get() || self.inner.is_fenced.get() {
+        if self.taken_over().is_some() || self.inner.is_fenced.get() {
             return;
         }
         self.inner.ownership.owner.borrow_mut().is_open = false;
@@ -237,8 +238,8 @@ impl Pool {
 
     async fn look(&self) -> Result<()> {
         let ownership = &self.inner.ownership;
-        if ownership.is_lost.get() {
-            return Err(self.lost(None));
+        if let Some(lost) = self.taken_over() {
+            return Err(lost);
         }
         let begun = self.runtime().now();
         for drive in self.voters() {
@@ -250,22 +251,27 @@ impl Pool {
             let is_own = (found.machine, found.boot, found.process, found.process_started)
                 == (own.machine, own.boot, own.process, own.process_started);
             if is_of_pool && found.session >= own.session && !is_own {
-                return Err(self.lost(Some(&found)));
+                return Err(self.lose_to(&found));
             }
         }
         Ok(())
     }
 
     /// Another opening has the pool: nothing is written any more.
-    fn lost(&self, owner: Option<&Owner>) -> Error {
-        self.inner.ownership.is_lost.set(true);
-        self.fence();
-        let by = owner.map_or_else(String::new, |owner| {
-            format!(" on {} (process {})", owner.machine_name, owner.process)
-        });
+    fn lose_to(&self, owner: &Owner) -> Error {
+        let by = format!("on {} (process {})", owner.machine_name, owner.process);
         let what =
-            format!("pool {} was opened by another array{by}: this one has stopped", self.superblock().name);
-        Error::new(ErrorKind::Medium, what).and_do("export the pool where it is not to be served")
+            format!("pool {} was opened by another array {by}: this one has stopped", self.superblock().name);
+        let lost = Error::new(ErrorKind::Medium, what).and_do("export the pool where it is not to be served");
+        self.inner.ownership.lost.replace(Some(lost.clone()));
+        self.fence();
+        lost
+    }
+
+    /// Why the pool is another array's, if it is.
+    #[must_use]
+    pub fn is_lost(&self) -> Option<Error> {
+        self.inner.ownership.lost.borrow().clone()
     }
 
     /// The drives that carry the owner block.

@@ -262,6 +262,10 @@ impl Engine {
     #[must_use]
     pub fn status(&self) -> PoolStatus {
         let inner = &self.inner;
+        // Another array may have taken the pool over while nobody wrote.
+        if let Some(taken) = inner.pool.taken_over() {
+            inner.stop(&taken.into());
+        }
         let superblock = inner.pool.superblock();
         let state = match &*inner.life.borrow() {
             Life::Online => "online".to_string(),
