@@ -207,6 +207,7 @@ impl Record {
     }
 
     /// Reads a record.
+    // tidy: long because it names every record once.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Record, Damage> {
         let entry = |reader: &mut Reader<'_>| -> Result<VolumeEntry, Damage> {
             VolumeEntry::decode(reader.take(VOLUME_ENTRY_BYTES)?)?

@@ -85,7 +85,8 @@ fn a_pool_that_another_array_serves_is_refused_by_another_path_and_by_force_take
     assert!(second.good(&["pool", "check", "main"]).contains("all well"), "{}", second.log());
 }
 
-/// The only drive of a pool went back to an earlier state: it looks whole to itself, and the array knows better.
+/// The only drive of a pool went back to an earlier state: it looks whole to itself, and the array knows
+/// better.
 #[test]
 fn a_drive_that_went_back_is_noticed_at_the_next_start() {
     let mut array = Array::with_pool();

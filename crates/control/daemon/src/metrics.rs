@@ -406,7 +406,7 @@ mod tests {
             "doors": [{"name": "nbd", "address": "a", "transport": "unix", "state": "serving"}],
         });
         let pool = serde_json::json!({
-            "name": "main", "id": "1", "state": "online", "protection": "none",
+            "name": "main", "id": "1", "generation": 3, "state": "online", "protection": "none",
                 "drives": [{"number": 0, "path": "/d", "size_bytes": 1, "state": "online",
                     "endurance_bytes": 9, "worn_percent": 1, "worn_out_unix_seconds": 5}],
             "space": api::Space { physical_bytes: 10, free_bytes: 7, data_bytes: 3, ..api::Space::default() },

@@ -22,6 +22,7 @@ use crate::steer::Paces;
 use crate::stripes::Striping;
 use crate::table::SegmentTable;
 use crate::{Error, ErrorKind, Inner, Pool, PoolSpec, Result, State};
+use ashlar_format::layout::Layout;
 use ashlar_format::rows::Rows;
 
 /// A segment that recovery found opened after the last segment table was written.
@@ -60,15 +61,7 @@ impl Pool {
         let session_before = owner::check_free(runtime, &drives, &superblock, opening).await?;
         let ownership = Ownership::new(opening, &superblock, session_before);
         let segment_bytes = u64::from(superblock.segment_bytes);
-        let striping = superblock.layout.as_ref().map(|layout| Striping {
-            rows: RefCell::new(Rows::new(layout)),
-            parity: usize::from(superblock.protection.parity_strips()),
-            cell_bytes: u64::from(superblock.cell_bytes),
-            kernel: Kernel::detect(),
-            paces: Paces::default(),
-            moving: RefCell::default(),
-            moving_error: RefCell::default(),
-        });
+        let striping = superblock.layout.as_ref().map(|layout| striping_of(&superblock, layout));
         let mut table = match &striping {
             Some(striping) => SegmentTable::of_rows(striping.row_count(), superblock.protection),
             None => SegmentTable::new(&superblock.drives.iter().map(|drive| drive.cells).collect::<Vec<_>>()),
@@ -167,6 +160,18 @@ impl Pool {
             drive.wipe_ring().await?;
         }
         Ok(())
+    }
+}
+
+fn striping_of(superblock: &Superblock, layout: &Layout) -> Striping {
+    Striping {
+        rows: RefCell::new(Rows::new(layout)),
+        parity: usize::from(superblock.protection.parity_strips()),
+        cell_bytes: u64::from(superblock.cell_bytes),
+        kernel: Kernel::detect(),
+        paces: Paces::default(),
+        moving: RefCell::default(),
+        moving_error: RefCell::default(),
     }
 }
 

@@ -16,7 +16,8 @@
 //! 5 layout:   see [`layout`](crate::layout); only in pools with parity
 //! ```
 //!
-//! Sections come in the order of their kinds. Those of other kinds, and bytes at the end of known ones, are carried.
+//! Sections come in the order of their kinds. Those of other kinds, and bytes at the end of known ones,
+//! are carried.
 
 use ashlar_units::{DriveIndex, Lsn, SegmentId};
 
