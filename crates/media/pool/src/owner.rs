@@ -270,7 +270,7 @@ impl Pool {
 
     /// Why the pool is another array's, if it is.
     #[must_use]
-    pub fn is_lost(&self) -> Option<Error> {
+    pub fn taken_over(&self) -> Option<Error> {
         self.inner.ownership.lost.borrow().clone()
     }
 
