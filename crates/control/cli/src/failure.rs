@@ -14,6 +14,8 @@ pub enum Failure {
     Said(String),
     /// It was done in part: what is missing was told.
     Part(String),
+    /// It was done, and something was found that a person must see to.
+    Finding(String),
     /// Standard output is closed.
     OutputClosed,
     /// Help, a version or wrong usage: all is said, and this is the status.
@@ -32,6 +34,7 @@ impl Failure {
             Failure::Said(_) => ExitCode::FAILURE,
             // Neither done, nor refused or failed, nor wrong usage.
             Failure::Part(_) => ExitCode::from(3),
+            Failure::Finding(_) => ExitCode::from(4),
             // The reader of our output went away, as in `ashlar events | head`: nothing failed.
             Failure::OutputClosed => ExitCode::SUCCESS,
             Failure::Told(status) => ExitCode::from(*status),
@@ -43,7 +46,7 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // One line whatever a tool's output held.
-            Failure::Said(message) | Failure::Part(message) => {
+            Failure::Said(message) | Failure::Part(message) | Failure::Finding(message) => {
                 f.write_str(&message.split_whitespace().collect::<Vec<_>>().join(" "))
             }
             Failure::OutputClosed => f.write_str("standard output is closed"),

@@ -80,7 +80,8 @@ fn command_line() -> String {
         "# Command line\n\n\
          Generated from the program by `ashlar reference`; do not edit.\n\n\
          `--state DIR` and `--json` may stand before or after any command. Exit status: 0 done, 1 refused or failed\n\
-         (one line on stderr: what, which object, why, what to do), 2 wrong usage, 3 done in part. Sizes take `KiB MiB GiB TiB`\n\
+         (one line on stderr: what, which object, why, what to do), 2 wrong usage, 3 done in part,\n\
+         4 done, and a finding to see to (`inspect`). Sizes take `KiB MiB GiB TiB`\n\
          and decimal units and are printed in binary units; with `--json` they are exact bytes. Nothing that\n\
          destroys data runs without naming the object; on a terminal it asks first, `--yes` skips the question.\n",
     );

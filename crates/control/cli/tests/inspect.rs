@@ -22,6 +22,7 @@ const DRIVE_BYTES: u64 = 64 << 20;
 const CELLS_AT: u64 = 1 << 20;
 const WHOLE: i32 = 0;
 const PART: i32 = 3;
+const REDUCED: i32 = 4;
 
 /// What every image must hold.
 type Images = BTreeMap<String, Vec<u8>>;
@@ -44,9 +45,13 @@ fn pattern(seed: u64, length: usize) -> Vec<u8> {
 
 impl Site {
     fn new(protection: &str, drives: usize) -> Site {
+        Site::of_size(protection, drives, DRIVE)
+    }
+
+    fn of_size(protection: &str, drives: usize, size: &str) -> Site {
         let array = Array::started();
         let drives: Vec<String> =
-            (0..drives).map(|drive| format!("{},{DRIVE}", path(&array, drive))).collect();
+            (0..drives).map(|drive| format!("{},{size}", path(&array, drive))).collect();
         let mut arguments = vec!["pool", "create", "main", "--protection", protection];
         drives.iter().for_each(|drive| arguments.extend(["--drive", drive]));
         array.good(&arguments);
@@ -225,6 +230,20 @@ fn drives_that_protection_covers_are_not_missed() {
         let (status, report, bytes) = site.salvage(&all, "rubbish");
         assert_eq!(bytes, 0, "{protection}: {report}");
         assert_eq!(status, WHOLE, "{protection}: {report}");
+        // It is a finding all the same, and so is one that is not there.
+        let (status, report) = site.inspect(&all, &[]);
+        assert_eq!((status, &report["damage"]), (REDUCED, &serde_json::json!([])), "{report}");
+        let redundancy = &report["redundancy"];
+        assert_eq!(redundancy["drives_left"], missing - 1, "{redundancy}");
+        let told = redundancy["findings"].to_string();
+        assert!(told.contains("drive 1 of pool `main`") && told.contains("no superblock"), "{told}");
+        let without: Vec<usize> = all.iter().copied().filter(|drive| *drive != 1).collect();
+        let (status, report) = site.inspect(&without, &["--volume", "db"]);
+        assert_eq!(status, REDUCED, "{report}");
+        assert!(report["redundancy"]["findings"].to_string().contains("is missing"), "{report}");
+        let (status, report) = site.inspect(&all[..count - missing - 1], &[]);
+        assert_eq!(status, PART, "{report}");
+        assert!(report["damage"].to_string().contains("is missing"), "{report}");
     }
 }
 
@@ -369,4 +388,65 @@ fn a_group_that_was_cut_off_is_told_from_one_that_is_damaged() {
         let text = site.array.run(&["inspect", &path(&site.array, 0)]).out;
         assert_eq!(text.contains("nothing that was read is damaged or gone"), status == WHOLE, "{text}");
     }
+}
+
+/// A drive was taken out, its places were used again without it, and the array was killed: the header that
+/// the drive still has of a place's former segment went before the present one's, so that the journal seemed
+/// to end early. Salvage gave back old blocks and called them whole, and a healthy pool was called damaged.
+#[test]
+fn what_a_drive_that_is_out_says_of_places_used_again_counts_for_nothing() {
+    const BYTES: usize = 40 << 20;
+    for (protection, drives) in [("single", 3), ("dual", 4)] {
+        let mut site = Site::of_size(protection, drives, "size=80MiB");
+        site.array.good(&["volume", "create", "db", "--size", "40MiB"]);
+        site.images.insert("db".to_string(), vec![0; BYTES]);
+        let whole = |seed| ((0..BYTES / 65536).map(|piece| (piece * 65536, 65536)), seed);
+        for (pieces, seed) in [whole(1), whole(10_000)] {
+            site.write("db", pieces, seed);
+        }
+        let all: Vec<usize> = (0..drives).collect();
+        for round in 0..6_usize {
+            assert_eq!(site.array.terminate(), Some(0));
+            site.array.start();
+            let out = round % drives;
+            site.array.good(&["pool", "offline-drive", "main", &out.to_string()]);
+            let pieces = (0..160 + 40 * round).map(|piece| ((piece * 7 + round) % 640 * 65536, 65536));
+            site.write("db", pieces, 20_000 + 1000 * round as u64);
+            site.array.kill();
+            let what = format!("{protection}, round {round}");
+            let (status, report, gone) = site.salvage(&all, &format!("saved-{round}"));
+            assert_eq!((status, gone), (WHOLE, 0), "{what}: {}", report["damage"]);
+            std::fs::remove_dir_all(site.array.path(&format!("saved-{round}"))).unwrap();
+            let (status, report) = site.inspect(&all, &["--deep"]);
+            assert_eq!(status, REDUCED, "{what}: {} {}", report["damage"], report["deep"]["damage"]);
+            let told = report["redundancy"]["findings"].to_string();
+            assert!(told.contains(&format!("drive {out} of pool `main`")), "{what}: {told}");
+            site.array.start();
+            site.array.good(&["pool", "online-drive", "main", &out.to_string(), "--wait"]);
+        }
+    }
+}
+
+/// A drive was put back as it once was. Its own superblocks tell, whatever the pool's says of it.
+#[test]
+fn an_older_copy_of_a_drive_is_found_and_not_believed() {
+    let mut site = Site::new("single", 3);
+    site.volume("db");
+    site.write("db", (0..100).map(|piece| (piece * 65536, 65536)), 1);
+    assert_eq!(site.array.terminate(), Some(0));
+    let copy = site.array.path("copy");
+    std::fs::copy(path(&site.array, 0), &copy).unwrap();
+    site.array.start();
+    for round in 0..4 {
+        site.write("db", (0..200).map(|piece| (piece * 65536, 65536)), 1000 * (round + 1));
+        site.array.good(&["pool", "check", "main"]);
+    }
+    site.array.kill();
+    std::fs::copy(&copy, path(&site.array, 0)).unwrap();
+    let (status, report) = site.inspect(&[0, 1, 2], &["--deep"]);
+    assert_eq!(status, REDUCED, "{} {}", report["damage"], report["deep"]["damage"]);
+    let told = report["redundancy"]["findings"].to_string();
+    assert!(told.contains("drive 0 of pool `main`") && told.contains("out of date"), "{told}");
+    let (status, report, gone) = site.salvage(&[0, 1, 2], "saved");
+    assert_eq!((status, gone), (WHOLE, 0), "{report}");
 }

@@ -18,8 +18,11 @@ pub struct DeepReport {
     pub relocations: u64,
     /// Stripes compared with their parity.
     pub stripes: u64,
-    /// Stripes that do not agree with it.
+    /// Stripes that do not agree with it, and hold something that is in use.
     pub stripes_disagreeing: u64,
+    /// Stripes that do not agree with it, and hold nothing: what a crash cut off, or what is left of a former
+    /// segment. A scrub sets them right.
+    pub stripes_disagreeing_unused: u64,
     /// Stripes of which too few columns are there to tell.
     pub stripes_unproven: u64,
     /// What is wrong with segments and relocations.
@@ -43,16 +46,18 @@ pub(crate) fn check(pool: &Pool) -> DeepReport {
         relocations: 0,
         stripes: 0,
         stripes_disagreeing: 0,
+        stripes_disagreeing_unused: 0,
         stripes_unproven: 0,
         damage: Vec::new(),
     };
-    check_segments(pool, &mut report);
     for pointer in pool.media.relocation_pointers() {
         match pool.media.verify_relocations(pointer) {
             Ok(entries) => report.relocations += entries as u64,
             Err(why) => report.damage.push(format!("relocation page {pointer:?}: {why}")),
         }
     }
+    // Last: what was read above is in use.
+    check_segments(pool, &mut report);
     report
 }
 
@@ -61,12 +66,15 @@ fn check_segments(pool: &Pool, report: &mut DeepReport) {
     let settled_below = storage.superblock.layout.as_ref().map_or(0, |layout| layout.settled_below);
     for entry in pool.media.segments.by_number.values() {
         report.segments += 1;
-        match storage.read_header(entry.place) {
-            Ok(header) if (header.segment, header.kind) == (entry.segment, entry.kind) => {}
+        match storage.read_header(entry.place, entry.segment) {
+            Ok(header) if header.kind == entry.kind => {}
             Ok(header) => report.damage.push(format!(
-                "segment {}: the header at its place is that of segment {}",
-                entry.segment, header.segment
+                "segment {}: its header calls it {:?}, the table {:?}",
+                entry.segment, header.kind, entry.kind
             )),
+            // Without it nothing is missed that cannot be read: it may not have been written at all when the
+            // pool stopped.
+            Err(_) if !storage.has_use(entry.place) => {}
             Err(why) => report.damage.push(format!("header of segment {}: {why}", entry.segment)),
         }
         if entry.state != SegmentState::Sealed || entry.segment.0 >= settled_below {
@@ -76,6 +84,7 @@ fn check_segments(pool: &Pool, report: &mut DeepReport) {
         let agreement = storage.compare(entry.place, entry.segment, used);
         report.stripes += agreement.compared;
         report.stripes_disagreeing += agreement.disagreeing;
+        report.stripes_disagreeing_unused += agreement.disagreeing_unused;
         report.stripes_unproven += agreement.unproven;
         if agreement.disagreeing > 0 {
             let (count, segment) = (agreement.disagreeing, entry.segment);

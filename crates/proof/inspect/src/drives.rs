@@ -4,11 +4,7 @@
 //! superblock of a pool with parity; of one without, the newest that a majority of its drives hold. Where
 //! no majority is left, the newest of those that most of the drives hold, and the report says so.
 
-use std::fs::{File, TryLockError};
-use std::io::{Seek, SeekFrom};
-use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::path::PathBuf;
 
 use ashlar_format::superblock::{
     CELLS_START_BYTES, DriveState, SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock,
@@ -18,11 +14,8 @@ use ashlar_units::DriveIndex;
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result};
-
-/// How long drives may be held by an array that is no more: 35 to 65 ms were measured under load.
-const LINGER: Duration = Duration::from_secs(1);
-/// How often to look; arbitrary, short against what is waited for.
-const LINGER_STEP: Duration = Duration::from_millis(10);
+use crate::redundancy::Standing;
+use crate::source::{NamedSource, Source};
 
 /// A slot of a drive's ring.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
@@ -55,9 +48,9 @@ pub struct DriveReport {
 }
 
 /// A path that was opened.
-pub(crate) struct Found {
-    pub(crate) path: PathBuf,
-    pub(crate) file: Option<File>,
+struct Found {
+    path: PathBuf,
+    source: Option<Box<dyn Source>>,
     size_bytes: u64,
     slots: Vec<SlotReport>,
     /// Valid superblocks, newest first.
@@ -70,20 +63,17 @@ pub(crate) struct Drives {
     pub(crate) superblock: Superblock,
     /// Those before it, newest first.
     pub(crate) older: Vec<Superblock>,
-    pub(crate) files: Vec<Option<File>>,
+    pub(crate) sources: Vec<Option<Box<dyn Source>>>,
     pub(crate) reports: Vec<DriveReport>,
-    /// The drive that was told by being the only one missing: what it holds is not to be relied on.
-    pub(crate) nameless: Option<usize>,
-    /// Whether an array has one of them open.
-    pub(crate) is_served: bool,
+    /// How far each is to be relied on.
+    pub(crate) standings: Vec<Standing>,
     /// Why this superblock, if that is not plain.
     pub(crate) notes: Vec<String>,
 }
 
-/// Opens paths and decides which pool they are.
-pub(crate) fn open(paths: &[PathBuf]) -> Result<Drives> {
-    let is_served = are_served(paths);
-    let mut found: Vec<Found> = paths.iter().map(|path| find(path)).collect();
+/// Decides which pool these drives are.
+pub(crate) fn open(named: Vec<NamedSource>) -> Result<Drives> {
+    let mut found: Vec<Found> = named.into_iter().map(find).collect();
     let mut notes = Vec::new();
     let superblock = decide(&found, &mut notes)?;
     let mut older: Vec<Superblock> = found.iter().flat_map(|drive| drive.ring.clone()).collect();
@@ -91,12 +81,16 @@ pub(crate) fn open(paths: &[PathBuf]) -> Result<Drives> {
     older.sort_by_key(|other| std::cmp::Reverse(other.generation));
     older.dedup_by_key(|other| other.generation);
     let count = superblock.drives.len();
-    let mut files: Vec<Option<File>> = (0..count).map(|_| None).collect();
+    let mut sources: Vec<Option<Box<dyn Source>>> = (0..count).map(|_| None).collect();
     let mut reports: Vec<DriveReport> = (0..count).map(|number| missing(&superblock, number)).collect();
+    let mut standings: Vec<Standing> = (0..count).map(|_| Standing::Missing).collect();
     let mut others = Vec::new();
     for drive in &mut found {
         match number_of(drive, &superblock) {
-            Some(number) if files[number].is_none() => take(drive, number, &mut files, &mut reports),
+            Some(number) if sources[number].is_none() => {
+                standings[number] = standing_of(drive, number, &superblock);
+                take(drive, number, &mut sources, &mut reports);
+            }
             Some(number) => {
                 drive.notes.push(format!("is a copy of drive {number}, which was named before: left out"));
                 others.push(unknown(drive));
@@ -104,69 +98,73 @@ pub(crate) fn open(paths: &[PathBuf]) -> Result<Drives> {
             None => others.push(unknown(drive)),
         }
     }
-    let nameless = adopt_nameless(&mut found, &superblock, &mut files, &mut reports, &mut others);
+    if let Some(number) = adopt_nameless(&mut found, &superblock, &mut sources, &mut reports, &mut others) {
+        standings[number] = Standing::Nameless;
+    }
+    for (number, standing) in standings.iter_mut().enumerate() {
+        if superblock.drives[number].state == DriveState::Gone {
+            *standing = Standing::Gone;
+        } else if *standing == Standing::Missing && is_in_spare_space(&superblock, number) {
+            *standing = away(&superblock, number).unwrap_or(Standing::Sound);
+        }
+    }
     reports.extend(others);
-    Ok(Drives { superblock, older, files, reports, nameless, is_served, notes })
+    Ok(Drives { superblock, older, sources, reports, standings, notes })
 }
 
-fn find(path: &Path) -> Found {
-    let mut found = Found {
-        path: path.to_path_buf(),
-        file: None,
-        size_bytes: 0,
-        slots: Vec::new(),
-        ring: Vec::new(),
-        notes: Vec::new(),
-    };
-    let opened = File::open(path).and_then(|mut file| {
-        let size = file.seek(SeekFrom::End(0))?;
-        Ok((file, size))
-    });
-    match opened {
-        Ok((file, size)) => {
-            found.size_bytes = size;
-            read_ring(&file, &mut found);
-            found.file = Some(file);
+/// How far a drive that was found is to be relied on. One whose superblocks end before the pool's was not
+/// there, or was put back as it once was: a crash explains that the last one is missing, and no more.
+fn standing_of(drive: &Found, number: usize, superblock: &Superblock) -> Standing {
+    if let Some(away) = away(superblock, number) {
+        return away;
+    }
+    let Some(own) = drive.ring.first() else { return Standing::Nameless };
+    if drive.size_bytes < needed_bytes(superblock, number) {
+        return Standing::Short;
+    }
+    if own.generation + 1 >= superblock.generation {
+        return Standing::Sound;
+    }
+    let stale_from = own.layout.as_ref().map_or(0, |layout| layout.settled_below);
+    Standing::OutOfDate { generation: own.generation, stale_from }
+}
+
+/// What the pool's superblock says of a drive that is not in service.
+fn away(superblock: &Superblock, number: usize) -> Option<Standing> {
+    let stale_from = superblock.layout.as_ref().map_or(0, |layout| layout.stale_from[number]);
+    match superblock.drives[number].state {
+        DriveState::Out => Some(Standing::Out { stale_from }),
+        DriveState::Rebuilding => Some(Standing::Rebuilding { stale_from }),
+        DriveState::InService | DriveState::Leaving | DriveState::Gone => None,
+    }
+}
+
+fn needed_bytes(superblock: &Superblock, number: usize) -> u64 {
+    let cells = u64::from(superblock.drives[number].cells);
+    CELLS_START_BYTES + cells * u64::from(superblock.cell_bytes)
+}
+
+fn find(named: NamedSource) -> Found {
+    let NamedSource { path, source } = named;
+    let mut found =
+        Found { path, source: None, size_bytes: 0, slots: Vec::new(), ring: Vec::new(), notes: Vec::new() };
+    match source {
+        Ok(source) => {
+            found.size_bytes = source.size_bytes();
+            read_ring(&*source, &mut found);
+            found.source = Some(source);
         }
         Err(error) => found.notes.push(format!("cannot be opened: {error}")),
     }
     found
 }
 
-/// Whether an array serves these drives. One that was killed holds them until what it had on its way is
-/// wound up: that is waited for, or what is read is older than what is there in the end.
-fn are_served(paths: &[PathBuf]) -> bool {
-    let files: Vec<File> = paths.iter().filter_map(|path| File::open(path).ok()).collect();
-    let end = Instant::now() + LINGER;
-    loop {
-        if !files.iter().any(is_locked) {
-            return false;
-        }
-        if Instant::now() >= end {
-            return true;
-        }
-        std::thread::sleep(LINGER_STEP);
-    }
-}
-
-/// Whether an array holds a drive: it locks those that it has open, until they are closed or it ends.
-fn is_locked(file: &File) -> bool {
-    match file.try_lock_shared() {
-        Ok(()) => {
-            // An array that starts meanwhile tries again.
-            let _is_over = file.unlock();
-            false
-        }
-        Err(error) => matches!(error, TryLockError::WouldBlock),
-    }
-}
-
-fn read_ring(file: &File, found: &mut Found) {
+fn read_ring(source: &dyn Source, found: &mut Found) {
     for slot in 0..SUPERBLOCK_SLOTS {
         let start = slot * SUPERBLOCK_BYTES as u64;
         let there = found.size_bytes.saturating_sub(start).min(SUPERBLOCK_BYTES as u64);
         let mut bytes = vec![0; there as usize];
-        let read = file.read_exact_at(&mut bytes, start);
+        let read = source.read_exact_at(&mut bytes, start);
         let mut report = SlotReport { slot, generation: None, damage: None };
         match read.map(|()| Superblock::decode(&bytes)) {
             Err(error) => report.damage = Some(format!("cannot be read: {error}")),
@@ -184,7 +182,7 @@ fn read_ring(file: &File, found: &mut Found) {
 
 fn decide(found: &[Found], notes: &mut Vec<String>) -> Result<Superblock> {
     let mut all: Vec<&Superblock> = found.iter().flat_map(|drive| &drive.ring).collect();
-    let Some(first) = all.first() else {
+    let Some(first) = all.first().copied() else {
         let why: Vec<String> = found
             .iter()
             .map(|drive| {
@@ -200,7 +198,10 @@ fn decide(found: &[Found], notes: &mut Vec<String>) -> Result<Superblock> {
         let what = format!("drives of pools `{one}` and `{two}` are named together: name those of one pool");
         return Err(Error::new(ErrorKind::Invalid, what));
     }
-    all.sort_by_key(|superblock| std::cmp::Reverse(superblock.generation));
+    drop_unfinished_growth(&mut all);
+    // Of two with one generation the later opening's: the other may be of drives that were being added when
+    // the pool stopped, and of which it knows nothing since.
+    all.sort_by_key(|superblock| std::cmp::Reverse((superblock.generation, superblock.session)));
     if all[0].layout.is_some() {
         return Ok(all[0].clone());
     }
@@ -223,6 +224,24 @@ fn decide(found: &[Found], notes: &mut Vec<String>) -> Result<Superblock> {
         holders(chosen)
     ));
     Ok((*chosen).clone())
+}
+
+/// Drives that join hold the first superblock that names them before any other does: while no older drive
+/// tells of them, theirs do not count. Where all older drives have left since, none can tell.
+fn drop_unfinished_growth(all: &mut Vec<&Superblock>) {
+    loop {
+        let most = all.iter().map(|superblock| superblock.drives.len()).max().unwrap_or(0);
+        let counts = all.iter().map(|superblock| superblock.drives.len());
+        let Some(before) = counts.filter(|count| *count < most).max() else { return };
+        let is_told = |superblock: &&&Superblock| {
+            let have_left = superblock.drives[..before].iter().all(|entry| entry.state == DriveState::Gone);
+            superblock.drives.len() == most && (usize::from(superblock.drive.0) < before || have_left)
+        };
+        if all.iter().any(|superblock| is_told(&superblock)) {
+            return;
+        }
+        all.retain(|superblock| superblock.drives.len() < most);
+    }
 }
 
 fn number_of(drive: &Found, superblock: &Superblock) -> Option<usize> {
@@ -268,15 +287,15 @@ fn missing(superblock: &Superblock, number: usize) -> DriveReport {
 
 fn unknown(drive: &Found) -> DriveReport {
     let mut notes = drive.notes.clone();
-    if drive.ring.is_empty() && drive.file.is_some() {
+    if drive.ring.is_empty() && drive.source.is_some() {
         notes.push("carries no superblock that is whole".to_string());
-    } else if drive.file.is_some() && notes.is_empty() {
+    } else if drive.source.is_some() && notes.is_empty() {
         notes.push("was a drive of the pool once and was replaced".to_string());
     }
     DriveReport {
         number: None,
         path: Some(drive.path.clone()),
-        size_bytes: drive.file.is_some().then_some(drive.size_bytes),
+        size_bytes: drive.source.is_some().then_some(drive.size_bytes),
         state: None,
         stale_from: None,
         notes,
@@ -284,7 +303,12 @@ fn unknown(drive: &Found) -> DriveReport {
     }
 }
 
-fn take(drive: &mut Found, number: usize, files: &mut [Option<File>], reports: &mut [DriveReport]) {
+fn take(
+    drive: &mut Found,
+    number: usize,
+    sources: &mut [Option<Box<dyn Source>>],
+    reports: &mut [DriveReport],
+) {
     let report = &mut reports[number];
     report.path = Some(drive.path.clone());
     report.size_bytes = Some(drive.size_bytes);
@@ -293,7 +317,7 @@ fn take(drive: &mut Found, number: usize, files: &mut [Option<File>], reports: &
     if report.state == Some(state_word(DriveState::Gone)) {
         report.notes.push("has left the pool: nothing on it is needed".to_string());
     }
-    files[number] = drive.file.take();
+    sources[number] = drive.source.take();
 }
 
 /// A drive whose whole ring is spoilt may still hold its cells. When one such is left and one drive is
@@ -301,27 +325,26 @@ fn take(drive: &mut Found, number: usize, files: &mut [Option<File>], reports: &
 fn adopt_nameless(
     found: &mut [Found],
     superblock: &Superblock,
-    files: &mut [Option<File>],
+    sources: &mut [Option<Box<dyn Source>>],
     reports: &mut [DriveReport],
     others: &mut Vec<DriveReport>,
 ) -> Option<usize> {
     let is_gone = |number: usize| superblock.drives[number].state == DriveState::Gone;
     let is_lost = |number: &usize| {
-        files[*number].is_none() && !is_in_spare_space(superblock, *number) && !is_gone(*number)
+        sources[*number].is_none() && !is_in_spare_space(superblock, *number) && !is_gone(*number)
     };
-    let lost: Vec<usize> = (0..files.len()).filter(is_lost).collect();
+    let lost: Vec<usize> = (0..sources.len()).filter(is_lost).collect();
     let nameless: Vec<usize> =
-        (0..found.len()).filter(|at| found[*at].ring.is_empty() && found[*at].file.is_some()).collect();
+        (0..found.len()).filter(|at| found[*at].ring.is_empty() && found[*at].source.is_some()).collect();
     let ([number], [at]) = (&lost[..], &nameless[..]) else { return None };
-    let cells = u64::from(superblock.drives[*number].cells);
-    if found[*at].size_bytes < CELLS_START_BYTES + cells * u64::from(superblock.cell_bytes) {
+    if found[*at].size_bytes < needed_bytes(superblock, *number) {
         return None;
     }
     let path = found[*at].path.clone();
     others.retain(|report| report.path.as_ref() != Some(&path));
     let note = format!("carries no superblock that is whole: taken for drive {number}, the one missing");
     found[*at].notes.push(note);
-    take(&mut found[*at], *number, files, reports);
+    take(&mut found[*at], *number, sources, reports);
     Some(*number)
 }
 

@@ -9,7 +9,7 @@ use ashlar_format::chunk::ChunkHeader;
 use ashlar_format::group::GroupHeader;
 use ashlar_format::page::PageHeader;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
-use ashlar_format::segment::{Place, SEGMENT_HEADER_BYTES, SegmentHeader};
+use ashlar_format::segment::Place;
 use ashlar_format::superblock::JournalPosition;
 use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId};
 
@@ -18,6 +18,9 @@ use crate::media::Media;
 
 /// How far to look for what an earlier segment left: twice the longest chunk, so that one starts in it.
 const REMAINS_BYTES: u64 = 128 << 10;
+
+/// What a drive stores as a whole, at least.
+const SECTOR_BYTES: usize = 512;
 
 /// Whether nothing was written at a position, nor in a segment that may have been opened for it.
 pub(crate) fn is_plain(media: &Media, position: JournalPosition) -> bool {
@@ -47,7 +50,7 @@ fn is_everywhere(
     at.into_iter().all(holds_at)
         && frontier.all(|listed| {
             let is_open = media.segments.place_of(listed.segment).is_some();
-            is_open || is_unopened(media, listed.place, listed.segment)
+            is_open || is_unopened(media, listed.place)
         })
 }
 
@@ -56,7 +59,15 @@ fn is_everywhere(
 fn is_torn(media: &Media, position: JournalPosition, place: Place, segment: SegmentId, offset: u64) -> bool {
     let read = |length: u64| media.storage.read_unproven(place, segment, offset..offset + length);
     let Ok(first) = read(BLOCK_BYTES) else { return false };
-    if is_empty(&first) {
+    // No group begins with a sector of zeroes.
+    if is_empty(&first[..SECTOR_BYTES]) {
+        return true;
+    }
+    // Nor is one written over: of a former segment, or of a life before this one that ended here, too.
+    let is_former = |header: &GroupHeader| {
+        header.offset_bytes == offset && (header.segment != segment || header.sequence < position.sequence)
+    };
+    if GroupHeader::peek(&first).is_ok_and(|header| is_former(&header)) {
         return true;
     }
     let is_it = |header: &GroupHeader| {
@@ -77,12 +88,9 @@ fn has_remains(media: &Media, segment: SegmentId, offset: u64, bytes: &[u8]) -> 
     owners(media, offset, bytes).any(|owner| owner != segment)
 }
 
-/// Whether a place that a segment may be opened at holds nothing, or another segment.
-fn is_unopened(media: &Media, place: Place, segment: SegmentId) -> bool {
-    let first = media.storage.read_proven(place, segment, 0..SEGMENT_HEADER_BYTES, |bytes| {
-        (is_empty(bytes) || SegmentHeader::decode(media.storage.key(), bytes).is_ok()).then_some(())
-    });
-    first.is_ok()
+/// Whether a place of the frontier that was not opened plainly holds nothing, or a former segment.
+fn is_unopened(media: &Media, place: Place) -> bool {
+    media.storage.newest_header(place).is_sure
 }
 
 fn is_untouched(media: &Media, place: Place, segment: SegmentId, offset: u64) -> bool {
@@ -90,14 +98,17 @@ fn is_untouched(media: &Media, place: Place, segment: SegmentId, offset: u64) ->
     if offset >= end {
         return true;
     }
-    if let Some(agrees) = media.storage.agrees_at(place, segment, offset) {
-        return agrees;
+    let agrees = media.storage.agrees_at(place, segment, offset);
+    if agrees == Some(true) {
+        return true;
     }
     let range = offset..end.min(offset + REMAINS_BYTES);
     let read = media.storage.read_unproven(place, segment, range);
     let Ok(bytes) = read else { return false };
     let first = &bytes[..BLOCK_BYTES_USIZE.min(bytes.len())];
-    is_empty(first) || are_remains(media, segment, offset, &bytes)
+    // Of a former segment a drive that was away meanwhile may lack its part: where parity does not agree
+    // nothing but what is left of that segment tells.
+    agrees.is_none() && is_empty(first) || are_remains(media, segment, offset, &bytes)
 }
 
 /// Whether intact chunks or page records of other segments are among these bytes, and none of this one.

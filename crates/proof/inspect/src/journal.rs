@@ -161,6 +161,8 @@ fn read_group(
         });
         match read {
             Ok((header, records, hash)) => {
+                let length = length.min(u64::from(header.group_bytes));
+                media.storage.note_use(place, offset..offset + length);
                 let end = JournalPosition {
                     segment,
                     offset_bytes: offset + u64::from(header.group_bytes),

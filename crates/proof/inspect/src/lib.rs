@@ -22,10 +22,12 @@ mod journal;
 mod map;
 mod media;
 mod pages;
+mod redundancy;
 mod replay;
 mod report;
 mod salvage;
 mod segments;
+mod source;
 mod storage;
 mod why;
 
@@ -41,10 +43,12 @@ pub use drives::{DriveReport, SlotReport};
 pub use error::{Error, ErrorKind, Result};
 pub use image::{GoneRange, ImageCheck};
 pub use journal::JournalEnd;
+pub use redundancy::Redundancy;
 pub use report::{
     ImageReport, JournalPlace, JournalReport, PoolReport, Report, SegmentCount, SegmentsReport, UnprovenRange,
 };
 pub use salvage::{Outcome, SalvageOptions, SalvageReport, Salvaged};
+pub use source::{NamedSource, Source};
 pub use why::Why;
 
 use catalogue::{Catalogue, Image};
@@ -81,10 +85,20 @@ fn earlier_catalogue<'a>(media: &mut Media, older: &'a [Superblock]) -> Option<(
 impl Pool {
     /// Reads what these drives say. Missing and damaged ones are no error as long as one superblock is left.
     pub fn open(paths: &[PathBuf]) -> Result<Pool> {
-        let drives::Drives { superblock, older, files, reports, nameless, is_served, mut notes } =
-            drives::open(paths)?;
+        let is_served = source::are_served(paths);
+        Pool::open_drives(paths.iter().map(|path| source::open(path)).collect(), is_served)
+    }
+
+    /// The same of drives that are no files, and that nobody writes to meanwhile.
+    pub fn open_sources(sources: Vec<NamedSource>) -> Result<Pool> {
+        Pool::open_drives(sources, false)
+    }
+
+    fn open_drives(named: Vec<NamedSource>, is_served: bool) -> Result<Pool> {
+        let drives::Drives { superblock, older, sources, reports, standings, mut notes } =
+            drives::open(named)?;
         let mut journal_first = superblock.journal;
-        let mut media = Media::open(Storage::new(superblock, files, nameless, is_served));
+        let mut media = Media::open(Storage::new(superblock, sources, standings, is_served));
         let mut catalogue = Catalogue::load(&media, media.storage.superblock.volume_table);
         if !catalogue.is_complete()
             && let Some((found, earlier)) = earlier_catalogue(&mut media, &older)
@@ -119,6 +133,24 @@ impl Pool {
     pub fn verify(&self, name: &str) -> Result<ImageCheck> {
         let image = self.image(name).ok_or_else(|| self.no_image(name))?;
         Ok(self.verify_image(image))
+    }
+
+    /// Reads a volume (NAME) or a snapshot image (VOLUME@SNAPSHOT): `sink` gets every block of data, by
+    /// number. What it does not get is zeroes, or gone as the result says.
+    pub fn read(&self, name: &str, mut sink: impl FnMut(u64, &[u8])) -> Result<ImageCheck> {
+        let image = self.image(name).ok_or_else(|| self.no_image(name))?;
+        let read = image::read(&self.media, image, |block, bytes| {
+            sink(block, bytes);
+            Ok::<(), Infallible>(())
+        });
+        let Ok(check) = read;
+        Ok(check)
+    }
+
+    /// What is left of the pool's protection.
+    #[must_use]
+    pub fn redundancy(&self) -> Redundancy {
+        redundancy::judge(&self.media.storage.superblock, &self.media.storage.standings, &self.drives)
     }
 
     /// Reads and verifies everything.
@@ -182,6 +214,10 @@ impl Pool {
                 format!("{what}: volumes and snapshots may be missing, and what comes from them")
             }),
         );
+        let redundancy = self.redundancy();
+        if redundancy.is_exceeded {
+            damage.extend(redundancy.findings);
+        }
         match self.journal.end {
             JournalEnd::Closed | JournalEnd::Plain | JournalEnd::CutOff => {}
             JournalEnd::Unsure => damage.push(

@@ -125,11 +125,18 @@ impl Media {
 
     /// Reads, verifies and decodes the chunk that a pointer names.
     pub(crate) fn read_chunk(&self, pointer: Pointer) -> Result<(ChunkHeader, Vec<u8>), Why> {
-        self.read_target(pointer, |bytes| open_chunk(self.storage.key(), pointer, bytes).ok())
+        self.read_target(pointer, |bytes| {
+            let (header, decoded) = open_chunk(self.storage.key(), pointer, bytes).ok()?;
+            Some(((header, decoded), header.total_bytes()))
+        })
     }
 
-    /// Reads what a pointer names in each place where it may be until `prove` takes it.
-    fn read_target<T>(&self, pointer: Pointer, mut prove: impl FnMut(&[u8]) -> Option<T>) -> Result<T, Why> {
+    /// Reads what a pointer names in each place where it may be until `prove` takes it, and tells its length.
+    fn read_target<T>(
+        &self,
+        pointer: Pointer,
+        mut prove: impl FnMut(&[u8]) -> Option<(T, u64)>,
+    ) -> Result<T, Why> {
         let mut why = Why::Nowhere;
         if let Some(location) = self.own(pointer) {
             match self.read_at(&location, &mut prove) {
@@ -153,9 +160,11 @@ impl Media {
         self.read_at(&at_birth(pointer, place), prove).map_err(|_| why)
     }
 
-    fn read_at<T>(&self, at: &Location, prove: impl FnMut(&[u8]) -> Option<T>) -> Result<T, Why> {
+    fn read_at<T>(&self, at: &Location, prove: impl FnMut(&[u8]) -> Option<(T, u64)>) -> Result<T, Why> {
         let range = at.offset_bytes..at.offset_bytes + at.length_bytes_max;
-        self.storage.read_proven(at.place, at.segment, range, prove)
+        let (proven, length) = self.storage.read_proven(at.place, at.segment, range, prove)?;
+        self.storage.note_use(at.place, at.offset_bytes..at.offset_bytes + length);
+        Ok(proven)
     }
 
     fn own(&self, pointer: Pointer) -> Option<Location> {
@@ -193,8 +202,8 @@ impl Media {
             let (header, _) = ashlar_format::page::PageHeader::open(self.storage.key(), page, bytes).ok()?;
             let index = header.identity.index;
             let expected = Expected { content: PageContent::Relocations, level: 0, index };
-            let page = full(open_record(self.storage.key(), page, expected, bytes).ok()?)?;
-            Some(relocation::decode_page(&page).ok()?.1)
+            let (page, length) = full(open_record(self.storage.key(), page, expected, bytes).ok()?)?;
+            Some((relocation::decode_page(&page).ok()?.1, length))
         })?;
         let entries = Rc::new(entries);
         let mut kept = self.kept.borrow_mut();
@@ -215,9 +224,9 @@ fn at_birth(pointer: Pointer, place: Place) -> Location {
     }
 }
 
-fn full(stored: Stored) -> Option<Vec<u8>> {
+fn full((stored, length): (Stored, u64)) -> Option<(Vec<u8>, u64)> {
     match stored {
-        Stored::Full(page) => Some(page),
+        Stored::Full(page) => Some((page, length)),
         Stored::Delta(..) => None,
     }
 }

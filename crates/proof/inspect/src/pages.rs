@@ -5,7 +5,7 @@
 
 use ashlar_format::chunk::{ChunkHeader, Codec};
 use ashlar_format::overrides::{self, Override};
-use ashlar_format::page::{PAGE_BYTES, PageContent, PageHeader};
+use ashlar_format::page::{PAGE_BYTES, PAGE_HEADER_BYTES, PageContent, PageHeader};
 use ashlar_format::{Damage, DamageKind, MediaKey, Pointer};
 
 /// What a reader expects a page record to be.
@@ -22,22 +22,23 @@ pub(crate) enum Stored {
     Delta(Pointer, Vec<Override>),
 }
 
-/// Verifies a page record and decompresses it.
+/// Verifies a page record and decompresses it. Tells how long it is, too.
 pub(crate) fn open_record(
     key: &MediaKey,
     pointer: Pointer,
     expected: Expected,
     bytes: &[u8],
-) -> Result<Stored, Damage> {
+) -> Result<(Stored, u64), Damage> {
     let (header, payload) = PageHeader::open(key, pointer, bytes)?;
     let found = header.identity;
     if (found.content, found.level, found.index) != (expected.content, expected.level, expected.index) {
         return Err(Damage::new(DamageKind::Misplaced, "page record is another page"));
     }
+    let length = (PAGE_HEADER_BYTES + payload.len()) as u64;
     if let Some(base) = header.base {
-        return Ok(Stored::Delta(base, overrides::decode(payload)?));
+        return Ok((Stored::Delta(base, overrides::decode(payload)?), length));
     }
-    Ok(Stored::Full(decompress(header.codec, payload, PAGE_BYTES)?))
+    Ok((Stored::Full(decompress(header.codec, payload, PAGE_BYTES)?), length))
 }
 
 /// Verifies a chunk that a pointer names and decompresses it.

@@ -10,6 +10,7 @@ use crate::Pool;
 use crate::drives::{DriveReport, protection_word};
 use crate::image::kind_word;
 use crate::journal::JournalEnd;
+use crate::redundancy::Redundancy;
 
 /// Everything that is told without reading data.
 #[derive(Clone, Debug, Serialize)]
@@ -26,6 +27,8 @@ pub struct Report {
     pub deleted_by_journal: Vec<String>,
     /// The journal behind the checkpoint.
     pub journal: JournalReport,
+    /// What is left of the pool's protection.
+    pub redundancy: Redundancy,
     /// What is damaged of the pool's own tables, and what a person must know.
     pub damage: Vec<String>,
     /// What is no damage and yet worth knowing.
@@ -102,6 +105,8 @@ pub struct ImageReport {
     pub id: u64,
     /// Its size.
     pub size_bytes: u64,
+    /// Bytes of its logical block.
+    pub logical_block_bytes: u32,
     /// Bytes mapped to data at the checkpoint; absent when not counted, or made since.
     pub written_bytes: Option<u64>,
     /// When it was made.
@@ -184,6 +189,7 @@ pub(crate) fn make(pool: &Pool) -> Report {
             .map(|image| image.name())
             .collect(),
         journal: journal(pool),
+        redundancy: pool.redundancy(),
         damage: pool.damage(),
         notes: pool.notes(),
     }
@@ -198,6 +204,7 @@ fn image_report(pool: &Pool, image: &crate::catalogue::Image) -> ImageReport {
         kind: kind_word(*kind),
         id: id.0,
         size_bytes: *size_bytes,
+        logical_block_bytes: 1 << image.entry.logical_block_shift,
         written_bytes: written.map(|blocks| blocks.saturating_mul(BLOCK_BYTES)),
         created_unix_seconds: *created_unix_seconds,
         origin: (!origin_name.is_empty()).then(|| origin_name.clone()),

@@ -16,6 +16,7 @@ use crate::catalogue::Image;
 use crate::error::{Error, ErrorKind, Result};
 use crate::image::{self, ImageCheck};
 use crate::journal::JournalEnd;
+use crate::redundancy::Redundancy;
 use crate::report::{self, JournalReport};
 
 /// What to save.
@@ -62,6 +63,8 @@ pub struct SalvageReport {
     pub images: Vec<Salvaged>,
     /// The journal that was applied. What it lacks, all images lack.
     pub journal: JournalReport,
+    /// What is left of the pool's protection. It does not change the outcome: what is saved is saved.
+    pub redundancy: Redundancy,
     /// What is damaged of the pool's own tables, and what a person must know.
     pub damage: Vec<String>,
     /// What is no damage and yet worth knowing.
@@ -98,6 +101,7 @@ pub(crate) fn salvage(pool: &Pool, directory: &Path, options: &SalvageOptions) -
         outcome,
         images,
         journal: report::journal(pool),
+        redundancy: pool.redundancy(),
         damage: pool.damage(),
         notes: pool.notes(),
     })

@@ -34,12 +34,24 @@ pub(crate) struct Segments {
     /// Segments told by their headers alone.
     by_header: OnceCell<BTreeMap<SegmentId, Place>>,
     places: Vec<Place>,
+    /// Places of damaged parts of the table of which drives that can be relied on do not tell what is there.
+    unsure_places: usize,
 }
 
 #[derive(Clone, Copy)]
 struct Located {
     pointer: Pointer,
     place: Place,
+}
+
+/// What a part of the table says of the next.
+#[derive(Clone, Copy)]
+enum Listed {
+    At(Located),
+    /// There was none when it was written.
+    Nowhere,
+    /// It cannot be had.
+    Lost,
 }
 
 impl Segments {
@@ -53,8 +65,15 @@ impl Segments {
             frontier_unreadable: Vec::new(),
             by_header: OnceCell::new(),
             places,
+            unsure_places: 0,
         };
         segments.load_table(storage);
+        if segments.unsure_places > 0 {
+            let count = segments.unsure_places;
+            segments
+                .damage
+                .push(format!("what {count} places hold now cannot be told: segments may be missing"));
+        }
         segments.probe_frontier(storage);
         segments
     }
@@ -67,7 +86,7 @@ impl Segments {
     /// Where a header says that a segment lies. The first call reads the first block of every place.
     pub(crate) fn place_by_header(&self, storage: &Storage, segment: SegmentId) -> Option<Place> {
         let by_header = self.by_header.get_or_init(|| {
-            let headers = self.places.iter().filter_map(|place| storage.scan_header(*place));
+            let headers = self.places.iter().filter_map(|place| storage.newest_header(*place).header);
             headers.map(|header| (header.segment, header.place)).collect()
         });
         by_header.get(&segment).copied()
@@ -77,18 +96,24 @@ impl Segments {
     /// an earlier checkpoint needs may still be there.
     pub(crate) fn take_all_headers(&mut self, storage: &Storage) {
         for place in self.places.clone() {
-            let Some(header) = storage.scan_header(place) else { continue };
+            let Some(header) = storage.newest_header(place).header else { continue };
             self.by_number.entry(header.segment).or_insert_with(|| entry_of(storage, &header));
         }
     }
 
     fn load_table(&mut self, storage: &Storage) {
+        if !storage.superblock.segment_table.is_page() {
+            // The pool was made, and never opened far enough to write one.
+            self.free = storage.place_count();
+            return;
+        }
         let pages = self.places.len().div_ceil(ENTRIES_PER_PAGE);
-        let located = self.find_pages(storage, pages);
-        for page in 0..pages {
-            let read = match located.get(page).copied().flatten() {
-                Some(located) => read_table(storage, located, PageContent::SegmentTable, 0, page),
-                None => Err(Why::Nowhere),
+        for (page, listed) in self.find_pages(storage, pages).into_iter().enumerate() {
+            let read = match listed {
+                Listed::At(located) => read_table(storage, located, PageContent::SegmentTable, 0, page),
+                // The pool was smaller when the table was written.
+                Listed::Nowhere => Ok(vec![0; PAGE_BYTES]),
+                Listed::Lost => Err(Why::Nowhere),
             };
             let loaded = read.and_then(|bytes| self.take_page(storage, page, &bytes));
             if let Err(why) = loaded {
@@ -98,29 +123,29 @@ impl Segments {
         }
     }
 
-    fn find_pages(&mut self, storage: &Storage, pages: usize) -> Vec<Option<Located>> {
+    fn find_pages(&mut self, storage: &Storage, pages: usize) -> Vec<Listed> {
         let superblock = &storage.superblock;
-        let mut found = vec![None; pages];
-        if !superblock.segment_table.is_page() {
-            return found;
-        }
+        let mut found = vec![Listed::Lost; pages];
         let root = Located { pointer: superblock.segment_table, place: superblock.segment_table_place };
         let directories = match read_table(storage, root, PageContent::Directory, 2, 0) {
-            Ok(bytes) => located_in(&bytes),
+            Ok(bytes) => listed_in(&bytes),
             Err(why) => {
                 self.damage.push(format!("root of the segment table: {why}"));
                 return found;
             }
         };
-        for index in 0..pages.div_ceil(PAGES_PER_DIRECTORY) {
-            let read = match directories.get(index).copied().flatten() {
-                Some(located) => read_table(storage, located, PageContent::Directory, 1, index),
-                None => Err(Why::Nowhere),
+        for (index, slots) in found.chunks_mut(PAGES_PER_DIRECTORY).enumerate() {
+            let read = match directories.get(index).copied().unwrap_or(Listed::Lost) {
+                Listed::At(located) => read_table(storage, located, PageContent::Directory, 1, index),
+                Listed::Nowhere => {
+                    slots.fill(Listed::Nowhere);
+                    continue;
+                }
+                Listed::Lost => Err(Why::Nowhere),
             };
             match read {
                 Ok(bytes) => {
-                    let slots = found.iter_mut().skip(index * PAGES_PER_DIRECTORY);
-                    slots.zip(located_in(&bytes)).for_each(|(slot, located)| *slot = located);
+                    slots.iter_mut().zip(listed_in(&bytes)).for_each(|(slot, listed)| *slot = listed);
                 }
                 Err(why) => self.damage.push(format!("directory {index} of the segment table: {why}")),
             }
@@ -133,8 +158,14 @@ impl Segments {
         let first = page * ENTRIES_PER_PAGE;
         let places: Vec<Place> = self.places.iter().skip(first).take(ENTRIES_PER_PAGE).copied().collect();
         let mut entries = Vec::new();
-        for place in places {
-            let entry = SegmentEntry::decode(&mut reader).map_err(|_| Why::Damaged)?;
+        for (index, place) in places.into_iter().enumerate() {
+            let bytes = reader.take(SEGMENT_ENTRY_BYTES).map_err(|_| Why::Damaged)?;
+            if (page, index) != (0, 0) && bytes.iter().all(|byte| *byte == 0) {
+                // The pool was smaller when the page was written.
+                entries.push(SegmentEntry::free(place));
+                continue;
+            }
+            let entry = SegmentEntry::decode(&mut Reader::new(bytes)).map_err(|_| Why::Damaged)?;
             if entry.place != place {
                 return Err(Why::Damaged);
             }
@@ -155,7 +186,9 @@ impl Segments {
         let first = page * ENTRIES_PER_PAGE;
         let places: Vec<Place> = self.places.iter().skip(first).take(ENTRIES_PER_PAGE).copied().collect();
         for place in places {
-            if let Ok(header) = storage.read_header(place) {
+            let newest = storage.newest_header(place);
+            self.unsure_places += usize::from(!newest.is_sure);
+            if let Some(header) = newest.header {
                 self.by_number.insert(header.segment, entry_of(storage, &header));
             }
         }
@@ -166,12 +199,13 @@ impl Segments {
             if self.by_number.contains_key(&listed.segment) {
                 continue;
             }
-            match storage.read_header(listed.place) {
-                Ok(header) if header.segment == listed.segment => {
+            // What lies there otherwise says nothing: a former segment, or a first write that was cut off.
+            match storage.read_header(listed.place, listed.segment) {
+                Ok(header) => {
                     self.from_frontier.push(header.segment);
                     self.by_number.insert(header.segment, entry_of(storage, &header));
                 }
-                Ok(_) | Err(Why::Damaged) => {}
+                Err(Why::Damaged) => {}
                 Err(_) => self.frontier_unreadable.push(listed.segment),
             }
         }
@@ -204,15 +238,18 @@ fn read_table(
     let expected = Expected { content, level, index: index as u64 };
     let start = at.pointer.offset_bytes();
     let range = start..start + at.pointer.length_bytes_max();
-    storage.read_proven(at.place, at.pointer.segment(), range, |bytes| {
+    let read = storage.read_proven(at.place, at.pointer.segment(), range, |bytes| {
         match open_record(storage.key(), at.pointer, expected, bytes) {
-            Ok(Stored::Full(page)) => Some(page),
-            Ok(Stored::Delta(..)) | Err(_) => None,
+            Ok((Stored::Full(page), length)) => Some((page, length)),
+            Ok((Stored::Delta(..), _)) | Err(_) => None,
         }
-    })
+    });
+    let (page, length) = read?;
+    storage.note_use(at.place, start..start + length);
+    Ok(page)
 }
 
-fn located_in(bytes: &[u8]) -> Vec<Option<Located>> {
+fn listed_in(bytes: &[u8]) -> Vec<Listed> {
     let mut reader = Reader::new(bytes);
     let mut next = || {
         let pointer = Pointer(reader.u64().ok()?);
@@ -222,5 +259,5 @@ fn located_in(bytes: &[u8]) -> Vec<Option<Located>> {
         Some(Located { pointer, place })
     };
     let is_there = |located: &Located| located.pointer.is_page() && located.pointer.as_in_memory().is_none();
-    (0..PAGES_PER_DIRECTORY).map(|_| next().filter(is_there)).collect()
+    (0..PAGES_PER_DIRECTORY).map(|_| next().filter(is_there).map_or(Listed::Nowhere, Listed::At)).collect()
 }

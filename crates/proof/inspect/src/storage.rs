@@ -2,27 +2,34 @@
 //!
 //! Every read states what proves it: nothing leaves this file that its reader has not verified. The ways
 //! to read a range are tried in turn, plain first, until one of them proves.
+//!
+//! What a place holds now is proven by nothing but the drives themselves: the header of a former segment is
+//! as whole as the present one's. For that the columns of drives that lack something alone say nothing, and
+//! of all headers that any way of reading gives the newest counts.
 
-use std::fs::File;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 use ashlar_format::MediaKey;
 use ashlar_format::rows::Rows;
 use ashlar_format::segment::{Place, SEGMENT_HEADER_BYTES, SegmentHeader};
-use ashlar_format::superblock::{CELLS_START_BYTES, DriveState, Superblock};
+use ashlar_format::superblock::{CELLS_START_BYTES, Superblock};
 use ashlar_parity::{Column, Kernel};
 use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId};
 
+use crate::redundancy::Standing;
+use crate::source::Source;
 use crate::why::Why;
 
 /// The drives of a pool, to be read only.
 pub(crate) struct Storage {
     pub(crate) superblock: Superblock,
-    files: Vec<Option<File>>,
-    /// A drive that does not say itself that it is one of the pool.
-    nameless: Option<usize>,
+    sources: Vec<Option<Box<dyn Source>>>,
+    pub(crate) standings: Vec<Standing>,
     striping: Option<Striping>,
+    /// Stripes, or blocks without parity, that hold something that was read and proven.
+    in_use: RefCell<BTreeMap<Place, BTreeSet<u32>>>,
     /// An array writes to them meanwhile.
     pub(crate) is_served: bool,
 }
@@ -39,6 +46,24 @@ impl Striping {
     }
 }
 
+/// How far what was read is to be believed when nothing proves it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// From all drives that can be relied on.
+    Relied,
+    /// From some of them, as if others were wrong.
+    Supposed,
+    /// Also from drives that lack something.
+    Doubtful,
+}
+
+/// The newest header that a place shows.
+pub(crate) struct Newest {
+    pub(crate) header: Option<SegmentHeader>,
+    /// Drives that can be relied on show a header there, or that the place was never used.
+    pub(crate) is_sure: bool,
+}
+
 type Columns = Vec<Option<Vec<u8>>>;
 
 /// What a comparison with parity found.
@@ -46,6 +71,8 @@ type Columns = Vec<Option<Vec<u8>>>;
 pub(crate) struct Agreement {
     pub(crate) compared: u64,
     pub(crate) disagreeing: u64,
+    /// Those of them that hold nothing that was read.
+    pub(crate) disagreeing_unused: u64,
     /// Too few columns are there to tell.
     pub(crate) unproven: u64,
 }
@@ -53,8 +80,8 @@ pub(crate) struct Agreement {
 impl Storage {
     pub(crate) fn new(
         superblock: Superblock,
-        files: Vec<Option<File>>,
-        nameless: Option<usize>,
+        sources: Vec<Option<Box<dyn Source>>>,
+        standings: Vec<Standing>,
         is_served: bool,
     ) -> Storage {
         let striping = superblock.layout.as_ref().map(|layout| Striping {
@@ -62,7 +89,7 @@ impl Storage {
             parity: usize::from(superblock.protection.parity_strips()),
             kernel: Kernel::detect(),
         });
-        Storage { superblock, files, nameless, striping, is_served }
+        Storage { superblock, sources, standings, striping, in_use: RefCell::default(), is_served }
     }
 
     pub(crate) fn segment_bytes(&self) -> u64 {
@@ -110,9 +137,9 @@ impl Storage {
         place: Place,
         segment: SegmentId,
         bytes: Range<u64>,
-        prove: impl FnMut(&[u8]) -> Option<T>,
+        mut prove: impl FnMut(&[u8]) -> Option<T>,
     ) -> Result<T, Why> {
-        self.read(place, segment, bytes, false, prove)
+        self.read(place, segment, bytes, |bytes, _| prove(bytes))
     }
 
     /// Reads a range that nothing proves, from drives that can be relied on: only to look at.
@@ -122,28 +149,30 @@ impl Storage {
         segment: SegmentId,
         bytes: Range<u64>,
     ) -> Result<Vec<u8>, Why> {
-        self.read(place, segment, bytes, true, |bytes| Some(bytes.to_vec()))
+        self.read(place, segment, bytes, |bytes, way| (way == Way::Relied).then(|| bytes.to_vec()))
     }
 
+    /// Reads a range in each way there is until `take` takes it.
     fn read<T>(
         &self,
         place: Place,
         segment: SegmentId,
         bytes: Range<u64>,
-        is_blind: bool,
-        mut prove: impl FnMut(&[u8]) -> Option<T>,
+        mut take: impl FnMut(&[u8], Way) -> Option<T>,
     ) -> Result<T, Why> {
         let bytes = bytes.start..bytes.end.min(self.segment_bytes());
         if !self.has_place(place) || bytes.is_empty() {
             return Err(Why::Damaged);
         }
         match &self.striping {
-            Some(striping) => self.read_row(striping, place.cell, segment, bytes, is_blind, &mut prove),
+            Some(striping) => self.read_row(striping, place.cell, segment, bytes, &mut take),
             None => {
+                let drive = usize::from(place.drive.0);
                 let address = CELLS_START_BYTES + u64::from(place.cell) * self.segment_bytes() + bytes.start;
                 let length = (bytes.end - bytes.start) as usize;
-                let found = self.read_drive(usize::from(place.drive.0), address, length);
-                prove(&found.ok_or(Why::Unreadable)?).ok_or(Why::Damaged)
+                let found = self.read_drive(drive, address, length).ok_or(Why::Unreadable)?;
+                let is_relied = self.standings[drive].holds(segment);
+                take(&found, if is_relied { Way::Relied } else { Way::Doubtful }).ok_or(Why::Damaged)
             }
         }
     }
@@ -153,20 +182,39 @@ impl Storage {
         &self.superblock.key
     }
 
-    /// The header of whatever segment lies at a place.
-    pub(crate) fn read_header(&self, place: Place) -> Result<SegmentHeader, Why> {
-        // Number zero: what a drive that was out for a while holds is tried too, the header proves itself.
-        self.read_proven(place, SegmentId(0), 0..SEGMENT_HEADER_BYTES, |bytes| self.header_in(place, bytes))
+    /// Reads the header of a segment of which it is known that it should lie at a place.
+    pub(crate) fn read_header(&self, place: Place, segment: SegmentId) -> Result<SegmentHeader, Why> {
+        self.read_proven(place, segment, 0..SEGMENT_HEADER_BYTES, |bytes| {
+            self.header_in(place, bytes).filter(|header| header.segment == segment)
+        })
     }
 
-    /// The same for the search through all places: one that reads as zeroes was never used, and is not
-    /// computed from parity in all the ways there are. In a large pool that would take hours.
-    pub(crate) fn scan_header(&self, place: Place) -> Option<SegmentHeader> {
-        let read = self.read_proven(place, SegmentId(0), 0..SEGMENT_HEADER_BYTES, |bytes| {
-            let is_empty = bytes.iter().all(|byte| *byte == 0);
-            if is_empty { Some(None) } else { self.header_in(place, bytes).map(Some) }
+    /// What lies at a place now, told by nothing but the drives.
+    ///
+    /// Where the columns of drives that can be relied on agree, they tell. Otherwise something is damaged, or
+    /// cut off, or left from before a drive was away: then all ways of reading are tried. A place that was
+    /// never used agrees, so that the search through all of a large pool does not take hours.
+    pub(crate) fn newest_header(&self, place: Place) -> Newest {
+        let mut newest = Newest { header: None, is_sure: false };
+        let end = SEGMENT_HEADER_BYTES;
+        // Number the last: of no drive that lacks anything is it known that it holds the newest.
+        let asked = SegmentId(u32::MAX);
+        let is_agreed = self.agrees_at(place, asked, 0) == Some(true);
+        let _all_were_tried = self.read(place, asked, 0..end, |bytes, way| {
+            let header = self.header_in(place, bytes);
+            newest.is_sure |= match way {
+                Way::Relied => header.is_some() || bytes.iter().all(|byte| *byte == 0),
+                Way::Supposed => header.is_some(),
+                Way::Doubtful => false,
+            };
+            let later =
+                |header: &SegmentHeader| newest.header.is_none_or(|known| header.segment > known.segment);
+            if let Some(header) = header.filter(later) {
+                newest.header = Some(header);
+            }
+            (is_agreed && way == Way::Relied).then_some(())
         });
-        read.ok().flatten()
+        newest
     }
 
     fn header_in(&self, place: Place, bytes: &[u8]) -> Option<SegmentHeader> {
@@ -175,9 +223,9 @@ impl Storage {
     }
 
     fn read_drive(&self, drive: usize, address: u64, length: usize) -> Option<Vec<u8>> {
-        let file = self.files.get(drive)?.as_ref()?;
+        let source = self.sources.get(drive)?.as_ref()?;
         let mut bytes = vec![0; length];
-        file.read_exact_at(&mut bytes, address).ok()?;
+        source.read_exact_at(&mut bytes, address).ok()?;
         Some(bytes)
     }
 
@@ -187,8 +235,7 @@ impl Storage {
         row: u32,
         segment: SegmentId,
         bytes: Range<u64>,
-        is_blind: bool,
-        prove: &mut impl FnMut(&[u8]) -> Option<T>,
+        take: &mut impl FnMut(&[u8], Way) -> Option<T>,
     ) -> Result<T, Why> {
         let (data, width) = (striping.data(), striping.rows.width());
         let blocks = bytes.start / BLOCK_BYTES..bytes.end.div_ceil(BLOCK_BYTES);
@@ -200,27 +247,33 @@ impl Storage {
             found[*column] = self.read_column(striping, row, *column, &stripes);
         }
         let range = Asked { bytes: &bytes, blocks: &blocks, stripes: &stripes, data };
-        let is_plain = !is_blind || !touched.iter().any(|at| self.is_stale(striping, row, *at, segment));
-        if is_plain && let Some(proven) = range.gather(&found).and_then(|run| prove(&run)) {
-            return Ok(proven);
+        let is_stale = |column: &usize| self.is_stale(striping, row, *column, segment);
+        let plain = if touched.iter().any(is_stale) { Way::Doubtful } else { Way::Relied };
+        if let Some(taken) = range.gather(&found).and_then(|run| take(&run, plain)) {
+            return Ok(taken);
         }
         for column in (0..width).filter(|column| !touched.contains(column)) {
             found[column] = self.read_column(striping, row, column, &stripes);
         }
         let absent: Vec<usize> = (0..width).filter(|column| found[*column].is_none()).collect();
-        let stale: Vec<usize> =
-            (0..width).filter(|column| self.is_stale(striping, row, *column, segment)).collect();
         let distrusted: Vec<usize> =
-            (0..width).filter(|column| absent.contains(column) || stale.contains(column)).collect();
-        for base in [&distrusted, &absent] {
+            (0..width).filter(|column| absent.contains(column) || is_stale(column)).collect();
+        let bases = if distrusted == absent { vec![&absent] } else { vec![&distrusted, &absent] };
+        for base in bases {
             for suspects in suspicions(base, &touched, striping.parity, width) {
                 let Some(columns) = restored(striping, &found, &suspects) else { continue };
-                if let Some(proven) = range.gather(&columns).and_then(|run| prove(&run)) {
-                    return Ok(proven);
+                let way = match () {
+                    () if suspects == distrusted => Way::Relied,
+                    () if distrusted.iter().all(|column| suspects.contains(column)) => Way::Supposed,
+                    () => Way::Doubtful,
+                };
+                if let Some(taken) = range.gather(&columns).and_then(|run| take(&run, way)) {
+                    return Ok(taken);
                 }
             }
         }
-        let is_out_of_reach = absent.len() > striping.parity && touched.iter().any(|at| absent.contains(at));
+        let is_needed = touched.iter().any(|at| distrusted.contains(at));
+        let is_out_of_reach = distrusted.len() > striping.parity && is_needed;
         Err(if is_out_of_reach { Why::Unreadable } else { Why::Damaged })
     }
 
@@ -240,13 +293,26 @@ impl Storage {
 
     /// Whether a column is on a drive that lacks what was written to this segment, or may lack it.
     fn is_stale(&self, striping: &Striping, row: u32, column: usize, segment: SegmentId) -> bool {
-        let layout = self.superblock.layout.as_ref();
-        striping.rows.home(row, column).drives().any(|drive| {
-            let state = self.superblock.drives[drive].state;
-            let stale_from = layout.map_or(0, |layout| layout.stale_from[drive]);
-            let is_away = matches!(state, DriveState::Out | DriveState::Rebuilding);
-            self.nameless == Some(drive) || is_away && segment.0 >= stale_from
-        })
+        let mut drives = striping.rows.home(row, column).drives();
+        drives.any(|drive| !self.standings[drive].holds(segment))
+    }
+
+    /// Something that lies here was read and proven.
+    pub(crate) fn note_use(&self, place: Place, bytes: Range<u64>) {
+        let stripe_bytes = self.striping.as_ref().map_or(1, Striping::data) as u64 * BLOCK_BYTES;
+        let mut in_use = self.in_use.borrow_mut();
+        let stripes = bytes.start / stripe_bytes..bytes.end.div_ceil(stripe_bytes);
+        in_use.entry(place).or_default().extend(stripes.map(|stripe| stripe as u32));
+    }
+
+    /// Whether anything that was read lies at a place.
+    pub(crate) fn has_use(&self, place: Place) -> bool {
+        self.in_use.borrow().contains_key(&place)
+    }
+
+    fn is_in_use(&self, place: Place, stripe: u64) -> bool {
+        let in_use = self.in_use.borrow();
+        in_use.get(&place).is_some_and(|stripes| stripes.contains(&(stripe as u32)))
     }
 
     /// Compares the first bytes of a segment with parity.
@@ -260,7 +326,9 @@ impl Storage {
                 None => agreement.unproven += 1,
                 Some(is_agreed) => {
                     agreement.compared += 1;
-                    agreement.disagreeing += u64::from(!is_agreed);
+                    let is_used = self.is_in_use(place, stripe);
+                    agreement.disagreeing += u64::from(!is_agreed && is_used);
+                    agreement.disagreeing_unused += u64::from(!is_agreed && !is_used);
                 }
             }
         }

@@ -8,7 +8,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Why {
-    /// They lie on drives that are missing or cannot be read, more than parity makes up for.
+    /// They lie on drives that are missing, lack them or cannot be read, more than parity makes up for.
     Unreadable,
     /// What is there does not prove to be them, whatever columns are computed from parity.
     Damaged,
@@ -39,10 +39,10 @@ impl Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Why::Unreadable => "on drives that are missing or cannot be read",
+            Why::Unreadable => "on drives that are missing, lack it or cannot be read",
             Why::Damaged => "damaged, and no parity restores it",
             Why::Nowhere => "neither in a segment that was found nor moved",
-            Why::MapUnreadable => "its map page is on drives that are missing or cannot be read",
+            Why::MapUnreadable => "its map page is on drives that are missing, lack it or cannot be read",
             Why::MapDamaged => "its map page is damaged, and no parity restores it",
             Why::MapNowhere => "its map page is neither in a segment that was found nor moved",
             Why::OriginLost => "the entry of the volume or snapshot it comes from is lost",

@@ -76,6 +76,10 @@ impl SystemMaker for EngineMaker {
             Ok(system)
         })
     }
+
+    fn is_on_drives(&self) -> bool {
+        true
+    }
 }
 
 struct EngineSystem {

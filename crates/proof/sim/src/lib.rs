@@ -12,7 +12,8 @@
 //!              ├─ nbd_door, fuse_door   the same requests through a target's session, as bytes
 //!              ├─ system     the engine, behind a trait that fakes implement too
 //!              ├─ drives     what the runtime's simulated storage does
-//!              └─ oracle     what may be read; outlives every crash
+//!              ├─ oracle     what may be read; outlives every crash
+//!              └─ inspection the second reader, of the drives as they were left
 //! ```
 //!
 //! Who calls it: `ashlar sim`, `make test`. It never touches a real drive.
@@ -23,6 +24,7 @@ mod content;
 mod drives;
 mod engine_system;
 mod fuse_door;
+mod inspection;
 mod life;
 mod nbd_door;
 mod operator;

@@ -123,6 +123,7 @@ impl Machine {
         self.maker.crash();
         self.array.borrow_mut().mend();
         self.oracle.borrow_mut().stop();
+        crate::inspection::look(self);
         is_done.get()
     }
 }

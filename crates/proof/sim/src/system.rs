@@ -201,6 +201,10 @@ pub trait SystemMaker {
     fn is_exclusive(&self) -> bool {
         true
     }
+    /// True when what is on the drives is a pool that the second reader can read.
+    fn is_on_drives(&self) -> bool {
+        false
+    }
     /// The machine stopped; fakes that keep their own state model the loss here.
     fn crash(&self) {}
 }

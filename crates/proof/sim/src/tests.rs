@@ -100,6 +100,29 @@ fn seeds_share_blocks_beside_the_cleaner_and_write_parts_of_blocks_beside_others
     }
 }
 
+/// The second reader must be put to what is hard for it in the seeds that every change runs: drives that were
+/// away over places used again, and drives spoilt beyond what the protection covers.
+#[test]
+fn seeds_look_at_drives_from_outside_also_while_some_are_away() {
+    let make = || Rc::new(crate::engine_system::EngineMaker) as Rc<dyn crate::system::SystemMaker>;
+    let options = Options { check_determinism: false, ..options(1, 60) };
+    let summary = match run_batch(&options, make, &mut |_| {}) {
+        Ok(summary) => summary,
+        Err(failure) => panic!("{failure}\n{}", failure.trace.join("\n")),
+    };
+    for (probe, least) in [
+        ("looked at from outside", 150),
+        ("looked at from outside: drives lack something", 10),
+        ("looked at from outside: spoilt beyond protection", 50),
+        ("looked at from outside: spoilt, and told by tables alone", 40),
+    ] {
+        assert!(summary.probes[probe] >= least, "{probe}: {summary}");
+    }
+    // What a crash cuts off looks like damage now and then; most often it does not.
+    let (looks, unsure) = ("looked at from outside", "looked at from outside: end not understood");
+    assert!(summary.probes[unsure] * 10 < summary.probes[looks], "{summary}");
+}
+
 /// What once went wrong, by the seed that found it. Another program may take other steps in the same seed, so
 /// that these say most about small changes.
 const FOUND_MISTAKES: [u64; 6] = [

@@ -77,6 +77,7 @@ const LAYERS: [(&str, &[&str]); 25] = [
     ),
     ("cli", &["units", "telemetry", "reduction", "api", "client", "daemon", "sim", "demo", "inspect", "lab"]),
     // Floor 4: does it work.
+    ("inspect", &["units", "format", "parity"]),
     (
         "sim",
         &[
@@ -95,9 +96,9 @@ const LAYERS: [(&str, &[&str]); 25] = [
             "engine",
             "nbd",
             "fuse",
+            "inspect",
         ],
     ),
-    ("inspect", &["units", "format", "parity"]),
     ("lab", &["units", "telemetry", "client", "api"]),
     ("demo", &["units", "telemetry", "client", "api"]),
     ("fuzz", &["units", "runtime", "block", "format", "layers", "reduction", "map", "nbd", "fuse"]),

@@ -25,7 +25,12 @@ use crate::parse;
 /// verified, the journal applied, and DIR/report.json with the ranges that are gone and why. A
 /// range that is gone reads as zeroes in the image: what is not in the report is as it was.
 ///
-/// Exit status: 0 whole, 3 something is damaged or gone, 1 nothing could be read or saved.
+/// Drives that lack something, while parity makes up for it, damage nothing. They are findings all
+/// the same: which drive, what it lacks, and how many more may fail.
+///
+/// Exit status: 0 whole, 3 something is damaged or gone, 4 nothing is, but fewer drives may fail than
+/// the pool's protection promises, 1 nothing could be read or saved. With --salvage 0 says that
+/// everything was saved, whatever drives lack.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  ashlar inspect /srv/d0.img /srv/d1.img /srv/d2.img\n  \
     ashlar inspect /srv/d?.img --volume db --volume db@before-upgrade\n  \
@@ -104,10 +109,17 @@ impl Inspect {
             found = self.find(&pool)?;
         }
         context.output.print(&found, text::found)?;
-        if found.is_whole() {
+        let (name, redundancy) = (&found.report.pool.name, &found.report.redundancy);
+        if found.is_whole() && redundancy.is_full() {
             return Ok(());
         }
-        let name = &found.report.pool.name;
+        if found.is_whole() {
+            let (left, promised) = (redundancy.drives_left, redundancy.drives_promised);
+            return Err(Failure::Finding(format!(
+                "pool `{name}` is whole, but {left} more of its drives may fail, not {promised}: see above; \
+                 bring the drives back, replace them or rebuild them"
+            )));
+        }
         Err(Failure::Part(format!(
             "pool `{name}` is damaged: see above; `ashlar inspect ... --salvage DIR` saves what is left"
         )))

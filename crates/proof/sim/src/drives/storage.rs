@@ -60,6 +60,8 @@ pub struct DriveArray {
     victims: Option<Vec<String>>,
     /// The pool may do without some of the drives: they left, or are to.
     has_fewer: bool,
+    /// A drive that may be lost did not hold what it was given.
+    has_lied: bool,
 }
 
 impl DriveArray {
@@ -79,6 +81,7 @@ impl DriveArray {
             errors_in_life: 0,
             victims: None,
             has_fewer: false,
+            has_lied: false,
         }
     }
 
@@ -105,6 +108,26 @@ impl DriveArray {
     #[must_use]
     pub fn paths(&self) -> Vec<String> {
         self.slots.iter().map(|slot| slot.path.clone()).collect()
+    }
+
+    /// Whether a drive that may be lost ever did not hold what it was given: there is damage to be found.
+    #[must_use]
+    pub fn has_lied(&self) -> bool {
+        self.has_lied
+    }
+
+    /// The size of a drive, while it answers.
+    #[must_use]
+    pub fn size_of(&self, path: &str) -> Option<u64> {
+        let mut slots = self.slots.iter();
+        slots.find(|slot| slot.path == path && !slot.is_dead).map(|slot| slot.drive.size_bytes())
+    }
+
+    /// What the blocks of a drive hold, for who looks on from outside. False when it does not answer.
+    pub fn look_at(&self, path: &str, first_block: u64, into: &mut [u8]) -> bool {
+        let Some(slot) = self.slots.iter().find(|slot| slot.path == path) else { return false };
+        slot.drive.read(first_block, into);
+        !slot.is_dead
     }
 
     /// Drives that may fail and answer, by their paths.
@@ -159,6 +182,7 @@ impl DriveArray {
     fn count_damage(&mut self, drive: usize) {
         if self.slots[drive].is_victim {
             self.counters.survivable += 1;
+            self.has_lied = true;
             return;
         }
         self.counters.damages += 1;

@@ -62,7 +62,7 @@ impl Change {
 }
 
 /// What the change leaves behind if it happens.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Effect {
     AddVolumes(Vec<(String, Volume)>),
     RemoveVolume(String),
@@ -94,7 +94,7 @@ impl Effect {
 }
 
 /// A change in flight.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Pending {
     pub(super) effect: Effect,
     /// The volumes whose image is taken, and the writes that were in flight meanwhile.
@@ -140,7 +140,7 @@ impl Pending {
 }
 
 /// A change of which nobody knows yet whether it happened.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Doubt {
     effect: Effect,
     group: Option<Group>,

@@ -9,14 +9,14 @@ use super::image::{Candidate, Cell};
 use super::{Image, ImageKey, OperationId, Oracle};
 
 /// Images taken at one instant, and the writes that were in flight while it was chosen.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) images: Vec<Taken>,
     pub(super) writes: Vec<OperationId>,
 }
 
 /// An image taken of a volume.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Taken {
     pub(super) key: ImageKey,
     /// The snapshot's number or the clone's incarnation: the name may have gone to another since.

@@ -99,7 +99,7 @@ pub struct Snapshot {
     pub images: BTreeMap<String, (u32, Image)>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Operation {
     volume: u32,
     run: Run,
@@ -117,7 +117,7 @@ impl Operation {
     }
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Reading {
     key: ImageKey,
     /// Which volume or snapshot of that name.
@@ -153,7 +153,7 @@ impl Reading {
 pub struct ReadId(u32);
 
 /// The model.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Oracle {
     /// No unit is larger.
     unit_bytes_max: u32,

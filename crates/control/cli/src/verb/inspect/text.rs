@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use ashlar_inspect::{
-    DeepReport, DriveReport, GoneRange, ImageCheck, JournalEnd, JournalReport, Outcome, Report, SalvageReport,
+    DeepReport, DriveReport, GoneRange, ImageCheck, JournalEnd, JournalReport, Outcome, Redundancy, Report,
+    SalvageReport,
 };
 
 use super::Found;
@@ -26,11 +27,18 @@ pub(super) fn found(found: &Found) -> String {
         text += &format!("\n{}", deep_text(deep));
     }
     text += &damage(&report.damage);
+    text += &findings(&report.redundancy);
     text += &notes(&report.notes);
     if found.is_whole() {
         text += "nothing that was read is damaged or gone\n";
     }
     text
+}
+
+fn findings(redundancy: &Redundancy) -> String {
+    // Beyond what protection covers they are told as damage.
+    let told = redundancy.findings.iter().filter(|_| !redundancy.is_exceeded);
+    told.map(|what| format!("FINDING {what}\n")).collect()
 }
 
 fn notes(notes: &[String]) -> String {
@@ -192,6 +200,7 @@ fn deep_text(deep: &DeepReport) -> String {
         ("relocations", deep.relocations.to_string()),
         ("stripes compared", deep.stripes.to_string()),
         ("disagreeing", deep.stripes_disagreeing.to_string()),
+        ("disagreeing, unused", deep.stripes_disagreeing_unused.to_string()),
         ("not comparable", deep.stripes_unproven.to_string()),
     ]);
     text + &damage(&deep.damage)
@@ -226,5 +235,6 @@ pub(super) fn salvaged(report: &SalvageReport) -> String {
     }
     text += &format!("\n{}", journal(&report.journal));
     text += &damage(&report.damage);
+    text += &findings(&report.redundancy);
     text + &notes(&report.notes)
 }
