@@ -10,6 +10,7 @@ use ashlar_format::catalogue::{
 use ashlar_format::chunk::{ChunkHeader, Codec};
 use ashlar_format::group::{GROUP_HEADER_BYTES, GroupHeader, Record};
 use ashlar_format::layout::{Band, BandDrive, Layout, StandIn};
+use ashlar_format::notes::{self, Note, NoteChange, NoteKey};
 use ashlar_format::overrides::{self, Override};
 use ashlar_format::page::{
     PAGE_BYTES, PAGE_POINTERS, PageContent, PageHeader, PageIdentity, pointers_from_bytes, pointers_to_bytes,
@@ -29,7 +30,7 @@ use super::Target;
 use crate::seal;
 
 /// The decoders of the media format.
-pub const TARGETS: [Target; 9] = [
+pub const TARGETS: [Target; 11] = [
     Target { name: "superblock", run: superblock, seeds: superblock_seeds },
     Target { name: "group", run: group, seeds: group_seeds },
     Target { name: "volume-entry", run: volume_entry, seeds: volume_entry_seeds },
@@ -39,6 +40,8 @@ pub const TARGETS: [Target; 9] = [
     Target { name: "segment-footer", run: segment_footer, seeds: segment_footer_seeds },
     Target { name: "relocations", run: relocations, seeds: relocation_seeds },
     Target { name: "segment-entry", run: segment_entry, seeds: segment_entry_seeds },
+    Target { name: "note-page", run: note_page, seeds: note_page_seeds },
+    Target { name: "note-changes", run: note_changes, seeds: note_changes_seeds },
 ];
 
 /// Of the root block what is of interest stands in its first bytes: an input is those, and the body.
@@ -195,6 +198,7 @@ fn group_seeds() -> Vec<Vec<u8>> {
             dedupe: true,
             carried: [0; CARRIED_BYTES],
         },
+        Record::Notes { changes: changes() },
         Record::Skipped { kind: 77, bytes: vec![1, 2, 3] },
     ];
     let mut seeds: Vec<Vec<u8>> =
@@ -440,6 +444,44 @@ fn segment_entry_seeds() -> Vec<Vec<u8>> {
     let mut writer = Writer::new();
     SegmentEntry::free(Place { drive: DriveIndex(2), cell: 11 }).encode(&mut writer);
     vec![writer.into_bytes()]
+}
+
+/// The page record round it has the checksum.
+fn note_page(data: &[u8]) {
+    let _ = notes::decode_page(data);
+    let mut bytes = data.to_vec();
+    bytes.resize(PAGE_BYTES, 0);
+    if let Ok(found) = notes::decode_page(&bytes) {
+        assert_eq!(notes::decode_page(&notes::encode_page(found.iter())), Ok(found));
+    }
+}
+
+fn note_page_seeds() -> Vec<Vec<u8>> {
+    let key = |kind, part| NoteKey { kind, subject: 9, part };
+    let note = |key, value: &[u8]| Note { key, version: 1, lsn: Lsn(77), value: value.to_vec() };
+    let notes = [note(key(4, 0), b"gold"), note(key(4, 1), b""), note(key(0x2ffe, 0), &[7; 60])];
+    let page = |count: usize| notes::encode_page(notes[..count].iter())[..160].to_vec();
+    vec![page(0), page(1), page(3)]
+}
+
+/// What a record of notes carries; its group has the checksum.
+fn note_changes(data: &[u8]) {
+    let data = &data[..data.len().min(notes::NOTES_RECORD_BYTES_MAX)];
+    if let Ok(changes) = notes::decode_changes(data) {
+        assert_eq!(notes::encode_changes(&changes), data, "accepted changes encode to themselves");
+    }
+}
+
+fn changes() -> Vec<NoteChange> {
+    let key = NoteKey { kind: 4, subject: 9, part: 1 };
+    vec![
+        NoteChange { key, value: Some((1, b"gold".to_vec())) },
+        NoteChange { key: NoteKey { part: 2, ..key }, value: None },
+    ]
+}
+
+fn note_changes_seeds() -> Vec<Vec<u8>> {
+    vec![notes::encode_changes(&changes()), notes::encode_changes(&changes()[1..])]
 }
 
 #[cfg(test)]

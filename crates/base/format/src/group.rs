@@ -16,6 +16,7 @@
 //!
 //! A record begins with its type. From type 16 on a class byte and a u16 length follow, so that programs can
 //! skip records that they do not know: class 1 may be skipped, any other class ends the journal for them.
+//! Type 16, class 0: changes of [notes](crate::notes).
 
 use ashlar_units::{Lsn, SegmentId, VolumeId};
 
@@ -24,6 +25,7 @@ use crate::catalogue::{
     CARRIED_BYTES, Compression, NAME_BYTES_MAX, VOLUME_ENTRY_BYTES, VolumeEntry, check_size,
 };
 use crate::chunk::CHUNK_BLOCKS_MAX;
+use crate::notes::{NoteChange, decode_changes, encode_changes};
 use crate::{Damage, DamageKind, FORMAT_VERSION, Kind, MediaKey, Pointer};
 
 /// Groups start on and fill multiples of this many bytes.
@@ -38,8 +40,11 @@ const MAGIC: u32 = 0x414a_4731;
 const MEMBERS_MAX: u32 = 4096;
 /// Records from this type on tell their class and length.
 const FIRST_SKIPPABLE: u8 = 16;
+/// The class of records that must be understood.
+const CLASS_NEEDED: u8 = 0;
 /// The class of records that may be skipped.
 const CLASS_SKIPPABLE: u8 = 1;
+const NOTES: u8 = 16;
 
 /// Every change of a pool is one record; its LSN is its place in the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -126,9 +131,14 @@ pub enum Record {
         /// The rest of its policy.
         carried: [u8; CARRIED_BYTES],
     },
+    /// Notes get new values or go, all at once.
+    Notes {
+        /// What becomes of which note, one after the other.
+        changes: Vec<NoteChange>,
+    },
     /// A record of a later program that may be skipped.
     Skipped {
-        /// Its type, 16 or more.
+        /// Its type, more than 16.
         kind: u8,
         /// What it says.
         bytes: Vec<u8>,
@@ -158,6 +168,9 @@ impl Record {
             Record::Restore { members } => TYPE + COUNT + members.len() * 2 * IDENTITY,
             Record::Share { .. } => TYPE + 1 + 4 * 8,
             Record::SetEntry { name, .. } => TYPE + 2 + IDENTITY + 1 + name.len() + CARRIED_BYTES,
+            Record::Notes { changes } => {
+                TYPE + 1 + 2 + changes.iter().map(NoteChange::encoded_bytes).sum::<usize>()
+            }
             Record::Skipped { bytes, .. } => TYPE + 1 + 2 + bytes.len(),
         }
     }
@@ -198,6 +211,11 @@ impl Record {
             Record::SetEntry { volume, name, compression, dedupe, carried } => {
                 writer.u8(10).u8(compression.to_byte()).u8(u8::from(*dedupe)).u64(volume.0);
                 writer.name(name).put(carried);
+            }
+            Record::Notes { changes } => {
+                let body = encode_changes(changes);
+                let length = u16::try_from(body.len()).expect("checked when it was made");
+                writer.u8(NOTES).u8(CLASS_NEEDED).u16(length).put(&body);
             }
             Record::Skipped { kind, bytes } => {
                 let length = u16::try_from(bytes.len()).expect("such a record is at most 64 KiB");
@@ -269,17 +287,26 @@ impl Record {
                 let name = short_name(reader)?;
                 Record::SetEntry { volume, name, compression, dedupe, carried: reader.array()? }
             }
-            kind @ FIRST_SKIPPABLE.. => {
-                let (class, length) = (reader.u8()?, reader.u16()?);
-                let bytes = reader.take(usize::from(length))?.to_vec();
-                if class != CLASS_SKIPPABLE {
-                    return Err(Damage::new(DamageKind::Version, "journal record is unknown"));
-                }
-                Record::Skipped { kind, bytes }
-            }
-            _ => return Err(Damage::new(DamageKind::Version, "journal record is unknown")),
+            kind @ FIRST_SKIPPABLE.. => decode_with_class(kind, reader)?,
+            _ => return Err(unknown_record()),
         })
     }
+}
+
+/// The rest of a record that tells its class and length.
+fn decode_with_class(kind: u8, reader: &mut Reader<'_>) -> Result<Record, Damage> {
+    let (class, length) = (reader.u8()?, reader.u16()?);
+    let bytes = reader.take(usize::from(length))?;
+    match (kind, class) {
+        (NOTES, CLASS_NEEDED) => Ok(Record::Notes { changes: decode_changes(bytes)? }),
+        (NOTES, _) => Err(unknown_record()),
+        (_, CLASS_SKIPPABLE) => Ok(Record::Skipped { kind, bytes: bytes.to_vec() }),
+        _ => Err(unknown_record()),
+    }
+}
+
+fn unknown_record() -> Damage {
+    Damage::new(DamageKind::Version, "journal record is unknown")
 }
 
 /// A pointer to the first of so many blocks of one chunk.
@@ -439,6 +466,7 @@ mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
     use crate::catalogue::tests::sample;
+    use crate::notes::{NOTES_RECORD_BYTES_MAX, NoteKey};
 
     fn key() -> MediaKey {
         MediaKey::new(0x1234_5678 << 70)
@@ -468,7 +496,16 @@ mod tests {
                 dedupe: true,
                 carried: [5; CARRIED_BYTES],
             },
+            Record::Notes { changes: note_changes() },
             Record::Skipped { kind: 200, bytes: vec![1, 2, 3] },
+        ]
+    }
+
+    fn note_changes() -> Vec<NoteChange> {
+        let key = NoteKey { kind: 4, subject: 9, part: 1 };
+        vec![
+            NoteChange { key, value: Some((1, b"gold".to_vec())) },
+            NoteChange { key: NoteKey { part: 2, ..key }, value: None },
         ]
     }
 
@@ -483,7 +520,7 @@ mod tests {
             sequence: 10,
             previous_hash: 0xabc,
             first_lsn: Lsn(500),
-            record_count: 11,
+            record_count: 12,
             header_bytes: (GROUP_HEADER_BYTES + encoded.len()) as u32,
             group_bytes: 8192,
             segment: SegmentId(4),
@@ -517,6 +554,28 @@ mod tests {
             damaged[index] ^= 0x80;
             assert!(GroupHeader::open(&key(), &damaged).is_err(), "byte {index}");
         }
+    }
+
+    #[test]
+    fn notes_are_a_record_that_must_be_understood() {
+        let mut writer = Writer::new();
+        Record::Notes { changes: note_changes() }.encode(&mut writer);
+        let mut bytes = writer.into_bytes();
+        assert_eq!(bytes[..2], [16, 0]);
+        bytes[1] = CLASS_SKIPPABLE;
+        let damage = Record::decode(&mut Reader::new(&bytes)).unwrap_err();
+        assert_eq!(damage.kind, DamageKind::Version);
+        // As long as the length can say.
+        let key = note_changes()[0].key;
+        let value = |bytes| NoteChange { key, value: Some((1, vec![7; bytes])) };
+        let mut changes: Vec<NoteChange> = (0..16).map(|_| value(4000)).collect();
+        let used: usize = changes.iter().map(NoteChange::encoded_bytes).sum();
+        changes.push(value(NOTES_RECORD_BYTES_MAX - used - 16));
+        let mut writer = Writer::new();
+        let record = Record::Notes { changes };
+        record.encode(&mut writer);
+        assert_eq!(writer.len(), 4 + NOTES_RECORD_BYTES_MAX);
+        assert_eq!(Record::decode(&mut Reader::new(writer.as_bytes())).unwrap(), record);
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub mod damage;
 pub mod group;
 pub mod key;
 pub mod layout;
+pub mod note_kind;
+pub mod notes;
 pub mod overrides;
 pub mod owner;
 pub mod page;

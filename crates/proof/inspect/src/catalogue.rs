@@ -10,6 +10,7 @@ use ashlar_units::VolumeId;
 
 use crate::map::Slot;
 use crate::media::Media;
+use crate::notebook::Notebook;
 use crate::pages::Expected;
 use crate::why::Why;
 
@@ -34,6 +35,7 @@ impl Image {
 #[derive(Default)]
 pub(crate) struct Catalogue {
     pub(crate) images: BTreeMap<VolumeId, Image>,
+    pub(crate) notebook: Notebook,
     /// Parts of the table that cannot be had: volumes and snapshots may be missing.
     pub(crate) damage: Vec<String>,
 }
@@ -116,7 +118,7 @@ impl Catalogue {
 }
 
 /// A directory's pointers, trailing unused ones cut.
-fn pointers_in(bytes: &[u8]) -> Vec<Pointer> {
+pub(crate) fn pointers_in(bytes: &[u8]) -> Vec<Pointer> {
     let mut reader = Reader::new(bytes);
     let mut pointers: Vec<Pointer> =
         (0..PAGE_BYTES / 8).map_while(|_| reader.u64().ok().map(Pointer)).collect();

@@ -214,6 +214,7 @@ fn range_of(record: &Record) -> Option<Unproven> {
         | Record::Restore { .. }
         | Record::Share { .. }
         | Record::SetEntry { .. }
+        | Record::Notes { .. }
         | Record::Skipped { .. } => None,
     }
 }

@@ -21,6 +21,7 @@ mod image;
 mod journal;
 mod map;
 mod media;
+mod notebook;
 mod pages;
 mod redundancy;
 mod replay;
@@ -35,6 +36,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 
+use ashlar_format::notes::Note;
 use ashlar_format::superblock::{JournalPosition, Superblock};
 use ashlar_units::{Lsn, VolumeId};
 
@@ -43,6 +45,7 @@ pub use drives::{DriveReport, SlotReport};
 pub use error::{Error, ErrorKind, Result};
 pub use image::{GoneRange, ImageCheck};
 pub use journal::JournalEnd;
+pub use notebook::NotesReport;
 pub use redundancy::Redundancy;
 pub use report::{
     ImageReport, JournalPlace, JournalReport, PoolReport, Report, SegmentCount, SegmentsReport, UnprovenRange,
@@ -54,6 +57,7 @@ pub use why::Why;
 use catalogue::{Catalogue, Image};
 use journal::Journal;
 use media::Media;
+use notebook::Notebook;
 use storage::Storage;
 
 /// A pool as its drives tell it, the journal applied in memory.
@@ -100,6 +104,7 @@ impl Pool {
         let mut journal_first = superblock.journal;
         let mut media = Media::open(Storage::new(superblock, sources, standings, is_served));
         let mut catalogue = Catalogue::load(&media, media.storage.superblock.volume_table);
+        let mut notebook = media.storage.superblock.notebook;
         if !catalogue.is_complete()
             && let Some((found, earlier)) = earlier_catalogue(&mut media, &older)
         {
@@ -109,8 +114,10 @@ impl Pool {
                 earlier.generation
             ));
             journal_first = earlier.journal;
+            notebook = earlier.notebook;
             catalogue = found;
         }
+        catalogue.notebook = Notebook::load(&media, notebook);
         let checkpoint = catalogue.images.clone();
         let journal = journal::read(&media, journal_first);
         for group in &journal.groups {
@@ -127,6 +134,11 @@ impl Pool {
     #[must_use]
     pub fn report(&self) -> Report {
         report::make(self)
+    }
+
+    /// Every note, by key: what secrets say is printed by nobody.
+    pub fn noted(&self) -> impl Iterator<Item = &Note> {
+        self.catalogue.notebook.notes.values()
     }
 
     /// Reads and verifies a volume (NAME) or a snapshot image (VOLUME@SNAPSHOT).
@@ -209,6 +221,7 @@ impl Pool {
         let mut damage = self.notes.clone();
         damage.extend(self.media.segments.damage.iter().cloned());
         damage.extend(self.media.damage.iter().cloned());
+        damage.extend(self.catalogue.notebook.damage.iter().map(|what| format!("{what}: notes are missing")));
         damage.extend(
             self.catalogue.damage.iter().map(|what| {
                 format!("{what}: volumes and snapshots may be missing, and what comes from them")

@@ -28,7 +28,7 @@ pub(crate) fn apply(media: &Media, catalogue: &mut Catalogue, lsn: Lsn, record: 
         }
         Record::CreateVolume(entry) => create(catalogue, lsn, entry, Slot::Stored(Pointer::HOLE)),
         Record::ResizeVolume { volume, size_bytes } => resize(media, catalogue, *volume, *size_bytes),
-        Record::Delete { images } => images.iter().for_each(|id| drop(catalogue.images.remove(id))),
+        Record::Delete { images } => delete(catalogue, images),
         Record::Snapshot { name, created_unix_seconds, members } => {
             snapshot(catalogue, lsn, name, *created_unix_seconds, members);
         }
@@ -44,6 +44,11 @@ pub(crate) fn apply(media: &Media, catalogue: &mut Catalogue, lsn: Lsn, record: 
                 (image.entry.compression, image.entry.dedupe) = (*compression, *dedupe);
                 image.entry.carried = *carried;
             }
+        }
+        Record::Notes { changes } => {
+            let Catalogue { images, notebook, damage } = catalogue;
+            // Of a volume whose entry is lost nobody knows that it is gone.
+            notebook.apply(lsn, changes, |id| damage.is_empty() && !images.contains_key(&id));
         }
         // Of a later program, which said that it may be skipped.
         Record::Skipped { .. } => {}
@@ -66,6 +71,13 @@ fn create(catalogue: &mut Catalogue, lsn: Lsn, entry: &VolumeEntry, root: Slot) 
     }
     let entry = VolumeEntry { birth: lsn, ..entry.clone() };
     catalogue.images.insert(entry.id, Image { entry, root });
+}
+
+fn delete(catalogue: &mut Catalogue, images: &[VolumeId]) {
+    for id in images {
+        catalogue.images.remove(id);
+        catalogue.notebook.drop_volume(*id);
+    }
 }
 
 fn resize(media: &Media, catalogue: &mut Catalogue, id: VolumeId, size_bytes: u64) {

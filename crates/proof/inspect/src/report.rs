@@ -10,6 +10,7 @@ use crate::Pool;
 use crate::drives::{DriveReport, protection_word};
 use crate::image::kind_word;
 use crate::journal::JournalEnd;
+use crate::notebook::NotesReport;
 use crate::redundancy::Redundancy;
 
 /// Everything that is told without reading data.
@@ -25,6 +26,8 @@ pub struct Report {
     pub images: Vec<ImageReport>,
     /// Volumes and snapshots of the checkpoint that the journal deletes.
     pub deleted_by_journal: Vec<String>,
+    /// Notes by kind, with the journal applied.
+    pub notebook: Vec<NotesReport>,
     /// The journal behind the checkpoint.
     pub journal: JournalReport,
     /// What is left of the pool's protection.
@@ -188,6 +191,7 @@ pub(crate) fn make(pool: &Pool) -> Report {
             .filter(|image| !pool.catalogue.images.contains_key(&image.entry.id))
             .map(|image| image.name())
             .collect(),
+        notebook: pool.catalogue.notebook.report(),
         journal: journal(pool),
         redundancy: pool.redundancy(),
         damage: pool.damage(),

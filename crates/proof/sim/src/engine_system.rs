@@ -1,18 +1,22 @@
 //! The engine as the system under test.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
 use ashlar_block::{BlockDevice, LocalFuture};
 use ashlar_engine::{
-    Compression, DriveSpec, Engine, Error, ErrorKind, PoolSpec, Profile, Protection, Settings, VolumePolicy,
-    VolumeSpec,
+    Compression, DriveSpec, Engine, Error, ErrorKind, Note, NoteBatch, NoteKind, PoolSpec, Profile,
+    Protection, Settings, VolumePolicy, VolumeSpec,
 };
 use ashlar_runtime::Runtime;
+use ashlar_units::VolumeId;
 
 use crate::chance::mix;
-use crate::oracle::{Change, CloneSource, Listing};
+use crate::oracle::{
+    Change, CloneSource, Listing, NoteEdit, NoteName, content_of, note_bytes, note_of_creation,
+};
 use crate::system::{DedupeAction, PoolLayout, Room, SystemMaker, SystemUnderTest, Trouble, TroubleKind};
 
 impl From<Error> for Trouble {
@@ -104,10 +108,74 @@ fn volume_spec(name: String, size_bytes: u64, logical_block_bytes: u32) -> Volum
     }
 }
 
+fn note_put(batch: NoteBatch, kind: NoteKind, subject: u64, part: u16, content: u64) -> NoteBatch {
+    batch.put(kind, subject, part, content as u16, note_bytes(content))
+}
+
+/// The kind and the subject of a note about the pool: some are secret.
+fn pool_note(part: u16) -> (NoteKind, u64) {
+    (if part.is_multiple_of(3) { NoteKind::Chap } else { NoteKind::Schedule }, u64::from(part % 4))
+}
+
+async fn notes_change(engine: Engine, edits: Vec<NoteEdit>) -> Result<(), Trouble> {
+    let ids: BTreeMap<String, u64> = engine.volumes().into_iter().map(|info| (info.name, info.id)).collect();
+    let mut batch = NoteBatch::new();
+    // Deletes pass in a full pool, events do not.
+    let with_event = edits.iter().find_map(|edit| edit.content.filter(|content| content % 4 == 0));
+    for NoteEdit { name: NoteName { volume, part }, content } in edits {
+        let about = ids.get(&volume).map(|id| (NoteKind::Label, *id));
+        let (kind, subject) = if volume.is_empty() { Some(pool_note(part)) } else { about }
+            .ok_or_else(|| Trouble { kind: TroubleKind::Invalid, text: format!("there is no {volume}") })?;
+        batch = match content {
+            Some(content) => note_put(batch, kind, subject, part, content),
+            None => batch.delete(kind, subject, part),
+        };
+    }
+    if let Some(content) = with_event {
+        batch = batch.event(1, content.to_le_bytes().to_vec());
+    }
+    engine.notes_put(batch).await?;
+    Ok(())
+}
+
+/// All notes by the names of their volumes; what is wrong with one shows in its content or its name.
+fn noted(engine: &Engine) -> BTreeMap<NoteName, u64> {
+    let names: BTreeMap<u64, String> =
+        engine.volumes().into_iter().map(|info| (info.id, info.name)).collect();
+    let content = |note: &Note| {
+        let content = content_of(&note.value).filter(|content| note.version == *content as u16);
+        content.unwrap_or(u64::MAX)
+    };
+    let mut noted = BTreeMap::new();
+    for note in engine.notes_of(NoteKind::Label) {
+        let volume = names.get(&note.key.subject).cloned();
+        let volume = volume.unwrap_or_else(|| format!("gone: {}", note.key.subject));
+        noted.insert(NoteName { volume, part: note.key.part }, content(&note));
+    }
+    for kind in [NoteKind::Schedule, NoteKind::Chap] {
+        for note in engine.notes_of(kind) {
+            let is_right = (kind, note.key.subject) == pool_note(note.key.part);
+            let name = NoteName { volume: String::new(), part: note.key.part };
+            noted.insert(name, if is_right { content(&note) } else { u64::MAX });
+        }
+    }
+    let events = engine.notes_of(NoteKind::Event);
+    if events.windows(2).any(|pair| pair[0].key.subject + 1 != pair[1].key.subject) {
+        noted.insert(NoteName { volume: "events with a gap".to_string(), part: 0 }, u64::MAX);
+    }
+    noted
+}
+
 async fn change(engine: Engine, change: Change) -> Result<(), Trouble> {
     match change {
         Change::VolumeCreate { name, size_bytes, unit_bytes } => {
-            engine.volume_create(volume_spec(name, size_bytes, unit_bytes)).await?;
+            let note = note_of_creation(&name, size_bytes);
+            let spec = volume_spec(name, size_bytes, unit_bytes);
+            let notes = |id: VolumeId| {
+                let put = |batch, (part, content)| note_put(batch, NoteKind::Label, id.0, part, content);
+                note.into_iter().fold(NoteBatch::new(), put)
+            };
+            engine.volume_create_noted(spec, notes).await?;
         }
         Change::VolumeDelete { name } => engine.volume_delete(&name).await?,
         Change::VolumeResize { name, size_bytes } => {
@@ -143,6 +211,7 @@ impl SystemUnderTest for EngineSystem {
         let volumes = self.engine.volumes().into_iter();
         let snapshots = self.engine.snapshots().into_iter();
         Listing {
+            notes: Some(noted(&self.engine)),
             volumes: volumes.map(|info| (info.name, (info.size_bytes, info.logical_block_bytes))).collect(),
             snapshots: snapshots
                 .map(|mut info| {
@@ -151,6 +220,14 @@ impl SystemUnderTest for EngineSystem {
                 })
                 .collect(),
         }
+    }
+
+    fn notes(&self) -> Option<BTreeMap<NoteName, u64>> {
+        Some(noted(&self.engine))
+    }
+
+    fn notes_change(&self, edits: Vec<NoteEdit>) -> LocalFuture<'static, Result<(), Trouble>> {
+        Box::pin(notes_change(self.engine.clone(), edits))
     }
 
     fn check(&self) -> LocalFuture<'static, Result<Vec<String>, Trouble>> {
@@ -270,6 +347,8 @@ impl SystemUnderTest for EngineSystem {
             ("blocks not shared: part of a chunk", dedupe.partial),
             ("blocks not shared: no room", dedupe.without_room),
             ("pools stopped", u64::from(status.state.starts_with("read-only"))),
+            ("KiB of notes", self.engine.notes_status().bytes >> 10),
+            ("events left out", self.engine.notes_status().events_left_out),
             ("groups replayed", status.recovery.groups_replayed),
             ("records replayed", status.recovery.records_replayed),
             ("starts that replayed", u64::from(status.recovery.groups_replayed > 0)),

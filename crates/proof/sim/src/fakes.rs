@@ -340,6 +340,7 @@ impl SystemUnderTest for Fake {
             (name.clone(), images.keys().cloned().collect())
         };
         Listing {
+            notes: None,
             volumes: store.volumes.iter().map(volume).collect(),
             snapshots: store.snapshots.iter().map(snapshot).collect(),
         }

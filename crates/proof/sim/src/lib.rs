@@ -40,6 +40,8 @@ mod drive_tests;
 #[cfg(test)]
 mod fakes;
 #[cfg(test)]
+mod notes_tests;
+#[cfg(test)]
 mod removal_tests;
 #[cfg(test)]
 mod tests;

@@ -15,7 +15,7 @@ use crate::record::{Phase, Record};
 use crate::scenario::{Ending, LifeFaults, Scenario};
 use crate::system::{PoolLayout, SystemMaker, SystemUnderTest, Trouble, TroubleKind};
 use crate::workload::{Surroundings, World, carry_out, check, claims_for_delete, run_workload};
-use crate::workload::{verify_everything, verify_plausible};
+use crate::workload::{verify_everything, verify_notes, verify_plausible};
 
 /// Longest virtual time without any request completing. Far above the slowest drive's slowest request
 /// times the longest recovery.
@@ -228,6 +228,7 @@ impl Life {
         }
         if self.chance.one_in(3) {
             verify_everything(&world).await;
+            verify_notes(&world);
             check(&world).await;
             self.move_faults(&system);
         }

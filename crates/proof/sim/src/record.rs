@@ -43,6 +43,7 @@ pub struct Counters {
     pub images_verified: u64,
     pub bytes_verified: u64,
     pub checks: u64,
+    pub note_batches: u64,
 }
 
 impl Counters {
@@ -64,6 +65,7 @@ impl Counters {
         self.images_verified += other.images_verified;
         self.bytes_verified += other.bytes_verified;
         self.checks += other.checks;
+        self.note_batches += other.note_batches;
     }
 }
 

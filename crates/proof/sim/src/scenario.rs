@@ -85,6 +85,8 @@ pub struct ChangeMix {
     pub check: u64,
     pub verify_snapshot: u64,
     pub dedupe: u64,
+    /// Batches of notes.
+    pub notes: u64,
 }
 
 impl ChangeMix {
@@ -100,6 +102,7 @@ impl ChangeMix {
             check: 2,
             verify_snapshot: 5,
             dedupe: *chance.pick(&[0, 4, 12]),
+            notes: 12,
         }
     }
 }

@@ -3,12 +3,13 @@
 //! The engine's adapter ([`crate::engine_system`]) and the deliberately broken fakes of the tests
 //! implement the same trait, so that the tester itself can be tested.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use ashlar_block::{BlockDevice, LocalFuture};
 use ashlar_runtime::Runtime;
 
-use crate::oracle::{Change, Listing, Outcome};
+use crate::oracle::{Change, Listing, NoteEdit, NoteName, Outcome};
 
 /// What kind of failure the system reported; decides what the oracle concludes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -123,6 +124,14 @@ pub trait SystemUnderTest {
     fn change(&self, change: Change) -> LocalFuture<'static, Result<(), Trouble>>;
     /// What the pool holds.
     fn listing(&self) -> Listing;
+    /// All notes, if it keeps any: the content of each.
+    fn notes(&self) -> Option<BTreeMap<NoteName, u64>> {
+        None
+    }
+    /// Makes all changes of a batch of notes, or none.
+    fn notes_change(&self, _edits: Vec<NoteEdit>) -> LocalFuture<'static, Result<(), Trouble>> {
+        Box::pin(async { Ok(()) })
+    }
     /// The pool's own full check: the errors it found.
     fn check(&self) -> LocalFuture<'static, Result<Vec<String>, Trouble>>;
     /// Does something to dedupe.

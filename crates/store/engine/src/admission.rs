@@ -158,10 +158,9 @@ impl Inner {
             && self.pool.cells_available() > self.reserve_segments() + self.dirty_segments()
     }
 
-    /// Segments that the map pages which wait to be written need.
+    /// Segments that the map pages and the notes which wait to be written need.
     pub(crate) fn dirty_segments(&self) -> u64 {
-        let dirty = self.tree.borrow().arena.dirty_count() as u64 * RECORD_BYTES_MAX;
-        dirty.div_ceil(self.pool.segment_bytes())
+        (self.dirty_count() * RECORD_BYTES_MAX).div_ceil(self.pool.segment_bytes())
     }
 }
 

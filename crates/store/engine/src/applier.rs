@@ -154,7 +154,7 @@ impl Inner {
     }
 
     fn want_checkpoint_if_due(&self) {
-        let dirty_bytes = self.tree.borrow().arena.dirty_count() as u64 * 4096;
+        let dirty_bytes = self.dirty_count() * 4096;
         let is_due = dirty_bytes > self.dirty_bytes_max()
             || self.pool.opened_since_table() >= SEGMENTS_PER_CHECKPOINT
             || self.cleaner.is_mark_wanted();
@@ -163,7 +163,13 @@ impl Inner {
         }
     }
 
-    /// Dirty map pages that start a checkpoint: half the map cache, and never more than the free
+    /// Pages of maps and of the notebook that wait to be written.
+    pub(crate) fn dirty_count(&self) -> u64 {
+        let tree = self.tree.borrow();
+        (tree.arena.dirty_count() + tree.notebook.dirty_count()) as u64
+    }
+
+    /// Dirty pages that start a checkpoint: half the map cache, and never more than the free
     /// segments could take.
     fn dirty_bytes_max(&self) -> u64 {
         let free = self.pool.cells_available() * self.pool.segment_bytes();

@@ -4,10 +4,13 @@
 use ashlar_format::Pointer;
 use ashlar_format::catalogue::{CARRIED_BYTES, Compression, VolumeEntry, VolumeKind};
 use ashlar_format::group::Record;
+use ashlar_format::note_kind::NoteKind;
+use ashlar_format::notes::NoteChange;
 use ashlar_map::{Missing, PageArena};
 use ashlar_units::{BLOCK_BYTES, Lsn, VolumeId};
 
 use crate::catalogue::{Catalogue, is_possible, is_size_possible};
+use crate::notebook::Notebook;
 
 /// `written_blocks` when a large unmap dropped more than it counted.
 pub(crate) const WRITTEN_UNKNOWN: u64 = u64::MAX;
@@ -31,6 +34,7 @@ pub(crate) enum Outcome {
 pub(crate) struct Tree {
     pub(crate) arena: PageArena,
     pub(crate) catalogue: Catalogue,
+    pub(crate) notebook: Notebook,
 }
 
 /// What a record says of a volume's entry.
@@ -67,6 +71,7 @@ impl Tree {
                 let entry = EntryChange { name, compression: *compression, dedupe: *dedupe, carried };
                 Ok(self.set_entry(*volume, &entry))
             }
+            Record::Notes { changes } => Ok(self.note(lsn, changes)),
             // Of a later program, which said that it may be skipped.
             Record::Skipped { .. } => Ok(Outcome::Done),
         }
@@ -163,6 +168,7 @@ impl Tree {
         for id in images {
             if let Some(entry) = self.catalogue.remove(*id) {
                 self.arena.release(entry.root);
+                self.notebook.drop_volume(*id);
                 outcome = Outcome::Done;
             }
         }
@@ -280,6 +286,21 @@ impl Tree {
         let entry = self.catalogue.get_mut(id).expect("looked up above");
         (entry.compression, entry.dedupe) = (change.compression, change.dedupe);
         entry.carried = *change.carried;
+        Outcome::Done
+    }
+
+    /// All or nothing: notes about a volume that was deleted since they were checked would never go. Quotas
+    /// are not looked at: they are not the same in every program.
+    fn note(&mut self, lsn: Lsn, changes: &[NoteChange]) -> Outcome {
+        let is_orphan = |change: &NoteChange| {
+            change.value.is_some()
+                && NoteKind::is_about_volumes(change.key.kind)
+                && self.catalogue.get(VolumeId(change.key.subject)).is_none()
+        };
+        if changes.iter().any(is_orphan) {
+            return Outcome::Gone;
+        }
+        self.notebook.apply(lsn, changes);
         Outcome::Done
     }
 

@@ -1,8 +1,9 @@
 //! A checkpoint: an internal snapshot at an exact LSN, made durable.
 //!
 //! ```text
-//! cut (no await): share every dirty root, copy the changed pages of the volume table
-//! write: map pages children first · volume table · relocation table · segment table · flush the drives
+//! cut (no await): share every dirty root, copy the changed pages of the volume table and the notebook
+//! write: map pages children first · volume table · notebook · relocation table · segment table
+//!        · flush the drives
 //! publish: superblock on a majority
 //! settle: live roots that did not change since take their media pointers
 //! ```
@@ -24,6 +25,7 @@ use crate::apply::Tree;
 use crate::catalogue::FrozenTablePage;
 use crate::media::Media;
 use crate::metadata::MetadataStream;
+use crate::notebook::FrozenNotes;
 use crate::relocations::identity;
 use crate::tables::{Located, TableDirectory, Tables};
 use crate::{Error, ErrorKind, Result};
@@ -41,6 +43,7 @@ pub(crate) struct Cut {
     is_clean: bool,
     frozen: BTreeMap<VolumeId, Pointer>,
     pages: Vec<FrozenTablePage>,
+    notes: FrozenNotes,
     volume_next: u64,
 }
 
@@ -58,7 +61,8 @@ impl Cut {
             }
         }
         let pages = tree.catalogue.take_dirty_pages();
-        Cut { applied, is_clean, frozen, pages, volume_next: tree.catalogue.volume_next }
+        let notes = tree.notebook.take_dirty_pages();
+        Cut { applied, is_clean, frozen, pages, notes, volume_next: tree.catalogue.volume_next }
     }
 }
 
@@ -104,6 +108,7 @@ impl Checkpointer {
     pub(crate) async fn write(&mut self, mut cut: Cut, tree: &RefCell<Tree>) -> Result<()> {
         let mut pinned = Vec::new();
         let volumes_before = (self.tables.volumes.clone(), self.tables.volume_root);
+        let notebook_before = (self.tables.notebook.clone(), self.tables.notebook_root);
         let result = self.write_pages(&mut cut, tree, &mut pinned).await;
         let result = match result {
             Ok(()) => self.publish(&cut).await,
@@ -112,6 +117,7 @@ impl Checkpointer {
         if result.is_err() {
             // The cleaner starts from the images of the checkpoint published, not of half of this one.
             (self.tables.volumes, self.tables.volume_root) = volumes_before;
+            (self.tables.notebook, self.tables.notebook_root) = notebook_before;
             // What was appended has an address already and must be readable there.
             if self.stream.flush().await.is_err() {
                 self.pool.fence();
@@ -132,6 +138,7 @@ impl Checkpointer {
                 }
                 cut.frozen.values().for_each(|root| tree.arena.release(*root));
                 tree.catalogue.mark_dirty(cut.pages.iter().map(|page| page.page));
+                tree.notebook.mark_dirty(cut.notes.pages.iter().map(|(page, _)| *page));
             }
         }
         result
@@ -178,7 +185,31 @@ impl Checkpointer {
         if let Some(root) = root {
             self.tables.volume_root = root.pointer;
         }
+        self.write_notebook(&cut.notes, lsn).await?;
         self.write_relocations(lsn).await
+    }
+
+    async fn write_notebook(&mut self, notes: &FrozenNotes, lsn: Lsn) -> Result<()> {
+        let Tables { notebook, notebook_root, .. } = &mut self.tables;
+        if notes.is_empty {
+            *notebook = TableDirectory::new(PageContent::Notebook);
+            *notebook_root = Pointer::HOLE;
+            return Ok(());
+        }
+        for (page, bytes) in &notes.pages {
+            let located = match bytes {
+                Some(bytes) => {
+                    self.stream.reserve(1, lsn).await?;
+                    self.stream.append(notebook.page_identity(*page), lsn, bytes)
+                }
+                None => Located::default(),
+            };
+            notebook.set_page(*page, located);
+        }
+        if let Some(root) = write_directories(&mut self.stream, notebook, lsn).await? {
+            *notebook_root = root.pointer;
+        }
+        Ok(())
     }
 
     /// Nobody changes the relocation table meanwhile: only the cleaner does, and it holds us then.
@@ -241,7 +272,7 @@ impl Checkpointer {
         self.tables.segment_root = root.pointer;
         self.stream.flush().await?;
         self.pool.sync().await?;
-        let volume_root = self.tables.volume_root;
+        let (volume_root, notebook_root) = (self.tables.volume_root, self.tables.notebook_root);
         let relocation_root = self.media.relocations.borrow().root();
         let (applied, is_clean, volume_next) = (cut.applied, cut.is_clean, cut.volume_next);
         let incompatible = self.incompatible;
@@ -255,6 +286,7 @@ impl Checkpointer {
                 superblock.segment_table_place = root.place;
                 superblock.volume_next = volume_next;
                 superblock.relocation_table = relocation_root;
+                superblock.notebook = notebook_root;
                 superblock.set_incompatible(incompatible);
             })
             .await?;

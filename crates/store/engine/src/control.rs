@@ -15,6 +15,7 @@ use crate::apply::WRITTEN_UNKNOWN;
 use crate::catalogue::Catalogue;
 use crate::engine::{Engine, Inner};
 use crate::info::{SnapshotInfo, VolumeInfo, VolumePolicy, VolumeSpec};
+use crate::notebook::NoteBatch;
 use crate::{Error, ErrorKind, Result};
 
 /// Volumes in one snapshot at most: its record and its clones must fit a journal group.
@@ -25,6 +26,15 @@ const IMAGES_DELETED_MAX: usize = 1024;
 impl Engine {
     /// Makes an empty volume.
     pub async fn volume_create(&self, spec: VolumeSpec) -> Result<VolumeInfo> {
+        self.volume_create_noted(spec, |_| NoteBatch::new()).await
+    }
+
+    /// Makes an empty volume and notes, which are told the volume's identity: both, or neither.
+    pub async fn volume_create_noted(
+        &self,
+        spec: VolumeSpec,
+        notes: impl FnOnce(VolumeId) -> NoteBatch,
+    ) -> Result<VolumeInfo> {
         let inner = &self.inner;
         check_name("volume", &spec.name)?;
         check_size(&spec.name, spec.size_bytes)?;
@@ -58,7 +68,8 @@ impl Engine {
             origin_name: String::new(),
             carried: [0; CARRIED_BYTES],
         };
-        inner.change(Record::CreateVolume(Box::new(entry))).await?;
+        let batch = notes(entry.id);
+        inner.change_noted(Some(Record::CreateVolume(Box::new(entry))), batch).await?;
         inner.info_of(&spec.name)
     }
 

@@ -24,6 +24,7 @@ use crate::drives::Rebuilds;
 use crate::info::{Counters, DriveStatus, PoolStatus, RecoveryReport, SnapshotInfo, Space, VolumeInfo};
 use crate::media::Media;
 use crate::mover::Mover;
+use crate::notebook::NotesState;
 use crate::range_lock::RangeLock;
 use crate::removal::Removals;
 use crate::scrub::Scrubs;
@@ -64,6 +65,7 @@ pub(crate) struct Inner {
     pub(crate) checkpoints: CheckpointRequests,
     pub(crate) cleaner: CleanerState,
     pub(crate) dedupe: Dedupe,
+    pub(crate) notes: NotesState,
     pub(crate) rebuilds: Rebuilds,
     pub(crate) removals: Removals,
     pub(crate) scrubs: Scrubs,
@@ -147,6 +149,7 @@ impl Engine {
             },
             cleaner: CleanerState::default(),
             dedupe: Dedupe::new(&runtime, &settings, &pool),
+            notes: NotesState::default(),
             rebuilds: Rebuilds::default(),
             removals: Removals::default(),
             scrubs: Scrubs::default(),

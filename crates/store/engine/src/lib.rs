@@ -42,6 +42,7 @@ mod info;
 mod media;
 mod metadata;
 mod mover;
+mod notebook;
 mod pace;
 mod range_lock;
 mod read_path;
@@ -60,6 +61,8 @@ pub use accounting::{
     Holder, HoldersReport, ReclaimReport, SpaceParts, SpaceReport, VolumeSpace, WalkedSpace, WalkedVolume,
 };
 pub use ashlar_format::catalogue::{Compression, Profile};
+pub use ashlar_format::note_kind::{NoteKind, NoteSubject};
+pub use ashlar_format::notes::Note;
 pub use ashlar_format::segment::Protection;
 pub use ashlar_pool::{
     DriveCounters, DriveSpec, Identity, Opening, PoolSpec, ProcessProbe, Remembered, ScrubCount,
@@ -71,5 +74,6 @@ pub use info::{
     CheckReport, Counters, DedupeCounters, DedupeStatus, DriveStatus, PoolStatus, RecoveryReport,
     ScrubReport, ScrubStatus, SnapshotInfo, Space, VolumeInfo, VolumePolicy, VolumeSpec,
 };
+pub use notebook::{NoteBatch, NotesStatus};
 pub use removal::RemovalStatus;
 pub use settings::Settings;

@@ -24,6 +24,7 @@ use crate::engine::Parts;
 use crate::info::RecoveryReport;
 use crate::media::Media;
 use crate::metadata::{MetadataStream, read_located};
+use crate::notebook::{self, Notebook};
 use crate::relocations::Relocations;
 use crate::tables::{Located, TableDirectory, Tables};
 use crate::{Error, ErrorKind, Result, Settings};
@@ -58,17 +59,20 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
     steps.run("load segment table", load_segment_table(&pool, &mut tables)).await?;
     steps.run("probe frontier", async { Ok(pool.adopt_frontier().await?) }).await?;
     let arena = PageArena::new(settings.map_cache_bytes as usize);
-    let tree = RefCell::new(Tree { arena, catalogue: Catalogue::default() });
+    let tree = RefCell::new(Tree { arena, catalogue: Catalogue::default(), notebook: Notebook::default() });
     let media = Media::new(&pool, Relocations::new(settings.map_cache_bytes / 8));
     steps.run("load relocation table", media.load_relocations(pool.superblock().relocation_table)).await?;
     steps.run("load volume table", load_volume_table(&media, &mut tables, &tree)).await?;
     let superblock = pool.superblock();
+    tree.borrow_mut().notebook =
+        steps.run("load notebook", notebook::load(&media, &superblock, &mut tables)).await?;
     let (groups, end) = steps
         .run("find journal groups", async {
             Ok(replay(&pool, superblock.journal, superblock.checkpoint).await?)
         })
         .await?;
     steps.run("replay journal", apply_groups(&media, &tree, groups)).await?;
+    steps.run("check notes", async { notebook::refuse_unknown(&tree.borrow().notebook) }).await?;
     steps.report.groups_replayed = end.groups;
     steps.report.records_replayed = end.records;
     pool.begin_session();

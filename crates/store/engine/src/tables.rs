@@ -1,7 +1,8 @@
 //! Tables on drives: pages found through a two-level directory whose root the superblock names.
 //!
-//! The volume table's directories are pages of 512 pointers. The segment table cannot be found
-//! through itself, so its directories name the place beside each pointer: 256 entries of 16 bytes.
+//! The directories of the volume table and of the notebook are pages of 512 pointers. The segment table
+//! cannot be found through itself, so its directories name the place beside each pointer: 256 entries of
+//! 16 bytes.
 
 use std::collections::BTreeSet;
 
@@ -14,6 +15,7 @@ use ashlar_units::{DriveIndex, SegmentId};
 /// Tree numbers of table pages, below any volume's.
 const VOLUME_TABLE_TREE: u64 = 0;
 const SEGMENT_TABLE_TREE: u64 = u64::MAX;
+const NOTEBOOK_TREE: u64 = u64::MAX - 2;
 
 /// A pointer and where its segment lives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +52,11 @@ impl TableDirectory {
     }
 
     fn tree(&self) -> u64 {
-        if self.content == PageContent::SegmentTable { SEGMENT_TABLE_TREE } else { VOLUME_TABLE_TREE }
+        match self.content {
+            PageContent::SegmentTable => SEGMENT_TABLE_TREE,
+            PageContent::Notebook => NOTEBOOK_TREE,
+            _ => VOLUME_TABLE_TREE,
+        }
     }
 
     /// Who a table page is.
@@ -167,12 +173,15 @@ impl TableDirectory {
     }
 }
 
-/// Both tables of a pool and where their roots are.
+/// The tables of a pool and where their roots are.
 pub(crate) struct Tables {
     pub(crate) volumes: TableDirectory,
     pub(crate) segments: TableDirectory,
+    pub(crate) notebook: TableDirectory,
     pub(crate) volume_root: Pointer,
     pub(crate) segment_root: Pointer,
+    /// A hole while there are no notes.
+    pub(crate) notebook_root: Pointer,
 }
 
 impl Tables {
@@ -180,15 +189,17 @@ impl Tables {
         Tables {
             volumes: TableDirectory::new(PageContent::VolumeTable),
             segments: TableDirectory::new(PageContent::SegmentTable),
+            notebook: TableDirectory::new(PageContent::Notebook),
             volume_root: Pointer::HOLE,
             segment_root: Pointer::HOLE,
+            notebook_root: Pointer::HOLE,
         }
     }
 
     /// Every table and directory page of the last checkpoint.
     pub(crate) fn all(&self) -> Vec<Pointer> {
-        let roots = [self.volume_root, self.segment_root];
+        let roots = [self.volume_root, self.segment_root, self.notebook_root];
         let all = roots.into_iter().chain(self.volumes.all()).chain(self.segments.all());
-        all.filter(|pointer| pointer.is_page()).collect()
+        all.chain(self.notebook.all()).filter(|pointer| pointer.is_page()).collect()
     }
 }

@@ -4,7 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::exactness::{Group, Taken};
 use super::image::Candidate;
-use super::{Image, ImageKey, Operation, OperationId, Oracle, Outcome, Run, Snapshot, Volume};
+use super::{
+    Image, ImageKey, NoteName, Operation, OperationId, Oracle, Outcome, Run, Snapshot, Volume,
+    note_of_creation,
+};
 use crate::content::Value;
 
 /// Where a clone comes from.
@@ -42,8 +45,10 @@ pub enum Change {
     Clone { name: String, source: CloneSource },
 }
 
-/// How many kinds of changes there are.
-pub const CHANGE_KINDS: usize = 7;
+/// How many kinds of changes there are, batches of notes included.
+pub const CHANGE_KINDS: usize = 8;
+/// Batches of notes, the last of them.
+pub const NOTES_KIND: usize = 7;
 
 impl Change {
     /// The kind's number, below [`CHANGE_KINDS`].
@@ -153,6 +158,8 @@ pub struct Listing {
     pub volumes: BTreeMap<String, (u64, u32)>,
     /// Name and the volumes in it, sorted.
     pub snapshots: BTreeMap<String, Vec<String>>,
+    /// Notes and their contents, if it keeps any.
+    pub notes: Option<BTreeMap<NoteName, u64>>,
 }
 
 /// Names the clones of a snapshot will have, each with its volume in the snapshot.
@@ -173,8 +180,9 @@ impl Oracle {
             Change::VolumeCreate { name, size_bytes, unit_bytes } => {
                 let incarnation = self.incarnation();
                 let unit = (*unit_bytes).min(self.unit_bytes_max);
-                let volume =
+                let mut volume =
                     Volume::new(incarnation, Image::new(unit, *unit_bytes, *size_bytes, incarnation));
+                volume.notes = note_of_creation(name, *size_bytes).into_iter().collect();
                 Effect::AddVolumes(vec![(name.clone(), volume)])
             }
             Change::VolumeDelete { name } => Effect::RemoveVolume(name.clone()),
@@ -413,7 +421,7 @@ impl Oracle {
                 return Err(format!("snapshot {name} holds {volumes:?}, expected {expected:?}"));
             }
         }
-        Ok(())
+        listing.notes.as_ref().map_or(Ok(()), |notes| self.reconcile_notes(notes))
     }
 
     fn settle_doubt(&mut self, doubt: Doubt, listing: &Listing) -> Result<(), String> {

@@ -46,7 +46,7 @@ impl Oracle {
                 stored * STORED_BLOCK_BYTES + images.len() as u64 * MAPPING_BYTES
             })
             .sum();
-        settled + self.flying_bytes()
+        settled + self.flying_bytes() + self.notes_bytes_max()
     }
 
     /// True when space may have been given back after this write was issued: the pool may have looked

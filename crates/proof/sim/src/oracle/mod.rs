@@ -9,7 +9,7 @@
 //! 3. A snapshot holds everything acknowledged before its request was issued and nothing issued after
 //!    its completion. Across the volumes of a group it is one instant: if it holds a write, it holds
 //!    every write acknowledged before that one was issued ([`exactness`]).
-//! 4. A change of metadata that was in flight at a crash happened wholly or not at all.
+//! 4. A change of metadata, or a batch of notes, that was in flight at a crash happened wholly or not at all.
 //!
 //! It shares no code with the engine, knows nothing of segments or journals, and keeps only names,
 //! addresses and contents.
@@ -18,14 +18,16 @@ mod changes;
 mod demand;
 mod exactness;
 mod image;
+mod notes;
 mod plausible;
 #[cfg(test)]
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-pub use changes::{CHANGE_KINDS, Change, CloneSource, Listing, clone_names};
+pub use changes::{CHANGE_KINDS, Change, CloneSource, Listing, NOTES_KIND, clone_names};
 pub use image::{Image, OperationId, Run};
+pub use notes::{NoteEdit, NoteName, content_of, note_bytes, note_of_creation};
 
 use ashlar_block::{Extent, ExtentKind};
 
@@ -33,6 +35,7 @@ use crate::content::Value;
 use changes::{Doubt, Pending};
 use exactness::Group;
 use image::Candidate;
+use notes::Notes;
 
 /// Names an image: a volume's live content or a volume's part of a snapshot.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -81,12 +84,14 @@ pub struct Volume {
     alternative: Option<(u32, Image)>,
     /// The fewest units it had since the pool was opened: requests of before may be told so.
     units_min: u64,
+    /// What is noted about it.
+    notes: BTreeMap<u16, u64>,
 }
 
 impl Volume {
     fn new(incarnation: u32, image: Image) -> Volume {
         let units_min = image.units();
-        Volume { incarnation, image, alternative: None, units_min }
+        Volume { incarnation, image, alternative: None, units_min, notes: BTreeMap::new() }
     }
 }
 
@@ -173,6 +178,7 @@ pub struct Oracle {
     doubts: Vec<Doubt>,
     fork_outcomes: BTreeMap<u32, bool>,
     groups: Vec<Group>,
+    notes: Notes,
     /// Whose bytes any volume of this name ever held: a pool that lost its latest changes to a lying
     /// drive may be back at an earlier volume of the name.
     lineages: BTreeMap<String, BTreeSet<u32>>,
@@ -208,6 +214,7 @@ impl Oracle {
             doubts: Vec::new(),
             fork_outcomes: BTreeMap::new(),
             groups: Vec::new(),
+            notes: Notes::default(),
             lineages: BTreeMap::new(),
             numbers: 0,
         }
@@ -478,13 +485,14 @@ impl Oracle {
             let doubt = self.doubt_of(pending, now);
             self.doubts.push(doubt);
         }
+        self.notes.stop();
         self.life += 1;
     }
 
     /// True while a change of metadata is in flight.
     #[must_use]
     pub fn is_changing(&self) -> bool {
-        !self.pending.is_empty()
+        !self.pending.is_empty() || self.notes.is_changing()
     }
 
     /// True when an unfinished restore leaves two contents possible for this volume as a whole.

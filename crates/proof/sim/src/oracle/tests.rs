@@ -156,7 +156,7 @@ fn a_group_that_holds_the_effect_without_its_cause_is_not_one_instant() {
 fn an_unfinished_change_happened_or_not_but_an_acknowledged_one_did() {
     let names = |volumes: &[&str]| Listing {
         volumes: volumes.iter().map(|name| ((*name).to_string(), (1 << 20, 4096))).collect(),
-        snapshots: BTreeMap::new(),
+        ..Listing::default()
     };
     let delete = Change::VolumeDelete { name: "a".to_string() };
     for (listing, is_fine) in [(names(&["a", "b"]), true), (names(&["b"]), true), (names(&["a"]), false)] {
@@ -191,6 +191,7 @@ fn an_unfinished_restore_is_all_old_or_all_new() {
         let listing = Listing {
             volumes: ["a", "b"].map(|name| (name.to_string(), (1 << 20, 4096))).into(),
             snapshots: [("s".to_string(), vec!["a".to_string()])].into(),
+            notes: None,
         };
         oracle.reconcile(&listing).unwrap();
         assert!(oracle.is_forked(&live("a")));

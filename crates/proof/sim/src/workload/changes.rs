@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::World;
 use super::claims::{Claim, Object, Use};
+use super::notes::change_notes;
 use super::verify::verify_image;
 use crate::chance::Chance;
 use crate::oracle::{Change, CloneSource, ImageKey, Oracle, Outcome, Snapshot, clone_names};
@@ -35,11 +36,13 @@ pub async fn work(world: Rc<World>) {
             mix.check,
             mix.verify_snapshot,
             mix.dedupe,
+            mix.notes,
         ];
         match world.draw(|chance| chance.weighted(&weights)) {
             7 => check(&world).await,
             8 => verify_a_snapshot(&world).await,
             9 => change_dedupe(&world).await,
+            10 => change_notes(&world).await,
             kind => {
                 let Some((change, claim)) = plan(&world, kind).await else { continue };
                 let snapshot = match &change {
@@ -188,7 +191,7 @@ fn draw_plan(world: &World, kind: usize) -> Plan {
     })
 }
 
-fn pick_name<'a>(chance: &mut Chance, names: impl Iterator<Item = &'a String>) -> Option<String> {
+pub(super) fn pick_name<'a>(chance: &mut Chance, names: impl Iterator<Item = &'a String>) -> Option<String> {
     let names: Vec<&String> = names.collect();
     (!names.is_empty()).then(|| (*chance.pick(&names)).clone())
 }

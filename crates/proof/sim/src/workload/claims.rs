@@ -23,6 +23,8 @@ pub enum Object {
     Volume(String),
     /// A snapshot.
     Snapshot(String),
+    /// A set of the notes of a volume, or of the pool without a name.
+    Notes(String, u64),
 }
 
 /// Shared users, or an exclusive one.

@@ -6,6 +6,7 @@
 mod changes;
 mod claims;
 mod data;
+mod notes;
 mod progress;
 mod refusal;
 mod verify;
@@ -20,6 +21,7 @@ use ashlar_runtime::{Priority, Runtime};
 
 pub use changes::{carry_out, check};
 pub use claims::Claims;
+pub use notes::verify_notes;
 pub use progress::{claims_for_delete, prove_progress};
 pub use verify::{verify_everything, verify_plausible};
 

@@ -18,6 +18,7 @@ use rustc_hash::FxHashMap;
 
 use crate::engine::{Engine, Inner};
 use crate::info::CheckReport;
+use crate::notebook;
 use crate::walk::PAGES_AT_ONCE;
 use crate::{Error, Result};
 
@@ -57,6 +58,7 @@ impl Engine {
         let (report, done) = (CheckReport::default(), FxHashMap::default());
         let mut check = Check { inner, report, done, images: Published::default() };
         check.check_tables().await?;
+        check.check_notebook().await;
         check.check_relocations().await;
         check.check_images(between).await?;
         Ok(check.report)
@@ -71,6 +73,24 @@ impl Check<'_> {
         }
         drop(checkpointer);
         self.inner.check_not_closing()
+    }
+
+    /// Every page of the notebook reads.
+    async fn check_notebook(&mut self) {
+        let checkpointer = self.inner.checkpointer.lock().await;
+        let read = notebook::read_pages(&self.inner.media, &checkpointer.tables.notebook).await;
+        drop(checkpointer);
+        match read {
+            Ok(pages) => {
+                for (page, bytes) in pages {
+                    if let Err(damage) = ashlar_format::notes::decode_page(&bytes) {
+                        self.note(format!("notebook page {page}: {damage}"));
+                    }
+                    self.report.pages += 1;
+                }
+            }
+            Err(error) => self.note(format!("notebook: {error}")),
+        }
     }
 
     /// Every page of the relocation table reads, and speaks of segments that are gone.

@@ -610,7 +610,9 @@ impl Inner {
         let tables = &mut checkpointer.tables;
         let volume_pages = tables.volumes.rewrite_records_in(segment, tables.volume_root);
         let segment_pages = tables.segments.rewrite_records_in(segment, tables.segment_root);
+        let note_pages = tables.notebook.rewrite_records_in(segment, tables.notebook_root);
         self.tree.borrow_mut().catalogue.mark_dirty(volume_pages.into_iter());
+        self.tree.borrow_mut().notebook.mark_dirty(note_pages.into_iter());
         self.pool.with_table_mut(|table| segment_pages.into_iter().for_each(|page| table.touch_page(page)));
         loop {
             let to_load = self.media.relocations.borrow_mut().rewrite_records_in(segment);

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use ashlar_inspect::{
-    DeepReport, DriveReport, GoneRange, ImageCheck, JournalEnd, JournalReport, Outcome, Redundancy, Report,
-    SalvageReport,
+    DeepReport, DriveReport, GoneRange, ImageCheck, JournalEnd, JournalReport, NotesReport, Outcome,
+    Redundancy, Report, SalvageReport,
 };
 
 use super::Found;
@@ -19,6 +19,9 @@ pub(super) fn found(found: &Found) -> String {
     text += &format!("\n{}", drives(&report.drives));
     text += &format!("\n{}", segments(report));
     text += &format!("\n{}", images(report));
+    if !report.notebook.is_empty() {
+        text += &format!("\n{}", notebook(report));
+    }
     text += &format!("\n{}", journal(&report.journal));
     if !found.verified.is_empty() {
         text += &format!("\n{}", checks(&found.verified));
@@ -39,6 +42,22 @@ fn findings(redundancy: &Redundancy) -> String {
     // Beyond what protection covers they are told as damage.
     let told = redundancy.findings.iter().filter(|_| !redundancy.is_exceeded);
     told.map(|what| format!("FINDING {what}\n")).collect()
+}
+
+/// How many there are; what they say is for those whose they are.
+fn notebook(report: &Report) -> String {
+    let row = |notes: &NotesReport| {
+        let unknown = || format!("unknown ({:#06x})", notes.kind);
+        let name = notes.name.map_or_else(unknown, str::to_string);
+        vec![
+            name,
+            notes.notes.to_string(),
+            size(notes.bytes),
+            if notes.is_secret { "yes" } else { "no" }.into(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = report.notebook.iter().map(row).collect();
+    table(&["NOTES", "COUNT", "SIZE", "SECRET"], &[1, 2], &rows)
 }
 
 fn notes(notes: &[String]) -> String {
