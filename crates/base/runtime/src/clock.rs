@@ -2,11 +2,17 @@
 
 use std::time::Duration;
 
+/// Nanoseconds since an origin, of what may lie before it or beyond what fits: the nearest that fits.
+pub(crate) fn clamped_nanos(nanos: i128) -> u64 {
+    nanos.clamp(0, i128::from(u64::MAX)) as u64
+}
+
 fn read(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `time` is a valid timespec to write to; the clock ids used exist on every Linux.
     unsafe { libc::clock_gettime(clock, &mut time) };
-    (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
+    // A wall clock may have been set to before 1970.
+    clamped_nanos(i128::from(time.tv_sec) * 1_000_000_000 + i128::from(time.tv_nsec))
 }
 
 pub(crate) fn monotonic_nanos() -> u64 {

@@ -22,7 +22,7 @@ use crate::{Buf, Instant, Priority, clock};
 pub type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 /// Simulated wall clock at virtual time zero: 2026-01-01.
-const SIM_UNIX_NANOS: u64 = 1_767_225_600_000_000_000;
+const SIM_UNIX_NANOS: i128 = 1_767_225_600_000_000_000;
 
 /// Everything one shard owns.
 pub(crate) struct Shard {
@@ -62,11 +62,15 @@ impl Runtime {
         }
     }
 
-    /// Wall-clock time as nanoseconds since 1970.
+    /// Wall-clock time as nanoseconds since 1970: 0 before that, and the year 2554 from then on.
+    /// It may jump both ways at any time, so it is for people, never for waiting.
     #[must_use]
     pub fn unix_nanos(&self) -> u64 {
         match &self.shard.driver {
-            Driver::Sim(sim) => SIM_UNIX_NANOS + sim.now().as_nanos(),
+            Driver::Sim(sim) => {
+                let nanos = SIM_UNIX_NANOS + i128::from(sim.now().as_nanos());
+                clock::clamped_nanos(nanos.saturating_add(sim.unix_offset_nanos()))
+            }
             Driver::Uring(_) | Driver::Threads(_) => clock::unix_nanos(),
         }
     }

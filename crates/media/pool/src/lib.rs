@@ -321,11 +321,13 @@ impl Pool {
         self.check_owner_if_overdue().await?;
         let place = self.place_of(segment)?;
         if let Some(striping) = &self.inner.striping {
-            return self.write_stripes(striping, segment, place, offset, buffer, durability).await;
+            self.write_stripes(striping, segment, place, offset, buffer, durability).await?;
+        } else {
+            let (drive, address) = self.address(place, offset)?;
+            drive.write(address, buffer, durability).await?;
         }
-        let (drive, address) = self.address(place, offset)?;
-        drive.write(address, buffer, durability).await?;
-        Ok(())
+        // Whoever was frozen meanwhile must not tell of it: another may have opened the pool without it.
+        self.check_owner_if_overdue().await
     }
 
     /// Makes every completed write of every drive durable.

@@ -234,7 +234,8 @@ fn drop_unfinished_growth(all: &mut Vec<&Superblock>) {
         let counts = all.iter().map(|superblock| superblock.drives.len());
         let Some(before) = counts.filter(|count| *count < most).max() else { return };
         let is_told = |superblock: &&&Superblock| {
-            let have_left = || superblock.drives[..before].iter().all(|entry| entry.state == DriveState::Gone);
+            let have_left =
+                || superblock.drives[..before].iter().all(|entry| entry.state == DriveState::Gone);
             superblock.drives.len() == most && (usize::from(superblock.drive.0) < before || have_left())
         };
         if all.iter().any(|superblock| is_told(&superblock)) {

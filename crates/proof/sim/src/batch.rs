@@ -84,10 +84,13 @@ impl fmt::Display for Summary {
         )?;
         writeln!(
             f,
-            "verified {} images, {} MiB; pool full {} times, {} of them judged; {} failures excused by a drive, {} \
+            "verified {} images, {} MiB; {} writes forged, {} groups in them at home; pool full {} times, \
+             {} of them judged; {} failures excused by a drive, {} \
              starts of {} failed so",
             counters.images_verified,
             counters.bytes_verified >> 20,
+            counters.forged,
+            counters.forged_at_home,
             counters.no_space,
             counters.refusals_judged,
             counters.drive_troubles,
@@ -99,7 +102,7 @@ impl fmt::Display for Summary {
         write!(
             f,
             "drives: {} reads, {} writes, {} syncs, {} errors, {} lies; {} errors and lies and {} deaths that \
-             parity survives; at crashes {} writes in flight, {} unsynced blocks lost",
+             parity survives; at crashes {} writes in flight, {} of killed ones late, {} unsynced blocks lost",
             drives.reads,
             drives.writes,
             drives.syncs,
@@ -108,6 +111,7 @@ impl fmt::Display for Summary {
             drives.survivable,
             drives.deaths,
             drives.writes_in_flight_at_crash,
+            drives.late_writes,
             drives.blocks_lost_at_crash
         )
     }

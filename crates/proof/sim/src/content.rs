@@ -4,6 +4,10 @@
 //! words, and the rest follows from both. A wrong byte, a byte of another address and a byte of
 //! another write are all told apart, and a failure names the write it found.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
 use crate::chance::mix;
 
 /// The unit of content. The smallest logical block.
@@ -25,6 +29,36 @@ pub enum Texture {
     /// One of few contents that many writes share, to any volume; after a while it begins anew. So equal
     /// stretches occur at the same and at other addresses, ending wherever requests end.
     Repeated,
+    /// Bytes that pass for structures of the pool, as [`note_forged`] was told.
+    Forged,
+}
+
+/// A forged write: its first sector and its bytes.
+type Forged = (u64, Rc<[u8]>);
+
+thread_local! {
+    /// Forged contents of this thread's seed, by the number of the write: a [`Value`] has no room for them.
+    static FORGED: RefCell<BTreeMap<u32, Forged>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// The bytes of a forged write whose first sector has this address.
+pub fn note_forged(number: u32, first_sector: u64, bytes: &[u8]) {
+    assert!(bytes.len().is_multiple_of(SECTOR_BYTES), "{} bytes", bytes.len());
+    FORGED.with_borrow_mut(|forged| forged.insert(number, (first_sector, bytes.into())));
+}
+
+/// Another seed begins.
+pub fn forget_forged() {
+    FORGED.take();
+}
+
+/// Hands over the bytes from a sector on of a forged write.
+fn with_forged<T>(number: u32, sector: u64, see: impl FnOnce(&[u8]) -> T) -> Option<T> {
+    FORGED.with_borrow(|forged| {
+        let (first, bytes) = forged.get(&number)?;
+        let at = usize::try_from(sector.checked_sub(*first)?).ok()?.checked_mul(SECTOR_BYTES)?;
+        bytes.get(at..).map(see)
+    })
 }
 
 /// Sectors after which [`Texture::Repeated`] begins anew: 21 blocks, so that the same content falls into
@@ -49,12 +83,13 @@ impl Value {
             Texture::Compressible => 2,
             Texture::Fill => 3,
             Texture::Repeated => 4,
+            Texture::Forged => 5,
         };
         // Few patterns, so that different writes produce equal blocks.
         let number = match texture {
             Texture::Fill => u64::from(number) % 4 + 1,
             Texture::Repeated => u64::from(number) % REPEATED_CONTENTS + 1,
-            Texture::Random | Texture::Compressible => u64::from(number),
+            Texture::Random | Texture::Compressible | Texture::Forged => u64::from(number),
         };
         Value(class << 56 | number)
     }
@@ -65,6 +100,7 @@ impl Value {
             2 => Some(Texture::Compressible),
             3 => Some(Texture::Fill),
             4 => Some(Texture::Repeated),
+            5 => Some(Texture::Forged),
             _ => None,
         }
     }
@@ -73,7 +109,7 @@ impl Value {
     #[must_use]
     pub fn write_number(self) -> Option<u32> {
         match self.texture() {
-            Some(Texture::Random | Texture::Compressible) => Some(self.0 as u32),
+            Some(Texture::Random | Texture::Compressible | Texture::Forged) => Some(self.0 as u32),
             Some(Texture::Fill | Texture::Repeated) | None => None,
         }
     }
@@ -89,6 +125,11 @@ impl Value {
         if self.texture() == Some(Texture::Repeated) { sector % REPEATED_SECTORS } else { sector }
     }
 
+    /// The write whose bytes were noted down.
+    fn forged(self) -> Option<u32> {
+        (self.texture() == Some(Texture::Forged)).then_some(self.0 as u32)
+    }
+
     fn word(self, sector: u64, index: usize) -> u64 {
         let Some(texture) = self.texture() else { return 0 };
         match (texture, index) {
@@ -98,11 +139,17 @@ impl Value {
                 base(self, sector).wrapping_add(STEP.wrapping_mul(index as u64))
             }
             (Texture::Compressible, _) => base(self, sector),
+            (Texture::Forged, _) => unreachable!("forged bytes are noted, not computed"),
         }
     }
 
     /// Fills whole sectors, the first of which has address `first_sector`.
     pub fn fill(self, first_sector: u64, bytes: &mut [u8]) {
+        if let Some(number) = self.forged() {
+            let length = bytes.len();
+            let copied = with_forged(number, first_sector, |forged| bytes.copy_from_slice(&forged[..length]));
+            return copied.expect("forged bytes are noted before they are written");
+        }
         for (sector, bytes) in (first_sector..).zip(bytes.chunks_exact_mut(SECTOR_BYTES)) {
             if self == Value::ZERO {
                 bytes.fill(0);
@@ -123,6 +170,11 @@ impl Value {
     /// True when whole sectors from `first_sector` hold exactly this content.
     #[must_use]
     pub fn matches(self, first_sector: u64, bytes: &[u8]) -> bool {
+        if let Some(number) = self.forged() {
+            let is_same =
+                with_forged(number, first_sector, |forged| forged.get(..bytes.len()) == Some(bytes));
+            return is_same == Some(true);
+        }
         (first_sector..).zip(bytes.chunks_exact(SECTOR_BYTES)).all(|(sector, bytes)| {
             let sector = self.address(sector);
             let (start, step) = self.progression(sector);
@@ -147,6 +199,7 @@ impl Value {
             Some(Texture::Fill) => (self.0, 0),
             Some(Texture::Compressible) => (base(self, sector), 0),
             Some(Texture::Random) => (base(self, sector), STEP),
+            Some(Texture::Forged) => unreachable!("forged bytes are noted, not computed"),
             // Every other one shrinks.
             Some(Texture::Repeated) => (base(self, sector), if self.0 & 1 == 0 { 0 } else { STEP }),
         }
@@ -165,7 +218,16 @@ fn read_word(bytes: &[u8], index: usize) -> u64 {
 #[must_use]
 pub fn recognise(first_sector: u64, bytes: &[u8]) -> Option<Value> {
     let value = Value(read_word(bytes, 0));
-    value.matches(first_sector, bytes).then_some(value)
+    if value.forged().is_none() && value.matches(first_sector, bytes) {
+        return Some(value);
+    }
+    recognise_forged(first_sector, bytes)
+}
+
+fn recognise_forged(sector: u64, bytes: &[u8]) -> Option<Value> {
+    let numbers: Vec<u32> = FORGED.with_borrow(|forged| forged.keys().copied().collect());
+    let mut values = numbers.into_iter().map(|number| Value::of_write(number, Texture::Forged));
+    values.find(|value| value.matches(sector, bytes))
 }
 
 /// Says in words what a wrong block holds.
@@ -182,12 +244,12 @@ pub fn describe(first_sector: u64, bytes: &[u8]) -> String {
 }
 
 fn describe_sector(sector: u64, bytes: &[u8]) -> String {
-    let value = Value(read_word(bytes, 0));
-    if value.matches(sector, bytes) {
+    if let Some(value) = recognise(sector, bytes) {
         return value.to_string();
     }
+    let value = Value(read_word(bytes, 0));
     let claimed = read_word(bytes, 1) ^ ADDRESS_SALT;
-    if value.matches(claimed, bytes) {
+    if value.forged().is_none() && value.matches(claimed, bytes) {
         return format!("{value} of sector {claimed}");
     }
     format!("unknown bytes {:016x} {:016x}", read_word(bytes, 0), read_word(bytes, WORDS - 1))
@@ -200,6 +262,7 @@ impl std::fmt::Display for Value {
             None => write!(f, "no value ({:x})", self.0),
             Some(Texture::Fill) => write!(f, "fill {}", self.0 & 0xff),
             Some(Texture::Repeated) => write!(f, "repeated content {}", self.0 & 0xff),
+            Some(Texture::Forged) => write!(f, "forged write {}", self.0 as u32),
             Some(_) => write!(f, "write {}", self.0 as u32),
         }
     }
@@ -225,6 +288,21 @@ mod tests {
         }
         assert!(Value::ZERO.matches(0, &[0; 512]));
         assert!(!Value::ZERO.matches(0, &[1; 512]));
+    }
+
+    #[test]
+    fn forged_content_is_what_was_noted_at_its_address() {
+        forget_forged();
+        let bytes: Vec<u8> = (0..2048).map(|index| (index % 251) as u8).collect();
+        note_forged(9, 4, &bytes);
+        let value = Value::of_write(9, Texture::Forged);
+        let mut filled = vec![0; 1024];
+        value.fill(5, &mut filled);
+        assert_eq!(filled, bytes[512..1536]);
+        assert_eq!(recognise(5, &filled), Some(value));
+        assert!(!value.matches(4, &filled) && !value.matches(7, &filled) && !value.matches(3, &filled));
+        forget_forged();
+        assert_eq!(recognise(5, &filled), None);
     }
 
     #[test]

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ashlar_block::{BlockDevice, LocalFuture};
 use ashlar_engine::{
-    Compression, DriveSpec, Engine, Error, ErrorKind, Note, NoteBatch, NoteKind, PoolSpec, Profile,
-    Protection, Settings, VolumePolicy, VolumeSpec,
+    Compression, DriveSpec, Engine, Error, ErrorKind, Identity, Note, NoteBatch, NoteKind, Opening, PoolSpec,
+    Profile, Protection, Settings, VolumePolicy, VolumeSpec,
 };
 use ashlar_runtime::Runtime;
 use ashlar_units::VolumeId;
@@ -37,23 +37,76 @@ const ACCOUNTS_WITHIN: Duration = Duration::from_secs(3600);
 /// Makes engines; everything they know is on the drives.
 pub struct EngineMaker;
 
+/// Who opens a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Opener {
+    /// The machine.
+    pub machine: u128,
+    /// Its boot.
+    pub boot: u128,
+    /// The process.
+    pub process: u32,
+    /// Somebody else who has the pool open is put out.
+    pub is_forced: bool,
+}
+
+/// The machine of ordinary lives: one, started anew for each.
+const THIS_MACHINE: Opener = Opener { machine: 1, boot: 1, process: 1, is_forced: false };
+
+/// Makes a pool.
+pub fn create_pool(runtime: &Runtime, layout: &PoolLayout) -> LocalFuture<'static, Result<(), Trouble>> {
+    let runtime = runtime.clone();
+    let drive = |path: &String| DriveSpec { path: path.clone(), create_size_bytes: Some(layout.drive_bytes) };
+    let spec = PoolSpec {
+        name: "pool".to_string(),
+        drives: layout.drives.iter().map(drive).collect(),
+        protection: [Protection::None, Protection::Single, Protection::Dual][usize::from(layout.parity)],
+        segment_bytes: Some(layout.segment_bytes),
+        width: layout.width,
+        spares: layout.spares,
+    };
+    Box::pin(async move {
+        Engine::create_pool(&runtime, spec).await?;
+        Ok(())
+    })
+}
+
+fn opening_of(opener: &Opener) -> Opening {
+    let Opener { machine, boot, process, is_forced } = *opener;
+    let identity = Identity { machine, boot, process, ..Identity::default() };
+    Opening { identity, is_forced, ..Opening::default() }
+}
+
+/// Opens a pool; the one place that tells the engine who does.
+pub fn open_as(
+    runtime: &Runtime,
+    layout: &PoolLayout,
+    opener: &Opener,
+) -> LocalFuture<'static, Result<Rc<dyn SystemUnderTest>, Trouble>> {
+    let (runtime, drives) = (runtime.clone(), layout.drives.clone());
+    let index_bytes = layout.dedupe_index_bytes;
+    let settings = Settings {
+        cache_bytes: layout.cache_bytes,
+        map_cache_bytes: layout.map_cache_bytes,
+        checkpoint_interval: Duration::from_millis(layout.checkpoint_interval_millis),
+        free_percent_wanted: layout.free_percent_wanted,
+        dedupe_index_bytes_max: layout.dedupe_index_bytes,
+        dedupe_run_blocks_min: layout.dedupe_run_blocks_min,
+        dedupe_sample_shift: layout.dedupe_sample_shift,
+        opening: opening_of(opener),
+        ..Settings::default()
+    };
+    Box::pin(async move {
+        let engine = Engine::open(&runtime, &drives, settings).await?;
+        let system: Rc<dyn SystemUnderTest> =
+            Rc::new(EngineSystem { engine, index_bytes, is_proven: Rc::default() });
+        Ok(system)
+    })
+}
+
 impl SystemMaker for EngineMaker {
     fn create(&self, runtime: &Runtime, layout: &PoolLayout) -> LocalFuture<'static, Result<(), Trouble>> {
-        let runtime = runtime.clone();
-        let drive =
-            |path: &String| DriveSpec { path: path.clone(), create_size_bytes: Some(layout.drive_bytes) };
-        let spec = PoolSpec {
-            name: "pool".to_string(),
-            drives: layout.drives.iter().map(drive).collect(),
-            protection: [Protection::None, Protection::Single, Protection::Dual][usize::from(layout.parity)],
-            segment_bytes: Some(layout.segment_bytes),
-            width: layout.width,
-            spares: layout.spares,
-        };
-        Box::pin(async move {
-            Engine::create_pool(&runtime, spec).await?;
-            Ok(())
-        })
+        create_pool(runtime, layout)
     }
 
     fn open(
@@ -61,24 +114,7 @@ impl SystemMaker for EngineMaker {
         runtime: &Runtime,
         layout: &PoolLayout,
     ) -> LocalFuture<'static, Result<Rc<dyn SystemUnderTest>, Trouble>> {
-        let (runtime, drives) = (runtime.clone(), layout.drives.clone());
-        let index_bytes = layout.dedupe_index_bytes;
-        let settings = Settings {
-            cache_bytes: layout.cache_bytes,
-            map_cache_bytes: layout.map_cache_bytes,
-            checkpoint_interval: Duration::from_millis(layout.checkpoint_interval_millis),
-            free_percent_wanted: layout.free_percent_wanted,
-            dedupe_index_bytes_max: layout.dedupe_index_bytes,
-            dedupe_run_blocks_min: layout.dedupe_run_blocks_min,
-            dedupe_sample_shift: layout.dedupe_sample_shift,
-            ..Settings::default()
-        };
-        Box::pin(async move {
-            let engine = Engine::open(&runtime, &drives, settings).await?;
-            let system: Rc<dyn SystemUnderTest> =
-                Rc::new(EngineSystem { engine, index_bytes, is_proven: Rc::default() });
-            Ok(system)
-        })
+        open_as(runtime, layout, &THIS_MACHINE)
     }
 
     fn is_on_drives(&self) -> bool {

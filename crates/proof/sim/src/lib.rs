@@ -9,6 +9,7 @@
 //!    └─ run_seed           one seed: create, several lives, farewell
 //!         └─ Machine::live one life: start, reconcile, check, verify, work, stop
 //!              ├─ workload   hosts and an administrator, concurrently
+//!              ├─ forger     a tenant whose blocks pass for structures of the pool
 //!              ├─ nbd_door, fuse_door   the same requests through a target's session, as bytes
 //!              ├─ system     the engine, behind a trait that fakes implement too
 //!              ├─ drives     what the runtime's simulated storage does
@@ -23,6 +24,7 @@ mod chance;
 mod content;
 mod drives;
 mod engine_system;
+mod forger;
 mod fuse_door;
 mod inspection;
 mod life;
@@ -33,6 +35,7 @@ mod record;
 mod scenario;
 mod seed_run;
 mod system;
+mod wall_clock;
 mod workload;
 
 #[cfg(test)]
@@ -45,6 +48,8 @@ mod notes_tests;
 mod removal_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod two_engines;
 
 pub use batch::{Failure, Options, Progress, Summary};
 pub use drives::DriveCounters;

@@ -14,6 +14,7 @@ use crate::oracle::{Change, Oracle};
 use crate::record::{Phase, Record};
 use crate::scenario::{Ending, LifeFaults, Scenario};
 use crate::system::{PoolLayout, SystemMaker, SystemUnderTest, Trouble, TroubleKind};
+use crate::wall_clock::WallClock;
 use crate::workload::{Surroundings, World, carry_out, check, claims_for_delete, run_workload};
 use crate::workload::{verify_everything, verify_notes, verify_plausible};
 
@@ -39,6 +40,8 @@ pub struct Machine {
     pub scenario: Rc<Scenario>,
     /// Makes and starts the pool.
     pub maker: Rc<dyn SystemMaker>,
+    /// The wall clock, where it jumps.
+    pub wall_clock: Option<WallClock>,
     /// Virtual time.
     pub now: Instant,
     /// Steps of all lives.
@@ -90,7 +93,9 @@ impl Machine {
             Ending::Crash { after_steps, in_change, how, .. } => (after_steps, in_change, how),
         };
         let record = self.record.clone();
+        let mut wall_clock = self.wall_clock.as_mut();
         let progress = simulation.run_while(&mut |simulation| {
+            wall_clock.iter_mut().for_each(|clock| clock.maybe_jump(simulation));
             let idle = simulation.now().as_nanos().saturating_sub(record.last_progress_nanos());
             if u128::from(idle) > STALL.as_nanos() {
                 record.fail(format!("no request completed for {} virtual seconds", STALL.as_secs()));

@@ -27,6 +27,10 @@ pub enum Phase {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     pub requests: u64,
+    /// Writes among them that forge structures of the pool.
+    pub forged: u64,
+    /// Groups they hold at the very places that these name.
+    pub forged_at_home: u64,
     pub changes: u64,
     pub no_space: u64,
     /// Writes among them of which it was judged whether the pool could be full.
@@ -50,6 +54,8 @@ impl Counters {
     /// Adds another run's.
     pub fn add(&mut self, other: &Counters) {
         self.requests += other.requests;
+        self.forged += other.forged;
+        self.forged_at_home += other.forged_at_home;
         self.changes += other.changes;
         self.no_space += other.no_space;
         self.refusals_judged += other.refusals_judged;

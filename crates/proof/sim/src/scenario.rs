@@ -4,6 +4,7 @@
 use crate::chance::Chance;
 use crate::content::SECTOR_BYTES;
 use crate::drives::{Crash, FaultRates, Pace};
+use crate::forger::KeyKnown;
 use crate::oracle::CHANGE_KINDS;
 use crate::system::PoolLayout;
 
@@ -20,6 +21,28 @@ const SPACIOUS_SALT: u64 = 0x5bac_1005;
 /// Of the seeds whose hosts come by one of the targets, so many have hosts that come by both.
 const BOTH_DOORS_ONE_IN: u64 = 2;
 const BOTH_DOORS_SALT: u64 = 0xb07_d0025;
+/// So many seeds have one with a forging tenant among them. Arbitrary.
+const FORGER_ONE_IN: u64 = 8;
+const FORGER_SALT: u64 = 0xf0e6_e400;
+
+/// Half of the forgers know the pool's key. Off while the cleaner, the judge of parity and the opening
+/// believe what is made with it.
+const IS_KEY_LEAKED: bool = false;
+
+/// A second engine is refused while the first beats, and the first stops for a second that took over. Off
+/// while the engine does not know who has a pool open.
+#[cfg(test)]
+pub const IS_FENCED: bool = true;
+
+/// In a share of the seeds writes outlive a kill. Off while the metadata stream, the superblock ring and the
+/// places being prepared have no window for them.
+pub const ARE_WRITES_LATE: bool = false;
+const LATE_ONE_IN: u64 = 4;
+const LATE_SALT: u64 = 0x1a7e_0000;
+
+/// So many seeds have one whose wall clock jumps among them. Arbitrary.
+const CLOCK_ONE_IN: u64 = 4;
+const CLOCK_SALT: u64 = 0xc10c_0000;
 
 /// The faults of one life of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,6 +173,12 @@ pub struct Scenario {
     pub changes: ChangeMix,
     /// How hosts reach volumes.
     pub door: DoorKind,
+    /// Writes in flight may land after a kill, while the next life runs.
+    pub has_late_writes: bool,
+    /// The wall clock jumps both ways.
+    pub has_clock_jumps: bool,
+    /// One of the hosts forges structures of the pool.
+    pub forger: Option<KeyKnown>,
     /// Pause between changes, at most.
     pub change_pause_micros_max: u64,
     /// Steps of a life that ends with a crash, at least and at most, as powers of two.
@@ -193,6 +222,12 @@ impl Scenario {
         if scenario.door != DoorKind::Direct && is_for_both {
             scenario.door = DoorKind::Both;
         }
+        scenario.has_clock_jumps = Chance::new(seed ^ CLOCK_SALT).one_in(CLOCK_ONE_IN);
+        scenario.has_late_writes = ARE_WRITES_LATE && Chance::new(seed ^ LATE_SALT).one_in(LATE_ONE_IN);
+        let mut chance = Chance::new(seed ^ FORGER_SALT);
+        if !is_spacious && chance.one_in(FORGER_ONE_IN) {
+            scenario = scenario.with_forger(&mut chance);
+        }
         scenario
     }
 
@@ -209,6 +244,27 @@ impl Scenario {
     #[must_use]
     pub fn unit_bytes_max(&self) -> u32 {
         if self.has_parts() { SECTOR_BYTES as u32 } else { u32::MAX }
+    }
+
+    /// The same with a forging tenant, and short requests beside it: its blocks and those of others are to
+    /// lie in one group.
+    fn with_forger(self, chance: &mut Chance) -> Scenario {
+        let is_leaked = chance.one_in(2) && IS_KEY_LEAKED;
+        Scenario {
+            forger: Some(if is_leaked { KeyKnown::Leaked } else { KeyKnown::Wrong }),
+            layout: PoolLayout {
+                free_percent_wanted: *chance.pick(&[12, 95]),
+                checkpoint_interval_millis: *chance.pick(&[5, 50]),
+                ..self.layout
+            },
+            requests: *chance.pick(&[80, 400]),
+            snapshots_max: *chance.pick(&[1, 3]),
+            depth: *chance.pick(&[1, 1, 2, 4]),
+            volumes: self.volumes.max(2),
+            request_bytes_max: *chance.pick(&[8 << 10, 64 << 10]),
+            door: if chance.one_in(2) { DoorKind::Direct } else { self.door },
+            ..self
+        }
     }
 
     // tidy: long because it names every field once.
@@ -293,6 +349,9 @@ impl Scenario {
             },
             changes: ChangeMix::draw(chance),
             door: *chance.pick(&[DoorKind::Direct, DoorKind::Direct, DoorKind::Nbd, DoorKind::Fuse]),
+            forger: None,
+            has_late_writes: false,
+            has_clock_jumps: false,
             change_pause_micros_max: *chance.pick(&[100, 2_000, 20_000]),
             life_magnitudes: (4, 13),
             refusals_max: u64::MAX,
@@ -402,7 +461,7 @@ impl Scenario {
         if chance.one_in(6) {
             return Ending::Close;
         }
-        let how = if chance.one_in(3) {
+        let how = if chance.one_in(3) || self.has_late_writes && chance.one_in(2) {
             Crash::Kill
         } else {
             Crash::Power { survival_per_mille: *chance.pick(&[0, 0, 100, 500, 900, 1000]) }

@@ -7,12 +7,14 @@ use std::rc::Rc;
 use ashlar_runtime::Instant;
 
 use crate::chance::Chance;
+use crate::content::forget_forged;
 use crate::drives::{Crash, DriveArray, DriveCounters, FaultRates};
 use crate::life::{Errand, Machine};
 use crate::oracle::Oracle;
 use crate::record::{Counters, Record};
 use crate::scenario::{Ending, LifeFaults, Scenario};
 use crate::system::SystemMaker;
+use crate::wall_clock::WallClock;
 
 /// What a seed did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,10 +53,17 @@ const NO_FAULTS: FaultRates = FaultRates {
 /// Runs one seed against the system that `maker` makes.
 #[must_use]
 pub fn run_seed(seed: u64, maker: Rc<dyn SystemMaker>, is_tracing: bool) -> SeedReport {
+    forget_forged();
     let mut chance = Chance::new(seed);
     let scenario = Rc::new(Scenario::of_seed(seed, &mut chance));
     let mut array = DriveArray::new(chance.next(), scenario.sector_bytes, scenario.pace);
     array.limit_faults_to(scenario.victim_paths());
+    if scenario.forger.is_some() {
+        array.watch();
+    }
+    if scenario.has_late_writes {
+        array.let_writes_be_late(seed);
+    }
     let record = Rc::new(Record::new(is_tracing));
     record.note(|| format!("{scenario:?}"));
     let mut machine = Machine {
@@ -63,10 +72,13 @@ pub fn run_seed(seed: u64, maker: Rc<dyn SystemMaker>, is_tracing: bool) -> Seed
         record: record.clone(),
         scenario: scenario.clone(),
         maker,
+        wall_clock: scenario.has_clock_jumps.then(|| WallClock::new(seed)),
         now: Instant::default(),
         steps: 0,
     };
     let life = live_all(&mut machine, &scenario, &mut chance);
+    let at_home = machine.array.borrow().sight().map_or(0, |sight| sight.forged_at_home);
+    record.count(|counters| counters.forged_at_home = at_home);
     let drives = machine.array.borrow().counters();
     SeedReport {
         digest: record.digest(),

@@ -346,7 +346,11 @@ mod tests {
     }
 
     fn tree() -> Tree {
-        let mut tree = Tree { arena: PageArena::new(1 << 20), catalogue: Catalogue::default(), notebook: Notebook::default() };
+        let mut tree = Tree {
+            arena: PageArena::new(1 << 20),
+            catalogue: Catalogue::default(),
+            notebook: Notebook::default(),
+        };
         let created = tree.apply(Lsn(1), &Record::CreateVolume(Box::new(entry(1, 1 << 20))));
         assert_eq!(created.ok(), Some(Outcome::Done));
         tree

@@ -75,7 +75,22 @@ const LAYERS: [(&str, &[&str]); 25] = [
             "client",
         ],
     ),
-    ("cli", &["units", "telemetry", "reduction", "api", "client", "daemon", "sim", "demo", "inspect", "lab"]),
+    (
+        "cli",
+        &[
+            "units",
+            "format",
+            "telemetry",
+            "reduction",
+            "api",
+            "client",
+            "daemon",
+            "sim",
+            "demo",
+            "inspect",
+            "lab",
+        ],
+    ),
     // Floor 4: does it work.
     ("inspect", &["units", "format", "parity"]),
     (

@@ -20,6 +20,8 @@ enum Flight {
 pub(crate) struct SimDriver {
     storage: Rc<RefCell<dyn SimStorage>>,
     now: Cell<u64>,
+    /// How far the wall clock is from what it should say.
+    unix_offset_nanos: Cell<i128>,
     digest: Cell<u64>,
     /// Draws for scheduling only, so that the tasks' own draws do not disturb it.
     pub(super) scheduler: RefCell<Random>,
@@ -34,6 +36,7 @@ impl SimDriver {
         SimDriver {
             storage,
             now: Cell::new(0),
+            unix_offset_nanos: Cell::new(0),
             digest: Cell::new(seed),
             scheduler: RefCell::new(Random::from_seed(seed ^ 0x5C4E_D01E)),
             flights: RefCell::new(BTreeMap::new()),
@@ -45,6 +48,14 @@ impl SimDriver {
 
     pub(crate) fn now(&self) -> Instant {
         Instant(self.now.get())
+    }
+
+    pub(crate) fn unix_offset_nanos(&self) -> i128 {
+        self.unix_offset_nanos.get()
+    }
+
+    pub(super) fn set_unix_offset_nanos(&self, nanos: i128) {
+        self.unix_offset_nanos.set(nanos);
     }
 
     pub(super) fn advance_to(&self, nanos: u64) {

@@ -79,6 +79,11 @@ impl Simulation {
         self.driver().advance_to(instant.as_nanos());
     }
 
+    /// The wall clock jumps: from now on it is so far from what it should say. The monotonic clock goes on.
+    pub fn set_unix_offset_nanos(&self, nanos: i128) {
+        self.driver().set_unix_offset_nanos(nanos);
+    }
+
     /// Steps made.
     #[must_use]
     pub fn steps(&self) -> u64 {

@@ -154,3 +154,20 @@ fn an_unaligned_request_is_refused_without_reaching_the_drive() {
     let invalid = io::ErrorKind::InvalidInput;
     assert_eq!(kinds.unwrap(), (invalid, invalid, io::ErrorKind::UnexpectedEof));
 }
+
+#[test]
+fn the_wall_clock_jumps_both_ways_and_never_wraps() {
+    const YEAR_NANOS: i128 = 365 * 24 * 3600 * 1_000_000_000;
+    let simulation = Simulation::new(1, Rc::new(RefCell::new(Memory::default())));
+    let runtime = simulation.runtime();
+    let (before, monotonic) = (runtime.unix_nanos(), runtime.now());
+    simulation.set_unix_offset_nanos(-YEAR_NANOS);
+    assert_eq!(i128::from(runtime.unix_nanos()), i128::from(before) - YEAR_NANOS);
+    for (offset, expected) in
+        [(-100 * YEAR_NANOS, 0), (i128::MIN, 0), (600 * YEAR_NANOS, u64::MAX), (i128::MAX, u64::MAX)]
+    {
+        simulation.set_unix_offset_nanos(offset);
+        assert_eq!(runtime.unix_nanos(), expected, "{offset}");
+    }
+    assert_eq!(runtime.now(), monotonic);
+}

@@ -43,10 +43,30 @@ impl Nbd {
     }
 
     pub fn read(&mut self, offset: u64, length: usize) -> Vec<u8> {
-        self.request(READ, offset, length, &[]).unwrap();
+        self.try_read(offset, length).expect("the array answers reads")
+    }
+
+    /// Reads a range; `None` when the array reports an error.
+    pub fn try_read(&mut self, offset: u64, length: usize) -> Option<Vec<u8>> {
+        self.send(READ, offset, length, &[]).unwrap();
+        let mut answer = [0; 16];
+        self.0.read_exact(&mut answer).unwrap();
+        if answer[4..8] != [0; 4] {
+            return None;
+        }
         let mut bytes = vec![0; length];
         self.0.read_exact(&mut bytes).unwrap();
-        bytes
+        Some(bytes)
+    }
+
+    /// Sends a write without waiting for the answer.
+    pub fn send_write(&mut self, offset: u64, bytes: &[u8]) {
+        self.send(WRITE, offset, bytes.len(), bytes).unwrap();
+    }
+
+    /// Waits until one that was sent is acknowledged.
+    pub fn wait(&mut self) {
+        self.acknowledged().unwrap();
     }
 
     pub fn unmap(&mut self, offset: u64, length: usize) {
@@ -55,6 +75,11 @@ impl Nbd {
 
     /// Returns when it is acknowledged.
     fn request(&mut self, command: u16, offset: u64, length: usize, payload: &[u8]) -> std::io::Result<()> {
+        self.send(command, offset, length, payload)?;
+        self.acknowledged()
+    }
+
+    fn send(&mut self, command: u16, offset: u64, length: usize, payload: &[u8]) -> std::io::Result<()> {
         let mut request = REQUEST_MAGIC.to_be_bytes().to_vec();
         request.extend(0_u16.to_be_bytes());
         request.extend(command.to_be_bytes());
@@ -62,7 +87,10 @@ impl Nbd {
         request.extend(offset.to_be_bytes());
         request.extend((length as u32).to_be_bytes());
         request.extend_from_slice(payload);
-        self.0.write_all(&request)?;
+        self.0.write_all(&request)
+    }
+
+    fn acknowledged(&mut self) -> std::io::Result<()> {
         let mut answer = [0; 16];
         self.0.read_exact(&mut answer)?;
         assert_eq!(answer[4..8], [0; 4], "the array refused");

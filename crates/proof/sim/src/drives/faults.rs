@@ -67,6 +67,8 @@ pub struct DriveCounters {
     pub survivable: u64,
     pub deaths: u64,
     pub writes_in_flight_at_crash: u64,
+    /// Writes of a killed process that landed while the next one ran.
+    pub late_writes: u64,
     pub blocks_lost_at_crash: u64,
 }
 
@@ -83,6 +85,7 @@ impl DriveCounters {
             survivable,
             deaths,
             writes_in_flight_at_crash,
+            late_writes,
             blocks_lost_at_crash,
         } = other;
         self.reads += reads;
@@ -93,6 +96,7 @@ impl DriveCounters {
         self.damages += damages;
         self.survivable += survivable;
         self.deaths += deaths;
+        self.late_writes += late_writes;
         self.writes_in_flight_at_crash += writes_in_flight_at_crash;
         self.blocks_lost_at_crash += blocks_lost_at_crash;
     }

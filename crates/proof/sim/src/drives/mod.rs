@@ -2,6 +2,7 @@
 
 mod drive;
 mod faults;
+mod late;
 mod storage;
 
 pub use drive::{Drive, Survival};

@@ -3,12 +3,15 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use ashlar_format::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock};
 use ashlar_runtime::sim::{SimDriveId, SimOperation, SimStorage, SimTicket};
 use ashlar_runtime::{Durability, Instant, OpenDrive};
 use ashlar_units::BLOCK_BYTES;
 
+use super::late::LateWrites;
 use super::{Crash, Drive, DriveCounters, FaultRates, Pace, Survival};
 use crate::chance::Chance;
+use crate::forger::Sight;
 
 /// Bytes a drive moves in a microsecond: about 2 GB/s.
 const BYTES_PER_MICRO: u64 = 2000;
@@ -62,6 +65,10 @@ pub struct DriveArray {
     has_fewer: bool,
     /// A drive that may be lost did not hold what it was given.
     has_lied: bool,
+    /// Where the journal is, when somebody watches it.
+    sight: Option<Sight>,
+    /// Writes of a killed process that are still to land, where that happens.
+    late: Option<LateWrites>,
 }
 
 impl DriveArray {
@@ -82,7 +89,72 @@ impl DriveArray {
             victims: None,
             has_fewer: false,
             has_lied: false,
+            sight: None,
+            late: None,
         }
+    }
+
+    /// From now on it is watched where the journal is.
+    pub fn watch(&mut self) {
+        self.sight = Some(Sight::default());
+    }
+
+    /// From now on writes in flight may outlive a kill.
+    pub fn let_writes_be_late(&mut self, seed: u64) {
+        self.late = Some(LateWrites::new(seed));
+    }
+
+    fn land_late_writes(&mut self, now: Instant) {
+        let Some(late) = &mut self.late else { return };
+        while let Some(write) = late.pop_due(now) {
+            let slot = &mut self.slots[write.drive as usize];
+            if !slot.is_dead {
+                let survival = Survival { per_mille: write.survival_per_mille };
+                slot.drive.write_torn(write.offset / BLOCK_BYTES, &write.data, survival, &mut self.chance);
+                self.counters.late_writes += 1;
+            }
+        }
+    }
+
+    /// Opens a drive whoever else has it open: by another path, from another machine.
+    #[cfg(test)]
+    pub fn open_unlocked(&mut self, path: &str, options: &OpenDrive) -> io::Result<(SimDriveId, u64)> {
+        if let Some(slot) = self.slots.iter_mut().find(|slot| slot.path == path) {
+            slot.is_open = false;
+        }
+        self.open(path, options)
+    }
+
+    /// Whether a request has been started and is not finished.
+    #[cfg(test)]
+    #[must_use]
+    pub fn has_in_flight(&self) -> bool {
+        !self.flights.is_empty()
+    }
+
+    /// The last journal group that was written, if that is watched and one was.
+    #[must_use]
+    pub fn sight(&self) -> Option<&Sight> {
+        self.sight.as_ref().filter(|sight| sight.end > 0)
+    }
+
+    /// The newest superblock on any drive.
+    #[must_use]
+    pub fn newest_superblock(&self) -> Option<Superblock> {
+        let mut slot = vec![0; SUPERBLOCK_BYTES];
+        let mut newest: Option<Superblock> = None;
+        let there = self.slots.iter().filter(|slot| !slot.is_dead);
+        for (drive, number) in
+            there.flat_map(|drive| (0..SUPERBLOCK_SLOTS).map(move |number| (drive, number)))
+        {
+            drive.drive.read(number * SUPERBLOCK_BYTES as u64 / BLOCK_BYTES, &mut slot);
+            if let Ok(found) = Superblock::decode(&slot)
+                && newest.as_ref().is_none_or(|known| known.generation < found.generation)
+            {
+                newest = Some(found);
+            }
+        }
+        newest
     }
 
     /// From now on the pool may do without some of the drives.
@@ -433,6 +505,10 @@ impl SimStorage for DriveArray {
     }
 
     fn start(&mut self, now: Instant, ticket: SimTicket, operation: &SimOperation) -> u64 {
+        self.land_late_writes(now);
+        if let (Some(sight), SimOperation::Write { drive, offset, data, .. }) = (&mut self.sight, operation) {
+            sight.see(drive.0, *offset, data);
+        }
         let fate = self.fate(operation);
         self.flights.insert(ticket, fate);
         let bytes = match operation {
@@ -443,7 +519,8 @@ impl SimStorage for DriveArray {
         now.as_nanos() + self.duration_micros(operation.drive(), bytes) * 1000
     }
 
-    fn finish(&mut self, _now: Instant, ticket: SimTicket, operation: &mut SimOperation) -> io::Result<()> {
+    fn finish(&mut self, now: Instant, ticket: SimTicket, operation: &mut SimOperation) -> io::Result<()> {
+        self.land_late_writes(now);
         let fate = self.flights.remove(&ticket).expect("every request was started");
         let drive = operation.drive().0 as usize;
         self.maybe_rot(drive);
@@ -473,13 +550,22 @@ impl SimStorage for DriveArray {
         }
     }
 
-    fn crash(&mut self, _now: Instant, in_flight: Vec<(SimTicket, SimOperation)>) {
+    fn crash(&mut self, now: Instant, in_flight: Vec<(SimTicket, SimOperation)>) {
         let per_mille = match self.next_crash {
             Crash::Kill => 500,
             Crash::Power { survival_per_mille } => survival_per_mille,
         };
         let survival = Survival { per_mille };
+        // Those of other machines go on.
+        for (ticket, _) in &in_flight {
+            self.flights.remove(ticket);
+        }
         let mut writes: Vec<SimOperation> = in_flight.into_iter().map(|(_, operation)| operation).collect();
+        match (&mut self.late, self.next_crash) {
+            (Some(late), Crash::Kill) => writes = late.take_some(now, writes),
+            (Some(late), Crash::Power { .. }) => late.lose_power(),
+            (None, _) => {}
+        }
         // Overlapping requests in flight reach the medium in any order.
         for index in (1..writes.len()).rev() {
             writes.swap(index, self.chance.below(index as u64 + 1) as usize);
@@ -497,7 +583,6 @@ impl SimStorage for DriveArray {
                 self.counters.blocks_lost_at_crash += slot.drive.lose_power(survival, &mut self.chance);
             }
         }
-        self.flights.clear();
         self.errors_in_life = 0;
     }
 

@@ -3,18 +3,28 @@
 use std::rc::Rc;
 
 use ashlar_block::{BlockDevice, ErrorKind};
+use ashlar_units::BLOCK_BYTES;
 
 use super::World;
 use super::claims::{Object, Use};
 use super::refusal::{Issued, judge_refusal};
 use crate::chance::{Chance, mix};
-use crate::content::{Texture, Value};
+use crate::content::{SECTOR_BYTES, Texture, Value, note_forged};
 use crate::oracle::{Image, ImageKey, Outcome, Run};
 use crate::system::{Trouble, TroubleKind};
 
 /// Places of a volume that the workload writes: few and mostly small, so that requests meet.
 const REGIONS: u64 = 4;
 const HOT_BYTES: u64 = 32 << 10;
+
+/// What a write carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Carried {
+    /// What hosts have to write.
+    Honest,
+    /// What passes for structures of the pool.
+    Forged,
+}
 
 /// One host with one request at a time.
 pub async fn work(world: Rc<World>) {
@@ -41,7 +51,7 @@ pub async fn work(world: Rc<World>) {
         if let Some(device) = world.door(&name, incarnation) {
             if is_chain {
                 let run = draw_page(&world, &name, &*device);
-                write(&world, &name, &*device, run).await;
+                write(&world, &name, &*device, run, Carried::Honest).await;
             } else {
                 request(&world, &name, device).await;
             }
@@ -56,11 +66,20 @@ pub async fn work(world: Rc<World>) {
     }
 }
 
-fn incarnation(world: &World, name: &str) -> Option<u32> {
+/// In a scenario with a forger other hosts carry forged contents now and then, too: through snapshots, clones
+/// and equal blocks.
+fn draw_carried(world: &World) -> Carried {
+    match world.scenario.forger.is_some() && world.draw(|chance| chance.one_in(8)) {
+        true => Carried::Forged,
+        false => Carried::Honest,
+    }
+}
+
+pub fn incarnation(world: &World, name: &str) -> Option<u32> {
     world.oracle.borrow().volumes().get(name).map(|volume| volume.incarnation)
 }
 
-fn pick_volume(world: &World) -> Option<String> {
+pub fn pick_volume(world: &World) -> Option<String> {
     let oracle = world.oracle.borrow();
     let names: Vec<&String> = oracle.volumes().keys().collect();
     (!names.is_empty()).then(|| world.draw(|chance| (*chance.pick(&names)).clone()))
@@ -77,7 +96,7 @@ async fn request(world: &World, name: &str, device: Rc<dyn BlockDevice>) {
         world.draw(|chance| (chance.weighted(&weights), draw_run(chance, name, image, block, world)))
     };
     match kind {
-        0 => write(world, name, &*device, run).await,
+        0 => write(world, name, &*device, run, draw_carried(world)).await,
         1 => read(world, &key, &*device, run).await,
         2 | 3 => clear(world, name, &*device, run, kind == 2).await,
         4 => {
@@ -123,7 +142,7 @@ fn draw_run(chance: &mut Chance, name: &str, image: &Image, block_bytes: u32, wo
 }
 
 /// A page somewhere in the volume's regions.
-fn draw_page(world: &World, name: &str, device: &dyn BlockDevice) -> Run {
+pub fn draw_page(world: &World, name: &str, device: &dyn BlockDevice) -> Run {
     let oracle = world.oracle.borrow();
     let image = &oracle.volumes()[name].image;
     let block = device.geometry().logical_block_bytes;
@@ -131,9 +150,17 @@ fn draw_page(world: &World, name: &str, device: &dyn BlockDevice) -> Run {
     Run { count: u64::from(block / image.unit_bytes).max(1), ..run }
 }
 
-/// Draws what a write carries, from the write's own number.
-fn draw_value(world: &World) -> Value {
+/// Draws what a write of these bytes carries, from the write's own number.
+fn draw_value(world: &World, offset: u64, length: u64, carried: Carried) -> Value {
     let number = world.oracle.borrow().next_write_number();
+    if carried == Carried::Forged
+        && let Some(forger) = &mut *world.forger.borrow_mut()
+        && let Some(bytes) = forger.forge(&world.array.borrow(), offset % BLOCK_BYTES, length as usize)
+    {
+        note_forged(number, offset / SECTOR_BYTES as u64, &bytes);
+        world.record.count(|counters| counters.forged += 1);
+        return Value::of_write(number, Texture::Forged);
+    }
     let texture = world.draw(|chance| {
         if chance.below(1000) < world.scenario.repeated_per_mille {
             return Texture::Repeated;
@@ -153,9 +180,9 @@ fn bytes_of(world: &World, name: &str, run: Run) -> (u64, u64, u64) {
     (run.first * unit, run.count * unit, run.first * image.unit_sectors())
 }
 
-async fn write(world: &World, name: &str, device: &dyn BlockDevice, run: Run) {
-    let value = draw_value(world);
+pub async fn write(world: &World, name: &str, device: &dyn BlockDevice, run: Run, carried: Carried) {
     let (offset, length, sector) = bytes_of(world, name, run);
+    let value = draw_value(world, offset, length, carried);
     let mut data = vec![0; length as usize];
     value.fill(sector, &mut data);
     let is_fua = world.draw(|chance| chance.one_in(8));

@@ -6,6 +6,7 @@
 mod changes;
 mod claims;
 mod data;
+mod forging;
 mod notes;
 mod progress;
 mod refusal;
@@ -27,6 +28,7 @@ pub use verify::{verify_everything, verify_plausible};
 
 use crate::chance::Chance;
 use crate::drives::DriveArray;
+use crate::forger::Forger;
 use crate::fuse_door::FuseDoor;
 use crate::nbd_door::NbdDoor;
 use crate::oracle::{Oracle, Run};
@@ -73,6 +75,8 @@ pub struct World {
     pub record: Rc<Record>,
     /// Who does what to which object.
     pub claims: Claims,
+    /// The tenant that forges structures of the pool, if there is one.
+    forger: RefCell<Option<Forger>>,
     chance: RefCell<Chance>,
     requests_left: Cell<u64>,
     changes_left: Cell<u64>,
@@ -94,6 +98,7 @@ impl World {
     ) -> Rc<World> {
         let Surroundings { runtime, oracle, array, scenario, record } = surroundings;
         let requests_left = Cell::new(if is_endless { u64::MAX } else { scenario.requests });
+        let forger = scenario.forger.map(|known| Forger::new(known, chance.clone().fork(4)));
         let changes_left = Cell::new(if is_endless { u64::MAX } else { scenario.changes_max });
         Rc::new(World {
             runtime,
@@ -103,6 +108,7 @@ impl World {
             scenario,
             record,
             claims: Claims::default(),
+            forger: RefCell::new(forger),
             chance: RefCell::new(chance),
             requests_left,
             changes_left,
@@ -252,6 +258,9 @@ pub async fn run_workload(world: &Rc<World>) {
     let mut tasks = Vec::new();
     for _ in 0..world.scenario.depth {
         tasks.push(world.runtime.spawn(Priority::Host, data::work(world.clone())));
+    }
+    if world.scenario.forger.is_some() {
+        tasks.push(world.runtime.spawn(Priority::Host, forging::work(world.clone())));
     }
     for _ in 0..world.scenario.change_depth {
         tasks.push(world.runtime.spawn(Priority::Host, changes::work(world.clone())));
