@@ -409,24 +409,25 @@ fn segment_footer(data: &[u8]) {
     let at = bytes.len().saturating_sub(8);
     seal::prefix(Kind::Footer, at, &mut bytes);
     if let Ok(entries) = decode_footer(&seal::key(), segment, &bytes) {
-        assert_eq!(
-            decode_footer(&seal::key(), segment, &encode_footer(&seal::key(), segment, &entries)),
-            Ok(entries)
-        );
+        let is_moved = entries.first().is_some_and(|entry| entry.birth.is_some());
+        let kind = if is_moved { SegmentKind::Moved } else { SegmentKind::Journal };
+        let again = encode_footer(&seal::key(), segment, kind, &entries);
+        assert_eq!(decode_footer(&seal::key(), segment, &again), Ok(entries));
     }
 }
 
 fn segment_footer_seeds() -> Vec<Vec<u8>> {
-    [0_u32, 1, 7]
+    [(0_u32, SegmentKind::Journal), (1, SegmentKind::Metadata), (7, SegmentKind::Moved)]
         .into_iter()
-        .map(|count| {
+        .map(|(count, kind)| {
             let entry = |index| FooterEntry {
                 offset_units: index * 65,
                 length_bytes: 4128,
                 owner: u64::from(index),
                 blocks: 3,
+                birth: (kind == SegmentKind::Moved).then_some((SegmentId(5), index)),
             };
-            encode_footer(&seal::key(), SegmentId(8), &(0..count).map(entry).collect::<Vec<_>>())
+            encode_footer(&seal::key(), SegmentId(8), kind, &(0..count).map(entry).collect::<Vec<_>>())
         })
         .collect()
 }

@@ -9,7 +9,7 @@
 //! cell:     one drive's part of a segment; with protection `none` a cell holds a whole segment, else a
 //!           column of it: every k-th block, or parity
 //! segment:  header (4 KiB) · journal groups, page records or moved chunks and records
-//!           · footer (at the end, when sealed; moved segments have none)
+//!           · footer (at the end, when sealed)
 //! group:    header and descriptors · chunks                 (4 KiB aligned, hash-chained)
 //! chunk:    header (32 B) · compressed blocks               (64 B aligned)
 //! record:   header (64 B) · page, or overrides of a base    (64 B aligned)

@@ -180,15 +180,6 @@ impl PageHeader {
         };
         Ok((PageHeader { identity, base, codec, session, birth, segment, offset_bytes }, payload))
     }
-
-    /// True when the bytes start like a page record of this segment, intact or not: used to find
-    /// how far an interrupted checkpoint wrote.
-    #[must_use]
-    pub fn looks_written(segment: SegmentId, bytes: &[u8]) -> bool {
-        bytes.len() >= PAGE_HEADER_BYTES
-            && bytes[0..4] == MAGIC.to_le_bytes()
-            && bytes[48..52] == segment.0.to_le_bytes()
-    }
 }
 
 fn check_base(base: Pointer, identity: PageIdentity, codec: Codec) -> Result<Pointer, Damage> {
@@ -264,8 +255,6 @@ mod tests {
         assert_eq!(PageHeader::open(&key(), pointer, &bytes).unwrap(), (header, &[7; 333][..]));
         let other = Pointer::page(SegmentId(12), 4096, bytes.len() as u64);
         assert_eq!(PageHeader::open(&key(), other, &bytes).unwrap_err().kind, DamageKind::Misplaced);
-        assert!(PageHeader::looks_written(SegmentId(12), &bytes));
-        assert!(!PageHeader::looks_written(SegmentId(13), &bytes));
     }
 
     #[test]

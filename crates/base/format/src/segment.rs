@@ -12,6 +12,8 @@ pub const SEGMENT_HEADER_BYTES: u64 = 4096;
 pub const SEGMENT_ENTRY_BYTES: usize = 32;
 /// Bytes of a footer entry.
 pub const FOOTER_ENTRY_BYTES: u64 = 24;
+/// Bytes of a footer entry of a container, which tells the address of birth as well.
+pub const MOVED_FOOTER_ENTRY_BYTES: u64 = 32;
 /// Bytes of the footer around its entries.
 pub const FOOTER_FIXED_BYTES: u64 = 32;
 
@@ -174,6 +176,11 @@ impl SegmentHeader {
 }
 
 /// One chunk or page record of a sealed segment.
+///
+/// ```text
+/// 0 u32 offset / 64   4 u32 length   8 u64 owner   16 u8 blocks   17 zero
+/// 24 u32 birth segment   28 u32 birth offset / 64                 (containers only)
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FooterEntry {
     /// Offset in the segment, in place units of 64 bytes.
@@ -182,38 +189,66 @@ pub struct FooterEntry {
     pub length_bytes: u32,
     /// Owner hint as in the chunk header.
     pub owner: u64,
-    /// Blocks of a chunk; 0 when that is not told: of a page record, and in pools of older programs.
+    /// Blocks of a chunk that has all of them; 0 when that is not told: of a page record, of a trimmed chunk.
     pub blocks: u8,
+    /// Of what was moved here: segment and place units of the address that its header names.
+    pub birth: Option<(SegmentId, u32)>,
 }
 
-/// Bytes of a footer with `entries` entries, whole blocks.
+/// Bytes of a footer with `entries` entries of such segments, whole blocks.
 #[must_use]
-pub fn footer_bytes(entries: u64) -> u64 {
-    (FOOTER_FIXED_BYTES + entries * FOOTER_ENTRY_BYTES).next_multiple_of(4096)
+pub fn footer_bytes(kind: SegmentKind, entries: u64) -> u64 {
+    footer_bytes_of(entries, entry_bytes(kind))
+}
+
+fn entry_bytes(kind: SegmentKind) -> u64 {
+    match kind {
+        SegmentKind::Journal | SegmentKind::Metadata => FOOTER_ENTRY_BYTES,
+        SegmentKind::Moved => MOVED_FOOTER_ENTRY_BYTES,
+    }
+}
+
+fn footer_bytes_of(entries: u64, entry_bytes: u64) -> u64 {
+    (FOOTER_FIXED_BYTES + entries * entry_bytes).next_multiple_of(4096)
 }
 
 /// The footer of a sealed segment: its last blocks. The fixed part is at the very end so that a
 /// reader finds it without knowing the number of entries.
 #[must_use]
-pub fn encode_footer(key: &MediaKey, segment: SegmentId, entries: &[FooterEntry]) -> Vec<u8> {
-    let total = footer_bytes(entries.len() as u64) as usize;
+pub fn encode_footer(
+    key: &MediaKey,
+    segment: SegmentId,
+    kind: SegmentKind,
+    entries: &[FooterEntry],
+) -> Vec<u8> {
+    let total = footer_bytes(kind, entries.len() as u64) as usize;
     let mut writer = Writer::new();
     for entry in entries {
+        assert_eq!(entry.birth.is_some(), kind == SegmentKind::Moved, "{entry:?} of a {kind:?} segment");
         writer.u32(entry.offset_units).u32(entry.length_bytes).u64(entry.owner).u64(u64::from(entry.blocks));
+        if let Some((born_in, units)) = entry.birth {
+            writer.u32(born_in.0).u32(units);
+        }
     }
     writer.pad_to(total - FOOTER_FIXED_BYTES as usize);
     writer
         .u64(FOOTER_MAGIC)
         .u32(segment.0)
         .u32(u32::try_from(entries.len()).expect("a segment has few chunks"));
-    writer.u16(FORMAT_VERSION).u16(FOOTER_ENTRY_BYTES as u16).u32(0);
+    writer.u16(FORMAT_VERSION).u16(entry_bytes(kind) as u16).u32(0);
     let sum = key.checksum(Kind::Footer, writer.as_bytes());
     writer.u64(sum);
     writer.into_bytes()
 }
 
-/// Entries of a footer, from its fixed part: how many blocks to read from the segment's end.
-pub fn footer_entry_count(segment: SegmentId, tail: &[u8]) -> Result<u64, Damage> {
+/// Bytes of a whole footer, from its fixed part: how much to read from the segment's end. Unverified.
+pub fn footer_length(segment: SegmentId, tail: &[u8]) -> Result<u64, Damage> {
+    let (count, entry_bytes) = footer_shape(segment, tail)?;
+    Ok(footer_bytes_of(count, entry_bytes))
+}
+
+/// Entries of a footer and bytes of each.
+fn footer_shape(segment: SegmentId, tail: &[u8]) -> Result<(u64, u64), Damage> {
     let fixed = tail.len().checked_sub(FOOTER_FIXED_BYTES as usize);
     let fixed = fixed.ok_or(Damage::new(DamageKind::Truncated, "footer ends early"))?;
     let mut reader = Reader::new(&tail[fixed..]);
@@ -223,23 +258,24 @@ pub fn footer_entry_count(segment: SegmentId, tail: &[u8]) -> Result<u64, Damage
     if reader.u32()? != segment.0 {
         return Err(Damage::new(DamageKind::Misplaced, "footer belongs to another segment"));
     }
-    Ok(u64::from(reader.u32()?))
+    let count = u64::from(reader.u32()?);
+    let (version, entry_bytes) = (reader.u16()?, u64::from(reader.u16()?));
+    let is_known = [FOOTER_ENTRY_BYTES, MOVED_FOOTER_ENTRY_BYTES].contains(&entry_bytes);
+    if version != FORMAT_VERSION || !is_known {
+        return Err(Damage::new(DamageKind::Version, "footer is of a kind this program does not know"));
+    }
+    Ok((count, entry_bytes))
 }
 
 /// Reads a whole footer.
 pub fn decode_footer(key: &MediaKey, segment: SegmentId, bytes: &[u8]) -> Result<Vec<FooterEntry>, Damage> {
-    let count = footer_entry_count(segment, bytes)?;
-    if footer_bytes(count) != bytes.len() as u64 {
+    let (count, entry_bytes) = footer_shape(segment, bytes)?;
+    if footer_bytes_of(count, entry_bytes) != bytes.len() as u64 {
         return Err(Damage::new(DamageKind::Truncated, "footer length and entry count disagree"));
     }
     let (covered, stored) = bytes.split_at(bytes.len() - 8);
     if key.checksum(Kind::Footer, covered) != Reader::new(stored).u64()? {
         return Err(Damage::new(DamageKind::Checksum, "footer checksum mismatch"));
-    }
-    let version_at = covered.len() - (FOOTER_FIXED_BYTES as usize - 8) + 16;
-    let mut fixed = Reader::new(&covered[version_at..]);
-    if (fixed.u16()?, fixed.u16()?) != (FORMAT_VERSION, FOOTER_ENTRY_BYTES as u16) {
-        return Err(Damage::new(DamageKind::Version, "footer is of a kind this program does not know"));
     }
     let mut reader = Reader::new(covered);
     let mut entries = Vec::with_capacity(count as usize);
@@ -250,6 +286,10 @@ pub fn decode_footer(key: &MediaKey, segment: SegmentId, bytes: &[u8]) -> Result
             owner: reader.u64()?,
             // The other bytes are zero.
             blocks: reader.u64()? as u8,
+            birth: match entry_bytes {
+                MOVED_FOOTER_ENTRY_BYTES => Some((SegmentId(reader.u32()?), reader.u32()?)),
+                _ => None,
+            },
         });
     }
     Ok(entries)
@@ -269,7 +309,8 @@ pub enum SegmentState {
 /// One entry of the segment table: 32 bytes, always in memory.
 ///
 /// ```text
-///  0 u32 segment   4 u8 state   5 u8 kind   6 u8 protection   7 u8 heat
+///  0 u32 segment   4 u8 state: 0 free, 1 open, 2 sealed, 3 sealed with a footer
+///  5 u8 kind       6 u8 protection   7 u8 heat
 ///  8 u16 drive    10 u16 lap               12 u32 cell
 /// 16 u64 birth: journal: first group; metadata: checkpoint LSN
 /// 24 u32 used bytes / 64     28 u32 live bytes / 64, an estimate
@@ -282,6 +323,9 @@ pub struct SegmentEntry {
     pub segment: SegmentId,
     /// Its state.
     pub state: SegmentState,
+    /// Sealed with a footer at its end. Where none was written the place's last tenant may have left
+    /// something that passes for one.
+    pub has_footer: bool,
     /// What it holds.
     pub kind: SegmentKind,
     /// Its protection.
@@ -305,6 +349,7 @@ impl SegmentEntry {
         SegmentEntry {
             segment: SegmentId(0),
             state: SegmentState::Free,
+            has_footer: false,
             kind: SegmentKind::Journal,
             protection: Protection::None,
             heat: 0,
@@ -320,6 +365,7 @@ impl SegmentEntry {
         let state = match self.state {
             SegmentState::Free => 0,
             SegmentState::Open => 1,
+            SegmentState::Sealed if self.has_footer => 3,
             SegmentState::Sealed => 2,
         };
         writer.u32(self.segment.0).u8(state).u8(self.kind.to_byte());
@@ -331,10 +377,11 @@ impl SegmentEntry {
     /// Reads an entry.
     pub fn decode(reader: &mut Reader<'_>) -> Result<SegmentEntry, Damage> {
         let segment = SegmentId(reader.u32()?);
-        let state = match reader.u8()? {
-            0 => SegmentState::Free,
-            1 => SegmentState::Open,
-            2 => SegmentState::Sealed,
+        let (state, has_footer) = match reader.u8()? {
+            0 => (SegmentState::Free, false),
+            1 => (SegmentState::Open, false),
+            2 => (SegmentState::Sealed, false),
+            3 => (SegmentState::Sealed, true),
             _ => return Err(Damage::new(DamageKind::Version, "segment state is unknown")),
         };
         let kind = SegmentKind::from_byte(reader.u8()?)?;
@@ -349,7 +396,18 @@ impl SegmentEntry {
         let used_units = reader.u32()?;
         let live_units = reader.u32()?;
         let place = Place { drive, cell };
-        Ok(SegmentEntry { segment, state, kind, protection, heat, place, birth, used_units, live_units })
+        Ok(SegmentEntry {
+            segment,
+            state,
+            has_footer,
+            kind,
+            protection,
+            heat,
+            place,
+            birth,
+            used_units,
+            live_units,
+        })
     }
 }
 
@@ -385,22 +443,28 @@ mod tests {
 
     #[test]
     fn footers_survive_the_trip_and_notice_damage() {
-        for count in [0_u32, 1, 169, 170, 5000] {
-            let entries: Vec<FooterEntry> = (0..count)
-                .map(|index| FooterEntry {
-                    offset_units: index * 65,
-                    length_bytes: 4128,
-                    owner: u64::from(index),
-                    blocks: (index % 17) as u8,
-                })
-                .collect();
-            let bytes = encode_footer(&key(), SegmentId(8), &entries);
-            assert_eq!(bytes.len() as u64, footer_bytes(u64::from(count)));
-            assert_eq!(decode_footer(&key(), SegmentId(8), &bytes).unwrap(), entries);
-            assert_eq!(decode_footer(&key(), SegmentId(9), &bytes).unwrap_err().kind, DamageKind::Misplaced);
-            let mut damaged = bytes.clone();
-            damaged[0] ^= 1;
-            assert!(decode_footer(&key(), SegmentId(8), &damaged).is_err());
+        for kind in [SegmentKind::Journal, SegmentKind::Metadata, SegmentKind::Moved] {
+            for count in [0_u32, 1, 127, 169, 170, 5000] {
+                let birth = |index| (kind == SegmentKind::Moved).then_some((SegmentId(index + 3), index * 7));
+                let entries: Vec<FooterEntry> = (0..count)
+                    .map(|index| FooterEntry {
+                        offset_units: index * 65,
+                        length_bytes: 4128,
+                        owner: u64::from(index),
+                        blocks: (index % 17) as u8,
+                        birth: birth(index),
+                    })
+                    .collect();
+                let bytes = encode_footer(&key(), SegmentId(8), kind, &entries);
+                assert_eq!(bytes.len() as u64, footer_bytes(kind, u64::from(count)));
+                assert_eq!(footer_length(SegmentId(8), &bytes).unwrap(), bytes.len() as u64);
+                assert_eq!(decode_footer(&key(), SegmentId(8), &bytes).unwrap(), entries);
+                let elsewhere = decode_footer(&key(), SegmentId(9), &bytes).unwrap_err();
+                assert_eq!(elsewhere.kind, DamageKind::Misplaced);
+                let mut damaged = bytes.clone();
+                damaged[0] ^= 1;
+                assert!(decode_footer(&key(), SegmentId(8), &damaged).is_err());
+            }
         }
         assert!(decode_footer(&key(), SegmentId(8), &[]).is_err());
     }
@@ -418,5 +482,9 @@ mod tests {
         let bytes = writer.into_bytes();
         assert_eq!(bytes.len(), SEGMENT_ENTRY_BYTES);
         assert_eq!(SegmentEntry::decode(&mut Reader::new(&bytes)).unwrap(), entry);
+        let mut writer = Writer::new();
+        SegmentEntry { has_footer: true, ..entry }.encode(&mut writer);
+        let decoded = SegmentEntry::decode(&mut Reader::new(&writer.into_bytes())).unwrap();
+        assert_eq!(decoded, SegmentEntry { has_footer: true, ..entry });
     }
 }

@@ -131,6 +131,11 @@ impl Frontier {
         self.opened.push(entry);
     }
 
+    /// The segment was not opened after all.
+    pub(crate) fn abandon(&mut self, segment: SegmentId) {
+        self.opened.retain(|entry| entry.segment != segment);
+    }
+
     /// Whether another superblock would make places openable.
     pub(crate) fn can_extend(&self, table: &SegmentTable, segment_next: u32) -> bool {
         let has_free = table.free_count() > 0 && segment_next < SEGMENT_NUMBERS_END;

@@ -58,7 +58,6 @@ pub use drives::DriveReport;
 pub use error::{Error, ErrorKind, Result};
 pub use frontier::{OpenedSegment, SEGMENT_NUMBERS_END};
 pub use judge::{Weigh, Weight};
-pub use open::RecoveredSegment;
 pub use opening::{Identity, Opening, ProcessProbe, Remembered};
 pub use rebuild::{Rebuild, RebuildProgress};
 pub use scrub::ScrubCount;
@@ -535,6 +534,9 @@ impl Pool {
                 let mut state = self.inner.state.borrow_mut();
                 let state = &mut *state;
                 if let Some(opened) = state.frontier.open(&mut state.table, kind, birth) {
+                    // Who takes numbers for times (`segment_number_next`) counts on it.
+                    let (segment, next) = (opened.segment, state.superblock.segment_next);
+                    assert!(segment.0 < next, "segment {segment} is not below {next}");
                     let session = state.superblock.session;
                     let pool = state.superblock.pool;
                     self.start_preparing_later();

@@ -137,6 +137,23 @@ impl Pool {
         Ok(Some(cure.run[cure.proven.clone()].to_vec()))
     }
 
+    /// Like [`Pool::mend`], and writes nothing: for whoever looks while somebody else has the turn to write.
+    pub async fn find(
+        &self,
+        segment: SegmentId,
+        offset: u64,
+        length: u64,
+        mut accept: impl FnMut(&[u8]) -> Option<u64>,
+    ) -> Option<Vec<u8>> {
+        let striping = self.inner.striping.as_ref()?;
+        let place = self.place_of(segment).ok()?;
+        let end = (offset + length).min(self.segment_bytes());
+        let wound = Wound::new(striping, place, offset, end)?;
+        let _hold = self.inner.held.hold(place);
+        let cure = self.solve(&wound, &mut accept).await?;
+        Some(cure.run[cure.proven].to_vec())
+    }
+
     /// Content of all columns with which `accept` takes the range.
     async fn solve(&self, wound: &Wound<'_>, accept: &mut dyn FnMut(&[u8]) -> Option<u64>) -> Option<Cure> {
         let found = self.read_columns(wound.striping, wound.row, &wound.stripes).await;
@@ -240,9 +257,21 @@ impl Pool {
         self.inner.mended_blocks.set(self.inner.mended_blocks.get() + 1);
     }
 
+    /// Writing a block back undoes a write to it that is under way. There is none: what is proven was
+    /// acknowledged, writes are of whole stripes, and no address is written twice.
+    fn check_settled(&self, wound: &Wound<'_>, proven_end: usize) {
+        let place = Place { cell: wound.row, ..Place::default() };
+        let segment = self.with_table(|table| table.at(place));
+        let end = wound.blocks.start * BLOCK_BYTES + proven_end as u64;
+        if let Some(settled) = segment.and_then(|segment| self.inner.gate.settled_end(segment)) {
+            assert!(end <= settled, "{segment:?} is mended to {end}, and settled to {settled}");
+        }
+    }
+
     /// Writes the proven bytes of a run to the blocks that say otherwise.
     async fn write_back(&self, wound: &Wound<'_>, cure: &Cure) -> Result<()> {
         let Cure { found, run, proven, .. } = cure;
+        self.check_settled(wound, proven.end);
         let data = wound.striping.data() as u64;
         for (index, block) in wound.blocks.clone().enumerate() {
             let column = (block % data) as usize;

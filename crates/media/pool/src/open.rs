@@ -4,12 +4,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use ashlar_drive::Drive;
-use ashlar_format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use ashlar_format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, SegmentKind};
 use ashlar_format::superblock::{CELLS_START_BYTES, DriveState, FrontierEntry, Superblock};
 use ashlar_parity::Kernel;
 use ashlar_runtime::Runtime;
 use ashlar_runtime::sync::{Mutex, Notify};
-use ashlar_units::{ByteCount, DriveIndex, PoolId};
+use ashlar_units::{ByteCount, DriveIndex, PoolId, SegmentId};
 
 use crate::drives::{KnownDrive, is_spare_filling, lacks};
 use crate::frontier::Frontier;
@@ -24,13 +24,6 @@ use crate::table::SegmentTable;
 use crate::{Error, ErrorKind, Inner, Pool, PoolSpec, Result, State};
 use ashlar_format::layout::Layout;
 use ashlar_format::rows::Rows;
-
-/// A segment that recovery found opened after the last segment table was written.
-#[derive(Clone, Copy, Debug)]
-pub struct RecoveredSegment {
-    /// Its header.
-    pub header: SegmentHeader,
-}
 
 impl Pool {
     /// Makes a pool on these drives.
@@ -106,11 +99,14 @@ impl Pool {
         })
     }
 
-    /// Looks at every place the frontier lists: those opened before the crash join the table (as
-    /// sealed, until the engine says otherwise) and stay listed; the others lose their numbers.
-    pub async fn adopt_frontier(&self) -> Result<Vec<RecoveredSegment>> {
+    /// Looks at every place the frontier lists: journal segments opened before the crash join the table
+    /// (as open, until the engine says otherwise), stay listed and are returned; the others lose their
+    /// numbers. To page records and containers that no published table knows nothing refers, so their
+    /// places are as free as those that were never opened: a pool that crashes in one opening after another
+    /// loses none.
+    pub async fn adopt_frontier(&self) -> Result<Vec<SegmentId>> {
         let superblock = self.superblock();
-        let mut recovered = Vec::new();
+        let mut adopted = Vec::new();
         for entry in &superblock.frontier {
             if self.with_table(|table| table.find(entry.segment).is_some()) {
                 continue;
@@ -119,17 +115,33 @@ impl Pool {
                 let what = format!("the frontier names {:?}, which the pool does not have", entry.place);
                 return Err(Error::new(ErrorKind::Damaged, what));
             }
-            let Some(header) = self.probe(entry, superblock.pool).await? else { continue };
+            let header = self.probe(entry, superblock.pool).await?;
             let mut state = self.inner.state.borrow_mut();
             let state = &mut *state;
-            if state.table.take_place(entry.place) {
-                state.table.set_open(entry.segment, entry.place, header.kind, header.first_group);
-                state.frontier.adopt_opened(*entry);
-                recovered.push(RecoveredSegment { header });
+            if !state.table.take_place(entry.place) {
+                continue;
+            }
+            match header.filter(|header| header.kind == SegmentKind::Journal) {
+                Some(header) => {
+                    state.table.set_open(entry.segment, entry.place, header.kind, header.first_group);
+                    state.frontier.adopt_opened(*entry);
+                    adopted.push(entry.segment);
+                }
+                // Behind all other free places: a write of the life before that is still on its way to it
+                // has the most time to arrive.
+                None => state.table.put_free(entry.place),
             }
         }
         self.inner.state.borrow_mut().is_adopted = true;
-        Ok(recovered)
+        Ok(adopted)
+    }
+
+    /// Gives the place of an adopted segment back, in which nothing was found that counts.
+    pub fn abandon(&self, segment: SegmentId) {
+        let mut state = self.inner.state.borrow_mut();
+        let state = &mut *state;
+        state.frontier.abandon(segment);
+        state.table.abandon(segment);
     }
 
     async fn probe(&self, entry: &FrontierEntry, pool: PoolId) -> Result<Option<SegmentHeader>> {

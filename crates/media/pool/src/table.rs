@@ -351,6 +351,14 @@ impl SegmentTable {
         }
     }
 
+    /// Nothing more is written to a segment, whose last write was its footer.
+    pub fn seal_with_footer(&mut self, segment: SegmentId) {
+        self.seal(segment);
+        if let Some(index) = self.by_segment.get(&segment).copied() {
+            self.touch(index).has_footer = true;
+        }
+    }
+
     /// Nothing more is written to a segment.
     pub fn seal(&mut self, segment: SegmentId) {
         if let Some(index) = self.by_segment.get(&segment).copied() {
@@ -376,6 +384,22 @@ impl SegmentTable {
         let place = self.entries[index].place;
         *self.touch(index) = SegmentEntry { used_units: WRITTEN_BEFORE, ..SegmentEntry::free(place) };
         self.freed.push(place);
+    }
+
+    /// An open segment that no table on a drive knows goes as if it had never been opened: nothing refers to
+    /// it, and the superblock that gives its place another number is durable before anybody opens that.
+    pub(crate) fn abandon(&mut self, segment: SegmentId) {
+        let index = self.by_segment.remove(&segment).expect("only what was just adopted is abandoned");
+        assert_eq!(self.entries[index].state, SegmentState::Open, "segment {segment} is known to a table");
+        let place = self.entries[index].place;
+        *self.touch(index) = SegmentEntry { used_units: WRITTEN_BEFORE, ..SegmentEntry::free(place) };
+        self.put_free(place);
+    }
+
+    /// The segment at a place.
+    pub(crate) fn at(&self, place: Place) -> Option<SegmentId> {
+        let entry = &self.entries[self.index(place)?];
+        (entry.state != SegmentState::Free).then_some(entry.segment)
     }
 
     /// The table is being encoded: what is freed by now is published by the next superblock.

@@ -218,6 +218,7 @@ fn entry_of(storage: &Storage, header: &SegmentHeader) -> SegmentEntry {
     SegmentEntry {
         segment: header.segment,
         state: SegmentState::Open,
+        has_footer: false,
         kind: header.kind,
         protection: storage.superblock.protection,
         heat: 0,

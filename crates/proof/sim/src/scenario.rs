@@ -27,7 +27,7 @@ const FORGER_SALT: u64 = 0xf0e6_e400;
 
 /// Half of the forgers know the pool's key. Off while the cleaner, the judge of parity and the opening
 /// believe what is made with it.
-const IS_KEY_LEAKED: bool = false;
+const IS_KEY_LEAKED: bool = true;
 
 /// A second engine is refused while the first beats, and the first stops for a second that took over. Off
 /// while the engine does not know who has a pool open.

@@ -22,6 +22,7 @@ use crate::dedupe::Dedupe;
 use crate::device::VolumeDevice;
 use crate::drives::Rebuilds;
 use crate::info::{Counters, DriveStatus, PoolStatus, RecoveryReport, SnapshotInfo, Space, VolumeInfo};
+use crate::listing::Listings;
 use crate::media::Media;
 use crate::mover::Mover;
 use crate::notebook::NotesState;
@@ -50,6 +51,8 @@ pub(crate) struct Inner {
     pub(crate) runtime: Runtime,
     pub(crate) pool: Pool,
     pub(crate) media: Media,
+    /// What segments hold that were looked at lately.
+    pub(crate) listings: Listings,
     pub(crate) settings: Settings,
     pub(crate) tree: RefCell<Tree>,
     pub(crate) cache: RefCell<BlockCache>,
@@ -133,6 +136,7 @@ impl Engine {
         // Credits bound what a full pool may still have to take in after admission: two segments.
         let credits = settings.write_bytes_in_flight.min(pool.segment_bytes() * 2) as usize;
         let inner = Rc::new(Inner {
+            listings: Listings::default(),
             cache: RefCell::new(BlockCache::new(settings.cache_bytes as usize)),
             decompressed: RefCell::default(),
             tree,

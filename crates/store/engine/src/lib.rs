@@ -39,6 +39,7 @@ mod drives;
 mod engine;
 mod error;
 mod info;
+mod listing;
 mod media;
 mod metadata;
 mod mover;

@@ -69,7 +69,7 @@ impl MetadataStream {
         }
     }
 
-    /// Goes on in a segment that an earlier session left open, from an address never written.
+    /// Goes on in a segment that an earlier session left open when it closed, from an address never written.
     pub(crate) fn resume(&mut self, segment: SegmentId, place: Place, offset: u64) {
         assert!(offset.is_multiple_of(self.pool.stripe_bytes()), "resume offset {offset}");
         self.open = Some(OpenStream { segment, place, batch_start: offset, header: None, footer: None });
@@ -111,7 +111,7 @@ impl MetadataStream {
         let entries = open.footer.as_ref().map_or(0, |footer| footer.len() as u64) + records;
         let stripe_bytes = self.pool.stripe_bytes();
         let end = (open.batch_start + self.batch.len() as u64).next_multiple_of(stripe_bytes);
-        let footer = footer_bytes(entries).next_multiple_of(stripe_bytes);
+        let footer = footer_bytes(SegmentKind::Metadata, entries).next_multiple_of(stripe_bytes);
         end + records * RECORD_BYTES_MAX + stripe_bytes + footer <= self.pool.segment_bytes()
     }
 
@@ -175,6 +175,7 @@ impl MetadataStream {
                 length_bytes: record.len() as u32,
                 owner: identity.tree,
                 blocks: 0,
+                birth: None,
             });
         }
         self.unpublished.insert(open.segment);
@@ -203,36 +204,28 @@ impl MetadataStream {
     }
 
     async fn seal(&mut self, full: OpenStream) -> Result<()> {
-        if let Some(entries) = full.footer {
-            let (offset, buffer) =
-                self.pool.footer_buffer(&encode_footer(self.pool.key(), full.segment, &entries));
-            assert!(offset >= full.batch_start, "footer of segment {} overlaps its content", full.segment);
-            self.pool.write(full.segment, offset, buffer, Durability::Cached).await?;
-        }
-        self.pool.with_table_mut(|table| table.seal(full.segment));
-        Ok(())
+        let OpenStream { segment, batch_start, footer, .. } = full;
+        seal_listed(&self.pool, segment, SegmentKind::Metadata, batch_start, footer.as_deref()).await
     }
+}
 
-    /// The last block of a segment that may hold records of an interrupted checkpoint, looked for
-    /// from `offset` on: writing goes on behind it, so that no address is written twice.
-    pub(crate) async fn end_of_writing(pool: &Pool, segment: SegmentId, offset: u64) -> Result<u64> {
-        let stripe_bytes = pool.stripe_bytes();
-        let mut end = offset.next_multiple_of(stripe_bytes);
-        let mut at = end;
-        while at < pool.segment_bytes() {
-            let length = (1 << 20).min(pool.segment_bytes() - at);
-            let (bytes, _) = pool.read(segment, at, length).await?;
-            let units = bytes.chunks_exact(PLACE_UNIT_BYTES as usize).enumerate();
-            for (index, unit) in units {
-                if PageHeader::looks_written(segment, unit) {
-                    let start = at + index as u64 * PLACE_UNIT_BYTES;
-                    end = (start + RECORD_BYTES_MAX).next_multiple_of(stripe_bytes);
-                }
-            }
-            at += length;
-        }
-        Ok(end)
-    }
+/// Seals a segment written up to an offset: with a footer, where what it holds is listed.
+pub(crate) async fn seal_listed(
+    pool: &Pool,
+    segment: SegmentId,
+    kind: SegmentKind,
+    used: u64,
+    listed: Option<&[FooterEntry]>,
+) -> Result<()> {
+    let Some(entries) = listed else {
+        pool.with_table_mut(|table| table.seal(segment));
+        return Ok(());
+    };
+    let (offset, buffer) = pool.footer_buffer(&encode_footer(pool.key(), segment, kind, entries));
+    assert!(offset >= used, "footer of segment {segment} overlaps its content");
+    pool.write(segment, offset, buffer, Durability::Cached).await?;
+    pool.with_table_mut(|table| table.seal_with_footer(segment));
+    Ok(())
 }
 
 /// Reads and verifies a page record whose segment is not in the table yet.

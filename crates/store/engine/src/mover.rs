@@ -7,12 +7,12 @@ use ashlar_format::MediaKey;
 use ashlar_format::chunk::{CHUNK_HEADER_BYTES, ChunkHeader};
 use ashlar_format::page::{PAGE_HEADER_BYTES, PageHeader};
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
-use ashlar_format::relocation::Relocation;
-use ashlar_format::segment::SegmentKind;
+use ashlar_format::segment::{FooterEntry, SegmentKind, footer_bytes};
 use ashlar_pool::{OpenedSegment, Pool};
 use ashlar_runtime::Durability;
 use ashlar_units::SegmentId;
 
+use crate::metadata::seal_listed;
 use crate::{Error, ErrorKind, Result};
 
 /// Records are gathered into writes of this size: large enough to be sequential for any drive.
@@ -25,6 +25,10 @@ pub(crate) struct FoundRecord<'a> {
     pub(crate) offset_bytes: u64,
     /// A bit for each block of a chunk that is there; none for a page.
     pub(crate) blocks: u16,
+    /// As footers tell it.
+    owner: u64,
+    /// Blocks of a chunk that has all of them.
+    blocks_all: u8,
     pub(crate) bytes: &'a [u8],
 }
 
@@ -33,12 +37,6 @@ impl FoundRecord<'_> {
     pub(crate) fn old_units(&self) -> u32 {
         (self.offset_bytes / PLACE_UNIT_BYTES) as u32
     }
-
-    /// Whether entries of the relocation table lead to it where it was found.
-    pub(crate) fn is_moved_to(&self, entries: &[Relocation], container: SegmentId, at: u64) -> bool {
-        let found = entries.binary_search_by_key(&self.old_units(), |entry| entry.old_units);
-        found.is_ok_and(|index| entries[index].container == container && entries[index].offset_bytes == at)
-    }
 }
 
 /// The intact chunk or page record at the front of `bytes`, whichever address it names.
@@ -46,11 +44,15 @@ pub(crate) fn record_at<'a>(key: &MediaKey, bytes: &'a [u8]) -> Option<FoundReco
     if let Ok((header, payload)) = ChunkHeader::open_any(key, bytes) {
         let bytes = &bytes[..CHUNK_HEADER_BYTES + payload.len()];
         let (segment, offset_bytes, blocks) = (header.segment, header.offset_bytes, header.kept);
-        return Some(FoundRecord { segment, offset_bytes, blocks, bytes });
+        let owner = u64::from(header.owner_volume) << 36 | header.owner_block;
+        let is_whole = blocks == ChunkHeader::all_of(header.blocks);
+        let blocks_all = if is_whole { header.blocks } else { 0 };
+        return Some(FoundRecord { segment, offset_bytes, blocks, owner, blocks_all, bytes });
     }
     let (header, payload) = PageHeader::open_any(key, bytes).ok()?;
     let bytes = &bytes[..PAGE_HEADER_BYTES + payload.len()];
-    Some(FoundRecord { segment: header.segment, offset_bytes: header.offset_bytes, blocks: 0, bytes })
+    let (segment, offset_bytes, owner) = (header.segment, header.offset_bytes, header.identity.tree);
+    Some(FoundRecord { segment, offset_bytes, blocks: 0, owner, blocks_all: 0, bytes })
 }
 
 /// How long something has lived: what outlived its first segment is more likely to outlive the next.
@@ -70,6 +72,8 @@ struct Container {
     segment: SegmentId,
     /// Where the batch in memory starts; whole blocks.
     batch_start: u64,
+    /// `None` once it took a record in place of its footer.
+    footer: Option<Vec<FooterEntry>>,
 }
 
 /// Containers of one age, one after the other.
@@ -88,6 +92,8 @@ pub(crate) struct Mover {
     /// No container is opened when only this many segments are left: the checkpoint that makes the
     /// emptied ones usable needs some, in this life or after a crash.
     pub(crate) segments_left_min: u64,
+    /// Writes wait for room: a record takes the room of a footer rather than another container.
+    pub(crate) is_room_short: bool,
     /// Containers opened since the start.
     pub(crate) opened: u64,
 }
@@ -96,10 +102,18 @@ impl Mover {
     pub(crate) fn new(pool: &Pool) -> Mover {
         let has_ages = pool.with_table(ashlar_pool::SegmentTable::open_count) >= SEGMENTS_FOR_AGES;
         let (young, old) = (Stream::default(), Stream::default());
-        Mover { pool: pool.clone(), has_ages, young, old, segments_left_min: 0, opened: 0 }
+        Mover {
+            pool: pool.clone(),
+            has_ages,
+            young,
+            old,
+            segments_left_min: 0,
+            is_room_short: false,
+            opened: 0,
+        }
     }
 
-    /// What a container takes, beside what its end wastes.
+    /// What a container takes, beside what its end wastes and its footer, which gives way.
     pub(crate) fn container_bytes(&self) -> u64 {
         self.pool.segment_bytes() - self.pool.stripe_bytes()
     }
@@ -120,15 +134,24 @@ impl Mover {
         if stream.batch.len() >= BATCH_BYTES {
             stream.flush(&self.pool).await?;
         }
-        if !stream.has_room(record.len() as u64, &self.pool) {
+        let bytes = record.len() as u64;
+        let footer = stream.footer_bytes(&self.pool);
+        if bytes + footer > stream.room_bytes(&self.pool) {
             stream.flush(&self.pool).await?;
-            if self.pool.cells_available() <= self.segments_left_min {
-                return Err(too_few_left());
+            let fits_alone = bytes <= stream.room_bytes(&self.pool);
+            let may_open = self.pool.cells_available() > self.segments_left_min;
+            let may_open = may_open && !(self.is_room_short && fits_alone);
+            let opened = if may_open { stream.open_container(&self.pool).await } else { Err(too_few_left()) };
+            match opened {
+                Ok(()) => self.opened += 1,
+                Err(error) if error.kind == ErrorKind::NoSpace && fits_alone => {
+                    // The footer gives way: without one the container is walked from its start.
+                    stream.open.iter_mut().for_each(|open| open.footer = None);
+                }
+                Err(error) => return Err(error),
             }
-            stream.open_container(&self.pool).await?;
-            self.opened += 1;
         }
-        Ok(stream.append(record))
+        Ok(stream.append(record, self.pool.key()))
     }
 
     /// Writes what is gathered. Not durable before the pool is synced.
@@ -142,7 +165,7 @@ impl Mover {
         for stream in [&mut self.young, &mut self.old] {
             stream.flush(&self.pool).await?;
             if let Some(open) = stream.open.take_if(|open| self.pool.is_leaving(open.segment)) {
-                self.pool.with_table_mut(|table| table.seal(open.segment));
+                open.seal(&self.pool).await?;
             }
         }
         Ok(())
@@ -153,20 +176,40 @@ fn too_few_left() -> Error {
     Error::new(ErrorKind::NoSpace, "too few segments are left to move data into")
 }
 
+impl Container {
+    async fn seal(self, pool: &Pool) -> Result<()> {
+        let Container { segment, batch_start, footer } = self;
+        seal_listed(pool, segment, SegmentKind::Moved, batch_start, footer.as_deref()).await
+    }
+}
+
 impl Stream {
-    fn append(&mut self, record: &[u8]) -> (SegmentId, u64) {
-        let open = self.open.as_ref().expect("a container was opened");
+    fn append(&mut self, record: &[u8], key: &MediaKey) -> (SegmentId, u64) {
+        let open = self.open.as_mut().expect("a container was opened");
         let offset = open.batch_start + self.batch.len() as u64;
+        if let Some(footer) = &mut open.footer {
+            let found = record_at(key, record).expect("what moves was proven");
+            footer.push(FooterEntry {
+                offset_units: (offset / PLACE_UNIT_BYTES) as u32,
+                length_bytes: record.len() as u32,
+                owner: found.owner,
+                blocks: found.blocks_all,
+                birth: Some((found.segment, found.old_units())),
+            });
+        }
         self.batch.extend_from_slice(record);
         self.batch.resize(self.batch.len().next_multiple_of(PLACE_UNIT_BYTES as usize), 0);
         (open.segment, offset)
     }
 
-    fn has_room(&self, bytes: u64, pool: &Pool) -> bool {
-        bytes <= self.room_bytes(pool)
+    /// What the open container's footer takes with one record more.
+    fn footer_bytes(&self, pool: &Pool) -> u64 {
+        let footer = self.open.as_ref().and_then(|open| open.footer.as_ref());
+        let bytes = footer.map(|entries| footer_bytes(SegmentKind::Moved, entries.len() as u64 + 1));
+        bytes.map_or(0, |bytes| bytes.next_multiple_of(pool.stripe_bytes()))
     }
 
-    /// What the open container takes; writes end with whole stripes.
+    /// What the open container takes, footer and all; writes end with whole stripes.
     fn room_bytes(&self, pool: &Pool) -> u64 {
         let open = self.open.as_ref().filter(|open| !pool.is_leaving(open.segment));
         open.map_or(0, |open| {
@@ -178,12 +221,18 @@ impl Stream {
     async fn open_container(&mut self, pool: &Pool) -> Result<()> {
         let opened: OpenedSegment = pool.open_segment(SegmentKind::Moved, 0).await?;
         // Only now: without another one the old one stays open for smaller records.
-        if let Some(full) = self.open.take() {
-            pool.with_table_mut(|table| table.seal(full.segment));
-        }
-        self.open = Some(Container { segment: opened.segment, batch_start: 0 });
+        let full = self.open.replace(Container {
+            segment: opened.segment,
+            batch_start: 0,
+            footer: Some(Vec::new()),
+        });
+        // Flushed before: the batch is the new one's.
+        assert!(self.batch.is_empty(), "a batch of {} bytes is left behind", self.batch.len());
         self.batch = opened.header_block(pool.key());
-        Ok(())
+        match full {
+            Some(full) => full.seal(pool).await,
+            None => Ok(()),
+        }
     }
 
     async fn flush(&mut self, pool: &Pool) -> Result<()> {

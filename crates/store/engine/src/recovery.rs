@@ -3,15 +3,21 @@
 //! Its time depends on the journal since the last checkpoint and on the tables, never on the size of
 //! volumes or the number of blocks in snapshots. It only reads until its last step; a crash before
 //! that changes nothing, a crash in it is a crash in a checkpoint.
+//!
+//! After a crash nothing goes on where the life before stopped: writes of it may still be on their way
+//! there. Its open segments are sealed at the end of what counts in them. Only after a clean close, when
+//! nothing was in flight, do the journal and the stream of page records go on in theirs, and before they do a
+//! superblock says that the pool is open: an address is written once, however often an opening is cut off.
+//! Where nothing was replayed that superblock is all there is to write. So openings that are cut off, or
+//! followed by nothing, use up no segment.
 
 use std::cell::RefCell;
 
-use ashlar_format::Pointer;
 use ashlar_format::group::Record;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
-use ashlar_format::segment::{SegmentKind, SegmentState};
-use ashlar_format::superblock::JournalPosition;
-use ashlar_journal::{ReplayEnd, Replayed, WINDOW, replay};
+use ashlar_format::segment::{SegmentEntry, SegmentKind, SegmentState};
+use ashlar_format::superblock::{JournalPosition, Superblock};
+use ashlar_journal::{Replay, ReplayEnd, WINDOW};
 use ashlar_map::PageArena;
 use ashlar_pool::Pool;
 use ashlar_runtime::Runtime;
@@ -23,7 +29,7 @@ use crate::checkpoint::{Applied, Checkpointer, Cut};
 use crate::engine::Parts;
 use crate::info::RecoveryReport;
 use crate::media::Media;
-use crate::metadata::{MetadataStream, read_located};
+use crate::metadata::read_located;
 use crate::notebook::{self, Notebook};
 use crate::relocations::Relocations;
 use crate::tables::{Located, TableDirectory, Tables};
@@ -57,7 +63,7 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
         .await?;
     let mut tables = Tables::new();
     steps.run("load segment table", load_segment_table(&pool, &mut tables)).await?;
-    steps.run("probe frontier", async { Ok(pool.adopt_frontier().await?) }).await?;
+    let adopted = steps.run("probe frontier", async { Ok(pool.adopt_frontier().await?) }).await?;
     let arena = PageArena::new(settings.map_cache_bytes as usize);
     let tree = RefCell::new(Tree { arena, catalogue: Catalogue::default(), notebook: Notebook::default() });
     let media = Media::new(&pool, Relocations::new(settings.map_cache_bytes / 8));
@@ -66,32 +72,36 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
     let superblock = pool.superblock();
     tree.borrow_mut().notebook =
         steps.run("load notebook", notebook::load(&media, &superblock, &mut tables)).await?;
-    let (groups, end) = steps
-        .run("find journal groups", async {
-            Ok(replay(&pool, superblock.journal, superblock.checkpoint).await?)
-        })
-        .await?;
-    steps.run("replay journal", apply_groups(&media, &tree, groups)).await?;
+    let end = steps.run("replay journal", replay_journal(&media, &tree, &superblock)).await?;
     steps.run("check notes", async { notebook::refuse_unknown(&tree.borrow().notebook) }).await?;
     steps.report.groups_replayed = end.groups;
     steps.report.records_replayed = end.records;
     pool.begin_session();
     steps.run("claim the pool", async { Ok(pool.claim().await?) }).await?;
     let mut checkpointer = Checkpointer::new(&media, tables);
-    let resume = resume_offset(&pool, &end, superblock.is_clean);
-    steps
-        .run("settle segments", settle_segments(&pool, resume, &mut checkpointer, superblock.is_clean))
-        .await?;
+    let resume = if superblock.is_clean {
+        resume_segments(&pool, &end, &mut checkpointer)
+    } else {
+        seal_segments(&pool, &end, &adopted);
+        None
+    };
     // Sequence numbers jump over the window: a group that was in flight at the crash, whole or torn,
     // can then never pass for one of the groups to come.
-    let position = JournalPosition {
-        offset_bytes: resume.map_or(end.position.offset_bytes, |(_, at)| at),
-        sequence: end.position.sequence + 2 * WINDOW,
-        ..end.position
-    };
+    let sequence = end.position.sequence + 2 * WINDOW;
+    let position = JournalPosition { sequence, ..end.position };
     let applied = Applied { end: position, next_lsn: end.next_lsn };
-    let cut = Cut::take(&mut tree.borrow_mut(), applied, false);
-    steps.run("checkpoint", checkpointer.write(cut, &tree)).await?;
+    let write = async {
+        if end.groups > 0 {
+            let cut = Cut::take(&mut tree.borrow_mut(), applied, false);
+            return checkpointer.write(cut, &tree).await;
+        }
+        let is_open = |superblock: &mut Superblock| {
+            superblock.is_clean = false;
+            superblock.journal = position;
+        };
+        Ok(pool.commit(&[], is_open).await?)
+    };
+    steps.run("checkpoint", write).await?;
     steps.report.millis = runtime.now().duration_since(start).as_millis() as u64;
     Ok(Parts {
         runtime: runtime.clone(),
@@ -99,7 +109,7 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
         settings,
         tree,
         applied,
-        resume_offset: resume.map(|(_, offset)| offset),
+        resume_offset: resume,
         checkpointer,
         recovery: steps.report,
     })
@@ -167,13 +177,16 @@ fn decode(directory: &TableDirectory, bytes: &[u8]) -> Result<Vec<Located>> {
         .map_err(|damage| Error::new(ErrorKind::Damaged, format!("table directory: {damage}")))
 }
 
-async fn apply_groups(media: &Media, tree: &RefCell<Tree>, groups: Vec<Replayed>) -> Result<()> {
-    for group in groups {
+/// Applies every group behind the checkpoint as it is proven.
+async fn replay_journal(media: &Media, tree: &RefCell<Tree>, superblock: &Superblock) -> Result<ReplayEnd> {
+    let Superblock { journal, checkpoint, is_clean, .. } = *superblock;
+    let mut replay = Replay::new(&media.pool, journal, checkpoint, is_clean);
+    while let Some(group) = replay.next().await? {
         for (index, record) in group.records.iter().enumerate() {
             apply_one(media, tree, Lsn(group.first_lsn.0 + index as u64), record).await?;
         }
     }
-    Ok(())
+    Ok(replay.finish().await?)
 }
 
 async fn apply_one(media: &Media, tree: &RefCell<Tree>, lsn: Lsn, record: &Record) -> Result<()> {
@@ -186,62 +199,70 @@ async fn apply_one(media: &Media, tree: &RefCell<Tree>, lsn: Lsn, record: &Recor
     }
 }
 
-/// Where the journal goes on in its segment, if it does.
-fn resume_offset(pool: &Pool, end: &ReplayEnd, is_clean: bool) -> Option<(SegmentId, u64)> {
-    let segment = end.position.segment;
-    let is_open = pool.with_table(|table| {
-        let found = table.find(segment);
-        found.is_some_and(|entry| entry.state == SegmentState::Open && entry.kind == SegmentKind::Journal)
-    });
-    // After a clean close nothing was in flight: go on right behind the last group.
-    let offset = if is_clean { Some(end.position.offset_bytes) } else { end.resume_offset };
-    offset.filter(|offset| is_open && *offset < pool.segment_bytes()).map(|offset| (segment, offset))
-}
-
-/// Segments that were open: the journal's and the metadata stream's go on, the others are sealed.
-async fn settle_segments(
-    pool: &Pool,
-    journal: Option<(SegmentId, u64)>,
-    checkpointer: &mut Checkpointer,
-    is_clean: bool,
-) -> Result<()> {
-    let open: Vec<_> = pool.with_table(|table| {
-        table.entries().iter().filter(|entry| entry.state == SegmentState::Open).copied().collect()
-    });
+/// After a clean close: the journal and the stream of page records go on right behind what they wrote, the
+/// other segments are sealed. Returns where in its segment the journal goes on, if it does.
+fn resume_segments(pool: &Pool, end: &ReplayEnd, checkpointer: &mut Checkpointer) -> Option<u64> {
     // The stream's segment is the one that the published segment table itself is in.
     let stream = checkpointer.tables.segment_root;
-    for entry in open {
+    let JournalPosition { segment: journal, offset_bytes, .. } = end.position;
+    let mut resume = None;
+    for entry in open_segments(pool) {
         match entry.kind {
-            SegmentKind::Journal => match journal {
-                Some((segment, offset)) if segment == entry.segment => {
-                    pool.with_table_mut(|table| table.set_used(segment, offset));
-                    continue;
-                }
-                _ => {}
-            },
-            SegmentKind::Metadata if is_stream(stream, entry.segment) => {
+            SegmentKind::Journal if entry.segment == journal && offset_bytes < pool.segment_bytes() => {
+                resume = Some(offset_bytes);
+                continue;
+            }
+            SegmentKind::Metadata if stream.is_page() && entry.segment == stream.segment() => {
                 let used = u64::from(entry.used_units) * PLACE_UNIT_BYTES;
-                let end = if is_clean {
-                    used.next_multiple_of(pool.stripe_bytes())
-                } else {
-                    MetadataStream::end_of_writing(pool, entry.segment, used).await?
-                };
+                let end = used.next_multiple_of(pool.stripe_bytes());
                 if end < pool.segment_bytes() {
                     checkpointer.stream.resume(entry.segment, entry.place, end);
                     continue;
                 }
             }
-            SegmentKind::Metadata | SegmentKind::Moved => {}
+            SegmentKind::Journal | SegmentKind::Metadata | SegmentKind::Moved => {}
         }
-        // How far it was written is not known: all of it may have been.
-        pool.with_table_mut(|table| {
-            table.set_used(entry.segment, pool.segment_bytes());
-            table.seal(entry.segment);
-        });
+        pool.with_table_mut(|table| table.seal(entry.segment));
     }
-    Ok(())
+    resume
 }
 
-fn is_stream(root: Pointer, segment: SegmentId) -> bool {
-    root.is_page() && root.segment() == segment
+/// After a crash: journal segments end with the last group that counts, the others where the published table
+/// says. What lies behind that is of a checkpoint or a round of moving that was never published.
+fn seal_segments(pool: &Pool, end: &ReplayEnd, adopted: &[SegmentId]) {
+    for (segment, offset) in &end.ends {
+        let is_as_known = pool.with_table(|table| {
+            table.find(*segment).is_none_or(|entry| u64::from(entry.used_units) * PLACE_UNIT_BYTES == *offset)
+        });
+        if !is_as_known {
+            pool.with_table_mut(|table| table.set_used(*segment, *offset));
+        }
+    }
+    let begun_late = |entry: &SegmentEntry| {
+        let is_journal = entry.state != SegmentState::Free && entry.kind == SegmentKind::Journal;
+        is_journal && entry.birth >= end.position.sequence
+    };
+    let empty: Vec<SegmentId> = pool.with_table(|table| {
+        table.entries().iter().filter(|entry| begun_late(entry)).map(|entry| entry.segment).collect()
+    });
+    for segment in empty {
+        assert!(!end.ends.contains_key(&segment), "a group that counts is in segment {segment}");
+        if adopted.contains(&segment) {
+            pool.abandon(segment);
+            continue;
+        }
+        pool.with_table_mut(|table| {
+            table.seal(segment);
+            table.free(segment);
+        });
+    }
+    for entry in open_segments(pool) {
+        pool.with_table_mut(|table| table.seal(entry.segment));
+    }
+}
+
+fn open_segments(pool: &Pool) -> Vec<SegmentEntry> {
+    pool.with_table(|table| {
+        table.entries().iter().filter(|entry| entry.state == SegmentState::Open).copied().collect()
+    })
 }

@@ -13,7 +13,8 @@ use ashlar_runtime::LocalFuture;
 use ashlar_units::{BLOCK_BYTES, SegmentId};
 
 use crate::engine::Inner;
-use crate::mover::{FoundRecord, record_at};
+use crate::listing::{Damaged, Listed, Listing};
+use crate::mover::record_at;
 
 impl Inner {
     /// As [`ashlar_pool::Weigh`].
@@ -27,45 +28,82 @@ impl Inner {
         Box::pin(async move { inner.weight_of(segment, offset, &piece).await })
     }
 
-    /// Chunks, page records, headers of journal groups and segments. Each counts once: a column computed
-    /// wrongly may be the copy of another.
+    /// Chunks and page records that are listed there, headers of journal groups and segments. What is not
+    /// listed may be what hosts wrote. Only behind the end of a listing, where something is damaged beyond
+    /// what parity restores or nothing was ever written, whatever looks like a record counts.
     async fn weight_of(&self, segment: SegmentId, offset: u64, piece: &[u8]) -> Weight {
         // Freed meanwhile: nothing in it matters.
         let Some(entry) = self.pool.with_table(|table| table.find(segment).copied()) else {
             return Weight::default();
         };
-        let mut known = BTreeSet::new();
+        let end = offset + piece.len() as u64;
+        // Whoever judges has the turn to write here: what is damaged is looked through.
+        let listing = self.listing(&entry, end, Damaged::LeftAlone).await;
+        let listing = listing.unwrap_or_else(|_| Listing::unknown(segment));
         let mut weight = Weight::default();
-        let mut at = 0;
-        while at < piece.len() {
-            let here = offset + at as u64;
-            let (length, is_home) = match record_at(self.pool.key(), &piece[at..]) {
-                Some(record) if known.insert((record.segment, record.offset_bytes)) => {
-                    let is_home = self.is_home(&record, &entry, here).await;
-                    // What moves is intact before the relocation table knows of it.
-                    let counts = is_home || entry.kind == SegmentKind::Moved;
-                    (if counts { record.bytes.len() } else { 0 }, is_home)
-                }
-                Some(_) => (0, false),
-                None => (header_bytes_at(self.pool.key(), &entry, here, &piece[at..]), true),
+        for listed in listing.between(offset, end) {
+            let Some(record) = listed.open(self.pool.key(), &piece[(listed.offset - offset) as usize..])
+            else {
+                continue;
             };
-            weight.intact_bytes += length as u64;
-            weight.home_bytes += if is_home { length as u64 } else { 0 };
-            at += length.max(1).next_multiple_of(PLACE_UNIT_BYTES as usize);
+            let is_home = self.is_home(listed, &entry).await;
+            count(&mut weight, &entry, record.bytes.len(), is_home);
+        }
+        for at in (0..piece.len()).step_by(BLOCK_BYTES as usize) {
+            let here = offset + at as u64;
+            if !listing.covers(here) {
+                let length = header_bytes_at(self.pool.key(), &entry, here, &piece[at..]);
+                count(&mut weight, &entry, length, true);
+            }
+        }
+        let unlisted = listing.end().max(offset);
+        if unlisted < end {
+            let piece = &piece[(unlisted - offset) as usize..];
+            self.weigh_unlisted(&entry, unlisted, piece, &mut weight).await;
+        }
+        if listing.end() > 0 {
+            self.listings.keep(listing);
         }
         weight
     }
 
-    /// Whether pointers to a record lead here.
-    async fn is_home(&self, record: &FoundRecord<'_>, entry: &SegmentEntry, here: u64) -> bool {
-        if entry.kind != SegmentKind::Moved {
-            return record.segment == entry.segment && record.offset_bytes == here;
+    /// Each record counts once: a column computed wrongly may be the copy of another.
+    async fn weigh_unlisted(&self, entry: &SegmentEntry, offset: u64, piece: &[u8], weight: &mut Weight) {
+        let mut known = BTreeSet::new();
+        let mut at = 0;
+        while at < piece.len() {
+            let found = record_at(self.pool.key(), &piece[at..]);
+            let found = found.filter(|found| known.insert((found.segment, found.offset_bytes)));
+            let length = found.as_ref().map_or(1, |record| record.bytes.len());
+            if let Some(record) = found {
+                let listed = Listed {
+                    offset: offset + at as u64,
+                    length_max: length as u64,
+                    born_in: record.segment,
+                    born_units: record.old_units(),
+                };
+                let is_home = self.is_home(&listed, entry).await;
+                count(weight, entry, length, is_home);
+            }
+            at += length.next_multiple_of(PLACE_UNIT_BYTES as usize);
         }
-        let slot = self.media.relocations.borrow().slot_of(record.segment, record.old_units());
-        let Some(slot) = slot else { return false };
-        let moved = self.media.relocated_from(slot).await;
-        moved.is_ok_and(|moved| record.is_moved_to(&moved, entry.segment, here))
     }
+
+    /// Whether pointers to a record lead here.
+    async fn is_home(&self, listed: &Listed, entry: &SegmentEntry) -> bool {
+        if entry.kind != SegmentKind::Moved {
+            let born_at = u64::from(listed.born_units) * PLACE_UNIT_BYTES;
+            return (listed.born_in, born_at) == (entry.segment, listed.offset);
+        }
+        self.is_moved_to(listed, entry.segment).await.unwrap_or(false)
+    }
+}
+
+/// What moves is intact before the relocation table knows of it.
+fn count(weight: &mut Weight, entry: &SegmentEntry, length: usize, is_home: bool) {
+    let counts = is_home || entry.kind == SegmentKind::Moved;
+    weight.intact_bytes += if counts { length as u64 } else { 0 };
+    weight.home_bytes += if is_home { length as u64 } else { 0 };
 }
 
 /// Bytes of the header of a group or of the segment that is at this offset.

@@ -100,6 +100,7 @@ pub(crate) fn build<T>(
                         length_bytes: header.total_bytes() as u32,
                         owner: u64::from(header.owner_volume) << 36 | header.owner_block,
                         blocks: header.blocks,
+                        birth: None,
                     });
                     let (volume, block, blocks) = (chunk.volume, chunk.block, chunk.blocks);
                     Record::Write { volume, block, blocks, pointer: header.pointer() }

@@ -32,7 +32,7 @@ use ashlar_runtime::sync::{OneshotSender, Permit};
 use ashlar_units::{Lsn, VolumeId};
 
 pub use ashlar_pool::{Error, ErrorKind, Result};
-pub use replay::{ReplayEnd, Replayed, replay};
+pub use replay::{Replay, ReplayEnd, Replayed};
 pub use writer::{Journal, JournalCounters};
 
 /// Groups in flight at most. Measured on a virtio disk: four fill it, eight hide the jitter.

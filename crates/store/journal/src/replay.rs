@@ -1,6 +1,6 @@
 //! Replay: walks the hash chain from a checkpoint's position to the end that can be proven.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use ashlar_format::MediaKey;
 use ashlar_format::chunk::ChunkHeader;
@@ -24,7 +24,7 @@ pub struct Replayed {
 }
 
 /// How replay ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ReplayEnd {
     /// Behind the last group that counts.
     pub position: JournalPosition,
@@ -34,58 +34,82 @@ pub struct ReplayEnd {
     pub groups: u64,
     /// Records in them.
     pub records: u64,
-    /// Where the position's segment may be written on without writing an address twice; `None` when
-    /// it has no room for that.
-    pub resume_offset: Option<u64>,
+    /// Where in each segment the last group ends that counts. A segment that began with a later group has
+    /// none.
+    pub ends: BTreeMap<SegmentId, u64>,
 }
 
 /// Bytes read at once while walking headers.
 const READ_AHEAD_BYTES: u64 = 1 << 20;
 
-/// Finds every group behind `position` that counts: the chain holds and, for the last ones which may
-/// have been in flight, every chunk is there.
-pub async fn replay(
-    pool: &Pool,
-    position: JournalPosition,
-    next_lsn: Lsn,
-) -> Result<(Vec<Replayed>, ReplayEnd)> {
-    let mut walk = Walk { pool, position, next_lsn, window: None };
-    let mut groups: VecDeque<Replayed> = VecDeque::new();
-    while let Some(group) = walk.next().await? {
-        groups.push_back(group);
+/// Finds every group behind a position that counts: the chain holds and, for the last ones which may have
+/// been in flight, every chunk is there. Holds no more groups in memory than may have been in flight.
+pub struct Replay<'a> {
+    walk: Walk<'a>,
+    is_walk_over: bool,
+    is_clean: bool,
+    /// Found, and not known to count yet.
+    pending: VecDeque<Replayed>,
+    end: ReplayEnd,
+}
+
+impl<'a> Replay<'a> {
+    /// Starts behind a checkpoint's position. Behind that of a clean close there is nothing, whatever the
+    /// drives hold there.
+    #[must_use]
+    pub fn new(pool: &'a Pool, position: JournalPosition, next_lsn: Lsn, is_clean: bool) -> Replay<'a> {
+        let ends = BTreeMap::from([(position.segment, position.offset_bytes)]);
+        Replay {
+            walk: Walk { pool, position, next_lsn: Some(next_lsn), window: None },
+            is_walk_over: is_clean,
+            is_clean,
+            pending: VecDeque::new(),
+            end: ReplayEnd { position, next_lsn, groups: 0, records: 0, ends },
+        }
     }
-    // Groups further back than the window were durable before the last ones were submitted.
-    let proven = groups.len().saturating_sub(WINDOW as usize);
-    let mut count = proven;
-    for group in groups.iter().skip(proven) {
+
+    /// The next group that counts.
+    pub async fn next(&mut self) -> Result<Option<Replayed>> {
+        while !self.is_walk_over && self.pending.len() <= WINDOW as usize {
+            match self.walk.next().await? {
+                Some(group) => self.pending.push_back(group),
+                None => self.is_walk_over = true,
+            }
+        }
+        // Groups further back than the window were durable before the last ones were submitted.
+        let is_proven = self.pending.len() > WINDOW as usize;
+        let Some(group) = self.pending.pop_front() else { return Ok(None) };
+        let pool = self.walk.pool;
         // A group that was acknowledged is whole on all drives but those that were called out. One whose
         // chunks are there each by itself but not all together was not.
-        if !chunks_are_there(pool, group).await? || !complete(pool, group).await? {
-            break;
+        let is_whole = is_proven || chunks_are_there(pool, &group).await? && complete(pool, &group).await?;
+        if !is_whole {
+            self.pending.clear();
+            return Ok(None);
         }
-        count += 1;
+        self.end.position = group.end;
+        self.end.next_lsn = Lsn(group.first_lsn.0 + group.records.len() as u64);
+        self.end.groups += 1;
+        self.end.records += group.records.len() as u64;
+        self.end.ends.insert(group.segment, group.end.offset_bytes);
+        Ok(Some(group))
     }
-    assert!((proven..=groups.len()).contains(&count), "{count} of {} groups, {proven} proven", groups.len());
-    groups.truncate(count);
-    let end = groups.back().map_or(position, |last| last.end);
-    refuse_damage(pool, end).await?;
-    let next_lsn = groups.back().map_or(next_lsn, |last| Lsn(last.first_lsn.0 + last.records.len() as u64));
-    let records = groups.iter().map(|group| group.records.len() as u64).sum();
-    // Everything in flight at the crash lies within this many bytes behind the end.
-    let in_flight = WINDOW * GROUP_BYTES_MAX.min(pool.segment_bytes() / 4);
-    let resume = (end.offset_bytes + in_flight).next_multiple_of(pool.stripe_bytes());
-    assert!(resume >= end.offset_bytes + in_flight, "resuming at {resume} behind {}", end.offset_bytes);
-    assert_eq!(end.sequence, position.sequence + groups.len() as u64, "the chain has a gap");
-    let is_known = pool.has_segment(end.segment);
-    let resume_offset = (is_known && resume < pool.segment_bytes()).then_some(resume);
-    let end = ReplayEnd { position: end, next_lsn, groups: groups.len() as u64, records, resume_offset };
-    Ok((groups.into(), end))
+
+    /// The end, when nothing is left. Refuses a journal that went on behind it.
+    pub async fn finish(self) -> Result<ReplayEnd> {
+        assert!(self.pending.is_empty() && self.is_walk_over, "groups are left to be replayed");
+        if !self.is_clean {
+            refuse_damage(self.walk.pool, self.end.position).await?;
+        }
+        Ok(self.end)
+    }
 }
 
 struct Walk<'a> {
     pool: &'a Pool,
     position: JournalPosition,
-    next_lsn: Lsn,
+    /// What the next group begins with, where that is known.
+    next_lsn: Option<Lsn>,
     /// Bytes read ahead: segment, offset, content.
     window: Option<(SegmentId, u64, ashlar_runtime::Buf)>,
 }
@@ -162,7 +186,7 @@ impl Walk<'_> {
             previous_hash: hash,
         };
         self.position = end;
-        self.next_lsn = Lsn(self.next_lsn.0 + records.len() as u64);
+        self.next_lsn = Some(Lsn(header.first_lsn.0 + records.len() as u64));
         Ok(Some(Replayed { first_lsn: header.first_lsn, records, segment, offset, end }))
     }
 
@@ -188,12 +212,12 @@ impl Walk<'_> {
 fn is_next(
     header: &GroupHeader,
     position: JournalPosition,
-    next_lsn: Lsn,
+    next_lsn: Option<Lsn>,
     segment: SegmentId,
     offset: u64,
 ) -> bool {
     header.sequence == position.sequence
-        && header.first_lsn == next_lsn
+        && next_lsn.is_none_or(|next| header.first_lsn == next)
         && header.previous_hash == position.previous_hash
         && header.segment == segment
         && header.offset_bytes == offset
@@ -263,48 +287,69 @@ fn proven_bytes(key: &MediaKey, group: &Replayed, bytes: &[u8]) -> Option<u64> {
     Some(bytes.len() as u64)
 }
 
-/// A group more than a window behind the end was submitted only after the group missing at the end
-/// had been acknowledged: then the journal is damaged, and opening it would silently lose writes.
+/// A group a window behind the end or further was submitted only after the group missing at the end had
+/// been acknowledged: then the journal is damaged, and opening it would silently lose writes.
+///
+/// A segment that begins with such a group proves it by its header, where no host can write. Where the group
+/// behind a header that cannot be read begins is not known: it is looked for as far as the longest group
+/// reaches, and from there on lengths tell. What is found must have a number that follows, and lead to the
+/// next by its own chain. Nothing of it is ever replayed.
 async fn refuse_damage(pool: &Pool, end: JournalPosition) -> Result<()> {
-    let session = pool.superblock().session;
-    let is_beyond =
-        |header: &GroupHeader| header.session == session && header.sequence >= end.sequence + WINDOW;
-    let mut suspects = Vec::new();
-    if pool.has_segment(end.segment) {
-        let mut offset = end.offset_bytes;
-        while offset < pool.segment_bytes() {
-            let length = READ_AHEAD_BYTES.min(pool.segment_bytes() - offset);
-            let (bytes, _) = pool.read(end.segment, offset, length).await?;
-            let blocks = bytes.chunks_exact(GROUP_ALIGN_BYTES as usize).enumerate();
-            suspects.extend(blocks.filter_map(|(index, block)| {
-                let at = offset + index as u64 * GROUP_ALIGN_BYTES;
-                let header = GroupHeader::peek(block).ok()?;
-                (header.segment == end.segment && header.offset_bytes == at && is_beyond(&header))
-                    .then_some((end.segment, at))
-            }));
-            offset += length;
+    let bound = end.sequence + WINDOW;
+    if let Some(first) = journal_segments(pool, |birth| birth >= bound).first() {
+        return Err(damaged_at(end, &format!("segment {first} was begun behind it")));
+    }
+    let mut lost = end;
+    while let Some(group) = next_behind_gap(pool, lost).await? {
+        let next_lsn = Some(Lsn(group.first_lsn.0 + group.records.len() as u64));
+        let mut walk = Walk { pool, position: group.end, next_lsn, window: None };
+        let mut count = 1;
+        while walk.next().await?.is_some() {
+            count += 1;
         }
-    }
-    for segment in journal_segments(pool, |birth| birth >= end.sequence) {
-        suspects.push((segment, SEGMENT_HEADER_BYTES));
-    }
-    for (segment, offset) in suspects {
-        let length = GROUP_BYTES_MAX.min(pool.segment_bytes() - offset);
-        let (bytes, _) = pool.read(segment, offset, length).await?;
-        if let Ok((header, _, _)) = GroupHeader::open(pool.key(), &bytes)
-            && is_beyond(&header)
-            && header.segment == segment
-        {
-            return Err(Error::new(
-                ErrorKind::Damaged,
-                format!(
-                    "journal group {} is damaged although group {} behind it is whole: acknowledged writes would be lost",
-                    end.sequence, header.sequence
-                ),
-            ));
+        lost = walk.position;
+        let last = lost.sequence - 1;
+        if count > 1 && last >= bound {
+            return Err(damaged_at(end, &format!("group {last} behind it is whole")));
         }
     }
     Ok(())
+}
+
+fn damaged_at(end: JournalPosition, proof: &str) -> Error {
+    let what = format!(
+        "journal group {} is damaged although {proof}: acknowledged writes would be lost",
+        end.sequence
+    );
+    Error::new(ErrorKind::Damaged, what)
+}
+
+/// The first group behind one that is missing, in its segment.
+async fn next_behind_gap(pool: &Pool, lost: JournalPosition) -> Result<Option<Replayed>> {
+    if !pool.has_segment(lost.segment) {
+        return Ok(None);
+    }
+    let session = pool.superblock().session;
+    let end = (lost.offset_bytes + GROUP_BYTES_MAX + GROUP_ALIGN_BYTES).min(pool.segment_bytes());
+    let mut reader = Walk { pool, position: lost, next_lsn: None, window: None };
+    let mut at = lost.offset_bytes + GROUP_ALIGN_BYTES;
+    while at < end {
+        let block = reader.bytes(lost.segment, at, GROUP_ALIGN_BYTES).await?;
+        let wanted = lost.sequence + 1..=lost.sequence + WINDOW;
+        let is_possible = |header: &GroupHeader| {
+            let is_here = header.segment == lost.segment && header.offset_bytes == at;
+            is_here && header.session <= session && wanted.contains(&header.sequence)
+        };
+        if let Some(header) = GroupHeader::peek(block).ok().filter(is_possible) {
+            reader.position.sequence = header.sequence;
+            reader.position.previous_hash = header.previous_hash;
+            if let Some(group) = reader.read_group(lost.segment, at).await? {
+                return Ok(Some(group));
+            }
+        }
+        at += GROUP_ALIGN_BYTES;
+    }
+    Ok(None)
 }
 
 #[cfg(test)]

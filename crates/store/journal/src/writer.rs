@@ -90,12 +90,13 @@ struct OpenTail {
     offset: u64,
     /// Written along with the first group.
     header: Option<OpenedSegment>,
-    /// `None` after a resume: what was written before is not known, so no footer is made.
+    /// `None` after a resume: what was written before is not listed, so no footer is made.
     footer: Option<Vec<FooterEntry>>,
 }
 
 impl<T: 'static> Journal<T> {
-    /// Starts behind `position`, continuing in its segment when `resume_offset` says where. Rings
+    /// Starts behind `position`, continuing in its segment when `resume_offset` says where: after a clean
+    /// close only, since a write of a life that crashed may still be on its way there. Rings
     /// `checkpoint_wanted` when it cannot go on without a checkpoint.
     #[must_use]
     pub fn start(
@@ -414,21 +415,26 @@ impl<T: 'static> Inner<T> {
         self.pool.open_segment(SegmentKind::Journal, first_group).await
     }
 
-    /// Writes the footer and marks the segment sealed. The footer helps the cleaner and salvage; a
-    /// segment without one is as good, so nobody waits for it.
+    /// Writes the footer and marks the segment sealed. The footer spares the cleaner a walk over the
+    /// groups; a segment without one is as good, so nobody waits for it. Groups of the segment may still be
+    /// in flight: the cleaner looks at it only when the published position is behind all of them.
     fn seal(self: &Rc<Self>, full: OpenTail) {
         let pool = self.pool.clone();
         let Some(entries) = full.footer else {
             pool.with_table_mut(|table| table.seal(full.segment));
             return;
         };
-        let (offset, buffer) = pool.footer_buffer(&encode_footer(pool.key(), full.segment, &entries));
+        let footer = encode_footer(pool.key(), full.segment, SegmentKind::Journal, &entries);
+        let (offset, buffer) = pool.footer_buffer(&footer);
         assert!(offset >= full.offset, "footer of segment {} overlaps its content", full.segment);
         let keeper = pool.clone();
         keeper.spawn(async move {
-            let _no_footer = pool.write(full.segment, offset, buffer, Durability::Cached).await;
+            let written = pool.write(full.segment, offset, buffer, Durability::Cached).await;
             // Sealed only now: a sealed segment may be freed and its place given to another.
-            pool.with_table_mut(|table| table.seal(full.segment));
+            pool.with_table_mut(|table| match written {
+                Ok(()) => table.seal_with_footer(full.segment),
+                Err(_) => table.seal(full.segment),
+            });
         });
     }
 
@@ -488,6 +494,6 @@ const OPEN_RETRY: Duration = Duration::from_millis(20);
 /// Whether a group fits behind what is written, with room for the footer of all of it.
 fn fits(open: &OpenTail, room: Room, segment_bytes: u64, stripe_bytes: u64) -> bool {
     let entries = open.footer.as_ref().map_or(0, |entries| entries.len() as u64);
-    let footer = footer_bytes(entries + room.chunks).next_multiple_of(stripe_bytes);
+    let footer = footer_bytes(SegmentKind::Journal, entries + room.chunks).next_multiple_of(stripe_bytes);
     open.offset + room.group_bytes(open.offset, stripe_bytes) + footer <= segment_bytes
 }

@@ -233,16 +233,19 @@ impl Forge<'_> {
     }
 
     fn footer(&mut self, segment: u32) -> Vec<u8> {
+        let is_container = self.chance.one_in(2);
+        let kind = if is_container { SegmentKind::Moved } else { SegmentKind::Journal };
         let entries: Vec<FooterEntry> = (0..self.chance.below(12))
             .map(|_| FooterEntry {
                 offset_units: self.chance.below(self.places()) as u32,
                 length_bytes: self.chance.between(33, 5_000) as u32,
                 owner: self.chance.next(),
                 blocks: self.chance.below(17) as u8,
+                birth: is_container.then(|| (SegmentId(segment), self.chance.below(self.places()) as u32)),
             })
             .collect();
         let segment = if self.chance.one_in(2) { segment } else { self.segment_ahead(segment) };
-        encode_footer(self.key, SegmentId(segment), &entries)
+        encode_footer(self.key, SegmentId(segment), kind, &entries)
     }
 
     fn segment_header(&mut self, segment: u32) -> Vec<u8> {

@@ -2,22 +2,21 @@
 //!
 //! A pointer knows a length rounded up to 256 bytes, and records follow each other every 64: summed up,
 //! pointers tell more bytes than a segment has. The exact length is in the footer of a sealed segment,
-//! for all its records in one read; where there is none (containers, segments still open or resumed
-//! after a crash) it is read from the records' own headers.
+//! for all its records in one read; where there is none (segments still open, or open when the pool stopped)
+//! it is read from the records' own headers.
 
 use ashlar_format::MediaKey;
 use ashlar_format::Pointer;
 use ashlar_format::chunk::ChunkHeader;
 use ashlar_format::page::{PAGE_HEADER_BYTES, PageHeader};
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
-use ashlar_format::segment::{
-    FooterEntry, SegmentKind, SegmentState, decode_footer, footer_bytes, footer_entry_count,
-};
+use ashlar_format::segment::FooterEntry;
 use ashlar_runtime::Buf;
-use ashlar_units::{BLOCK_BYTES, SegmentId};
+use ashlar_units::SegmentId;
 
 use super::turn::Turn;
 use crate::engine::Inner;
+use crate::listing::read_footer;
 use crate::{Error, ErrorKind, Result};
 
 /// Records closer than this are read together: one read costs about as much as so many bytes more.
@@ -48,7 +47,7 @@ impl Measured {
         let kept = match entry.blocks {
             _ if pointer.is_page() => 0,
             0 => return None,
-            // Trimmed chunks lie in containers, which have no footer.
+            // What is left of a trimmed chunk a footer does not say.
             blocks => ChunkHeader::all_of(blocks),
         };
         Some(Measured::new(u64::from(entry.length_bytes), entry.owner >> 36, kept))
@@ -90,7 +89,11 @@ async fn measure_segment(
     run: &[Placed],
     records: &mut [Measured],
 ) -> Result<()> {
-    let footer = read_footer(turn.inner, run[0].0).await.unwrap_or_default();
+    let pool = &turn.inner.pool;
+    let footer = match pool.with_table(|table| table.find(run[0].0).copied()) {
+        Some(entry) => read_footer(pool, &entry).await.unwrap_or_default(),
+        None => Vec::new(),
+    };
     let mut piece = Piece::default();
     for (rank, (_, offset, index)) in run.iter().enumerate() {
         if rank.is_multiple_of(RECORDS_PER_STEP) {
@@ -113,24 +116,6 @@ async fn measure_segment(
         };
     }
     Ok(())
-}
-
-/// The footer of a sealed segment, sorted by offset; `None` where there is none.
-async fn read_footer(inner: &Inner, segment: SegmentId) -> Option<Vec<FooterEntry>> {
-    let entry = inner.pool.with_table(|table| table.find(segment).copied())?;
-    if entry.state != SegmentState::Sealed || entry.kind == SegmentKind::Moved {
-        return None;
-    }
-    let size = inner.pool.segment_bytes();
-    let (tail, skip) = inner.pool.read(segment, size - BLOCK_BYTES, BLOCK_BYTES).await.ok()?;
-    let length = footer_bytes(footer_entry_count(segment, &tail[skip..]).ok()?);
-    if length > size {
-        return None;
-    }
-    let (bytes, skip) = inner.pool.read(segment, size - length, length).await.ok()?;
-    let mut entries = decode_footer(inner.pool.key(), segment, &bytes[skip..]).ok()?;
-    entries.sort_unstable_by_key(|entry| entry.offset_units);
-    Some(entries)
 }
 
 /// A stretch of a segment in memory.

@@ -85,6 +85,8 @@ impl Deaths {
             Some((snapshot, from)) if *snapshot == volume.newest_snapshot => *from,
             _ => {
                 let from = next();
+                let before = self.young_from.get(&volume.id).map_or(0, |(_, before)| *before);
+                assert!(from >= before, "segment numbers fell from {before} to {from}");
                 self.young_from.insert(volume.id, (volume.newest_snapshot, from));
                 from
             }

@@ -14,7 +14,8 @@ use rustc_hash::FxHashMap;
 use super::marks::{LINE_BYTES, Marks, SegmentMarks};
 use super::recompress::Recompressor;
 use crate::engine::Inner;
-use crate::mover::{Age, FoundRecord, Mover, record_at};
+use crate::listing::{Damaged, Listed};
+use crate::mover::{Age, FoundRecord, Mover};
 use crate::pace::PATIENT;
 use crate::relocations::PageSlot;
 use crate::{Error, ErrorKind, Result};
@@ -180,23 +181,12 @@ fn fitting_one(victims: &[Victim], container_bytes: u64) -> usize {
     victims.iter().take_while(fits).count()
 }
 
-/// Pages of the relocation table that mending asked for.
-type AskedPages = BTreeMap<PageSlot, Rc<[Relocation]>>;
-
-/// Where a record belongs.
-enum Home {
-    /// Where it was found.
-    Here,
-    Elsewhere,
-    /// This page of the relocation table tells.
-    Told(PageSlot),
-}
-
 impl Inner {
     /// Moves what is alive out of the best victims. Ends early when the pool has no segment left.
     pub(super) async fn evacuate(self: &Rc<Self>, choice: &Choice<'_>, plan: &mut Plan) -> Result<()> {
         let mut mover = self.mover.lock().await;
         let is_vacating = choice.reason == Reason::Leaving;
+        mover.is_room_short = choice.reason == Reason::Urgent;
         let moved_max = choice.reason.moved_segments_max(self.segments_total());
         let victims = choice.victims(self.pool.segment_bytes(), moved_max);
         let victims = if is_vacating {
@@ -277,52 +267,87 @@ impl Inner {
         plan: &mut Plan,
     ) -> Result<()> {
         let Victim { entry: victim, age, .. } = victim;
-        self.read_marked(victim, marks, plan, &mut tools.segment).await?;
+        let listed = self.listed_in(victim, marks).await?;
+        self.read_marked(victim, marks, &mut tools.segment).await?;
         let mut survivors = Vec::new();
         let mut dead = Vec::new();
-        let mut end_of_last = 0;
         let mut end_of_turn = TURN_BYTES;
-        for line in marks.lines() {
-            let mut found_in_line = false;
-            let mut at = end_of_last.max(line);
-            while at < line + LINE_BYTES {
-                let found = record_at(self.pool.key(), &tools.segment[at as usize..]);
-                let Some(record) = found else {
-                    at += PLACE_UNIT_BYTES;
-                    continue;
-                };
-                if !self.belongs(&record, victim, at, plan).await? {
-                    at += PLACE_UNIT_BYTES;
-                    continue;
-                }
-                found_in_line = true;
-                end_of_last = (at + record.bytes.len() as u64).next_multiple_of(PLACE_UNIT_BYTES);
-                at = end_of_last;
-                let old_units = record.old_units();
-                if self.is_dead(&record) {
-                    dead.push((record.segment, old_units));
-                    continue;
-                }
-                // The address of birth knows which blocks are referred to.
-                let old_marks = all_marks.of(record.segment);
-                let alive = old_marks.map_or(0, |marks| marks.block_mask(record.offset_bytes));
-                let bytes = tools.recompressor.fit(record.bytes, alive, tools.is_cold);
-                let (container, offset_bytes) = mover.append(bytes, *age).await?;
-                plan.moved_bytes += (bytes.len() as u64).next_multiple_of(PLACE_UNIT_BYTES);
-                let length_bytes_max = (bytes.len() as u64).next_multiple_of(LENGTH_UNIT_BYTES);
-                let moved = Relocation { old_units, container, offset_bytes, length_bytes_max };
-                survivors.push((record.segment, moved));
+        let mut last_line = None;
+        for listed in &listed {
+            if !self.belongs(listed, victim, plan).await? {
+                continue;
             }
-            if end_of_last > end_of_turn {
-                end_of_turn = end_of_last + TURN_BYTES;
+            last_line = self.next_line(marks, last_line, listed.offset, victim)?;
+            self.mend_listed(victim, listed, &mut tools.segment).await?;
+            let bytes = &tools.segment[listed.offset as usize..];
+            let record = listed.open(self.pool.key(), bytes).expect("it was intact, or mended");
+            if listed.offset > end_of_turn {
+                end_of_turn = listed.offset + TURN_BYTES;
                 self.runtime.yield_now().await;
             }
-            if !found_in_line {
-                let what = format!("nothing intact in segment {} at {line}", victim.segment);
-                return Err(Error::new(ErrorKind::Damaged, what));
+            let old_units = record.old_units();
+            if self.is_dead(&record) {
+                dead.push((record.segment, old_units));
+                continue;
+            }
+            // The address of birth knows which blocks are referred to.
+            let old_marks = all_marks.of(record.segment);
+            let alive = old_marks.map_or(0, |marks| marks.block_mask(record.offset_bytes));
+            let bytes = tools.recompressor.fit(record.bytes, alive, tools.is_cold);
+            let (container, offset_bytes) = mover.append(bytes, *age).await?;
+            plan.moved_bytes += (bytes.len() as u64).next_multiple_of(PLACE_UNIT_BYTES);
+            let length_bytes_max = (bytes.len() as u64).next_multiple_of(LENGTH_UNIT_BYTES);
+            let moved = Relocation { old_units, container, offset_bytes, length_bytes_max };
+            survivors.push((record.segment, moved));
+        }
+        self.next_line(marks, last_line, self.pool.segment_bytes(), victim)?;
+        self.plan_move(victim, survivors, &dead, plan).await
+    }
+
+    /// What is listed of a segment and begins in marked lines: several small records can begin in one, and
+    /// the mark does not say which is alive.
+    async fn listed_in(&self, victim: &SegmentEntry, marks: &SegmentMarks) -> Result<Vec<Listed>> {
+        let end = marks.lines().last().map_or(0, |line| line + LINE_BYTES);
+        let listing = self.listing(victim, end, Damaged::Mended).await?;
+        let lines = marks.lines().flat_map(|line| listing.between(line, line + LINE_BYTES));
+        let listed = lines.copied().collect();
+        self.listings.keep(listing);
+        Ok(listed)
+    }
+
+    /// The marked line of an offset. In every marked line before it something must have begun.
+    fn next_line(
+        &self,
+        marks: &SegmentMarks,
+        last_line: Option<u64>,
+        offset: u64,
+        victim: &SegmentEntry,
+    ) -> Result<Option<u64>> {
+        let line = offset / LINE_BYTES * LINE_BYTES;
+        let from = last_line.map_or(0, |last| last + LINE_BYTES);
+        match marks.first_between(from, line) {
+            None => Ok(Some(line)),
+            Some(missing) => {
+                let what = format!("nothing is listed in segment {} at {missing}", victim.segment);
+                Err(Error::new(ErrorKind::Damaged, what))
             }
         }
-        self.plan_move(victim, survivors, &dead, plan).await
+    }
+
+    /// Sees to it that a listed record is there. What is left behind would be lost with the segment.
+    async fn mend_listed(&self, victim: &SegmentEntry, listed: &Listed, bytes: &mut [u8]) -> Result<()> {
+        let (key, at) = (self.pool.key(), listed.offset as usize);
+        if listed.open(key, &bytes[at..]).is_some() {
+            return Ok(());
+        }
+        let proven = |bytes: &[u8]| listed.open(key, bytes).map(|record| record.bytes.len() as u64);
+        let mended = self.pool.mend(victim.segment, listed.offset, listed.length_max, proven).await?;
+        let Some(mended) = mended else {
+            let what = format!("nothing intact in segment {} at {at}", victim.segment);
+            return Err(Error::new(ErrorKind::Damaged, what));
+        };
+        bytes[at..at + mended.len()].copy_from_slice(&mended);
+        Ok(())
     }
 
     /// Whether all of a chunk died since the mark.
@@ -336,7 +361,6 @@ impl Inner {
         self: &Rc<Self>,
         victim: &SegmentEntry,
         marks: &SegmentMarks,
-        plan: &Plan,
         bytes: &mut Vec<u8>,
     ) -> Result<()> {
         let size = self.pool.segment_bytes();
@@ -355,20 +379,11 @@ impl Inner {
                 }
             }
         }
-        let mut asked = BTreeMap::new();
         for range in doubtful {
-            // Most of it is set right stripe by stripe; what then still disagrees takes trying each record.
+            // Most of it is set right stripe by stripe; the records that then are not intact are mended each.
             let weigh = |segment, offset, piece| self.weigh(segment, offset, piece);
             self.pool.set_range_right(victim.segment, range.clone(), &weigh).await?;
-            if self.read_compared(victim, range.clone(), bytes).await? {
-                continue;
-            }
-            // One that begins in a line before the range may end in it.
-            let first = range.start.saturating_sub(POINTED_BYTES_MAX);
-            for line in marks.lines().filter(|line| (first..range.end).contains(line)) {
-                self.mend_line(victim, line, plan, &mut asked, bytes).await?;
-                self.runtime.yield_now().await;
-            }
+            self.read_compared(victim, range, bytes).await?;
         }
         Ok(())
     }
@@ -388,88 +403,17 @@ impl Inner {
         Ok(is_borne_out)
     }
 
-    /// Has every record mended that may begin in a marked line: several small ones can, and the mark does
-    /// not say which. What is left behind would be lost with the segment. Only what belongs there is
-    /// accepted: where a column is computed wrongly, an intact copy of another record may come out.
-    async fn mend_line(
-        &self,
-        victim: &SegmentEntry,
-        line: u64,
-        plan: &Plan,
-        asked: &mut AskedPages,
-        bytes: &mut [u8],
-    ) -> Result<()> {
-        let mut at = line;
-        while at < line + LINE_BYTES {
-            let mut unknown = BTreeSet::new();
-            let mut proven = |bytes: &[u8]| {
-                let record = record_at(self.pool.key(), bytes)?;
-                let belongs = match self.home_of(&record, victim, at) {
-                    Home::Here => true,
-                    Home::Elsewhere => false,
-                    Home::Told(slot) => match plan
-                        .pages
-                        .get(&slot)
-                        .map(Vec::as_slice)
-                        .or(asked.get(&slot).map(|entries| &entries[..]))
-                    {
-                        Some(entries) => record.is_moved_to(entries, victim.segment, at),
-                        None => !unknown.insert(slot),
-                    },
-                };
-                belongs.then_some(record.bytes.len() as u64)
-            };
-            let is_there = proven(&bytes[at as usize..]).is_some();
-            let mended = if is_there {
-                None
-            } else {
-                self.pool.mend(victim.segment, at, POINTED_BYTES_MAX, &mut proven).await?
-            };
-            match mended {
-                Some(mended) => bytes[at as usize..at as usize + mended.len()].copy_from_slice(&mended),
-                None if !unknown.is_empty() => {
-                    // Once more, with what these pages say.
-                    for slot in unknown {
-                        asked.insert(slot, self.media.relocated_from(slot).await?);
-                    }
-                    continue;
-                }
-                None => {}
-            }
-            at += PLACE_UNIT_BYTES;
+    /// Whether pointers lead to a listed record. To what died before in a container they do not.
+    async fn belongs(&self, listed: &Listed, victim: &SegmentEntry, plan: &Plan) -> Result<bool> {
+        if victim.kind != SegmentKind::Moved {
+            return Ok(true);
         }
-        Ok(())
-    }
-
-    /// Whether a record found at an offset of the victim is what pointers lead to there, and not the
-    /// content of a user's block or what the place's last tenant left.
-    async fn belongs(
-        &self,
-        record: &FoundRecord<'_>,
-        victim: &SegmentEntry,
-        at: u64,
-        plan: &Plan,
-    ) -> Result<bool> {
-        match self.home_of(record, victim, at) {
-            Home::Here => Ok(true),
-            Home::Elsewhere => Ok(false),
-            Home::Told(slot) => match plan.pages.get(&slot) {
-                Some(entries) => Ok(record.is_moved_to(entries, victim.segment, at)),
-                None => {
-                    let entries = self.media.relocated_from(slot).await?;
-                    Ok(record.is_moved_to(&entries, victim.segment, at))
-                }
-            },
+        let slot = self.media.relocations.borrow().slot_of(listed.born_in, listed.born_units);
+        let Some(slot) = slot else { return Ok(false) };
+        match plan.pages.get(&slot) {
+            Some(entries) => Ok(listed.is_told_by(entries, victim.segment)),
+            None => Ok(listed.is_told_by(&self.media.relocated_from(slot).await?, victim.segment)),
         }
-    }
-
-    fn home_of(&self, record: &FoundRecord<'_>, victim: &SegmentEntry, at: u64) -> Home {
-        if victim.kind == SegmentKind::Moved {
-            let slot = self.media.relocations.borrow().slot_of(record.segment, record.old_units());
-            return slot.map_or(Home::Elsewhere, Home::Told);
-        }
-        let is_here = record.segment == victim.segment && record.offset_bytes == at;
-        if is_here { Home::Here } else { Home::Elsewhere }
     }
 
     async fn plan_move(

@@ -118,6 +118,12 @@ impl SegmentMarks {
         self.begins.iter().map(|line| line * LINE_BYTES)
     }
 
+    /// The first marked line that begins in a range of whole lines.
+    pub(super) fn first_between(&self, from: u64, to: u64) -> Option<u64> {
+        let mut lines = from / LINE_BYTES..(to / LINE_BYTES).min(self.begins.0.len() as u64 * 64);
+        lines.find(|line| self.begins.has(*line)).map(|line| line * LINE_BYTES)
+    }
+
     /// Bytes alive, an estimate. Of several small chunks that begin in one line only one is counted.
     pub(super) fn live_bytes(&self) -> u64 {
         self.live_bytes

@@ -47,7 +47,7 @@ use ashlar_format::Pointer;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::relocation::Relocation;
 use ashlar_format::segment::{SegmentEntry, SegmentKind, SegmentState};
-use ashlar_format::superblock::INCOMPATIBLE_SHARES;
+use ashlar_format::superblock::{INCOMPATIBLE_SHARES, JournalPosition};
 use ashlar_runtime::sync::{Mutex, MutexGuard, Notify};
 use ashlar_units::SegmentId;
 use rustc_hash::FxHashMap;
@@ -473,7 +473,7 @@ impl Inner {
         let superblock = self.pool.superblock();
         let mut tables = checkpointer.tables.all();
         tables.extend(self.media.relocations.borrow().all());
-        let mut candidates = self.candidates(superblock.journal.segment);
+        let mut candidates = self.candidates(superblock.journal);
         candidates.retain(|entry| !checkpointer.stream.unpublished.contains(&entry.segment));
         // No await between these two: what dedupe decided before is in the list, and what it decides
         // from here on keeps away from the candidates.
@@ -632,10 +632,13 @@ impl Inner {
     }
 
     /// Sealed segments that the published checkpoint has seen to the end.
-    fn candidates(&self, position: SegmentId) -> Vec<SegmentEntry> {
+    fn candidates(&self, position: JournalPosition) -> Vec<SegmentEntry> {
         let damaged = self.cleaner.damaged.borrow();
         self.pool.with_table(|table| {
-            let first_group = table.find(position).map_or(0, |entry| entry.birth);
+            let first_group = table.find(position.segment).map_or(0, |entry| entry.birth);
+            // So all groups of a candidate are before the position: durable, and in the published images.
+            let sequence = position.sequence;
+            assert!(first_group <= sequence, "journal at {sequence}, in a segment from {first_group} on");
             let is_candidate = |entry: &&SegmentEntry| {
                 entry.state == SegmentState::Sealed
                     && !damaged.contains(&entry.segment)
