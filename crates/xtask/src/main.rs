@@ -1,7 +1,8 @@
-//! Developer tasks: `cargo xtask ci`, `cargo xtask tidy`, `cargo xtask fuzz`.
+//! Developer tasks: `cargo xtask ci`, `cargo xtask tidy`, `cargo xtask fuzz`, `cargo xtask planted`.
 
 mod ci;
 mod fuzz;
+mod planted;
 mod tidy;
 
 use std::path::PathBuf;
@@ -13,7 +14,9 @@ usage: cargo xtask COMMAND
   tidy                          the rules no compiler keeps: layers, lengths, words, documents
   fuzz [TARGET] [--seconds N] [--seed S]
                                 coverage-guided fuzzing of one parser, or of all in turn
-  fuzz TARGET --input FILE      runs one saved input again";
+  fuzz TARGET --input FILE      runs one saved input again
+  planted [FAULT...] [--check] [--seeds N]
+                                the simulator must find each planted fault; all of them: writes the page";
 
 fn main() -> ExitCode {
     if let Some(code) = fuzz::as_rustc_wrapper() {
@@ -25,6 +28,7 @@ fn main() -> ExitCode {
         ["ci", steps @ ..] => ci::run(&root(), steps),
         ["tidy"] => tidy::run(&root()),
         ["fuzz", rest @ ..] => fuzz::run(&root(), rest),
+        ["planted", rest @ ..] => planted::run(&root(), rest),
         _ => {
             eprintln!("{USAGE}");
             return ExitCode::from(2);

@@ -4,9 +4,13 @@
 //! conversions are named and say their rounding. Nothing in this crate does I/O.
 
 mod identity;
+mod planted;
 mod size;
 
 pub use identity::{DriveIndex, Lsn, PoolId, SegmentId, VolumeId};
+pub use planted::{Fault, planted};
+#[cfg(feature = "planted-faults")]
+pub use planted::{plant, reached};
 pub use size::{ByteCount, ParseSizeError};
 
 /// Bytes in a block: the store's unit of mapping and reduction.

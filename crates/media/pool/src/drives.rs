@@ -9,7 +9,7 @@ use ashlar_drive::{Drive, DriveCounters};
 use ashlar_format::layout::StandIn;
 use ashlar_format::segment::SegmentState;
 use ashlar_format::superblock::{DriveEntry, DriveState, Superblock};
-use ashlar_units::{DriveIndex, SegmentId};
+use ashlar_units::{DriveIndex, Fault, SegmentId, planted};
 
 use crate::{Error, ErrorKind, Pool, Result, State};
 
@@ -132,7 +132,8 @@ impl Pool {
     /// Takes a drive out of service in memory. Whoever writes without it calls
     /// [`Pool::record_drives`] before telling anybody.
     pub(crate) fn give_up(&self, drive: usize, reason: &str) -> Result<()> {
-        let stale_from = self.inner.state.borrow().settled_below;
+        let stale_from =
+            self.inner.state.borrow().settled_below + u32::from(planted(Fault::StaleFromTooHigh));
         {
             let mut drives = self.inner.drives.borrow_mut();
             let known = &mut drives[drive];

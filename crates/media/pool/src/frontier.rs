@@ -7,7 +7,7 @@ use ashlar_format::MediaKey;
 use ashlar_format::pointer::SEGMENT_IN_MEMORY;
 use ashlar_format::segment::{Place, SEGMENT_HEADER_BYTES, SegmentHeader, SegmentKind};
 use ashlar_format::superblock::{FRONTIER_MAX, FrontierEntry};
-use ashlar_units::SegmentId;
+use ashlar_units::{Fault, SegmentId, planted};
 
 use crate::table::SegmentTable;
 
@@ -46,7 +46,8 @@ impl Frontier {
         {
             let Some(place) = table.take_free() else { break };
             self.pending.push(FrontierEntry { segment: SegmentId(*segment_next), place });
-            *segment_next += 1;
+            *segment_next +=
+                u32::from(!planted(Fault::SegmentNumberTwice) || !segment_next.is_multiple_of(32));
         }
         self.opened.iter().chain(self.unopened_entries()).copied().collect()
     }

@@ -5,7 +5,7 @@
 //! What it lacks is what was written since; with protection that is restored, as for any drive that returns.
 
 use ashlar_format::superblock::{DriveState, Superblock};
-use ashlar_units::DriveIndex;
+use ashlar_units::{DriveIndex, Fault, planted};
 
 use crate::drives::KnownDrive;
 use crate::open::Found;
@@ -17,7 +17,7 @@ pub(crate) fn is_behind(own: &Superblock, pool: &Superblock) -> bool {
     let Some(entry) = pool.drives.get(usize::from(own.drive.0)) else { return false };
     match entry.state {
         DriveState::InService | DriveState::Leaving | DriveState::Rebuilding => {
-            own.generation < entry.confirmed
+            own.generation < entry.confirmed && !planted(Fault::OldDriveTrusted)
         }
         // Nobody counts on it.
         DriveState::Out | DriveState::Gone => false,

@@ -11,7 +11,7 @@ use ashlar_format::layout::StandIn;
 use ashlar_format::rows::{Home, Rows};
 use ashlar_format::superblock::DriveState;
 use ashlar_runtime::{Buf, Durability, Priority};
-use ashlar_units::BLOCK_BYTES;
+use ashlar_units::{BLOCK_BYTES, Fault, planted};
 
 use crate::stripes::Striping;
 use crate::{Pool, Result};
@@ -97,7 +97,7 @@ impl Pool {
     pub(crate) fn readable(&self, home: Home) -> Option<Rc<Drive>> {
         let drives = self.inner.drives.borrow();
         let is_served = home.drives().all(|drive| drives[drive].state == DriveState::InService);
-        drives[home.at.drive].drive.clone().filter(|_| is_served)
+        drives[home.at.drive].drive.clone().filter(|_| is_served || planted(Fault::OutDriveRead))
     }
 
     /// The drive to which a column must be written.

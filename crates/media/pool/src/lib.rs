@@ -51,7 +51,7 @@ use ashlar_format::segment::{Place, SegmentHeader, SegmentKind, SegmentState};
 use ashlar_format::superblock::{CELLS_START_BYTES, DriveState, FrontierEntry, Superblock};
 use ashlar_runtime::sync::{Mutex, Notify};
 use ashlar_runtime::{Buf, Durability, Priority, Runtime};
-use ashlar_units::{BLOCK_BYTES, SegmentId};
+use ashlar_units::{BLOCK_BYTES, Fault, SegmentId, planted};
 
 pub use create::{DriveSpec, PoolSpec, segment_bytes_for};
 pub use drives::DriveReport;
@@ -337,6 +337,7 @@ impl Pool {
             match drive.sync().await {
                 // What it had in its cache may be gone: only parity has it now.
                 Err(error) if self.inner.striping.is_some() => self.failed(index, &drive, &error.context)?,
+                Err(_) if planted(Fault::FlushErrorIgnored) => {}
                 result => result?,
             }
         }
@@ -360,12 +361,21 @@ impl Pool {
     /// the segments that were opened when the table was taken (`opened_mark`) and need not be listed
     /// any more. Places freed by that table become reusable and are trimmed.
     pub async fn commit(&self, recorded: &[SegmentId], change: impl FnOnce(&mut Superblock)) -> Result<()> {
+        if planted(Fault::PlaceReleasedEarly) {
+            self.release_freed().await;
+        }
         {
             let _turn = self.inner.superblock_turn.lock().await;
             let next = self.next_superblock(recorded, change);
             self.decide(next).await?;
         }
         // Without the turn: whoever holds a freed place may need a superblock before it lets go.
+        self.release_freed().await;
+        Ok(())
+    }
+
+    /// Trims the places that a durable superblock calls free, and lets them be used again.
+    async fn release_freed(&self) {
         let freed = self.with_table_mut(SegmentTable::release_freed);
         self.with_table(|table| {
             let is_open =
@@ -381,7 +391,6 @@ impl Pool {
             }
             self.with_table_mut(|table| table.put_free(place));
         }
-        Ok(())
     }
 
     /// The cells of a place on drives that are written: drive, address and length.
@@ -407,6 +416,10 @@ impl Pool {
         let mut next = state.superblock.clone();
         change(&mut next);
         state.frontier.forget(recorded);
+        if planted(Fault::OpenedNotListed) {
+            let opened = state.frontier.opened();
+            state.frontier.forget(&opened);
+        }
         if state.is_adopted {
             next.frontier = state.frontier.list(&mut state.table, &mut next.segment_next);
         }
@@ -447,7 +460,7 @@ impl Pool {
             }
         }
         match last_error {
-            Some(error) if !next.is_majority(written) => {
+            Some(error) if !next.is_majority(written + usize::from(planted(Fault::OneDriveTooFew))) => {
                 // Whether the drives that failed hold the old or the new one is unknown: stop here
                 // and let the next opening decide by majority.
                 self.inner.is_fenced.set(true);
@@ -492,7 +505,7 @@ impl Pool {
     fn confirm(&self, index: usize, drive: &Rc<Drive>, generation: u64) {
         let known = &mut self.inner.drives.borrow_mut()[index];
         if known.drive.as_ref().is_some_and(|current| Rc::ptr_eq(current, drive)) {
-            known.confirmed = generation;
+            known.confirmed = generation + u64::from(planted(Fault::ConfirmedTooHigh));
         }
     }
 
@@ -623,6 +636,9 @@ impl Pool {
     }
 
     fn preparing_failed(&self, drive: &Rc<Drive>) {
+        if planted(Fault::PreparingErrorIgnored) {
+            return;
+        }
         if self.inner.striping.is_none() {
             return self.fence();
         }

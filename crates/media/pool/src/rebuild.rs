@@ -17,7 +17,7 @@ use ashlar_format::segment::{SegmentEntry, SegmentState};
 use ashlar_format::superblock::{CELLS_START_BYTES, DriveState};
 use ashlar_runtime::sync::Notify;
 use ashlar_runtime::{Buf, Durability};
-use ashlar_units::{BLOCK_BYTES, ByteCount, SegmentId};
+use ashlar_units::{BLOCK_BYTES, ByteCount, Fault, SegmentId, planted};
 
 use crate::judge::{Judge, Weigh};
 use crate::newcomer::{check_size, check_unclaimed, is_member};
@@ -389,7 +389,9 @@ impl Pool {
         mut report: impl FnMut(RebuildProgress) -> F,
     ) -> Result<()> {
         let striping = self.striping()?;
-        self.inner.gate.until_ended(rebuild.line).await;
+        if !planted(Fault::RebuildDoesNotWait) {
+            self.inner.gate.until_ended(rebuild.line).await;
+        }
         let stripe_bytes = self.stripe_bytes();
         let column_bytes = |extent: u64| extent.div_ceil(stripe_bytes) * BLOCK_BYTES;
         let mut progress = RebuildProgress {
@@ -398,7 +400,8 @@ impl Pool {
         };
         report(progress).await?;
         for (segment, extent) in &rebuild.segments {
-            let stripes = extent.div_ceil(stripe_bytes);
+            let stripes = extent.div_ceil(stripe_bytes)
+                - u64::from(planted(Fault::RebuildOneStripeShort) && *extent > 0);
             let (mut stripe, mut judged_until) = (0, 0);
             while stripe < stripes {
                 let next = if stripe < judged_until { stripe + 1 } else { stripe + STRIPES_AT_ONCE };
@@ -510,7 +513,9 @@ impl Pool {
     async fn put_in_service(&self, rebuild: &Rebuild) -> Result<()> {
         let index = rebuild.drive;
         // Spare space is on all of them.
-        self.sync().await?;
+        if !planted(Fault::RebuiltNotFlushed) {
+            self.sync().await?;
+        }
         self.check_rebuilding(rebuild)?;
         self.inner.drives.borrow_mut()[index].state = DriveState::InService;
         self.record_drives().await

@@ -8,7 +8,7 @@ use std::ops::Range;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::segment::SegmentState;
 use ashlar_runtime::{Buf, Durability};
-use ashlar_units::SegmentId;
+use ashlar_units::{Fault, SegmentId, planted};
 
 use crate::judge::{Judge, Weigh};
 use crate::stripes::Striping;
@@ -211,6 +211,8 @@ impl Pool {
         if self.is_read_only() {
             return Ok(());
         }
+        let column =
+            if planted(Fault::ScrubSetsWrongColumn) { (column + 1) % striping.width() } else { column };
         for (index, target) in self.targets(striping, row, column, stripe).into_iter().enumerate() {
             match target.drive().write(target.address(), self.copy_of(&block), Durability::Durable).await {
                 // What moves is written twice and was wrong once.

@@ -12,7 +12,7 @@ use ashlar_format::rows::Rows;
 use ashlar_format::segment::Place;
 use ashlar_parity::{Column, Kernel};
 use ashlar_runtime::{Buf, Durability, Priority, Runtime};
-use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId};
+use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, Fault, SegmentId, planted};
 
 use crate::homes::Moving;
 use crate::steer::Paces;
@@ -124,7 +124,7 @@ impl Pool {
             writes.push((last, buffer));
         }
         self.write_to(writes, durability).await?;
-        self.record_drives().await
+        if planted(Fault::CalledOutTooLate) { Ok(()) } else { self.record_drives().await }
     }
 
     /// Reads a run of blocks.
@@ -273,9 +273,16 @@ fn columns_with_parity(striping: &Striping, runtime: &Runtime, run: &[u8]) -> Ve
         columns[block % data][at..at + BLOCK_BYTES_USIZE].copy_from_slice(bytes);
     }
     let (sources, parity) = columns.split_at_mut(data);
-    let sources: Vec<&[u8]> = sources.iter().map(|column| &column[..]).collect();
+    let mut sources: Vec<&[u8]> = sources.iter().map(|column| &column[..]).collect();
+    if planted(Fault::QOfWrongColumns) && data > 1 {
+        sources.swap(0, 1);
+    }
     let (p, q) = parity.split_at_mut(1);
     striping.kernel.generate(&sources, &mut p[0], q.first_mut().map(|q| &mut q[..]));
+    if planted(Fault::LastParityLeftOut) {
+        let at = columns[data].len() - BLOCK_BYTES_USIZE;
+        columns[data][at..].fill(0);
+    }
     columns
 }
 

@@ -17,7 +17,8 @@
 //!              └─ inspection the second reader, of the drives as they were left
 //! ```
 //!
-//! Who calls it: `ashlar sim`, `make test`. It never touches a real drive.
+//! Who calls it: `ashlar sim`, `make test`, and `cargo xtask planted`, by which the simulator itself is
+//! judged. It never touches a real drive.
 
 mod batch;
 mod chance;
@@ -54,6 +55,12 @@ mod two_engines;
 pub use batch::{Failure, Options, Progress, Summary};
 pub use drives::DriveCounters;
 pub use record::Counters;
+
+/// What is wrong with one seed, if anything is: for whoever judges the simulator itself.
+#[must_use]
+pub fn verdict_of(seed: u64) -> Option<String> {
+    seed_run::run_seed(seed, std::rc::Rc::new(engine_system::EngineMaker), false).verdict
+}
 
 /// Runs seeds against the engine; the first that fails, by number, is the answer.
 pub fn run(options: &Options, progress: &mut dyn FnMut(&Progress)) -> Result<Summary, Failure> {

@@ -315,7 +315,7 @@ impl Life {
     /// While the pool was down a drive was pulled, and another spoilt: the pool must start without them.
     fn pull_a_drive(&mut self) {
         let mut victims = self.array.borrow().victims_there();
-        if victims.is_empty() || !self.chance.one_in(6) {
+        if victims.is_empty() || self.bring_back_older(&victims[0]) || !self.chance.one_in(6) {
             return;
         }
         let pulled = victims.swap_remove(self.chance.below(victims.len() as u64) as usize);
@@ -326,6 +326,20 @@ impl Life {
             self.record.note(|| format!("{spoilt} is spoilt in {blocks} places"));
             self.array.borrow_mut().spoil(spoilt, blocks);
         }
+    }
+
+    /// While the pool was down somebody made a copy of a drive, or put an earlier copy in its place: the pool
+    /// must know it for what it is.
+    fn bring_back_older(&mut self, path: &str) -> bool {
+        if self.chance.one_in(4) && self.array.borrow_mut().bring_back_copy(path) {
+            self.record.note(|| format!("{path} is an older copy of itself"));
+            self.record.add_probes(&[("older drives", 1)]);
+            return true;
+        }
+        if self.chance.one_in(3) {
+            self.array.borrow_mut().copy_away(path);
+        }
+        false
     }
 
     /// A pool that lacks a drive must not start: what is on it would be missing.

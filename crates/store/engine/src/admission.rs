@@ -8,6 +8,7 @@ use std::time::Duration;
 use ashlar_runtime::sync::Permit;
 
 use ashlar_pool::SEGMENT_NUMBERS_END;
+use ashlar_units::{Fault, planted};
 
 use crate::engine::Inner;
 use crate::metadata::RECORD_BYTES_MAX;
@@ -45,7 +46,7 @@ pub(crate) const CHANGE_NUMBERS_END: u32 = SEGMENT_NUMBERS_END - (1 << 18);
 impl Inner {
     /// Segments host writes never take.
     pub(crate) fn reserve_segments(&self) -> u64 {
-        self.reserve_of(self.segments_total())
+        if planted(Fault::NoReserve) { 0 } else { self.reserve_of(self.segments_total()) }
     }
 
     fn reserve_of(&self, total: u64) -> u64 {
@@ -123,10 +124,12 @@ impl Inner {
         while !has_room() {
             // Who waited for something else meanwhile is not told of a full pool when it closes.
             self.check_online()?;
-            if rings_in_vain == CLEANING_CYCLES
-                || self.cleaner.is_in_vain(CLEANING_CYCLES, begun_before)
-                || self.cleaner.stands_still(begun_before)
-                || !self.can_clean()
+            let is_hopeful = planted(Fault::EndlessWaitForRoom);
+            if !is_hopeful
+                && (rings_in_vain == CLEANING_CYCLES
+                    || self.cleaner.is_in_vain(CLEANING_CYCLES, begun_before)
+                    || self.cleaner.stands_still(begun_before)
+                    || !self.can_clean())
             {
                 return Ok(false);
             }

@@ -3,7 +3,7 @@
 use ashlar_format::Pointer;
 use ashlar_format::group::Record;
 use ashlar_map::{Missing, PageArena};
-use ashlar_units::{Lsn, VolumeId};
+use ashlar_units::{Fault, Lsn, VolumeId, planted};
 
 use crate::apply::Outcome;
 use crate::checkpoint::Applied;
@@ -19,8 +19,15 @@ const REPLACED_BLOCKS_MAX: u64 = 1024;
 
 impl Inner {
     pub(crate) async fn run_applier(&self) {
-        while let Some(group) = self.journal.next_durable().await {
+        while let Some(mut group) = self.journal.next_durable().await {
+            if planted(Fault::AppliedOutOfOrder) {
+                group.submissions.reverse();
+            }
             let turn = self.apply_turn.lock().await;
+            if planted(Fault::SnapshotLate) {
+                let is_snapshot = |record: Option<&Record>| matches!(record, Some(Record::Snapshot { .. }));
+                group.submissions.sort_by_key(|submission| is_snapshot(submission.records.first()));
+            }
             for submission in group.submissions {
                 let applied = match self.check_applies() {
                     Ok(()) => self.apply_submission(submission.first_lsn, &submission.records).await,

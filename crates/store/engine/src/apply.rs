@@ -7,7 +7,7 @@ use ashlar_format::group::Record;
 use ashlar_format::note_kind::NoteKind;
 use ashlar_format::notes::NoteChange;
 use ashlar_map::{Missing, PageArena};
-use ashlar_units::{BLOCK_BYTES, Lsn, VolumeId};
+use ashlar_units::{BLOCK_BYTES, Fault, Lsn, VolumeId, planted};
 
 use crate::catalogue::{Catalogue, is_possible, is_size_possible};
 use crate::notebook::Notebook;
@@ -108,7 +108,12 @@ impl Tree {
         if block.saturating_add(blocks) > entry.size_bytes / BLOCK_BYTES {
             return Ok(Outcome::OutOfRange);
         }
-        self.fill_unchecked(id, block, blocks, value)
+        self.fill_unchecked(
+            id,
+            block,
+            blocks - u64::from(planted(Fault::FillOneBlockShort) && blocks > 8),
+            value,
+        )
     }
 
     fn fill_unchecked(
@@ -156,7 +161,7 @@ impl Tree {
             return Ok(Outcome::OutOfRange);
         }
         let (old, new) = (entry.size_bytes / BLOCK_BYTES, size_bytes / BLOCK_BYTES);
-        if new < old {
+        if new < old && !planted(Fault::ResizeLeavesTail) {
             self.fill_unchecked(id, new, old - new, Pointer::HOLE)?;
         }
         self.catalogue.get_mut(id).expect("looked up above").size_bytes = size_bytes;
@@ -219,7 +224,12 @@ impl Tree {
         for (entry, image) in members {
             let source = self.catalogue.get_mut(*image).expect("checked above");
             source.newest_snapshot = lsn;
-            let (root, written) = (self.arena.share(source.root), source.written_blocks);
+            let root = if planted(Fault::CloneWithoutReference) {
+                source.root
+            } else {
+                self.arena.share(source.root)
+            };
+            let written = source.written_blocks;
             let size_bytes = source.size_bytes;
             let clone = VolumeEntry { size_bytes, newest_snapshot: lsn, ..entry.clone() };
             self.create(lsn, &clone, root, written);
@@ -234,12 +244,15 @@ impl Tree {
         if !members.iter().all(is_there) {
             return Outcome::Gone;
         }
-        for (volume, image) in members {
+        let left_out = usize::from(planted(Fault::RestoreForgetsVolume) && members.len() > 1);
+        for (volume, image) in &members[left_out..] {
             let image = self.catalogue.get(*image).expect("checked above").clone();
             let root = self.arena.share(image.root);
             let entry = self.catalogue.get_mut(*volume).expect("checked above");
             let before = std::mem::replace(&mut entry.root, root);
-            entry.size_bytes = image.size_bytes;
+            if !planted(Fault::RestoreKeepsSize) {
+                entry.size_bytes = image.size_bytes;
+            }
             entry.written_blocks = image.written_blocks;
             entry.newest_snapshot = lsn;
             self.arena.release(before);
@@ -265,7 +278,7 @@ impl Tree {
         let mut found = Vec::with_capacity(blocks);
         self.arena.lookup_run(root, block, blocks as u64, &mut found)?;
         let of = |first: Pointer, index| first.with_block_index(first.block_index() + index);
-        if (0..blocks).any(|index| found[index] != of(expected, index)) {
+        if !planted(Fault::ShareDoesNotLook) && (0..blocks).any(|index| found[index] != of(expected, index)) {
             return Ok(Outcome::Overtaken);
         }
         let shared: Vec<Pointer> = (0..blocks).map(|index| of(pointer, index)).collect();

@@ -19,7 +19,7 @@ use ashlar_format::page::{PageContent, PageIdentity};
 use ashlar_format::superblock::JournalPosition;
 use ashlar_map::{PageNumber, WriteOrder};
 use ashlar_pool::Pool;
-use ashlar_units::{Lsn, VolumeId};
+use ashlar_units::{Fault, Lsn, VolumeId, planted};
 
 use crate::apply::Tree;
 use crate::catalogue::FrozenTablePage;
@@ -116,8 +116,10 @@ impl Checkpointer {
         };
         if result.is_err() {
             // The cleaner starts from the images of the checkpoint published, not of half of this one.
-            (self.tables.volumes, self.tables.volume_root) = volumes_before;
-            (self.tables.notebook, self.tables.notebook_root) = notebook_before;
+            if !planted(Fault::GivenUpTablesKept) {
+                (self.tables.volumes, self.tables.volume_root) = volumes_before;
+                (self.tables.notebook, self.tables.notebook_root) = notebook_before;
+            }
             // What was appended has an address already and must be readable there.
             if self.stream.flush().await.is_err() {
                 self.pool.fence();
@@ -137,7 +139,9 @@ impl Checkpointer {
                     self.pool.fence();
                 }
                 cut.frozen.values().for_each(|root| tree.arena.release(*root));
-                tree.catalogue.mark_dirty(cut.pages.iter().map(|page| page.page));
+                if !planted(Fault::GivenUpTableForgotten) {
+                    tree.catalogue.mark_dirty(cut.pages.iter().map(|page| page.page));
+                }
                 tree.notebook.mark_dirty(cut.notes.pages.iter().map(|(page, _)| *page));
             }
         }
@@ -179,7 +183,11 @@ impl Checkpointer {
                 root
             });
             let located = self.stream.append(self.tables.volumes.page_identity(page.page), lsn, &bytes);
-            self.tables.volumes.set_page(page.page, located);
+            let is_there =
+                self.tables.volumes.pages().get(page.page).is_some_and(|old| old.pointer.is_page());
+            if !(planted(Fault::VolumeTablePageTooOld) && is_there) {
+                self.tables.volumes.set_page(page.page, located);
+            }
         }
         let root = write_directories(&mut self.stream, &mut self.tables.volumes, lsn).await?;
         if let Some(root) = root {
@@ -271,15 +279,18 @@ impl Checkpointer {
         let root = self.stream.append(segments.directory_identity(2, 0), lsn, &segments.encode_root());
         self.tables.segment_root = root.pointer;
         self.stream.flush().await?;
-        self.pool.sync().await?;
+        if !planted(Fault::CheckpointNotFlushed) {
+            self.pool.sync().await?;
+        }
         let (volume_root, notebook_root) = (self.tables.volume_root, self.tables.notebook_root);
         let relocation_root = self.media.relocations.borrow().root();
         let (applied, is_clean, volume_next) = (cut.applied, cut.is_clean, cut.volume_next);
         let incompatible = self.incompatible;
         self.pool
             .commit(&recorded, move |superblock| {
-                superblock.is_clean = is_clean;
-                superblock.checkpoint = applied.next_lsn;
+                superblock.is_clean = is_clean || planted(Fault::AlwaysClean);
+                superblock.checkpoint =
+                    Lsn(applied.next_lsn.0 + u64::from(planted(Fault::CheckpointLsnTooHigh)));
                 superblock.journal = applied.end;
                 superblock.volume_table = volume_root;
                 superblock.segment_table = root.pointer;
@@ -349,7 +360,9 @@ async fn write_directories(
 fn settle(tree: &mut Tree, cut: &Cut) {
     for id in cut.frozen.keys() {
         let Some(root) = tree.catalogue.root_mut(*id) else { continue };
-        if tree.arena.normalise(root) && root.as_in_memory().is_none() {
+        if (tree.arena.normalise(root) && root.as_in_memory().is_none())
+            || planted(Fault::ChangedRootTakenForClean)
+        {
             tree.catalogue.root_is_clean(*id);
         }
     }

@@ -31,7 +31,7 @@ use std::future::poll_fn;
 use std::ops::Range;
 use std::task::{Poll, Waker};
 
-use ashlar_units::VolumeId;
+use ashlar_units::{Fault, VolumeId, planted};
 
 /// What is to happen to the blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,8 +92,10 @@ impl Wanted {
             (Turn::Whole, Turn::Whole | Turn::Replace) | (Turn::Replace, Turn::Whole) => false,
         };
         is_rival
+            && !(planted(Fault::WholeDoesNotWait) && self.turn == Turn::Whole)
             && other.ticket < self.ticket
             && other.volume == self.volume
+            && !(planted(Fault::PartsDoNotWait) && self.turn == other.turn)
             && other.first < self.end
             && self.first < other.end
     }
@@ -158,7 +160,9 @@ impl State {
     fn must_wait(&self, wanted: &Wanted) -> bool {
         let is_before = |entry: &Entry| wanted.waits_for(&entry.wanted);
         self.alone.iter().any(is_before)
-            || (wanted.turn == Turn::Part && self.whole.iter().flatten().any(is_before))
+            || (wanted.turn == Turn::Part
+                && !planted(Fault::PartDoesNotWait)
+                && self.whole.iter().flatten().any(is_before))
     }
 
     fn entry_mut(&mut self, held: &HeldRange<'_>) -> &mut Entry {

@@ -9,7 +9,7 @@ use ashlar_format::{Pointer, PointerKind};
 use ashlar_map::BlockCache;
 use ashlar_reduction as reduction;
 use ashlar_runtime::{Buf, Priority};
-use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, SegmentId, VolumeId};
+use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, Fault, SegmentId, VolumeId, planted};
 
 use crate::engine::Inner;
 use crate::media::{Location, stored_bytes};
@@ -77,7 +77,8 @@ impl Inner {
                 Err(error) => {
                     let mut again = Vec::with_capacity(count as usize);
                     self.look_up(id, first_block, count, &mut again).await?;
-                    if again == pointers && self.media.epoch() == epoch {
+                    if planted(Fault::ReadNotTriedAgain) || (again == pointers && self.media.epoch() == epoch)
+                    {
                         // The map still says so: it is damage, not a segment freed under us.
                         self.counters.borrow_mut().damage += u64::from(error.kind == ErrorKind::Damaged);
                         return Err(error);
@@ -242,7 +243,7 @@ fn keep_blocks(
 ) {
     let there = (0..CHUNK_BLOCKS_MAX).filter(|index| chunk.header.has(*index));
     for (index, block) in there.zip(chunk.blocks.chunks_exact(BLOCK_BYTES_USIZE)) {
-        let pointer = of_chunk.with_block_index(index);
+        let pointer = of_chunk.with_block_index(if planted(Fault::CacheWrongBlock) { 0 } else { index });
         if is_asked(index) {
             cache.offer(pointer, block);
         } else {

@@ -9,7 +9,7 @@ use ashlar_format::group::Record;
 use ashlar_journal::{ChunkDraft, Draft, Submission};
 use ashlar_reduction as reduction;
 use ashlar_runtime::sync::{OneshotReceiver, Permit, oneshot};
-use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, VolumeId};
+use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, Fault, VolumeId, planted};
 
 use crate::apply::Outcome;
 use crate::engine::Inner;
@@ -88,7 +88,7 @@ impl Inner {
         if is_first_cut {
             self.read_blocks(entry.id, first / BLOCK_BYTES, &mut whole[..BLOCK_BYTES_USIZE]).await?;
         }
-        if last > 0 && !end.is_multiple_of(BLOCK_BYTES) {
+        if last > 0 && !end.is_multiple_of(BLOCK_BYTES) && !planted(Fault::PartLosesTail) {
             self.read_blocks(entry.id, end / BLOCK_BYTES, &mut whole[last..]).await?;
         }
         let start = (offset - first) as usize;
@@ -100,7 +100,7 @@ impl Inner {
     /// what a restore or a resize is about to replace.
     pub(crate) async fn hold_volumes(&self, volumes: impl Iterator<Item = VolumeId>) -> Vec<HeldRange<'_>> {
         let mut held = Vec::new();
-        for volume in volumes {
+        for volume in volumes.filter(|_| !planted(Fault::ReplaceDoesNotWait)) {
             held.push(self.ranges.hold(Turn::Replace, volume, 0..u64::MAX).await);
         }
         held
@@ -219,7 +219,11 @@ impl Inner {
         }
         let entry = self.writable(id)?;
         let end = offset + length;
-        let first_whole = offset.next_multiple_of(BLOCK_BYTES).min(end);
+        let first_whole = if planted(Fault::UnmapRoundsOutward) {
+            offset / BLOCK_BYTES * BLOCK_BYTES
+        } else {
+            offset.next_multiple_of(BLOCK_BYTES).min(end)
+        };
         let end_whole = (end / BLOCK_BYTES * BLOCK_BYTES).max(first_whole);
         if first_whole < end_whole {
             let (block, blocks) = (first_whole / BLOCK_BYTES, (end_whole - first_whole) / BLOCK_BYTES);

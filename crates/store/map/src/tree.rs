@@ -1,6 +1,7 @@
 //! Reading and changing one tree: look-up, set, fill, extents.
 
 use ashlar_format::{Pointer, PointerKind};
+use ashlar_units::{Fault, planted};
 
 use crate::arena::{PageArena, PageState};
 use crate::error::Missing;
@@ -344,7 +345,7 @@ impl PageArena {
                 let child_slot = self.slot(child);
                 if child_slot.state == PageState::Clean {
                     page.put(index, child_slot.media);
-                } else {
+                } else if !planted(Fault::SharedChildNotCounted) {
                     self.add_reference(child);
                 }
             }

@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use ashlar_block::{BlockDevice, Catalogue};
 use ashlar_telemetry::{Counters, Registry};
+use ashlar_units::{Fault, planted};
 
 use crate::error::Errno;
 use crate::settings::Settings;
@@ -136,7 +137,9 @@ impl Session {
     fn answer(&mut self, node: u64, request: Request<'_>) -> Result<Answer, Errno> {
         Ok(match request {
             Request::Read { handle, offset, size } => {
-                self.volume(handle, Operation::Read { offset, size: size.min(self.settings.payload_bytes) })?
+                let short = if planted(Fault::FuseReadShort) { 512 } else { 0 };
+                let size = size.min(self.settings.payload_bytes).saturating_sub(short);
+                self.volume(handle, Operation::Read { offset, size })?
             }
             Request::Write { handle, offset, size, flags } => {
                 let is_durable = flags & (libc::O_DSYNC | libc::O_SYNC) as u32 != 0;
@@ -373,7 +376,11 @@ fn fallocate_operation(offset: u64, length: u64, mode: u32) -> Result<Operation,
     const ZERO_RANGE: u32 = libc::FALLOC_FL_ZERO_RANGE as u32;
     match mode & !KEEP_SIZE {
         PUNCH_HOLE => Ok(Operation::Zero { offset, length, may_unmap: true }),
-        ZERO_RANGE => Ok(Operation::Zero { offset, length, may_unmap: false }),
+        ZERO_RANGE => {
+            let length =
+                if planted(Fault::FuseZeroesRounded) { length.next_multiple_of(4096) } else { length };
+            Ok(Operation::Zero { offset, length, may_unmap: false })
+        }
         // Mode 0 promises that later writes find space; a thin volume can not promise that.
         _ => Err(Errno::NOT_SUPPORTED),
     }

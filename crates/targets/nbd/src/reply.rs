@@ -1,6 +1,7 @@
 //! Transmission replies: how the outcome of a request becomes bytes, in the style that was negotiated.
 
 use ashlar_block::{Extent, ExtentKind};
+use ashlar_units::{Fault, planted};
 
 use crate::error::{Refusal, errno_of};
 use crate::negotiation::ALLOCATION_CONTEXT_ID;
@@ -50,6 +51,7 @@ impl Session {
         match outcome {
             Outcome::Done => self.put_success(&pending, out),
             Outcome::Extents(extents) => self.put_extents(&pending, extents, out),
+            Outcome::Failed(_) if planted(Fault::NbdErrorNotTold) => self.put_success(&pending, out),
             Outcome::Failed(error) => {
                 self.put_error(&pending, errno_of(error.kind), &error.context, out);
             }
@@ -92,7 +94,10 @@ impl Session {
 
     /// Sends the data as chunks without the runs of zeroes. False, and nothing sent, if there are none.
     fn put_sparse(&self, pending: &Pending, data: &[u8], out: &mut dyn Output) -> bool {
-        let is_hole = |part: &[u8]| part.len() == HOLE_BYTES && is_zero(part);
+        let is_hole = |part: &[u8]| {
+            part.len() == HOLE_BYTES
+                && is_zero(&part[..if planted(Fault::NbdHalfHole) { HOLE_BYTES / 2 } else { HOLE_BYTES }])
+        };
         if !data.chunks(HOLE_BYTES).any(is_hole) {
             return false;
         }

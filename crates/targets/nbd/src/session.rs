@@ -20,6 +20,7 @@
 
 use crate::error::Refusal;
 use crate::wire::{self, Errno, RequestHeader, command, flag};
+use ashlar_units::{Fault, planted};
 
 /// The largest payload of a read or write, advertised as such. 32 MiB is the protocol's default, which
 /// no client may treat as an attack ("Size constraints").
@@ -437,7 +438,11 @@ impl Session {
         };
         self.free.push(id.0);
         self.bytes_in_flight -= pending.payload_bytes();
-        pending
+        if planted(Fault::NbdWrongCookie) {
+            Pending { cookie: pending.cookie ^ 1, ..pending }
+        } else {
+            pending
+        }
     }
 
     /// Every check of a request that needs no device.

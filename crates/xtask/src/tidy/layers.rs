@@ -9,6 +9,7 @@
 //!    as any client does. A referee does not wear a team's shirt.
 //! 6. `api` holds no behaviour.
 //! 7. A third-party dependency is in a floor's list here, with its reason in the root Cargo.toml.
+//! 8. Planted faults are turned on by the simulator's own program and by nothing that ships.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -143,6 +144,9 @@ const LOWER_FLOORS: [&str; 15] = [
 const FORBIDDEN_BELOW: [&str; 9] =
     ["tokio", "hyper", "axum", "reqwest", "tower", "async-std", "smol", "rand", "rayon"];
 
+/// The feature of `units` and `sim` that makes known mistakes possible.
+const PLANTED_FEATURE: &str = "planted-faults";
+
 /// Third-party crates by the floor that may name them. The reason stands in the root Cargo.toml.
 const THIRD_PARTY: [(&str, &[&str]); 22] = [
     ("io-uring", &["base"]),
@@ -174,6 +178,7 @@ pub(super) fn check(root: &Path, findings: &mut Findings) -> Result<(), String> 
     let members = members(&metadata);
     check_edges(&members, findings);
     check_reach(&metadata, findings);
+    check_planted(&metadata, findings);
     let manifest = std::fs::read_to_string(root.join("Cargo.toml"))
         .map_err(|error| format!("read Cargo.toml: {error}"))?;
     check_reasons(&manifest, findings);
@@ -295,6 +300,27 @@ fn check_reach(metadata: &Value, findings: &mut Findings) {
     }
 }
 
+/// Rule 8: no dependency turns planted faults on, and the only features that do are these two.
+fn check_planted(metadata: &Value, findings: &mut Findings) {
+    for package in list(&metadata["packages"]) {
+        let name = short(text(&package["name"]));
+        let place = format!("crate {name}");
+        let turns_on = |features: &Value| texts(features).any(|feature| feature.contains(PLANTED_FEATURE));
+        if list(&package["dependencies"]).any(|dependency| turns_on(&dependency["features"])) {
+            findings.add(
+                &place,
+                format!("a dependency turns on {PLANTED_FEATURE}: only `sim` may, by its feature"),
+            );
+        }
+        for (feature, of_others) in package["features"].as_object().into_iter().flatten() {
+            let is_known = feature == PLANTED_FEATURE && ["units", "sim"].contains(&name.as_str());
+            if !is_known && (feature == PLANTED_FEATURE || turns_on(of_others)) {
+                findings.add(&place, format!("feature {feature} turns on {PLANTED_FEATURE}: only `sim` may"));
+            }
+        }
+    }
+}
+
 /// Every line of `[workspace.dependencies]` that is not ours has its reason right above it.
 fn check_reasons(manifest: &str, findings: &mut Findings) {
     let mut is_inside = false;
@@ -387,6 +413,21 @@ mod tests {
         check_reach(&metadata, &mut findings);
         assert_eq!(findings.lines.len(), 1, "{:?}", findings.lines);
         assert!(findings.lines[0].contains("engine"));
+    }
+
+    #[test]
+    fn planted_faults_are_the_simulators_alone() {
+        let metadata = serde_json::json!({"packages": [
+            {"name": "ashlar-units", "dependencies": [], "features": {"planted-faults": []}},
+            {"name": "ashlar-sim", "dependencies": [],
+             "features": {"planted-faults": ["ashlar-units/planted-faults"]}},
+            {"name": "ashlar-engine", "dependencies": [{"features": ["planted-faults"]}], "features": {}},
+            {"name": "ashlar-cli", "dependencies": [],
+             "features": {"default": ["ashlar-sim/planted-faults"]}}]});
+        let mut findings = Findings::default();
+        check_planted(&metadata, &mut findings);
+        assert_eq!(findings.lines.len(), 2, "{:?}", findings.lines);
+        assert!(findings.lines[0].contains("engine") && findings.lines[1].contains("cli"));
     }
 
     #[test]

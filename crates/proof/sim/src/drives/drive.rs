@@ -23,7 +23,7 @@ type Block = Rc<[u8; BLOCK_BYTES_USIZE]>;
 /// power already picks among these at random, and memory has to be bounded.
 const CACHED_VERSIONS_MAX: usize = 3;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Cached {
     /// Completion number and content, oldest first.
     versions: Vec<(u64, Block)>,
@@ -37,6 +37,7 @@ pub struct Survival {
 }
 
 /// One drive.
+#[derive(Clone)]
 pub struct Drive {
     size_bytes: u64,
     sector_bytes: usize,

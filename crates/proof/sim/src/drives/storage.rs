@@ -69,6 +69,8 @@ pub struct DriveArray {
     sight: Option<Sight>,
     /// Writes of a killed process that are still to land, where that happens.
     late: Option<LateWrites>,
+    /// Copies of drives that somebody made while the pool was down.
+    copies: BTreeMap<String, Drive>,
 }
 
 impl DriveArray {
@@ -91,6 +93,7 @@ impl DriveArray {
             has_lied: false,
             sight: None,
             late: None,
+            copies: BTreeMap::new(),
         }
     }
 
@@ -207,6 +210,20 @@ impl DriveArray {
     pub fn victims_there(&self) -> Vec<String> {
         let there = self.slots.iter().filter(|slot| slot.is_victim && !slot.is_dead);
         there.map(|slot| slot.path.clone()).collect()
+    }
+
+    /// A copy of a drive is made and kept.
+    pub fn copy_away(&mut self, path: &str) {
+        let Some(slot) = self.slots.iter().find(|slot| slot.path == path) else { return };
+        self.copies.insert(path.to_string(), slot.drive.clone());
+    }
+
+    /// A drive gets the content of its copy; false when there is none.
+    pub fn bring_back_copy(&mut self, path: &str) -> bool {
+        let Some(slot) = self.slots.iter_mut().find(|slot| slot.path == path) else { return false };
+        let Some(copy) = self.copies.remove(path) else { return false };
+        slot.drive = copy;
+        true
     }
 
     /// Bits of so many blocks of a drive change.

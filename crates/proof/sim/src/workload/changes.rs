@@ -135,29 +135,37 @@ async fn plan(world: &World, kind: usize) -> Option<(Change, Claim)> {
     if let Some(claim) = world.claims.try_claim(wanted.clone()) {
         return Some((change, claim));
     }
+    let size_before = size_to_change(&world.oracle.borrow(), &change);
     let intent = world.claims.intend(wanted);
     for _ in 0..CLAIM_TRIES {
         world.pause(1_000).await;
         if let Some(claim) = intent.try_claim() {
-            return is_still_possible(&world.oracle.borrow(), &change).then_some((change, claim));
+            let oracle = world.oracle.borrow();
+            let is_as_planned = size_to_change(&oracle, &change) == size_before;
+            return (is_as_planned && is_still_possible(&oracle, &change)).then_some((change, claim));
         }
     }
     None
 }
 
+/// The present size of a volume that is to get another: what a resize claims depends on it.
+fn size_to_change(oracle: &Oracle, change: &Change) -> Option<u64> {
+    let Change::VolumeResize { name, .. } = change else { return None };
+    oracle.volumes().get(name).map(|volume| volume.image.size_bytes)
+}
+
 /// What was planned may have become impossible while the plan waited for its turn.
 fn is_still_possible(oracle: &Oracle, change: &Change) -> bool {
     match change {
-        Change::VolumeDelete { name } => oracle.volumes().contains_key(name),
+        Change::VolumeDelete { name } | Change::VolumeResize { name, .. } => {
+            oracle.volumes().contains_key(name)
+        }
         Change::SnapshotDelete { name } => oracle.snapshots().contains_key(name),
         Change::SnapshotRestore { name } => {
             oracle.snapshots().get(name).is_some_and(|snapshot| is_restorable(oracle, snapshot))
         }
         // Their plans depend on more than names; they are drawn again.
-        Change::VolumeCreate { .. }
-        | Change::VolumeResize { .. }
-        | Change::SnapshotCreate { .. }
-        | Change::Clone { .. } => false,
+        Change::VolumeCreate { .. } | Change::SnapshotCreate { .. } | Change::Clone { .. } => false,
     }
 }
 
@@ -234,9 +242,11 @@ fn draw_size(world: &World, chance: &mut Chance) -> u64 {
 fn plan_resize(world: &World, oracle: &Oracle, chance: &mut Chance) -> Plan {
     let name = pick_name(chance, oracle.volumes().keys())?;
     let old_bytes = oracle.volumes()[&name].image.size_bytes;
-    let size_bytes = match chance.below(3) {
+    let size_bytes = match chance.below(4) {
         0 => draw_size(world, chance),
-        1 => old_bytes + chance.between(1, 64) * 4096,
+        // Into what hosts have written: the end of a large volume is seldom touched.
+        1 => chance.between(1, 64).min(old_bytes / 4096) * 4096,
+        2 => old_bytes + chance.between(1, 64) * 4096,
         _ => (old_bytes / 4096).saturating_sub(chance.between(1, 64)).max(1) * 4096,
     };
     let data = match size_bytes < old_bytes {

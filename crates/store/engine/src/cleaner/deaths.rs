@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use ashlar_format::Pointer;
 use ashlar_format::catalogue::VolumeEntry;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
-use ashlar_units::{BLOCK_BYTES, Lsn, SegmentId, VolumeId};
+use ashlar_units::{BLOCK_BYTES, Fault, Lsn, SegmentId, VolumeId, planted};
 use rustc_hash::FxHashSet;
 
 /// Chunks remembered at most: some 10 MiB.
@@ -95,7 +95,9 @@ impl Deaths {
 
     /// Blocks were replaced in a volume whose own chunks start at segment `young_from`.
     pub(crate) fn note(&mut self, replaced: &[Pointer], young_from: u32) {
-        let is_own = |pointer: &&Pointer| pointer.is_data() && pointer.segment().0 >= young_from;
+        let is_own = |pointer: &&Pointer| {
+            pointer.is_data() && (pointer.segment().0 >= young_from || planted(Fault::SharedTakenForDead))
+        };
         for pointer in replaced.iter().filter(is_own) {
             let dead = self.blocks.entry(address(*pointer)).or_default();
             *dead |= 1 << pointer.block_index();

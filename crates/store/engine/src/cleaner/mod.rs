@@ -49,7 +49,7 @@ use ashlar_format::relocation::Relocation;
 use ashlar_format::segment::{SegmentEntry, SegmentKind, SegmentState};
 use ashlar_format::superblock::{INCOMPATIBLE_SHARES, JournalPosition};
 use ashlar_runtime::sync::{Mutex, MutexGuard, Notify};
-use ashlar_units::SegmentId;
+use ashlar_units::{Fault, SegmentId, planted};
 use rustc_hash::FxHashMap;
 
 use crate::engine::{Inner, Life};
@@ -474,7 +474,9 @@ impl Inner {
         let mut tables = checkpointer.tables.all();
         tables.extend(self.media.relocations.borrow().all());
         let mut candidates = self.candidates(superblock.journal);
-        candidates.retain(|entry| !checkpointer.stream.unpublished.contains(&entry.segment));
+        candidates.retain(|entry| {
+            !checkpointer.stream.unpublished.contains(&entry.segment) || planted(Fault::UnpublishedCleaned)
+        });
         // No await between these two: what dedupe decided before is in the list, and what it decides
         // from here on keeps away from the candidates.
         let shares = self.dedupe.shares.pointers();
@@ -492,7 +494,11 @@ impl Inner {
     async fn mark(&self, start: &Start) -> Result<Marks> {
         let mut marks = Marks::new(self.cleaner.deaths.borrow_mut().take_left_behind(start.lsn));
         start.tables.iter().for_each(|pointer| marks.add_page(*pointer));
-        start.shares.iter().for_each(|pointer| marks.add_block(*pointer));
+        start
+            .shares
+            .iter()
+            .filter(|_| !planted(Fault::SharesNotMarked))
+            .for_each(|pointer| marks.add_block(*pointer));
         let mut walk = Walk::new(self);
         for root in &start.roots {
             walk.visit_root(*root, &mut marks).await?;
@@ -556,7 +562,9 @@ impl Inner {
                 .map(|entry| old.block_mask(u64::from(entry.old_units) * PLACE_UNIT_BYTES))
                 .collect();
             for (entry, blocks) in kept.iter().zip(old_blocks) {
-                marks.add_moved(entry, blocks);
+                if !planted(Fault::MovedTakenForDead) {
+                    marks.add_moved(entry, blocks);
+                }
             }
             // A page with a few dead entries is not worth writing anew.
             if kept.len() * 4 <= entries.len() * 3 {
@@ -643,7 +651,9 @@ impl Inner {
                 entry.state == SegmentState::Sealed
                     && !damaged.contains(&entry.segment)
                     && match entry.kind {
-                        SegmentKind::Journal => entry.birth < first_group,
+                        SegmentKind::Journal => {
+                            entry.birth < first_group || planted(Fault::YoungSegmentCleaned)
+                        }
                         SegmentKind::Metadata | SegmentKind::Moved => true,
                     }
             };

@@ -7,7 +7,7 @@ use ashlar_format::chunk::{CHUNK_BLOCKS_MAX, CHUNK_REGION_BLOCKS, ChunkHeader};
 use ashlar_format::group::Record;
 use ashlar_journal::Draft;
 use ashlar_reduction::{BlockPlace, Fingerprint, FingerprintIndex};
-use ashlar_units::{BLOCK_BYTES, VolumeId};
+use ashlar_units::{BLOCK_BYTES, Fault, VolumeId, planted};
 
 use super::chunks::ChunkReader;
 use super::shares::ShareNumber;
@@ -208,7 +208,7 @@ impl Inner {
     fn standing(&self, place: BlockPlace, epoch: u64) -> Standing {
         let (segment, offset) = (place.segment(), place.offset_bytes());
         let is_moved = !self.pool.has_segment(segment);
-        if is_moved && self.media.epoch() != epoch {
+        if is_moved && self.media.epoch() != epoch && !planted(Fault::TrimmedTakenForThere) {
             // It may have been trimmed since.
             return Standing::Gone;
         }
@@ -223,7 +223,11 @@ impl Inner {
             }
         }
         let is_condemned = self.cleaner.condemned.has(segment, offset, place.block_index(), is_moved);
-        if is_condemned { Standing::Condemned } else { Standing::There }
+        if is_condemned && !planted(Fault::SharedWithCondemned) {
+            Standing::Condemned
+        } else {
+            Standing::There
+        }
     }
 
     /// The chunk given up is no place to find anything any more.
@@ -293,7 +297,7 @@ impl Window {
         };
         inner.dedupe.count(|counters| counters.compared += 1);
         let found = chunk.block(target.block_index());
-        if found == own_chunk.block(own.block_index()) {
+        if planted(Fault::SharedWithoutComparing) || found == own_chunk.block(own.block_index()) {
             inner.dedupe.count(|counters| counters.hits += 1);
             inner.dedupe.with_index(|index| index.note_hit(fingerprint, place));
             return Some(target);
