@@ -197,8 +197,8 @@ impl Drive {
         if ring.valid.is_empty() {
             // Slots of version 1 were 4 KiB apart.
             let slots = bytes[..SUPERBLOCK_BYTES].chunks_exact(BLOCK_BYTES as usize);
-            let told = slots.filter_map(|slot| Superblock::decode(slot).err());
-            let version = told.filter(|damage| damage.kind == DamageKind::Version).last();
+            let mut told = slots.filter_map(|slot| Superblock::decode(slot).err()).rev();
+            let version = told.find(|damage| damage.kind == DamageKind::Version);
             ring.other_version = ring.other_version.or(version.map(|damage| damage.to_string()));
         }
         assert!(ring.valid.len() as u64 <= SUPERBLOCK_SLOTS, "{} superblocks in a ring", ring.valid.len());

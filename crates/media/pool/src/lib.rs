@@ -82,7 +82,7 @@ struct Inner {
     /// What checksums are made with.
     key: MediaKey,
     /// A later program set a feature without which nothing may be written.
-    is_read_only: bool,
+    is_read_only: Cell<bool>,
     ownership: Ownership,
     drives: RefCell<Vec<KnownDrive>>,
     segment_bytes: u64,
@@ -134,7 +134,13 @@ impl Pool {
     /// written then, not even what is mended.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
-        self.inner.is_read_only
+        self.inner.is_read_only.get()
+    }
+
+    /// Writes nothing from here on, not even what is mended.
+    pub fn only_read(&self) {
+        self.inner.is_read_only.set(true);
+        self.fence();
     }
 
     /// What the pool's checksums are made with.

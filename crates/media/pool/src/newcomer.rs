@@ -10,9 +10,10 @@ use crate::{Error, ErrorKind, Result};
 /// Refuses a drive that a pool is on. `own` is the pool that it is to join, if that is there already: what
 /// bears its mark and is none of its drives may be used.
 pub(crate) fn check_unclaimed(path: &str, ring: &Ring, own: Option<&Superblock>) -> Result<()> {
-    let Some(remains) = ring.valid.first() else {
-        return ring.other_version.as_ref().map_or(Ok(()), |version| Err(of_other_version(path, version)));
-    };
+    if let Some(version) = &ring.other_version {
+        return Err(of_other_version(path, version));
+    }
+    let Some(remains) = ring.valid.first() else { return Ok(()) };
     let own = own.filter(|own| own.pool == remains.pool);
     match own.map(|own| number_in(own, remains)) {
         // An attempt to add it was cut short, another took its place, or it has left.

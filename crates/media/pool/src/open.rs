@@ -78,7 +78,7 @@ impl Pool {
             inner: Rc::new(Inner {
                 runtime: runtime.clone(),
                 key: superblock_key,
-                is_read_only,
+                is_read_only: Cell::new(is_read_only),
                 ownership,
                 drives: RefCell::new(drives),
                 segment_bytes,
@@ -196,10 +196,11 @@ pub(crate) struct Found {
 async fn find(runtime: &Runtime, path: &str) -> Result<Found> {
     let drive = Drive::open(runtime, path, None).await?;
     let ring = drive.read_ring().await?;
+    // An older superblock that this program knows is none to go on with.
+    if let Some(version) = ring.other_version {
+        return Err(of_other_version(path, &version));
+    }
     if ring.valid.is_empty() {
-        if let Some(version) = ring.other_version {
-            return Err(of_other_version(path, &version));
-        }
         return Err(match ring.has_remains {
             true => Error::new(ErrorKind::Damaged, format!("drive {path} has a damaged superblock ring")),
             false => Error::new(ErrorKind::Invalid, format!("drive {path} carries no pool"))

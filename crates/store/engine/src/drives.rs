@@ -163,6 +163,9 @@ impl Inner {
 
     /// Goes on with rebuilds that an earlier opening did not finish.
     pub(crate) fn resume_rebuilds(self: &Rc<Self>) {
+        if self.pool.is_read_only() {
+            return;
+        }
         let reports = self.pool.drive_reports();
         let unfinished =
             reports.iter().enumerate().filter(|(_, drive)| drive.state == DriveState::Rebuilding);

@@ -113,6 +113,8 @@ pub(crate) struct Parts {
     pub(crate) resume_offset: Option<u64>,
     pub(crate) checkpointer: Checkpointer,
     pub(crate) recovery: RecoveryReport,
+    /// Why the pool may only be read, if it may.
+    pub(crate) only_read: Option<String>,
 }
 
 impl Engine {
@@ -129,7 +131,17 @@ impl Engine {
     }
 
     fn start(parts: Parts) -> Engine {
-        let Parts { runtime, media, settings, tree, applied, resume_offset, checkpointer, recovery } = parts;
+        let Parts {
+            runtime,
+            media,
+            settings,
+            tree,
+            applied,
+            resume_offset,
+            checkpointer,
+            recovery,
+            only_read,
+        } = parts;
         let pool = media.pool.clone();
         let wanted = Notify::new();
         let journal = Journal::start(&pool, applied.end, resume_offset, applied.next_lsn, wanted.clone());
@@ -176,6 +188,9 @@ impl Engine {
             runtime,
         });
         inner.start_tasks();
+        if let Some(why) = only_read {
+            inner.stop(&Error::new(ErrorKind::Medium, why));
+        }
         Engine { inner }
     }
 
@@ -195,6 +210,8 @@ impl Engine {
             inner.applier_ended.notified().await;
         }
         let result = match before {
+            // Nothing was written, and nothing is left to write.
+            Life::Stopped(_) if inner.pool.is_read_only() => Ok(()),
             Life::Stopped(reason) => Err(Error::new(ErrorKind::Medium, reason)),
             Life::Online | Life::Closing | Life::Closed => inner.checkpoint_now(true).await,
         };

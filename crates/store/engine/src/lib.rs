@@ -38,6 +38,8 @@ mod device;
 mod drives;
 mod engine;
 mod error;
+#[cfg(test)]
+mod future_tests;
 mod info;
 mod listing;
 mod media;

@@ -16,7 +16,7 @@ use std::cell::RefCell;
 use ashlar_format::group::Record;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::segment::{SegmentEntry, SegmentKind, SegmentState};
-use ashlar_format::superblock::{JournalPosition, Superblock};
+use ashlar_format::superblock::{FeatureClass, JournalPosition, Superblock};
 use ashlar_journal::{Replay, ReplayEnd, WINDOW};
 use ashlar_map::PageArena;
 use ashlar_pool::Pool;
@@ -73,12 +73,31 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
     tree.borrow_mut().notebook =
         steps.run("load notebook", notebook::load(&media, &superblock, &mut tables)).await?;
     let end = steps.run("replay journal", replay_journal(&media, &tree, &superblock)).await?;
-    steps.run("check notes", async { notebook::refuse_unknown(&tree.borrow().notebook) }).await?;
+    let of_notes =
+        steps.run("check notes", async { notebook::refuse_unknown(&tree.borrow().notebook) }).await?;
     steps.report.groups_replayed = end.groups;
     steps.report.records_replayed = end.records;
+    let mut checkpointer = Checkpointer::new(&media, tables);
+    if let Some(why) = only_read_for(&superblock).or(of_notes) {
+        pool.only_read();
+        steps.report.millis = runtime.now().duration_since(start).as_millis() as u64;
+        let applied = Applied { end: end.position, next_lsn: end.next_lsn };
+        let (runtime, recovery) = (runtime.clone(), steps.report);
+        let (resume_offset, only_read) = (None, Some(why));
+        return Ok(Parts {
+            runtime,
+            media,
+            settings,
+            tree,
+            applied,
+            resume_offset,
+            checkpointer,
+            recovery,
+            only_read,
+        });
+    }
     pool.begin_session();
     steps.run("claim the pool", async { Ok(pool.claim().await?) }).await?;
-    let mut checkpointer = Checkpointer::new(&media, tables);
     let resume = if superblock.is_clean {
         resume_segments(&pool, &end, &mut checkpointer)
     } else {
@@ -113,6 +132,15 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
         resume_offset: resume,
         checkpointer,
         recovery: steps.report,
+        only_read: None,
+    })
+}
+
+/// Why a pool may only be read, if a later program set a feature that says so.
+fn only_read_for(superblock: &Superblock) -> Option<String> {
+    superblock.is_read_only().then(|| {
+        let names = superblock.unknown_features(FeatureClass::ReadOnly);
+        format!("it has features that this program does not know, and may only be read: {names}")
     })
 }
 

@@ -204,7 +204,10 @@ fn a_pool_of_version_1_is_refused_with_a_sentence() {
     let drive = path.to_str().unwrap().to_string();
     on_shard(move |runtime| {
         Box::pin(async move {
-            let refused = Engine::open(&runtime, &[drive.clone()], Settings::default()).await.err().unwrap();
+            let refused = Engine::open(&runtime, std::slice::from_ref(&drive), Settings::default())
+                .await
+                .err()
+                .unwrap();
             assert!(refused.to_string().contains("format version 1"), "{refused}");
             let spec = PoolSpec {
                 name: "over".into(),

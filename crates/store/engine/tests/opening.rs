@@ -215,8 +215,8 @@ fn drives_that_were_given_up_do_not_open_as_a_pool() {
         engine.close().await.unwrap();
         drop(engine);
         // After an orderly stop nobody went on: two that are lost then are no reason to refuse.
-        for drive in 0..2 {
-            std::fs::remove_file(&paths[drive]).unwrap();
+        for path in &paths[..2] {
+            std::fs::remove_file(path).unwrap();
         }
         let engine = open_with(&runtime, &paths[2..], Opening::default()).await.unwrap();
         engine.close().await.unwrap();

@@ -148,10 +148,11 @@ pub struct Opener {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Carried {
     /// The rest of the root block.
-    root: Vec<u8>,
-    /// Sections of unknown kinds, and what known ones have at their ends: kind and bytes.
-    sections: Vec<(u16, Vec<u8>)>,
-    tails: Vec<(u16, Vec<u8>)>,
+    pub root: Vec<u8>,
+    /// Sections of unknown kinds: kind and bytes.
+    pub sections: Vec<(u16, Vec<u8>)>,
+    /// What known sections have at their ends: kind and bytes.
+    pub tails: Vec<(u16, Vec<u8>)>,
 }
 
 /// The superblock.

@@ -67,19 +67,22 @@ fn decode(directory: &TableDirectory, bytes: &[u8]) -> Result<Vec<Located>> {
     decoded.map_err(|damage| Error::new(ErrorKind::Damaged, format!("notebook directory: {damage}")))
 }
 
-/// Refuses a pool with notes that this program must not ignore.
-pub(crate) fn refuse_unknown(notebook: &Notebook) -> Result<()> {
+/// Refuses a pool with notes that this program must not ignore; with notes for which it may only read the
+/// pool, tells why.
+pub(crate) fn refuse_unknown(notebook: &Notebook) -> Result<Option<String>> {
+    let mut only_read = None;
     let unknown = notebook.kinds().map(|(kind, _)| kind).filter(|kind| NoteKind::from_code(*kind).is_none());
     for kind in unknown {
         let what = format!("the pool has notes of kind {kind:#06x}, which this program does not know");
         let what = match NoteClass::of(kind) {
             NoteClass::Keep => continue,
             NoteClass::ReadOnly => {
-                format!("{what}: it may only read the pool, and it cannot open pools for reading only")
+                only_read = Some(format!("{what}: it may only read the pool"));
+                continue;
             }
             NoteClass::Refuse => format!("{what} and must not ignore"),
         };
         return Err(Error::new(ErrorKind::Invalid, what).and_do("open it with the program that wrote them"));
     }
-    Ok(())
+    Ok(only_read)
 }
