@@ -78,30 +78,43 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
     steps.report.groups_replayed = end.groups;
     steps.report.records_replayed = end.records;
     let mut checkpointer = Checkpointer::new(&media, tables);
-    if let Some(why) = only_read_for(&superblock).or(of_notes) {
-        pool.only_read();
-        steps.report.millis = runtime.now().duration_since(start).as_millis() as u64;
-        let applied = Applied { end: end.position, next_lsn: end.next_lsn };
-        let (runtime, recovery) = (runtime.clone(), steps.report);
-        let (resume_offset, only_read) = (None, Some(why));
-        return Ok(Parts {
-            runtime,
-            media,
-            settings,
-            tree,
-            applied,
-            resume_offset,
-            checkpointer,
-            recovery,
-            only_read,
-        });
-    }
+    let only_read = only_read_for(&superblock).or(of_notes);
+    let (applied, resume_offset) = match only_read {
+        Some(_) => {
+            pool.only_read();
+            (Applied { end: end.position, next_lsn: end.next_lsn }, None)
+        }
+        None => take_over(&pool, &end, &adopted, &mut steps, &mut checkpointer, &tree).await?,
+    };
+    steps.report.millis = runtime.now().duration_since(start).as_millis() as u64;
+    Ok(Parts {
+        runtime: runtime.clone(),
+        media,
+        settings,
+        tree,
+        applied,
+        resume_offset,
+        checkpointer,
+        recovery: steps.report,
+        only_read,
+    })
+}
+
+/// Makes the pool this opening's: claims it, says where the journal goes on, and makes that durable.
+async fn take_over(
+    pool: &Pool,
+    end: &ReplayEnd,
+    adopted: &[SegmentId],
+    steps: &mut Steps,
+    checkpointer: &mut Checkpointer,
+    tree: &RefCell<Tree>,
+) -> Result<(Applied, Option<u64>)> {
     pool.begin_session();
     steps.run("claim the pool", async { Ok(pool.claim().await?) }).await?;
-    let resume = if superblock.is_clean {
-        resume_segments(&pool, &end, &mut checkpointer)
+    let resume = if pool.superblock().is_clean {
+        resume_segments(pool, end, checkpointer)
     } else {
-        seal_segments(&pool, &end, &adopted);
+        seal_segments(pool, end, adopted);
         None
     };
     // Sequence numbers jump over the window: a group that was in flight at the crash, whole or torn,
@@ -113,7 +126,7 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
     let write = async {
         if end.groups > 0 {
             let cut = Cut::take(&mut tree.borrow_mut(), applied, false);
-            return checkpointer.write(cut, &tree).await;
+            return checkpointer.write(cut, tree).await;
         }
         let is_open = |superblock: &mut Superblock| {
             superblock.is_clean = false;
@@ -122,18 +135,7 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
         Ok(pool.commit(&[], is_open).await?)
     };
     steps.run("checkpoint", write).await?;
-    steps.report.millis = runtime.now().duration_since(start).as_millis() as u64;
-    Ok(Parts {
-        runtime: runtime.clone(),
-        media,
-        settings,
-        tree,
-        applied,
-        resume_offset: resume,
-        checkpointer,
-        recovery: steps.report,
-        only_read: None,
-    })
+    Ok((applied, resume))
 }
 
 /// Why a pool may only be read, if a later program set a feature that says so.
