@@ -65,8 +65,19 @@ fn every_object_of_the_description_says_its_units() {
             .iter()
             .any(|unit| field.ends_with(unit))
                 || field.starts_with("latency_micros_")
-                || ["id", "number", "width", "sequence", "count", "errors", "bytes", "millis", "micros"]
-                    .contains(&field.as_str());
+                || [
+                    "id",
+                    "number",
+                    "width",
+                    "sequence",
+                    "generation",
+                    "count",
+                    "errors",
+                    "bytes",
+                    "millis",
+                    "micros",
+                ]
+                .contains(&field.as_str());
             assert!(!is_number || has_unit, "{schema}.{field} is a number without a unit in its name");
         }
     }
