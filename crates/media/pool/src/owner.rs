@@ -223,11 +223,23 @@ impl Pool {
 
     /// Before anything is written: where a beat is overdue, whether the pool is still ours.
     pub(crate) async fn check_owner_if_overdue(&self) -> Result<()> {
-        let seen = self.inner.ownership.seen.get();
-        if seen.is_some_and(|seen| self.runtime().now().duration_since(seen) < OVERDUE) {
+        if let Some(lost) = self.taken_over() {
+            return Err(lost);
+        }
+        if !self.is_beat_overdue() {
             return Ok(());
         }
-        self.check_owner().await
+        let _turn = self.inner.ownership.turn.lock().await;
+        // One look serves all that waited for it.
+        if self.taken_over().is_none() && !self.is_beat_overdue() {
+            return Ok(());
+        }
+        self.look().await
+    }
+
+    fn is_beat_overdue(&self) -> bool {
+        let seen = self.inner.ownership.seen.get();
+        seen.is_none_or(|seen| self.runtime().now().duration_since(seen) >= OVERDUE)
     }
 
     /// Whether the pool is still ours, by what the drives say.
@@ -241,10 +253,10 @@ impl Pool {
         if let Some(lost) = self.taken_over() {
             return Err(lost);
         }
-        let begun = self.runtime().now();
+        let (begun, mut is_read) = (self.runtime().now(), false);
         for drive in self.voters() {
             let Ok(found) = drive.read_owner(self.key()).await else { continue };
-            ownership.seen.set(Some(begun));
+            is_read = true;
             let Some(found) = found else { continue };
             let own = ownership.owner.borrow().clone();
             let is_of_pool = (found.pool, found.copy) == (own.pool, own.copy);
@@ -253,6 +265,9 @@ impl Pool {
             if is_of_pool && found.session >= own.session && !is_own {
                 return Err(self.lose_to(&found));
             }
+        }
+        if is_read {
+            ownership.seen.set(Some(begun));
         }
         Ok(())
     }

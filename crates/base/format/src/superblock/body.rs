@@ -37,13 +37,13 @@ const DRIVE_BYTES: u16 = 64;
 const FRONTIER_BYTES: u16 = 16;
 
 pub(super) fn encode(superblock: &Superblock) -> Vec<u8> {
-    let mut body = Writer::new();
+    let mut sections: Vec<(u16, Writer)> = Vec::new();
     let mut section = |kind: u16, mut content: Writer| {
         let tails = superblock.carried.tails.iter().filter(|(of, _)| *of == kind);
         tails.for_each(|(_, tail)| {
             content.put(tail);
         });
-        body.u16(kind).u16(0).u32(content.len() as u32).put(content.as_bytes());
+        sections.push((kind, content));
     };
     section(STATE, state(superblock));
     section(JOURNAL, journal(&superblock.journal));
@@ -59,6 +59,11 @@ pub(super) fn encode(superblock: &Superblock) -> Vec<u8> {
         let mut content = Writer::new();
         content.put(bytes);
         section(*kind, content);
+    }
+    sections.sort_by_key(|(kind, _)| *kind);
+    let mut body = Writer::new();
+    for (kind, content) in &sections {
+        body.u16(*kind).u16(0).u32(content.len() as u32).put(content.as_bytes());
     }
     body.into_bytes()
 }

@@ -131,7 +131,7 @@ fn what_is_not_known_is_written_again_as_it_was() {
     superblock.drives[3].carried = [9; 35];
     superblock.layout.as_mut().unwrap().bands[1].carried = [8; 12];
     superblock.carried.root = vec![7; 3064];
-    superblock.carried.sections = vec![(99, vec![6; 5]), (100, Vec::new())];
+    superblock.carried.sections = vec![(0, vec![8; 2]), (99, vec![6; 5]), (100, Vec::new())];
     superblock.carried.tails = vec![(1, vec![5; 3]), (4, vec![4; 9]), (5, vec![3])];
     let read = Superblock::decode(&superblock.encode()).unwrap();
     assert_eq!(read, superblock);
