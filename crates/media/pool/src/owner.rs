@@ -9,8 +9,9 @@
 //! 1. An owner block is written by the opening that it names, and by no other.
 //! 2. Nothing is written after a beat is overdue before the owner block was read and found to be ours.
 //!
-//! What remains: a process that is stopped between that look and the write itself writes late. Opening
-//! guards against it: nothing is ever written where an opening before may still write.
+//! What remains: a process that is stopped between that look and the write itself writes late. Nothing goes
+//! on in a segment that a crash left open, and places that the opening before may still write are used last;
+//! in a pool with no other place left such a write can hit what the next opening wrote.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};

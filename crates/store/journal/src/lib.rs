@@ -13,8 +13,8 @@
 //! 1. Group n is handed out only after groups up to n are durable.
 //! 2. Group n + WINDOW is not submitted to a drive before group n was handed out. So a group found
 //!    that far behind a gap proves that an acknowledged group is damaged, not torn.
-//! 3. No address of a segment is written twice: after a crash writing goes on past everything the
-//!    window may have written.
+//! 3. No address of a segment is written twice: after a crash the segment that was open is sealed, and
+//!    writing goes on in another.
 //! 4. What waits in the queue is bounded by whoever submits: each submission of a host carries credits, which
 //!    go back when it is applied.
 //! 5. After a failed write nothing more is handed out: the state of the drive is unknown until the
