@@ -48,7 +48,9 @@ fn a_pool_that_another_array_serves_is_refused_by_another_path_and_by_force_take
     let mut writer = Nbd::connect(first.state(), "v");
     (0..100).for_each(|block| writer.write(block * BLOCK as u64, &pattern(1, block)));
     let device = LoopDevice::over(&first.path("main.img"));
-    let second = Array::started();
+    let mut second = Array::unstarted();
+    second.configure("takeover_wait_seconds = 1\n");
+    second.start();
     let pid = first.pid().to_string();
     second.refused(
         &["pool", "import", "main", "--drive", &device.0],

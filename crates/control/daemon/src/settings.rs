@@ -33,6 +33,8 @@ pub(crate) struct Settings {
     pub(crate) scrub_interval_days: u16,
     #[serde(deserialize_with = "after_seconds")]
     pub(crate) spare_after_seconds: u32,
+    #[serde(deserialize_with = "takeover_seconds")]
+    pub(crate) takeover_wait_seconds: u32,
 }
 
 /// Memory of the fingerprint index.
@@ -85,7 +87,7 @@ struct Described {
 }
 
 /// One line a field of [`Settings`]; a test keeps both in step.
-const DESCRIBED: [Described; 13] = [
+const DESCRIBED: [Described; 14] = [
     Described {
         name: "api",
         default: "\"127.0.0.1:9410\"",
@@ -174,6 +176,14 @@ const DESCRIBED: [Described; 13] = [
         text: "Spare space takes the place of a drive that is lost for so long. One that comes back earlier is \
                only given what was written meanwhile; one that somebody took out of service is left alone.",
     },
+    Described {
+        name: "takeover_wait_seconds",
+        default: "30",
+        range: "0 to 3600",
+        text: "A pool that another machine left open, or that is taken over by force, is opened so much later: what \
+               the array before it asked of the drives has landed by then. Linux gives a request of a drive 30 \
+               seconds. A pool of this machine's own crash or reboot opens at once.",
+    },
 ];
 
 impl Default for Settings {
@@ -192,6 +202,7 @@ impl Default for Settings {
             dedupe_sample_shift: 0,
             scrub_interval_days: 30,
             spare_after_seconds: 300,
+            takeover_wait_seconds: 30,
         }
     }
 }
@@ -323,6 +334,10 @@ fn run_blocks<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u8, D:
 
 fn sample_shift<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u8, D::Error> {
     within(input, "dedupe_sample_shift", 0..=8, "0 to 8")
+}
+
+fn takeover_seconds<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {
+    within(input, "takeover_wait_seconds", 0..=3600, "0 to 3600")
 }
 
 fn after_seconds<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {

@@ -480,9 +480,13 @@ impl Pool {
     /// another superblock.
     async fn write_superblock_everywhere(&self, next: &mut Superblock) -> Result<()> {
         loop {
+            // Together: a drive that is taken for another meanwhile must not get a superblock that names the
+            // other, or both would be found with one name after a crash.
+            self.note_drives(&self.inner.state.borrow(), next);
+            let drives = self.newcomers_first();
             let mut is_everywhere = true;
             // Those that join come first: once another names them, they must be found.
-            for (index, drive) in self.newcomers_first() {
+            for (index, drive) in drives {
                 next.drive = ashlar_units::DriveIndex(index as u16);
                 match drive.write_superblock(next).await {
                     Ok(()) => self.confirm(index, &drive, next.generation),
@@ -492,18 +496,12 @@ impl Pool {
                     }
                 }
             }
-            let is_as_told = self
-                .inner
-                .drives
-                .borrow()
-                .iter()
-                .zip(&next.drives)
-                .all(|(now, told)| now.state == told.state);
-            if is_everywhere && is_as_told {
+            let drives = self.inner.drives.borrow();
+            let mut both = drives.iter().zip(&next.drives);
+            if is_everywhere && both.all(|(now, told)| (now.state, now.id) == (told.state, told.id)) {
                 return Ok(());
             }
             next.generation += 1;
-            self.note_drives(&self.inner.state.borrow(), next);
         }
     }
 

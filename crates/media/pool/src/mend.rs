@@ -212,6 +212,8 @@ impl Pool {
     /// Writes the columns of whole stripes anew where they do not agree: a crash may have cut off the
     /// writes of some. `accept` proves all that matters in them, as in [`Pool::mend`]. What does not is
     /// written too: a column is only computed from others that are, byte for byte, what parity was made of.
+    /// So nothing else that matters may be in these stripes: what a drive holds wrong there would be spread
+    /// over it.
     /// False when they do not prove as a whole.
     pub async fn complete_stripes(
         &self,
@@ -221,8 +223,11 @@ impl Pool {
         mut accept: impl FnMut(&[u8]) -> Option<u64>,
     ) -> Result<bool> {
         let Some(striping) = &self.inner.striping else { return Ok(true) };
+        let end = offset + length;
+        let are_whole = [offset, end].iter().all(|at| at.is_multiple_of(self.stripe_bytes()));
+        assert!(are_whole, "{offset} to {end} of segment {segment} are no whole stripes");
         let place = self.place_of(segment)?;
-        let Some(wound) = Wound::new(striping, place, offset, offset + length) else { return Ok(true) };
+        let Some(wound) = Wound::new(striping, place, offset, end) else { return Ok(true) };
         let _hold = self.inner.held.hold(place);
         let _turn = self.inner.held.turn(place).await;
         let Some(mut cure) = self.solve(&wound, &mut accept).await else { return Ok(false) };

@@ -35,24 +35,17 @@ impl Pool {
     /// it (`with_table_mut`), then calls [`Pool::adopt_frontier`]. A pool with parity opens without
     /// the drives that its protection lets it miss.
     pub async fn open(runtime: &Runtime, paths: &[String], opening: &Opening) -> Result<Pool> {
-        let mut found: Vec<Found> = Vec::new();
-        let mut failed: Vec<Error> = Vec::new();
-        for path in paths {
-            match find(runtime, path).await {
-                Ok(drive) => found.push(drive),
-                // In use is not missing: a killed predecessor lets go of its drives one by one, and a pool
-                // opened without those it still holds would count them as lost.
-                Err(error) if error.kind == ErrorKind::Busy => return Err(error),
-                Err(error) => failed.push(error),
-            }
+        let (mut found, mut failed) = find_all(runtime, paths).await?;
+        let mut chosen = choose(&found, &failed, opening)?;
+        let before = owner::check_free(runtime, &chosen.drives, &chosen.superblock, opening).await?;
+        let ownership = Ownership::new(opening, &chosen.superblock, before.session);
+        if before.may_still_write && !chosen.superblock.is_read_only() {
+            ownership.take_from(runtime, &chosen.drives, &chosen.superblock).await?;
+            found = read_again(found, &mut failed).await;
+            chosen = choose(&found, &failed, opening)?;
+            ownership.follow(&chosen.superblock);
         }
-        let superblock = decide(&found, &failed)?;
-        crate::possible::check(&superblock)?;
-        check_remembered(&found, &superblock, opening)?;
-        let (drives, refused) = arrange(found, failed, &superblock, opening)?;
-        check_quorum(&drives, &superblock, opening)?;
-        let session_before = owner::check_free(runtime, &drives, &superblock, opening).await?;
-        let ownership = Ownership::new(opening, &superblock, session_before);
+        let Chosen { superblock, drives, refused } = chosen;
         let segment_bytes = u64::from(superblock.segment_bytes);
         let striping = superblock.layout.as_ref().map(|layout| striping_of(&superblock, layout));
         let mut table = match &striping {
@@ -189,8 +182,57 @@ fn striping_of(superblock: &Superblock, layout: &Layout) -> Striping {
 
 /// A drive with a ring of superblocks, newest first.
 pub(crate) struct Found {
-    pub(crate) drive: Drive,
+    pub(crate) drive: Rc<Drive>,
     pub(crate) ring: Vec<Superblock>,
+}
+
+/// What an opening goes on with.
+struct Chosen {
+    superblock: Superblock,
+    drives: Vec<KnownDrive>,
+    /// Why what else was named is no drive of the pool.
+    refused: Vec<Error>,
+}
+
+/// The drives of a pool among those that are named, and why the others are none.
+async fn find_all(runtime: &Runtime, paths: &[String]) -> Result<(Vec<Found>, Vec<Error>)> {
+    let (mut found, mut failed) = (Vec::new(), Vec::new());
+    for path in paths {
+        match find(runtime, path).await {
+            Ok(drive) => found.push(drive),
+            // In use is not missing: a killed predecessor lets go of its drives one by one, and a pool
+            // opened without those it still holds would count them as lost.
+            Err(error) if error.kind == ErrorKind::Busy => return Err(error),
+            Err(error) => failed.push(error),
+        }
+    }
+    Ok((found, failed))
+}
+
+/// Looks at the rings again, in which the owner before may have written meanwhile.
+async fn read_again(found: Vec<Found>, failed: &mut Vec<Error>) -> Vec<Found> {
+    let mut still = Vec::new();
+    for one in found {
+        match one.drive.read_ring().await {
+            Ok(ring) if !ring.valid.is_empty() => still.push(Found { ring: ring.valid, ..one }),
+            Ok(_) => {
+                let what = format!("drive {} lost its superblocks while it was opened", one.drive.path());
+                failed.push(Error::new(ErrorKind::Damaged, what));
+            }
+            Err(error) => failed.push(error.into()),
+        }
+    }
+    still
+}
+
+/// Decides the superblock and puts the drives in its order.
+fn choose(found: &[Found], failed: &[Error], opening: &Opening) -> Result<Chosen> {
+    let superblock = decide(found, failed)?;
+    crate::possible::check(&superblock)?;
+    check_remembered(found, &superblock, opening)?;
+    let (drives, refused) = arrange(found, failed, &superblock, opening)?;
+    check_quorum(&drives, &superblock, opening)?;
+    Ok(Chosen { superblock, drives, refused })
 }
 
 async fn find(runtime: &Runtime, path: &str) -> Result<Found> {
@@ -207,7 +249,7 @@ async fn find(runtime: &Runtime, path: &str) -> Result<Found> {
                 .and_do("name a drive of the pool"),
         });
     }
-    Ok(Found { drive, ring: ring.valid })
+    Ok(Found { drive: Rc::new(drive), ring: ring.valid })
 }
 
 /// The refusal of a drive with a pool that another program must open.
@@ -258,8 +300,14 @@ fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
             })
         };
         let counted = found.iter().filter(|found| !candidate.has_left(found.ring[0].drive));
-        if candidate.is_majority(counted.filter(holds).count()) {
+        let holders = counted.filter(holds).count();
+        if candidate.is_majority(holders) {
             return Ok(candidate.clone());
+        }
+        // Older ones count only where this one cannot have been decided.
+        let absent = absent_of(candidate, found);
+        if candidate.is_majority(holders + absent.len()) {
+            return Err(refused_absent(candidate, &absent, failed));
         }
     }
     if let Some(error) = cause(failed) {
@@ -275,6 +323,33 @@ fn decide(found: &[Found], failed: &[Error]) -> Result<Superblock> {
         ),
     )
     .and_do("name all drives of the pool"))
+}
+
+/// Drives that a superblock counts on and nobody found.
+fn absent_of(superblock: &Superblock, found: &[Found]) -> Vec<DriveIndex> {
+    let is_found = |number: usize, id: u128| {
+        let mut rings = found.iter().map(|found| &found.ring[0]);
+        rings.any(|own| {
+            own.drives.get(number).is_some_and(|entry| usize::from(own.drive.0) == number && entry.id == id)
+        })
+    };
+    let drives = superblock.drives.iter().enumerate();
+    let absent =
+        drives.filter(|(number, entry)| entry.state != DriveState::Gone && !is_found(*number, entry.id));
+    absent.map(|(number, _)| DriveIndex(number as u16)).collect()
+}
+
+/// The refusal to go on with a superblock that a newer one may have replaced.
+fn refused_absent(newer: &Superblock, absent: &[DriveIndex], failed: &[Error]) -> Error {
+    if let Some(error) = cause(failed) {
+        return error.clone();
+    }
+    let numbers = absent.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let what = format!(
+        "pool {}: number {numbers} of its drives is missing: what the others hold may be older",
+        newer.name
+    );
+    Error::new(ErrorKind::NotFound, what).and_do("name the missing drives with the others")
 }
 
 /// Drives that are leaving, or have left, get no segment.
@@ -321,8 +396,8 @@ type Arranged = (Vec<KnownDrive>, Vec<Error>);
 
 /// Puts the drives in the order of the pool's table and checks that as many are there, whole, as must be.
 fn arrange(
-    found: Vec<Found>,
-    failed: Vec<Error>,
+    found: &[Found],
+    failed: &[Error],
     superblock: &Superblock,
     opening: &Opening,
 ) -> Result<Arranged> {
@@ -347,15 +422,14 @@ fn arrange(
             generation: 0,
         })
         .collect();
-    let mut refused = failed;
-    let told = generations::told(&found);
+    let mut refused = failed.to_vec();
+    let told = generations::told(found);
     // One that a crash kept from counting tells all the same what each drive held when it was made.
-    let newest =
-        without_unfinished_growth(&found).into_iter().max_by_key(|one| (one.generation, one.session));
+    let newest = without_unfinished_growth(found).into_iter().max_by_key(|one| (one.generation, one.session));
     let newest = newest.unwrap_or(superblock).clone();
     let mut behind = Vec::new();
     for Found { drive, ring } in found {
-        match place_in_pool(&drive, &ring[0], superblock, needed) {
+        match place_in_pool(drive, &ring[0], superblock, needed) {
             Ok(index) => {
                 let known = &mut drives[index];
                 if known.drive.is_some() {
@@ -364,7 +438,7 @@ fn arrange(
                 }
                 known.path = drive.path().to_string();
                 known.size_bytes = drive.size_bytes();
-                known.drive = Some(Rc::new(drive));
+                known.drive = Some(drive.clone());
                 known.generation = ring[0].generation;
                 if generations::is_behind(&ring[0], &newest) {
                     behind.push((index, generations::stale_from(&ring[0])));

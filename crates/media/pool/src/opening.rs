@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Who opens pools: one process of one boot of one machine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -41,6 +42,9 @@ pub struct Opening {
     pub remembered: Vec<Remembered>,
     /// Open it although somebody else has it open.
     pub is_forced: bool,
+    /// How long writes of an owner on another machine, or of one that is put out by force, may still be on
+    /// their way when it has stopped; `None`: as long as Linux gives a request of a drive.
+    pub landing: Option<Duration>,
     /// Open it although its drives are older than they should be.
     pub is_older_accepted: bool,
 }
@@ -49,7 +53,7 @@ pub struct Opening {
 impl PartialEq for Opening {
     fn eq(&self, other: &Opening) -> bool {
         let parts = |one: &Opening| {
-            (one.identity.clone(), one.remembered.clone(), one.is_forced, one.is_older_accepted)
+            (one.identity.clone(), one.remembered.clone(), one.is_forced, one.landing, one.is_older_accepted)
         };
         parts(self) == parts(other)
     }
@@ -63,6 +67,7 @@ impl fmt::Debug for Opening {
             .field("identity", &self.identity)
             .field("remembered", &self.remembered)
             .field("is_forced", &self.is_forced)
+            .field("landing", &self.landing)
             .field("is_older_accepted", &self.is_older_accepted)
             .finish_non_exhaustive()
     }

@@ -9,9 +9,13 @@
 //! 1. An owner block is written by the opening that it names, and by no other.
 //! 2. Nothing is written after a beat is overdue before the owner block was read and found to be ours.
 //!
-//! What remains: a process that is stopped between that look and the write itself writes late. Nothing goes
-//! on in a segment that a crash left open, and places that the opening before may still write are used last;
-//! in a pool with no other place left such a write can hit what the next opening wrote.
+//! 3. Where the owner before may still write, an opening claims the pool first, waits, and reads then.
+//!
+//! Late writes: what an owner asked of a drive may land long after that owner is gone, from another machine's
+//! queue or a server's. On this machine the drives' locks tell: a file is not let go before its requests have
+//! ended, and a reboot ends them. So only an owner on another machine, or one that is put out by force, is
+//! waited for. A write that outlives that wait, of a guest that was frozen with its queue, is what is left:
+//! nothing goes on in a segment that a crash left open, and places that such a write may know are used last.
 
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
@@ -26,6 +30,7 @@ use ashlar_runtime::{Instant, Priority, Runtime};
 use crate::drives::KnownDrive;
 use crate::opening::Opening;
 use crate::{Error, ErrorKind, Inner, Pool, Result};
+use ashlar_units::{Fault, planted};
 
 /// From one beat to the next. An idle pool writes 4 KiB a second for it, a hundredth of a percent of what
 /// wears a small drive out in five years; a pool that another machine left open opens after two.
@@ -35,6 +40,9 @@ const OVERDUE: Duration = Duration::from_millis(1500);
 /// How long a claim stands before it is read again, where another machine had the pool before: two that
 /// open it at the same moment see each other.
 const CLAIM: Duration = Duration::from_millis(200);
+/// How long writes of an owner before may still land once it has stopped: as long as Linux gives a request of
+/// a SCSI or NVMe drive before it gives it up. Nobody measured it.
+const LANDING: Duration = Duration::from_secs(30);
 /// Drives that carry the owner block.
 const VOTERS: usize = 3;
 
@@ -47,9 +55,49 @@ pub(crate) struct Ownership {
     turn: Mutex<()>,
     /// Why the pool is another's.
     lost: RefCell<Option<Error>>,
+    /// How long writes of the owner before may still land.
+    landing: Duration,
 }
 
 impl Ownership {
+    /// Claims the pool from an owner that may still write, and waits until all of that has landed: one that
+    /// works finds the claim with its next beat. What is on the drives is to be read anew then.
+    pub(crate) async fn take_from(
+        &self,
+        runtime: &Runtime,
+        drives: &[KnownDrive],
+        pool: &Superblock,
+    ) -> Result<()> {
+        let owner = {
+            let mut owner = self.owner.borrow_mut();
+            owner.beat += 1;
+            owner.beat_unix_seconds = runtime.unix_nanos() / 1_000_000_000;
+            owner.clone()
+        };
+        let mut claimed =
+            Err(Error::new(ErrorKind::Damaged, format!("pool {} has no drive to claim", pool.name)));
+        for drive in voters(drives) {
+            let written = drive.write_owner(&pool.key, &owner).await;
+            claimed = if claimed.is_ok() { claimed } else { written.map_err(Error::from) };
+        }
+        claimed?;
+        if !planted(Fault::LateWritesNotAwaited) {
+            runtime.sleep(OVERDUE + self.landing).await;
+        }
+        match newest_owner(drives, pool).await {
+            Some(found) if found.session >= owner.session && !is_same_opener(&found, &owner) => {
+                Err(in_use(&found, &pool.name))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The owner before wrote this superblock last.
+    pub(crate) fn follow(&self, pool: &Superblock) {
+        let mut owner = self.owner.borrow_mut();
+        owner.session = owner.session.max(pool.session + 1);
+    }
+
     /// A claim that is not made yet.
     pub(crate) fn new(opening: &Opening, pool: &Superblock, session_before: u32) -> Ownership {
         let identity = &opening.identity;
@@ -74,21 +122,35 @@ impl Ownership {
             seen: Cell::new(None),
             turn: Mutex::new(()),
             lost: RefCell::default(),
+            landing: opening.landing.unwrap_or(LANDING),
         }
     }
 }
 
-/// Refuses a pool that somebody else has open. Only reads. Returns the latest opening that the owner blocks
-/// tell of.
+/// The owner that the owner blocks tell of.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Before {
+    /// Its opening.
+    pub(crate) session: u32,
+    /// What it asked of the drives may not have landed yet.
+    pub(crate) may_still_write: bool,
+}
+
+/// Refuses a pool that somebody else has open. Only reads.
 pub(crate) async fn check_free(
     runtime: &Runtime,
     drives: &[KnownDrive],
     pool: &Superblock,
     opening: &Opening,
-) -> Result<u32> {
-    let Some(found) = newest_owner(drives, pool).await else { return Ok(0) };
-    if !found.is_open || opening.is_forced || is_gone(&found, opening) {
-        return Ok(found.session);
+) -> Result<Before> {
+    let Some(found) = newest_owner(drives, pool).await else { return Ok(Before::default()) };
+    let before = Before { session: found.session, may_still_write: false };
+    if !found.is_open || is_gone(&found, opening) {
+        return Ok(before);
+    }
+    let is_of_this_machine = found.machine == opening.identity.machine;
+    if opening.is_forced {
+        return Ok(Before { may_still_write: true, ..before });
     }
     let interval = Duration::from_millis(u64::from(found.interval_millis.clamp(100, 60_000)));
     // A beat may have been written just before, and the next may be a little late.
@@ -98,12 +160,12 @@ pub(crate) async fn check_free(
         let now = newest_owner(drives, pool).await;
         let is_same = |now: &Owner| (now.session, now.beat, now.is_open) == (found.session, found.beat, true);
         match now {
-            Some(now) if !now.is_open => return Ok(now.session),
+            Some(now) if !now.is_open => return Ok(Before { session: now.session, ..before }),
             Some(now) if !is_same(&now) => return Err(in_use(&now, &pool.name)),
             Some(_) | None => {}
         }
     }
-    Ok(found.session)
+    Ok(Before { may_still_write: !is_of_this_machine, ..before })
 }
 
 /// Beats until the pool is closed. Between two beats it does not keep the drives open.
@@ -133,6 +195,12 @@ fn is_gone(owner: &Owner, opening: &Opening) -> bool {
         .as_ref()
         .is_some_and(|is_there| !is_self && is_there(owner.process, owner.process_started));
     !is_there
+}
+
+/// Whether two owner blocks are of one process.
+fn is_same_opener(one: &Owner, other: &Owner) -> bool {
+    let who = |owner: &Owner| (owner.machine, owner.boot, owner.process, owner.process_started);
+    who(one) == who(other)
 }
 
 fn in_use(owner: &Owner, pool: &str) -> Error {
@@ -261,9 +329,7 @@ impl Pool {
             let Some(found) = found else { continue };
             let own = ownership.owner.borrow().clone();
             let is_of_pool = (found.pool, found.copy) == (own.pool, own.copy);
-            let is_own = (found.machine, found.boot, found.process, found.process_started)
-                == (own.machine, own.boot, own.process, own.process_started);
-            if is_of_pool && found.session >= own.session && !is_own {
+            if is_of_pool && found.session >= own.session && !is_same_opener(&found, &own) {
                 return Err(self.lose_to(&found));
             }
         }
@@ -292,11 +358,14 @@ impl Pool {
 
     /// The drives that carry the owner block.
     fn voters(&self) -> Vec<Rc<Drive>> {
-        let drives = self.inner.drives.borrow();
-        let can_vote = |known: &&KnownDrive| match known.state {
-            DriveState::InService | DriveState::Leaving | DriveState::Rebuilding => true,
-            DriveState::Out | DriveState::Gone => false,
-        };
-        drives.iter().filter(can_vote).filter_map(|known| known.drive.clone()).take(VOTERS).collect()
+        voters(&self.inner.drives.borrow())
     }
+}
+
+fn voters(drives: &[KnownDrive]) -> Vec<Rc<Drive>> {
+    let can_vote = |known: &&KnownDrive| match known.state {
+        DriveState::InService | DriveState::Leaving | DriveState::Rebuilding => true,
+        DriveState::Out | DriveState::Gone => false,
+    };
+    drives.iter().filter(can_vote).filter_map(|known| known.drive.clone()).take(VOTERS).collect()
 }

@@ -122,7 +122,8 @@ fn standing_of(drive: &Found, number: usize, superblock: &Superblock) -> Standin
     if drive.size_bytes < needed_bytes(superblock, number) {
         return Standing::Short;
     }
-    if own.generation + 1 >= superblock.generation {
+    // As the engine judges it: a crash loses a drive at most the superblock that was being written.
+    if own.generation >= superblock.drives[number].confirmed {
         return Standing::Sound;
     }
     let stale_from = own.layout.as_ref().map_or(0, |layout| layout.settled_below);
@@ -213,6 +214,18 @@ fn decide(found: &[Found], notes: &mut Vec<String>) -> Result<Superblock> {
         found.iter().filter(is_counted).filter(|drive| drive.ring.iter().any(is_same)).count()
     };
     if let Some(decided) = all.iter().find(|one| one.is_majority(holders(one))) {
+        let may_be_decided = |one: &&&Superblock| one.is_majority(holders(one) + absent_of(one, found));
+        let newer = all.iter().take_while(|one| one.generation > decided.generation).find(may_be_decided);
+        if let Some(newer) = newer {
+            notes.push(format!(
+                "generation {} is on {} of {} drives, and others of them carry no superblock: what is told here is \
+                 generation {}, which may be older than the pool",
+                newer.generation,
+                holders(newer),
+                newer.drive_count(),
+                decided.generation
+            ));
+        }
         return Ok((*decided).clone());
     }
     let newest = all[0].generation;
@@ -224,6 +237,14 @@ fn decide(found: &[Found], notes: &mut Vec<String>) -> Result<Superblock> {
         holders(chosen)
     ));
     Ok((*chosen).clone())
+}
+
+/// Drives that a superblock counts on and nobody found.
+fn absent_of(superblock: &Superblock, found: &[Found]) -> usize {
+    let is_found = |number: &usize| found.iter().any(|drive| number_of(drive, superblock) == Some(*number));
+    let counted =
+        (0..superblock.drives.len()).filter(|number| superblock.drives[*number].state != DriveState::Gone);
+    counted.filter(|number| !is_found(number)).count()
 }
 
 /// Drives that join hold the first superblock that names them before any other does: while no older drive

@@ -50,9 +50,6 @@ pub struct Opener {
     pub is_forced: bool,
 }
 
-/// The machine of ordinary lives: one, started anew for each.
-const THIS_MACHINE: Opener = Opener { machine: 1, boot: 1, process: 1, is_forced: false };
-
 /// Makes a pool.
 pub fn create_pool(runtime: &Runtime, layout: &PoolLayout) -> LocalFuture<'static, Result<(), Trouble>> {
     let runtime = runtime.clone();
@@ -114,7 +111,8 @@ impl SystemMaker for EngineMaker {
         runtime: &Runtime,
         layout: &PoolLayout,
     ) -> LocalFuture<'static, Result<Rc<dyn SystemUnderTest>, Trouble>> {
-        open_as(runtime, layout, &THIS_MACHINE)
+        let opener = Opener { machine: layout.machine, boot: 1, process: 1, is_forced: false };
+        open_as(runtime, layout, &opener)
     }
 
     fn is_on_drives(&self) -> bool {

@@ -31,7 +31,7 @@ const DEEP_ONE_IN: u64 = 3;
 const SPOILT_ONE_IN: u64 = 2;
 const SALT: u64 = 0x1005_e1de;
 /// Before this a drive holds superblocks.
-const CELLS_START_BLOCK: u64 = (1 << 20) / BLOCK_BYTES;
+pub const CELLS_START_BLOCK: u64 = (1 << 20) / BLOCK_BYTES;
 
 /// A simulated drive, seen from outside.
 struct Still {
@@ -211,7 +211,8 @@ impl Inspection<'_> {
         let oracle = RefCell::new(self.machine.oracle.borrow().clone());
         let listing = listing_of(report);
         let mut exact = oracle.borrow_mut().reconcile(&listing);
-        let mut is_whole = report.damage.is_empty();
+        // Where more is lacking than the protection covers, that is told, and what it means.
+        let mut is_whole = report.damage.is_empty() && !report.redundancy.is_exceeded;
         let keys = match exact {
             Ok(()) => oracle.borrow().image_keys(),
             Err(_) => keys_of(&listing),

@@ -67,8 +67,7 @@ impl Machine {
         simulation.advance_clock_to(self.now);
         self.record.begin_life(self.now.as_nanos());
         self.record.note(|| format!("life: {errand:?} {ending:?} {faults:?}"));
-        let is_done = Rc::new(Cell::new(false));
-        let running = Rc::new(RefCell::new(None));
+        let (is_done, running) = (Rc::new(Cell::new(false)), Rc::new(RefCell::new(None)));
         let life = Life {
             runtime: simulation.runtime(),
             array: self.array.clone(),
@@ -76,6 +75,7 @@ impl Machine {
             record: self.record.clone(),
             scenario: self.scenario.clone(),
             maker: self.maker.clone(),
+            machine: self.machine_of_life(),
             faults,
             is_closed_at_end: ending == Ending::Close,
             is_endless: matches!(ending, Ending::Crash { is_endless: true, .. }),
@@ -134,6 +134,11 @@ impl Machine {
 }
 
 impl Machine {
+    /// Of its own requests a machine knows when they have ended: those that land late are another's.
+    fn machine_of_life(&self) -> u128 {
+        if self.scenario.has_late_writes { u128::from(self.now.as_nanos()) + 2 } else { 1 }
+    }
+
     fn count_crash(&self, ending: Ending) {
         if ending == Ending::Close {
             return;
@@ -155,6 +160,7 @@ struct Life {
     record: Rc<Record>,
     scenario: Rc<Scenario>,
     maker: Rc<dyn SystemMaker>,
+    machine: u128,
     faults: LifeFaults,
     is_closed_at_end: bool,
     /// The workload goes on until the machine is stopped.
@@ -305,6 +311,7 @@ impl Life {
         let mut layout = self.scenario.layout.clone();
         // Those that were replaced are still named: the pool knows them, too.
         layout.drives = self.array.borrow().paths();
+        layout.machine = self.machine;
         layout.drives.retain(|path| self.absent.as_ref() != Some(path));
         for index in (1..layout.drives.len()).rev() {
             layout.drives.swap(index, self.chance.below(index as u64 + 1) as usize);
@@ -324,7 +331,12 @@ impl Life {
         if let Some(spoilt) = victims.first() {
             let blocks = *self.chance.pick(&[0, 20, 200, 1_000]);
             self.record.note(|| format!("{spoilt} is spoilt in {blocks} places"));
-            self.array.borrow_mut().spoil(spoilt, blocks);
+            // With half of the drives gone a pool that was not closed is not opened unasked: the others may
+            // have gone on.
+            let layout = &self.scenario.layout;
+            let is_half = layout.drives.len() <= 2 * usize::from(layout.parity);
+            let from = if is_half { crate::inspection::CELLS_START_BLOCK } else { 0 };
+            self.array.borrow_mut().spoil(spoilt, blocks, from);
         }
     }
 

@@ -34,9 +34,7 @@ const IS_KEY_LEAKED: bool = true;
 #[cfg(test)]
 pub const IS_FENCED: bool = true;
 
-/// In a share of the seeds writes outlive a kill. Off while the metadata stream, the superblock ring and the
-/// places being prepared have no window for them.
-pub const ARE_WRITES_LATE: bool = false;
+/// So many seeds have one whose writes outlive a kill among them; each life is then another machine's.
 const LATE_ONE_IN: u64 = 4;
 const LATE_SALT: u64 = 0x1a7e_0000;
 
@@ -223,7 +221,7 @@ impl Scenario {
             scenario.door = DoorKind::Both;
         }
         scenario.has_clock_jumps = Chance::new(seed ^ CLOCK_SALT).one_in(CLOCK_ONE_IN);
-        scenario.has_late_writes = ARE_WRITES_LATE && Chance::new(seed ^ LATE_SALT).one_in(LATE_ONE_IN);
+        scenario.has_late_writes = Chance::new(seed ^ LATE_SALT).one_in(LATE_ONE_IN);
         let mut chance = Chance::new(seed ^ FORGER_SALT);
         if !is_spacious && chance.one_in(FORGER_ONE_IN) {
             scenario = scenario.with_forger(&mut chance);
@@ -303,6 +301,7 @@ impl Scenario {
         ]);
         let scenario = Scenario {
             layout: PoolLayout {
+                machine: 1,
                 drives: (0..drives).map(|index| format!("drive-{index}")).collect(),
                 drive_bytes: drive_bytes_for(segments),
                 segment_bytes,

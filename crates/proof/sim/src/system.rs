@@ -61,6 +61,8 @@ impl From<ashlar_block::Error> for Trouble {
 /// The drives and sizes of a simulated pool.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PoolLayout {
+    /// The machine that opens it.
+    pub machine: u128,
     /// Each drive's path.
     pub drives: Vec<String>,
     /// Bytes of every drive.

@@ -288,7 +288,7 @@ impl Checkpointer {
         let incompatible = self.incompatible;
         self.pool
             .commit(&recorded, move |superblock| {
-                superblock.is_clean = is_clean || planted(Fault::AlwaysClean);
+                superblock.is_clean = is_clean;
                 superblock.checkpoint =
                     Lsn(applied.next_lsn.0 + u64::from(planted(Fault::CheckpointLsnTooHigh)));
                 superblock.journal = applied.end;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use ashlar_format::MediaKey;
 use ashlar_format::chunk::ChunkHeader;
 use ashlar_format::group::{GROUP_ALIGN_BYTES, GROUP_BYTES_MAX, GroupHeader, Record};
-use ashlar_format::segment::{SEGMENT_HEADER_BYTES, SegmentKind};
+use ashlar_format::segment::{SEGMENT_HEADER_BYTES, SegmentHeader, SegmentKind};
 use ashlar_format::superblock::JournalPosition;
 use ashlar_pool::Pool;
 use ashlar_units::{Fault, Lsn, SegmentId, planted};
@@ -272,11 +272,18 @@ async fn chunks_are_there(pool: &Pool, group: &Replayed) -> Result<bool> {
     Ok(true)
 }
 
-/// Sees to it that all columns of a group agree.
+/// Sees to it that all columns of a group agree. The first group of a segment shares a stripe with the
+/// segment's header, which is proven with it: a lost column is computed from all that is in a stripe.
 async fn complete(pool: &Pool, group: &Replayed) -> Result<bool> {
-    let length = group.end.offset_bytes - group.offset;
-    pool.complete_stripes(group.segment, group.offset, length, |bytes| proven_bytes(pool.key(), group, bytes))
-        .await
+    let before = if group.offset == SEGMENT_HEADER_BYTES { SEGMENT_HEADER_BYTES } else { 0 };
+    let (start, key) = (group.offset - before, pool.key());
+    let is_proven = |bytes: &[u8]| {
+        let (header, content) = bytes.split_at_checked(before as usize)?;
+        let is_header = |found: SegmentHeader| found.segment == group.segment;
+        let is_there = before == 0 || SegmentHeader::decode(key, header).is_ok_and(is_header);
+        is_there.then(|| proven_bytes(key, group, content))?.map(|length| before + length)
+    };
+    pool.complete_stripes(group.segment, start, group.end.offset_bytes - start, is_proven).await
 }
 
 /// The length of a group's bytes if header, records and all its chunks are what they were.

@@ -98,7 +98,8 @@ enum Verb {
         /// Every drive of the pool; may be left out for a pool that is listed as failed.
         #[arg(long = "drive", value_name = "PATH", value_parser = parse::path_text)]
         drives: Vec<String>,
-        /// Open it although another array has it open, which then stops with errors.
+        /// Open it although another array has it open, which then stops with errors. Takes half a minute
+        /// (setting takeover_wait_seconds), until what that array asked of the drives has landed.
         #[arg(long)]
         force: bool,
         /// Open it although its drives are older than they were; what was written since is lost or damaged.

@@ -226,12 +226,15 @@ impl DriveArray {
         true
     }
 
-    /// Bits of so many blocks of a drive change.
-    pub fn spoil(&mut self, path: &str, blocks: u64) {
+    /// Bits of so many blocks of a drive change; those before `from` are spared.
+    pub fn spoil(&mut self, path: &str, blocks: u64, from: u64) {
         let Some(drive) = self.slots.iter().position(|slot| slot.path == path) else { return };
         for _ in 0..blocks {
             let target = &mut self.slots[drive].drive;
             let Some(block) = target.pick_written(&mut self.chance) else { return };
+            if block < from {
+                continue;
+            }
             target.rot(block, &mut self.chance);
             self.count_damage(drive);
         }
