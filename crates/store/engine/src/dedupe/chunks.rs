@@ -49,6 +49,11 @@ impl ChunkReader {
         ChunkReader { key, kept: VecDeque::new(), kept_bytes: 0, scratch: Vec::new(), epoch: 0 }
     }
 
+    /// Nothing that is kept was read before it.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     /// What was read before this epoch goes: the cleaner may have trimmed it.
     pub(super) fn start(&mut self, epoch: u64) {
         if self.epoch != epoch {

@@ -89,6 +89,9 @@ impl Inner {
         }
         reader.start(self.media.epoch());
         let Some(mut window) = self.window(volume, first_block, fingerprints).await else { return false };
+        // `standing` counts on it: what the reader has kept was read in the window's epoch or later, so while
+        // that epoch lasts nothing of it was trimmed.
+        assert_eq!(reader.epoch(), window.epoch, "a window is read in the epoch that it began in");
         for at in 0..window.pointers.len() {
             if self.is_closing() {
                 return false;
