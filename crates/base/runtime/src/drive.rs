@@ -198,8 +198,10 @@ impl DriveFile {
     #[must_use]
     pub fn is_first_write_slow(&self) -> bool {
         match &self.inner.backing {
-            // The simulated drive is a file in this respect, so that the code for files is tested.
-            Backing::Sim(_) => true,
+            Backing::Sim(drive) => {
+                let sim = self.inner.runtime.shard.driver.as_sim();
+                sim.expect("a simulated drive has a simulated driver").is_first_write_slow(*drive)
+            }
             Backing::File(file) => !file.is_block_device,
         }
     }

@@ -26,11 +26,11 @@ use ashlar_format::owner::{MACHINE_NAME_BYTES_MAX, Owner};
 use ashlar_format::superblock::{DriveState, Opener, Superblock};
 use ashlar_runtime::sync::Mutex;
 use ashlar_runtime::{Instant, Priority, Runtime};
+use ashlar_units::{Fault, planted};
 
 use crate::drives::KnownDrive;
 use crate::opening::Opening;
 use crate::{Error, ErrorKind, Inner, Pool, Result};
-use ashlar_units::{Fault, planted};
 
 /// From one beat to the next. An idle pool writes 4 KiB a second for it, a hundredth of a percent of what
 /// wears a small drive out in five years; a pool that another machine left open opens after two.
@@ -329,7 +329,8 @@ impl Pool {
             let Some(found) = found else { continue };
             let own = ownership.owner.borrow().clone();
             let is_of_pool = (found.pool, found.copy) == (own.pool, own.copy);
-            if is_of_pool && found.session >= own.session && !is_same_opener(&found, &own) {
+            let is_others = is_of_pool && found.session >= own.session && !is_same_opener(&found, &own);
+            if is_others && !planted(Fault::NewerOwnerIgnored) {
                 return Err(self.lose_to(&found));
             }
         }

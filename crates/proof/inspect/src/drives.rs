@@ -112,8 +112,9 @@ pub(crate) fn open(named: Vec<NamedSource>) -> Result<Drives> {
     Ok(Drives { superblock, older, sources, reports, standings, notes })
 }
 
-/// How far a drive that was found is to be relied on. One whose superblocks end before the pool's was not
-/// there, or was put back as it once was: a crash explains that the last one is missing, and no more.
+/// How far a drive that was found is to be relied on. One whose superblocks end before the one that it is
+/// known to have held was not there, or was put back as it once was. That it lacks later ones says nothing:
+/// each crash may have cut one off, and without protection a majority goes on without a drive's superblock.
 fn standing_of(drive: &Found, number: usize, superblock: &Superblock) -> Standing {
     if let Some(away) = away(superblock, number) {
         return away;

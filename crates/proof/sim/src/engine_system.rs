@@ -404,6 +404,20 @@ impl SystemUnderTest for EngineSystem {
         self.is_proven.get().then(|| away.map(|drive| drive.path).collect())
     }
 
+    fn drives_to_lose(&self) -> (Vec<String>, usize) {
+        let status = self.engine.status();
+        let parity = match status.protection {
+            Protection::None => 0,
+            Protection::Single => 1,
+            Protection::Dual => 2,
+        };
+        let count = status.drives.len();
+        let serving = status.drives.into_iter().filter(|drive| drive.state == "online");
+        let serving: Vec<String> = serving.map(|drive| drive.path).collect();
+        let lacking = count - serving.len();
+        (serving, usize::saturating_sub(parity, lacking))
+    }
+
     fn drive_count(&self) -> usize {
         self.engine.status().drives.len()
     }

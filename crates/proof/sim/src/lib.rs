@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!  run (batch.rs)          seeds over the cores, the first failure by number
-//!    └─ run_seed           one seed: create, several lives, farewell
+//!    └─ run_seed           one seed: create, several lives, farewell; of some a story of two engines, too
 //!         └─ Machine::live one life: start, reconcile, check, verify, work, stop
 //!              ├─ workload   hosts and an administrator, concurrently
 //!              ├─ forger     a tenant whose blocks pass for structures of the pool
@@ -29,6 +29,7 @@ mod forger;
 mod fuse_door;
 mod inspection;
 mod life;
+mod losses;
 mod nbd_door;
 mod operator;
 mod oracle;
@@ -36,6 +37,7 @@ mod record;
 mod scenario;
 mod seed_run;
 mod system;
+mod two_engines;
 mod wall_clock;
 mod workload;
 
@@ -49,8 +51,6 @@ mod notes_tests;
 mod removal_tests;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod two_engines;
 
 pub use batch::{Failure, Options, Progress, Summary};
 pub use drives::DriveCounters;

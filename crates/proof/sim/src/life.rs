@@ -4,15 +4,17 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
+use ashlar_format::superblock::{DriveEntry, DriveState};
 use ashlar_runtime::sim::{Progress, Simulation};
 use ashlar_runtime::{Instant, Runtime};
 
 use crate::chance::Chance;
 use crate::drives::{Crash, DriveArray, FaultRates, kind_of};
+use crate::losses::Puller;
 use crate::operator::Operator;
 use crate::oracle::{Change, Oracle};
 use crate::record::{Phase, Record};
-use crate::scenario::{Ending, LifeFaults, Scenario};
+use crate::scenario::{Ending, LifeFaults, Scenario, Theme};
 use crate::system::{PoolLayout, SystemMaker, SystemUnderTest, Trouble, TroubleKind};
 use crate::wall_clock::WallClock;
 use crate::workload::{Surroundings, World, carry_out, check, claims_for_delete, run_workload};
@@ -184,7 +186,10 @@ impl Life {
         let was_damaged = self.array.borrow().is_damaged();
         self.array.borrow_mut().arm(self.faults.while_starting);
         self.provoke_missing_drive().await;
-        self.pull_a_drive();
+        match self.scenario.theme {
+            Some(Theme::Losses) => self.exchange_for_older(),
+            _ => self.pull_a_drive(),
+        }
         let Some(system) = self.start(was_damaged).await else { return };
         *self.running.borrow_mut() = Some(system.clone());
         self.record.enter(Phase::Examining);
@@ -214,15 +219,27 @@ impl Life {
         if self.chance.one_in(2) || errand == Errand::Farewell {
             check(&world).await;
         }
+        let out = system.drives_out();
+        let reads_of = |path: &String| self.array.borrow().reads_of(path);
+        let reads: Vec<u64> = out.iter().map(|(_, path)| reads_of(path)).collect();
         verify_everything(&world).await;
+        if let Some(((_, path), _)) =
+            out.iter().zip(reads).find(|((_, path), reads)| reads_of(path) != *reads)
+        {
+            self.record.fail(format!("{path} is out of service and was read"));
+        }
         if !self.is_judgeable() {
             return;
         }
         self.record.enter(Phase::Working);
         let operator = self.start_operator(&system);
+        let puller = self.start_puller(&system);
         match errand {
             Errand::Create => unreachable!("done above"),
             Errand::Work if self.is_closed_at_end && self.chance.one_in(2) => {
+                if let Some(puller) = puller {
+                    puller.send_home().await;
+                }
                 self.close_under_load(&world, operator).await;
                 return;
             }
@@ -231,6 +248,9 @@ impl Life {
         }
         if let Some(operator) = operator {
             operator.send_home().await;
+        }
+        if let Some(puller) = puller {
+            puller.send_home().await;
         }
         self.record.enter(Phase::Done);
         self.array.borrow_mut().mend();
@@ -254,12 +274,22 @@ impl Life {
 
     fn start_operator(&mut self, system: &Rc<dyn SystemUnderTest>) -> Option<Operator> {
         let layout = &self.scenario.layout;
-        if !self.chance.one_in(2) {
+        if self.scenario.theme.is_some() || !self.chance.one_in(2) {
             return None;
         }
         let (array, record) = (self.array.clone(), self.record.clone());
         let chance = self.chance.fork(3);
         Some(Operator::start(&self.runtime, system.clone(), array, record, chance, layout))
+    }
+
+    fn start_puller(&mut self, system: &Rc<dyn SystemUnderTest>) -> Option<Puller> {
+        if self.scenario.theme != Some(Theme::Losses) {
+            return None;
+        }
+        let (array, record) = (self.array.clone(), self.record.clone());
+        let chance = self.chance.fork(6);
+        let has_victims = self.scenario.victims > 0;
+        Some(Puller::start(&self.runtime, system.clone(), array, record, chance, has_victims))
     }
 
     /// What was wrong with the drives is mended and scrubbed: from now on others may fail, as many as are
@@ -352,6 +382,25 @@ impl Life {
             self.array.borrow_mut().copy_away(path);
         }
         false
+    }
+
+    /// While the pool was down, whole, somebody made a copy of a drive, or put an earlier one in its place.
+    fn exchange_for_older(&mut self) {
+        let mut array = self.array.borrow_mut();
+        let newest = array.newest_superblock();
+        let is_in_service = |drive: &DriveEntry| drive.state == DriveState::InService;
+        let is_whole = newest.is_some_and(|newest| newest.drives.iter().all(is_in_service));
+        let candidates = if self.scenario.victims > 0 { array.victims_there() } else { array.paths() };
+        if !is_whole || candidates.is_empty() {
+            return;
+        }
+        let path = self.chance.pick(&candidates);
+        if self.chance.one_in(2) && array.bring_back_copy(path) {
+            self.record.note(|| format!("{path} is an older copy of itself"));
+            self.record.add_probes(&[("older drives", 1)]);
+        } else if self.chance.one_in(2) {
+            array.copy_away(path);
+        }
     }
 
     /// A pool that lacks a drive must not start: what is on it would be missing.

@@ -6,6 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::chance::mix;
 use crate::oracle::CHANGE_KINDS;
 
+/// Beside the kinds of changes: a drive has everything again.
+pub const DRIVE_RESTORED: usize = CHANGE_KINDS;
+
 /// Lines kept for a failure's report. Arbitrary: a screenful or three.
 const TRACE_LINES_MAX: usize = 150;
 
@@ -85,7 +88,7 @@ pub struct Record {
     last_progress_nanos: Cell<u64>,
     phase: Cell<Phase>,
     probes: RefCell<BTreeMap<&'static str, u64>>,
-    changes_issued_in_life: Cell<[u64; CHANGE_KINDS]>,
+    changes_issued_in_life: Cell<[u64; CHANGE_KINDS + 1]>,
 }
 
 impl Record {
@@ -101,7 +104,7 @@ impl Record {
             last_progress_nanos: Cell::new(0),
             phase: Cell::default(),
             probes: RefCell::default(),
-            changes_issued_in_life: Cell::new([0; CHANGE_KINDS]),
+            changes_issued_in_life: Cell::default(),
         }
     }
 
@@ -168,7 +171,7 @@ impl Record {
 
     /// A life begins.
     pub fn begin_life(&self, now_nanos: u64) {
-        self.changes_issued_in_life.set([0; CHANGE_KINDS]);
+        self.changes_issued_in_life.set(Default::default());
         self.enter(Phase::Starting);
         self.progress(now_nanos);
     }
@@ -197,7 +200,7 @@ impl Record {
         self.probes.borrow().clone()
     }
 
-    /// A change of metadata of this kind is issued.
+    /// A change of metadata of this kind is issued, or a drive has been restored.
     pub fn change_issued(&self, kind: usize) {
         let mut counts = self.changes_issued_in_life.get();
         counts[kind] += 1;

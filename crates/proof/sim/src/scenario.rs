@@ -6,10 +6,14 @@ use crate::content::SECTOR_BYTES;
 use crate::drives::{Crash, FaultRates, Pace};
 use crate::forger::KeyKnown;
 use crate::oracle::CHANGE_KINDS;
+use crate::record::DRIVE_RESTORED;
 use crate::system::PoolLayout;
 
 /// Segments of the smallest pool.
 const SEGMENTS_MIN: u64 = 24;
+
+/// Segments of a pool that has places which were never used for a long time.
+const SEGMENTS_FRESH: u64 = 160;
 
 /// Segments of a spacious pool.
 const SEGMENTS_SPACIOUS: u64 = 512;
@@ -31,7 +35,6 @@ const IS_KEY_LEAKED: bool = true;
 
 /// A second engine is refused while the first beats, and the first stops for a second that took over. Off
 /// while the engine does not know who has a pool open.
-#[cfg(test)]
 pub const IS_FENCED: bool = true;
 
 /// So many seeds have one whose writes outlive a kill among them; each life is then another machine's.
@@ -41,6 +44,36 @@ const LATE_SALT: u64 = 0x1a7e_0000;
 /// So many seeds have one whose wall clock jumps among them. Arbitrary.
 const CLOCK_ONE_IN: u64 = 4;
 const CLOCK_SALT: u64 = 0xc10c_0000;
+
+/// So many seeds have one whose drives are block devices among them. Arbitrary.
+const BLOCK_DEVICES_ONE_IN: u64 = 2;
+const BLOCK_DEVICES_SALT: u64 = 0xb10c_0000;
+
+/// Of so many seeds each theme has some: see [`Theme::of_seed`]. Arbitrary.
+const THEMES_ONE_IN: u64 = 24;
+const THEME_SALT: u64 = 0x7e3e_0099;
+
+/// What a seed aims at. Most do at everything, and meet what takes several rare events by luck alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Theme {
+    /// Drives go and come back, again and again, and then others go: whatever was not restored is missed.
+    Losses,
+    /// The pool is full most of the time.
+    Full,
+    /// Drives fail flushes and superblocks, and nothing else.
+    Flushes,
+}
+
+impl Theme {
+    fn of_seed(seed: u64) -> Option<Theme> {
+        match Chance::new(seed ^ THEME_SALT).below(THEMES_ONE_IN) {
+            0..3 => Some(Theme::Losses),
+            3..6 => Some(Theme::Full),
+            6..8 => Some(Theme::Flushes),
+            _ => None,
+        }
+    }
+}
 
 /// The faults of one life of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -131,8 +164,12 @@ impl ChangeMix {
 /// A seed's plan.
 #[derive(Clone, Debug)]
 pub struct Scenario {
+    /// What it aims at.
+    pub theme: Option<Theme>,
     /// The pool.
     pub layout: PoolLayout,
+    /// The drives are trimmed, and not written over before their first use.
+    pub has_block_devices: bool,
     /// The drives' atom of storing.
     pub sector_bytes: usize,
     /// The drives' speed.
@@ -215,7 +252,11 @@ impl Scenario {
     pub fn of_seed(seed: u64, chance: &mut Chance) -> Scenario {
         // A draw of its own: seeds that are not spacious are what they were before there were any.
         let is_spacious = Chance::new(seed ^ SPACIOUS_SALT).one_in(SPACIOUS_ONE_IN);
-        let mut scenario = Scenario::draw(chance, is_spacious);
+        let theme = Theme::of_seed(seed).filter(|_| !is_spacious);
+        let mut scenario = Scenario::draw(chance, is_spacious, theme);
+        // Files are prepared, with flushes of their own.
+        scenario.has_block_devices = theme != Some(Theme::Flushes)
+            && Chance::new(seed ^ BLOCK_DEVICES_SALT).one_in(BLOCK_DEVICES_ONE_IN);
         let is_for_both = Chance::new(seed ^ BOTH_DOORS_SALT).one_in(BOTH_DOORS_ONE_IN);
         if scenario.door != DoorKind::Direct && is_for_both {
             scenario.door = DoorKind::Both;
@@ -223,7 +264,7 @@ impl Scenario {
         scenario.has_clock_jumps = Chance::new(seed ^ CLOCK_SALT).one_in(CLOCK_ONE_IN);
         scenario.has_late_writes = Chance::new(seed ^ LATE_SALT).one_in(LATE_ONE_IN);
         let mut chance = Chance::new(seed ^ FORGER_SALT);
-        if !is_spacious && chance.one_in(FORGER_ONE_IN) {
+        if !is_spacious && theme.is_none() && chance.one_in(FORGER_ONE_IN) {
             scenario = scenario.with_forger(&mut chance);
         }
         scenario
@@ -266,22 +307,31 @@ impl Scenario {
     }
 
     // tidy: long because it names every field once.
-    fn draw(chance: &mut Chance, is_spacious: bool) -> Scenario {
-        let parity: u64 = *chance.pick(&[0, 0, 0, 1, 2, 2]);
-        let drives = if parity == 0 {
-            *chance.pick(&[1, 1, 2, 3, 4])
-        } else {
-            parity + *chance.pick(&[2, 2, 3, 4, 6])
+    fn draw(chance: &mut Chance, is_spacious: bool, theme: Option<Theme>) -> Scenario {
+        let parity: u64 = match theme {
+            None => *chance.pick(&[0, 0, 0, 1, 2, 2]),
+            Some(Theme::Losses) => *chance.pick(&[1, 2]),
+            Some(Theme::Full) => *chance.pick(&[0, 0, 0, 1]),
+            Some(Theme::Flushes) => 0,
         };
-        let most_spares = if parity == 0 { 0 } else { (drives - parity - 2).min(2) };
+        let drives = match (theme, parity) {
+            (_, 0) => *chance.pick(&[1, 1, 2, 3, 4]),
+            (Some(Theme::Losses), _) => parity + *chance.pick(&[2, 3]),
+            _ => parity + *chance.pick(&[2, 2, 3, 4, 6]),
+        };
+        let most_spares = if parity == 0 || theme.is_some() { 0 } else { (drives - parity - 2).min(2) };
         let spares = if chance.one_in(2) { chance.below(most_spares + 1) } else { 0 };
         let active = drives - spares;
         let width = if parity > 0 && chance.one_in(2) { chance.between(parity + 2, active) } else { active };
-        let segment_bytes = *chance.pick(&[256 << 10, 256 << 10, 512 << 10, 1 << 20]);
+        let segment_bytes = match theme {
+            Some(Theme::Flushes | Theme::Full) => 256 << 10,
+            _ => *chance.pick(&[256 << 10, 256 << 10, 512 << 10, 1 << 20]),
+        };
         // Room for some twenty-four to a hundred segments: small enough to be filled, large enough to work.
         let segments =
             if chance.one_in(2) { chance.between(SEGMENTS_MIN, 40) } else { chance.between(32, 96) };
         // Before the first segment lies the area of the superblocks; behind the last is any length.
+        let segments_full = if parity == 0 { 17 + segments % 8 } else { SEGMENTS_MIN };
         let rest_bytes = (1 << 20) + chance.below(64) * 4096;
         // With parity a segment is spread over the data columns, and as much again for each of parity.
         let on_drives = segment_bytes * width / (width - parity).max(1);
@@ -300,6 +350,8 @@ impl Scenario {
             FaultClass::Damage,
         ]);
         let scenario = Scenario {
+            theme,
+            has_block_devices: false,
             layout: PoolLayout {
                 machine: 1,
                 drives: (0..drives).map(|index| format!("drive-{index}")).collect(),
@@ -357,10 +409,82 @@ impl Scenario {
         };
         if is_spacious {
             scenario.made_spacious(drive_bytes_for(SEGMENTS_SPACIOUS))
-        } else if chance.one_in(5) {
-            scenario.made_to_fill(drive_bytes_for(SEGMENTS_MIN))
         } else {
-            scenario
+            match theme {
+                Some(Theme::Losses) => scenario.made_for_losses(chance),
+                Some(Theme::Full) => scenario.made_full(chance, drive_bytes_for(segments_full)),
+                Some(Theme::Flushes) => scenario.made_for_flushes(chance, drive_bytes_for(SEGMENTS_FRESH)),
+                None if chance.one_in(5) => scenario.made_to_fill(drive_bytes_for(SEGMENTS_MIN)),
+                None => scenario,
+            }
+        }
+    }
+
+    /// The same with little that is read often, so that everything is looked at.
+    fn made_for_losses(self, chance: &mut Chance) -> Scenario {
+        Scenario {
+            layout: PoolLayout {
+                cache_bytes: 64 << 10,
+                checkpoint_interval_millis: *chance.pick(&[50, 1_000, 30_000]),
+                free_percent_wanted: *chance.pick(&[1, 12, 50]),
+                ..self.layout
+            },
+            // One write of a stripe may take so long that a whole rebuild fits into it.
+            pace: Pace {
+                usual_micros: *chance.pick(&[(1, 3), (10, 60)]),
+                slow_per_mille: 50,
+                slow_micros_max: 20_000,
+            },
+            victims: if chance.one_in(2) { 0 } else { self.victims },
+            lives: chance.between(4, 6),
+            requests: *chance.pick(&[80, 200]),
+            depth: *chance.pick(&[1, 4, 8]),
+            snapshots_max: 1,
+            volume_bytes_max: 4 << 20,
+            request_bytes_max: 64 << 10,
+            life_magnitudes: (9, 13),
+            ..self
+        }
+    }
+
+    /// The same with a small pool, and hosts that write more than it holds, everywhere and nothing twice.
+    fn made_full(self, chance: &mut Chance, drive_bytes: u64) -> Scenario {
+        Scenario {
+            layout: PoolLayout { drive_bytes, ..self.layout },
+            lives: 5,
+            requests: 200,
+            refusals_max: 6,
+            depth: *chance.pick(&[2, 8, 16]),
+            change_depth: *chance.pick(&[0, 1, 2]),
+            volumes: 2,
+            snapshots_max: 2,
+            volume_bytes_min: 4 << 20,
+            volume_bytes_max: 8 << 20,
+            request_bytes_max: 512 << 10,
+            region_bytes: 3 << 19,
+            repeated_per_mille: 0,
+            data: DataMix { unmap: 0, write_zeroes: 0, ..self.data },
+            life_magnitudes: (10, 14),
+            ..self
+        }
+    }
+
+    /// The same with drives that often have something in their caches.
+    fn made_for_flushes(self, chance: &mut Chance, drive_bytes: u64) -> Scenario {
+        Scenario {
+            layout: PoolLayout {
+                drive_bytes,
+                checkpoint_interval_millis: *chance.pick(&[5, 50, 1_000]),
+                free_percent_wanted: *chance.pick(&[50, 95]),
+                ..self.layout
+            },
+            faults: FaultClass::Errors,
+            lives: 8,
+            requests: 200,
+            depth: *chance.pick(&[4, 8]),
+            request_bytes_max: 256 << 10,
+            life_magnitudes: (9, 13),
+            ..self
         }
     }
 
@@ -438,6 +562,9 @@ impl Scenario {
             bit_rot: damage.bit_rot,
             ..losses
         };
+        if let Some(rates) = self.rates_of_theme(chance) {
+            return LifeFaults { while_starting: quiet, while_running: rates };
+        }
         let is_within_promise = self.layout.parity > 0;
         let rates = match (self.faults, is_armed) {
             (_, true) if is_within_promise && self.victims > 0 => losses,
@@ -454,10 +581,30 @@ impl Scenario {
         LifeFaults { while_starting, while_running: rates }
     }
 
+    /// What goes wrong where a seed aims at that.
+    fn rates_of_theme(&self, chance: &mut Chance) -> Option<FaultRates> {
+        let quiet = FaultRates::default();
+        match self.theme? {
+            Theme::Losses if self.victims > 0 => Some(FaultRates {
+                write_error: *chance.pick(&[0, 500, 5_000]),
+                sync_error: *chance.pick(&[0, 5_000, 20_000]),
+                ..quiet
+            }),
+            Theme::Losses | Theme::Full => Some(quiet),
+            Theme::Flushes if chance.one_in(3) => {
+                Some(FaultRates { superblock_error: *chance.pick(&[20_000, 100_000]), ..quiet })
+            }
+            Theme::Flushes => {
+                Some(FaultRates { sync_error_of_block: *chance.pick(&[200, 500, 1_500]), ..quiet })
+            }
+        }
+    }
+
     /// How a life ends.
     #[must_use]
     pub fn draw_ending(&self, chance: &mut Chance) -> Ending {
-        if chance.one_in(6) {
+        let is_full = self.theme == Some(Theme::Full);
+        if chance.one_in(if is_full { 4 } else { 6 }) {
             return Ending::Close;
         }
         let how = if chance.one_in(3) || self.has_late_writes && chance.one_in(2) {
@@ -466,16 +613,21 @@ impl Scenario {
             Crash::Power { survival_per_mille: *chance.pick(&[0, 0, 100, 500, 900, 1000]) }
         };
         // Evenly over the orders of magnitude: crashes while starting are as wanted as late ones.
-        let magnitude = chance.between(self.life_magnitudes.0, self.life_magnitudes.1);
+        let magnitude = match is_full && chance.one_in(2) {
+            // Each opening takes room, and no cleaner has time to give it back.
+            true => chance.between(6, 10),
+            false => chance.between(self.life_magnitudes.0, self.life_magnitudes.1),
+        };
         let after_steps = chance.between(1 << magnitude, 2 << magnitude);
         let is_endless = !chance.one_in(4);
         if chance.one_in(2) {
             let steps = 1 << chance.between(0, 8);
-            let aim = Aim {
-                kind: (!chance.one_in(4)).then(|| chance.below(CHANGE_KINDS as u64) as usize),
-                number: chance.between(1, 3),
-                steps: chance.between(steps / 2, steps),
+            let kind = if self.theme == Some(Theme::Losses) {
+                Some(DRIVE_RESTORED)
+            } else {
+                (!chance.one_in(4)).then(|| chance.below(CHANGE_KINDS as u64) as usize)
             };
+            let aim = Aim { kind, number: chance.between(1, 3), steps: chance.between(steps / 2, steps) };
             let after_steps = 2 << self.life_magnitudes.1;
             return Ending::Crash { after_steps, in_change: Some(aim), is_endless, how };
         }

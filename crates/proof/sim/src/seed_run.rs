@@ -14,6 +14,7 @@ use crate::oracle::Oracle;
 use crate::record::{Counters, Record};
 use crate::scenario::{Ending, LifeFaults, Scenario};
 use crate::system::SystemMaker;
+use crate::two_engines;
 use crate::wall_clock::WallClock;
 
 /// What a seed did.
@@ -41,6 +42,8 @@ const NO_FAULTS: FaultRates = FaultRates {
     read_error: 0,
     write_error: 0,
     sync_error: 0,
+    sync_error_of_block: 0,
+    superblock_error: 0,
     no_space: 0,
     sticky_per_mille: 0,
     lost_write: 0,
@@ -57,6 +60,7 @@ pub fn run_seed(seed: u64, maker: Rc<dyn SystemMaker>, is_tracing: bool) -> Seed
     let mut chance = Chance::new(seed);
     let scenario = Rc::new(Scenario::of_seed(seed, &mut chance));
     let mut array = DriveArray::new(chance.next(), scenario.sector_bytes, scenario.pace);
+    array.be_block_devices(scenario.has_block_devices);
     array.limit_faults_to(scenario.victim_paths());
     if scenario.forger.is_some() {
         array.watch();
@@ -77,6 +81,9 @@ pub fn run_seed(seed: u64, maker: Rc<dyn SystemMaker>, is_tracing: bool) -> Seed
         steps: 0,
     };
     let life = live_all(&mut machine, &scenario, &mut chance);
+    if !record.has_failed() && machine.maker.is_on_drives() {
+        two_engines::verdict_of(seed).into_iter().for_each(|wrong| record.fail(wrong));
+    }
     let at_home = machine.array.borrow().sight().map_or(0, |sight| sight.forged_at_home);
     record.count(|counters| counters.forged_at_home = at_home);
     let drives = machine.array.borrow().counters();

@@ -161,6 +161,10 @@ pub trait SystemUnderTest {
     fn drives_unproven(&self) -> Option<Vec<String>> {
         None
     }
+    /// Paths of the drives that hold what they should, and how many of them the pool says it can do without.
+    fn drives_to_lose(&self) -> (Vec<String>, usize) {
+        (Vec::new(), 0)
+    }
     /// Drives of the pool.
     fn drive_count(&self) -> usize {
         0

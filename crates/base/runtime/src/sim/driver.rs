@@ -112,6 +112,10 @@ impl SimDriver {
         self.storage.borrow_mut().open(path, options)
     }
 
+    pub(crate) fn is_first_write_slow(&self, drive: SimDriveId) -> bool {
+        self.storage.borrow().is_first_write_slow(drive)
+    }
+
     pub(crate) fn close(&self, drive: SimDriveId) {
         if !self.has_crashed.get() {
             self.storage.borrow_mut().close(drive);

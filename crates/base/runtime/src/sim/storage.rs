@@ -85,6 +85,11 @@ pub trait SimStorage {
     /// when the simulation is dropped.
     fn crash(&mut self, now: Instant, in_flight: Vec<(SimTicket, SimOperation)>);
 
+    /// Whether a drive is like a file: the first durable write of a range is slow.
+    fn is_first_write_slow(&self, _drive: SimDriveId) -> bool {
+        true
+    }
+
     /// The last handle of a drive is gone (not called for handles alive at a crash).
     fn close(&mut self, _drive: SimDriveId) {}
 }

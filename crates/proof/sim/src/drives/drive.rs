@@ -67,6 +67,12 @@ impl Drive {
         self.completions
     }
 
+    /// Blocks in its cache.
+    #[must_use]
+    pub fn cached_blocks(&self) -> u64 {
+        self.cache.len() as u64
+    }
+
     /// A block that was written some time; `None` on an empty drive.
     pub fn pick_written(&self, chance: &mut Chance) -> Option<u64> {
         let last = *self.medium.keys().next_back()?;

@@ -14,6 +14,10 @@ pub struct FaultRates {
     pub write_error: u64,
     /// A sync reports an error; what it should have stored may be lost at once.
     pub sync_error: u64,
+    /// The same for each block that the drive has in its cache.
+    pub sync_error_of_block: u64,
+    /// A write to the superblocks of a drive is refused, and so are all others until it is mended.
+    pub superblock_error: u64,
     /// A write is refused for want of space on the drive (a thin drive, a file on a full disk).
     pub no_space: u64,
     /// Of the errors above, how many in a thousand hit the same place again until the drive is mended.

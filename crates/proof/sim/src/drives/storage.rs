@@ -19,6 +19,9 @@ const BYTES_PER_MICRO: u64 = 2000;
 /// Blocks around a failed one that a sticky fault covers: an erase block's worth, arbitrary.
 const STICKY_BLOCKS: u64 = 16;
 
+/// Block behind the ring of superblocks.
+const SUPERBLOCKS_END: u64 = SUPERBLOCK_SLOTS * SUPERBLOCK_BYTES as u64 / BLOCK_BYTES;
+
 /// What becomes of a request; drawn when it arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
@@ -45,6 +48,12 @@ struct Slot {
     is_dead: bool,
     /// The pool promises to survive what happens to it.
     is_victim: bool,
+    /// Somebody pulled it out.
+    is_unplugged: bool,
+    /// Somebody did so once: the pool promises to survive that, too.
+    was_unplugged: bool,
+    /// Requests to read it.
+    reads: u64,
 }
 
 /// The drives of one simulated machine.
@@ -71,6 +80,8 @@ pub struct DriveArray {
     late: Option<LateWrites>,
     /// Copies of drives that somebody made while the pool was down.
     copies: BTreeMap<String, Drive>,
+    /// They are trimmed, and not written over before their first use.
+    are_block_devices: bool,
 }
 
 impl DriveArray {
@@ -94,7 +105,31 @@ impl DriveArray {
             sight: None,
             late: None,
             copies: BTreeMap::new(),
+            are_block_devices: false,
         }
+    }
+
+    /// Whether the drives are block devices, not files.
+    pub fn be_block_devices(&mut self, are_block_devices: bool) {
+        self.are_block_devices = are_block_devices;
+    }
+
+    /// Somebody pulls a drive out of the running machine.
+    pub fn unplug(&mut self, path: &str) {
+        let Some(slot) = self.slots.iter_mut().find(|slot| slot.path == path) else { return };
+        (slot.is_unplugged, slot.was_unplugged) = (true, true);
+        self.counters.survivable += 1;
+    }
+
+    /// All drives that were pulled out are there again.
+    pub fn plug_in(&mut self) {
+        self.slots.iter_mut().for_each(|slot| slot.is_unplugged = false);
+    }
+
+    /// How often a drive was asked to read.
+    #[must_use]
+    pub fn reads_of(&self, path: &str) -> u64 {
+        self.slots.iter().find(|slot| slot.path == path).map_or(0, |slot| slot.reads)
     }
 
     /// From now on it is watched where the journal is.
@@ -120,7 +155,6 @@ impl DriveArray {
     }
 
     /// Opens a drive whoever else has it open: by another path, from another machine.
-    #[cfg(test)]
     pub fn open_unlocked(&mut self, path: &str, options: &OpenDrive) -> io::Result<(SimDriveId, u64)> {
         if let Some(slot) = self.slots.iter_mut().find(|slot| slot.path == path) {
             slot.is_open = false;
@@ -129,7 +163,6 @@ impl DriveArray {
     }
 
     /// Whether a request has been started and is not finished.
-    #[cfg(test)]
     #[must_use]
     pub fn has_in_flight(&self) -> bool {
         !self.flights.is_empty()
@@ -222,6 +255,7 @@ impl DriveArray {
     pub fn bring_back_copy(&mut self, path: &str) -> bool {
         let Some(slot) = self.slots.iter_mut().find(|slot| slot.path == path) else { return false };
         let Some(copy) = self.copies.remove(path) else { return false };
+        (slot.was_unplugged, self.counters.survivable) = (true, self.counters.survivable + 1);
         slot.drive = copy;
         true
     }
@@ -243,7 +277,7 @@ impl DriveArray {
     /// True for drives that are there and answer.
     #[must_use]
     pub fn is_usable(&self, path: &str) -> bool {
-        self.slots.iter().any(|slot| slot.path == path && !slot.is_dead)
+        self.slots.iter().any(|slot| slot.path == path && !slot.is_dead && !slot.is_unplugged)
     }
 
     /// A path that no drive has yet, for one that takes the place of this one: the same faults await it.
@@ -263,7 +297,7 @@ impl DriveArray {
     }
 
     fn count_error(&mut self, drive: usize) {
-        if self.slots[drive].is_victim {
+        if self.slots[drive].is_victim || self.slots[drive].was_unplugged {
             self.counters.survivable += 1;
             return;
         }
@@ -296,6 +330,7 @@ impl DriveArray {
     pub fn mend(&mut self) {
         self.rates = FaultRates::default();
         self.bad_places.clear();
+        self.plug_in();
     }
 
     /// How the machine will stop when the simulation is dropped.
@@ -353,15 +388,19 @@ impl DriveArray {
 
     fn fate(&mut self, operation: &SimOperation) -> Fate {
         let drive = operation.drive();
+        let silence = match operation {
+            SimOperation::Sync { .. } => Fate::SyncFailure,
+            _ => Fate::Failure(io::ErrorKind::Other),
+        };
+        if self.slots[drive.0 as usize].is_unplugged {
+            return silence;
+        }
         if !self.can_fail(drive.0) {
             return self.fate_without_faults(operation);
         }
         self.maybe_die(drive.0);
         if self.slots[drive.0 as usize].is_dead {
-            return match operation {
-                SimOperation::Sync { .. } => Fate::SyncFailure,
-                _ => Fate::Failure(io::ErrorKind::Other),
-            };
+            return silence;
         }
         match operation {
             SimOperation::Read { drive, offset, into, .. } => {
@@ -380,7 +419,9 @@ impl DriveArray {
                 self.write_fate(drive.0, block, blocks)
             }
             SimOperation::Sync { drive } => {
-                if self.draw(self.rates.sync_error) {
+                let of_blocks =
+                    self.rates.sync_error_of_block * self.slots[drive.0 as usize].drive.cached_blocks();
+                if self.draw(self.rates.sync_error + of_blocks) {
                     return Fate::SyncFailure;
                 }
                 Fate::Sync { covered: self.slots[drive.0 as usize].drive.completions() }
@@ -400,6 +441,15 @@ impl DriveArray {
 
     fn write_fate(&mut self, drive: u32, block: u64, blocks: u64) -> Fate {
         if self.draw(self.rates.no_space) {
+            return Fate::Failure(io::ErrorKind::StorageFull);
+        }
+        if block + blocks <= SUPERBLOCKS_END && self.draw(self.rates.superblock_error) {
+            let ring = (0..SUPERBLOCKS_END).step_by(STICKY_BLOCKS as usize);
+            let bad = ring.map(|first_block| BadPlace { drive, first_block, is_write: true });
+            self.bad_places.extend(bad);
+        }
+        if self.rates.superblock_error > 0 && self.is_bad(drive, block, blocks, true) {
+            // Refused: nothing of it is stored, this time and later.
             return Fate::Failure(io::ErrorKind::StorageFull);
         }
         if self.draw(self.rates.write_error) {
@@ -506,6 +556,9 @@ impl SimStorage for DriveArray {
                     is_open: false,
                     is_dead: false,
                     is_victim,
+                    is_unplugged: false,
+                    was_unplugged: false,
+                    reads: 0,
                 });
                 self.slots.len() - 1
             }
@@ -514,7 +567,7 @@ impl SimStorage for DriveArray {
             }
         };
         let slot = &mut self.slots[index];
-        if slot.is_dead {
+        if slot.is_dead || slot.is_unplugged {
             return Err(io::Error::new(io::ErrorKind::NotFound, format!("{path}: no such drive")));
         }
         if slot.is_open {
@@ -531,6 +584,9 @@ impl SimStorage for DriveArray {
         }
         let fate = self.fate(operation);
         self.flights.insert(ticket, fate);
+        if let SimOperation::Read { drive, .. } = operation {
+            self.slots[drive.0 as usize].reads += 1;
+        }
         let bytes = match operation {
             SimOperation::Read { into, .. } => into.len() as u64,
             SimOperation::Write { data, .. } => data.len() as u64,
@@ -604,6 +660,10 @@ impl SimStorage for DriveArray {
             }
         }
         self.errors_in_life = 0;
+    }
+
+    fn is_first_write_slow(&self, _drive: SimDriveId) -> bool {
+        !self.are_block_devices
     }
 
     fn close(&mut self, drive: SimDriveId) {
