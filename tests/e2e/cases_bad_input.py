@@ -273,7 +273,7 @@ def must_refuse_nothing(array):
 def a_full_state_directory_is_survived(site):
     """The state directory's file system is full: commands that need it fail clearly, volumes serve on."""
     state = site.directory("small")
-    run("mount", "-t", "tmpfs", "-o", "size=1m", "ashlar-test", state)
+    run("mount", "-t", "tmpfs", "-o", "size=1m,mode=700", "ashlar-test", state)
     array = Array(site, "array", state=state)
     array.start()
     array.pool("p", 2, 1024)

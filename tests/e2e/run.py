@@ -15,6 +15,7 @@ import cases_cleaning  # noqa: F401
 import cases_clients  # noqa: F401
 import cases_dedupe  # noqa: F401
 import cases_drives  # noqa: F401
+import cases_nobody  # noqa: F401
 import cases_space  # noqa: F401
 from array_of_run import Refused, binary
 from site_of_run import Site, loops_below, mounts_below

@@ -11,8 +11,6 @@ from site_of_run import run, wait_for
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MIB, GIB, TIB = 1 << 20, 1 << 30, 1 << 40
-# A run may stand beside another one, or beside an array in use: no fixed port.
-SETTINGS = {"api": "127.0.0.1:0", "nbd_tcp": "127.0.0.1:0"}
 
 
 def binary():
@@ -68,7 +66,7 @@ class Array:
         self.process = None
         self.config = site.file(name + ".toml")
         with open(self.config, "w", encoding="utf-8") as f:
-            for key, value in {**SETTINGS, **(settings or {})}.items():
+            for key, value in (settings or {}).items():
                 f.write(f"{key} = {json.dumps(value)}\n")
 
     def start(self, seconds=120, is_waiting=True, **options):

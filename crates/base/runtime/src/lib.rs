@@ -49,4 +49,4 @@ pub use instant::Instant;
 pub use remote::{NotDone, Remote, RemoteResult};
 pub use runtime::{LocalFuture, Runtime, Sleep, Task, YieldNow};
 pub use shard::{DriverChoice, ShardSettings, ShardThread, start_shard};
-pub use socket::{Address, Listener, Stream};
+pub use socket::{Address, Listener, Peer, Stream};

@@ -31,6 +31,29 @@ impl fmt::Display for Address {
     }
 }
 
+/// Who is at the other end of a connection, as the kernel tells.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Peer {
+    /// The process that connected, and its user.
+    Process {
+        /// Its number in our namespace; 0 where it is in none that we see.
+        process_id: u32,
+        /// The user it ran as when it connected.
+        user_id: u32,
+    },
+    /// A TCP address.
+    Tcp(SocketAddr),
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Peer::Process { process_id, user_id } => write!(f, "process {process_id} of user {user_id}"),
+            Peer::Tcp(address) => write!(f, "{address}"),
+        }
+    }
+}
+
 /// A listening socket. A UNIX socket's file is removed when it is dropped.
 pub struct Listener {
     runtime: Runtime,
@@ -234,6 +257,27 @@ impl Stream {
             }
         }
         (Ok(()), buf)
+    }
+
+    /// Who is at the other end; `None` when it has left already.
+    #[must_use]
+    pub fn peer(&self) -> Option<Peer> {
+        let fd = self.inner.socket.as_raw_fd();
+        // SAFETY: the descriptor stays ours: the wrapper is never dropped.
+        let tcp = std::mem::ManuallyDrop::new(unsafe { TcpStream::from_raw_fd(fd) });
+        if let Ok(address) = tcp.peer_addr() {
+            return Some(Peer::Tcp(address));
+        }
+        let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
+        let mut length = size_of_val(&credentials) as libc::socklen_t;
+        // SAFETY: the kernel writes at most `length` bytes to a structure of that size.
+        let result = unsafe {
+            let value = (&raw mut credentials).cast();
+            libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_PEERCRED, value, &raw mut length)
+        };
+        // A socket without a peer has no process.
+        let process_id = u32::try_from(credentials.pid).ok()?;
+        (result == 0).then_some(Peer::Process { process_id, user_id: credentials.uid })
     }
 
     /// Ends both directions: receives see the end, sends fail.

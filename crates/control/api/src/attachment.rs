@@ -33,4 +33,10 @@ pub struct AttachRequest {
     /// Absolute path of a directory to mount on; it is made when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<String>,
+    /// Mounts without `nosuid`: set-uid programs on the volume take effect. For root over the socket only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allows_suid: bool,
+    /// Mounts without `nodev`: device files on the volume take effect. For root over the socket only.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allows_devices: bool,
 }

@@ -9,7 +9,9 @@ use utoipa::ToSchema;
 pub enum ErrorKind {
     /// The request is wrong: mend it. HTTP 400.
     Invalid,
-    /// The request comes from a place that may not ask. HTTP 403.
+    /// The request shows no token, or not the right one. HTTP 401.
+    Unauthorized,
+    /// The request comes from a place that may not ask, or for what its caller may not. HTTP 403.
     Forbidden,
     /// The named object does not exist. HTTP 404.
     NotFound,
@@ -43,8 +45,9 @@ pub struct ErrorBody {
 
 impl ErrorKind {
     /// Every kind, in the order of the variants.
-    pub const ALL: [ErrorKind; 10] = [
+    pub const ALL: [ErrorKind; 11] = [
         ErrorKind::Invalid,
+        ErrorKind::Unauthorized,
         ErrorKind::Forbidden,
         ErrorKind::NotFound,
         ErrorKind::Exists,
@@ -61,7 +64,12 @@ impl ErrorKind {
     pub fn meaning(self) -> &'static str {
         match self {
             ErrorKind::Invalid => "the request is wrong: mend it",
-            ErrorKind::Forbidden => "the request comes from a place that may not ask: call from this machine",
+            ErrorKind::Unauthorized => {
+                "the request shows no token or a wrong one: send the line of the token file, or use the socket"
+            }
+            ErrorKind::Forbidden => {
+                "the request comes from a place that may not ask, or names what only root over the socket may name"
+            }
             ErrorKind::NotFound => "the named object does not exist: the list commands show what there is",
             ErrorKind::Exists => "the name or the drive is taken: choose another",
             ErrorKind::Busy => "the object is in use: end that use first",
@@ -80,6 +88,7 @@ impl ErrorKind {
     pub fn http_status(self) -> u16 {
         match self {
             ErrorKind::Invalid => 400,
+            ErrorKind::Unauthorized => 401,
             ErrorKind::Forbidden => 403,
             ErrorKind::NotFound => 404,
             ErrorKind::Exists | ErrorKind::Busy | ErrorKind::ReadOnly => 409,

@@ -5,6 +5,7 @@
 //! behaviour. Sizes and rates are plain numbers with the unit in the name.
 
 mod attachment;
+mod client;
 mod dedupe;
 mod error;
 mod event;
@@ -21,6 +22,7 @@ mod volume;
 mod tests;
 
 pub use attachment::{AttachRequest, Attachment, FileSystem};
+pub use client::{DoorClient, Health};
 pub use dedupe::{Dedupe, DedupeAction, DedupeBlocks, DedupeRequest};
 pub use error::{ErrorBody, ErrorKind};
 pub use event::{Event, EventLevel};

@@ -1,15 +1,19 @@
 //! The OpenAPI description, generated from the types and the declared operations.
 
-use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::{Modify, OpenApi};
 
 use crate::paths;
 
 /// Collects the operations; the types come with them.
 #[derive(OpenApi)]
 #[openapi(
+    modifiers(&Token),
     info(
         title = "Ashlar",
-        description = "The management interface of the array. Every refusal has the shape of ErrorBody.",
+        description = "The management interface of the array. Every refusal has the shape of ErrorBody. Over \
+            TCP every request carries the array's token (`Authorization: Bearer`) and gets 401 without; over the \
+            socket none is needed.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     tags(
@@ -57,12 +61,31 @@ use crate::paths;
         paths::attachments_list,
         paths::attachment_create,
         paths::attachment_delete,
+        paths::clients_list,
+        paths::client_disconnect,
+        paths::health,
         paths::status,
         paths::io,
         paths::events,
     )
 )]
 struct Description;
+
+/// Says of every operation that it takes the token, or nothing: over the socket none is needed.
+struct Token;
+
+impl Modify for Token {
+    fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
+        let scheme = HttpBuilder::new()
+            .scheme(HttpAuthScheme::Bearer)
+            .description(Some("The line of the token file. Needed over TCP, not over the socket."))
+            .build();
+        let components = openapi.components.get_or_insert_default();
+        components.add_security_scheme("token", SecurityScheme::Http(scheme));
+        let nothing = SecurityRequirement::default();
+        openapi.security = Some(vec![SecurityRequirement::new("token", Vec::<String>::new()), nothing]);
+    }
+}
 
 /// The description as a structure.
 #[must_use]

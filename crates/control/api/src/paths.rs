@@ -5,10 +5,10 @@
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
 use crate::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, DriveChange,
-    DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace,
-    Reclaim, ReclaimRequest, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, SnapshotsDelete, Status,
-    Volume, VolumeCreate, VolumePolicy, VolumeResize,
+    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorClient, DoorIo,
+    DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Health, Holders, Pool, PoolCreate,
+    PoolImport, PoolSpace, Reclaim, ReclaimRequest, ScrubChange, ScrubReport, Snapshot, SnapshotCreate,
+    SnapshotsDelete, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
 };
 
 /// All pools, also those that could not be opened.
@@ -501,6 +501,36 @@ fn attachment_create() {}
     )
 )]
 fn attachment_delete() {}
+
+/// The clients that are connected to NBD.
+#[utoipa::path(
+    get, path = "/v1/clients", tag = "array", operation_id = "clients_list",
+    responses(
+        (status = 200, description = "the answer", body = Vec<DoorClient>),
+    )
+)]
+fn clients_list() {}
+
+/// Cuts a client off. Its requests under way run to their end; it may come back.
+#[utoipa::path(
+    delete, path = "/v1/clients/{client}", tag = "array", operation_id = "client_disconnect",
+    params(("client" = u64, Path, description = "id of the client")),
+    responses(
+        (status = 204, description = "done"),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+    )
+)]
+fn client_disconnect() {}
+
+/// Answers when the thread that serves hosts answers.
+#[utoipa::path(
+    get, path = "/v1/health", tag = "array", operation_id = "health",
+    responses(
+        (status = 200, description = "the answer", body = Health),
+    )
+)]
+fn health() {}
 
 /// The array as a whole.
 #[utoipa::path(

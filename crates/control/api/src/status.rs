@@ -66,6 +66,9 @@ pub struct Door {
     /// How bytes travel, as in `unix`, `tcp`, `fuse over io_uring`.
     pub transport: String,
     pub state: DoorState,
+    /// Clients that are connected now, of doors that count them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub client_count: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

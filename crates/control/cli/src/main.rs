@@ -16,6 +16,7 @@ mod reference;
 mod stderr;
 mod verb;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -57,6 +58,12 @@ struct Global {
     /// State directory of the array [default: /var/lib/ashlar as root, $XDG_STATE_HOME/ashlar otherwise].
     #[arg(long, global = true, value_name = "DIR", env = "ASHLAR_STATE", hide_env_values = true)]
     state: Option<PathBuf>,
+    /// Ask the array at this TCP address (its setting `api`) instead of at the socket in its state directory.
+    #[arg(long, global = true, value_name = "ADDR", env = "ASHLAR_ADDRESS", hide_env_values = true)]
+    address: Option<SocketAddr>,
+    /// File with the token that a TCP address asks for [default: api.token in the state directory].
+    #[arg(long, global = true, value_name = "FILE", env = "ASHLAR_TOKEN_FILE", hide_env_values = true)]
+    token_file: Option<PathBuf>,
     /// Print JSON with exact numbers.
     #[arg(long, global = true)]
     json: bool,
@@ -72,6 +79,7 @@ enum Verb {
     Attach(verb::attach::Attach),
     Detach(verb::detach::Detach),
     Space(verb::space::Space),
+    Client(verb::client::Client),
     Status(verb::status::Status),
     Top(verb::top::Top),
     Events(verb::events::Events),
@@ -86,12 +94,25 @@ enum Verb {
 /// What every verb gets besides its own arguments.
 struct Context {
     state: PathBuf,
+    /// The array's TCP address, where the socket is not meant.
+    address: Option<SocketAddr>,
+    token_file: Option<PathBuf>,
     output: Output,
 }
 
 impl Context {
     fn client(&self) -> Result<Client> {
-        Ok(Client::new(Address::Socket(self.state.join(ashlar_daemon::API_SOCKET)))?)
+        let Some(address) = self.address else {
+            return Ok(Client::new(Address::Socket(self.state.join(ashlar_daemon::API_SOCKET)))?);
+        };
+        let path = self.token_file.clone().unwrap_or_else(|| self.state.join(ashlar_daemon::API_TOKEN));
+        let token = std::fs::read_to_string(&path).map_err(|error| {
+            Failure::new(format!(
+                "read token {}: {error}: name the file of the array's token with --token-file",
+                path.display()
+            ))
+        })?;
+        Ok(Client::new(Address::Tcp(address))?.with_token(token.trim().to_string()))
     }
 }
 
@@ -119,7 +140,12 @@ fn run(arguments: Arguments) -> Result<()> {
         Some(path) => path,
         None => ashlar_daemon::state_directory_default()?,
     };
-    let context = Context { state: parse::absolute(&state)?, output: Output::new(arguments.global.json) };
+    let context = Context {
+        state: parse::absolute(&state)?,
+        address: arguments.global.address,
+        token_file: arguments.global.token_file,
+        output: Output::new(arguments.global.json),
+    };
     match arguments.verb {
         Verb::Serve(verb) => verb.run(&context),
         Verb::Pool(verb) => verb.run(&context),
@@ -129,6 +155,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Verb::Attach(verb) => verb.run(&context),
         Verb::Detach(verb) => verb.run(&context),
         Verb::Space(verb) => verb.run(&context),
+        Verb::Client(verb) => verb.run(&context),
         Verb::Status(verb) => verb.run(&context),
         Verb::Top(verb) => verb.run(&context),
         Verb::Events(verb) => verb.run(&context),

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use support::nbd::Nbd;
-use support::{Array, can_attach};
+use support::{Array, can_attach, has_program};
 
 /// What a test leaves must be nothing: no mount and no loop device that names its directory.
 fn leftovers(array: &Array) -> Vec<String> {
@@ -191,4 +191,30 @@ fn whole_blocks_over_nbd_and_parts_of_them_through_the_file_lose_nothing() {
         assert_eq!(lost, 0, "of {ROUNDS} acknowledged writes, beside {parts:?} parts");
     });
     array.good(&["detach", "other"]);
+}
+
+/// Who writes a volume over NBD would be root by a set-uid program on it as soon as it is mounted.
+#[test]
+fn what_is_mounted_makes_nobody_root_unless_asked_for() {
+    if !can_attach() || !has_program("mkfs.ext4") {
+        return;
+    }
+    let array = Array::with_pool();
+    array.good(&["volume", "create", "db", "--size", "64MiB"]);
+    array.good(&["snapshot", "create", "empty", "db"]);
+    let mount = array.path("mnt").display().to_string();
+    let options = |volume: &str, more: &[&str]| {
+        array.good(&[&["attach", volume, "--mount", &mount], more].concat());
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let line = mounts.lines().find(|line| line.split(' ').nth(1) == Some(&mount)).unwrap();
+        let options: Vec<String> = line.split(' ').nth(3).unwrap().split(',').map(str::to_string).collect();
+        array.good(&["detach", volume]);
+        ["nosuid", "nodev"].map(|option| options.iter().any(|set| set == option))
+    };
+    assert_eq!(options("db", &["--format", "ext4"]), [true, true]);
+    array.good(&["snapshot", "create", "made", "db"]);
+    assert_eq!(options("db@made", &[]), [true, true]);
+    assert_eq!(options("db", &["--allow-suid"]), [false, true]);
+    assert_eq!(options("db", &["--allow-suid", "--allow-devices"]), [false, false]);
+    array.misused(&["attach", "db", "--allow-suid"], &["--mount"]);
 }

@@ -4,20 +4,13 @@
 
 mod support;
 
-use std::net::TcpStream;
-
 use support::{Array, exchange};
-
-fn tcp(array: &Array) -> TcpStream {
-    let port = std::fs::read_to_string(array.state().join("api.port")).unwrap();
-    TcpStream::connect(("127.0.0.1", port.trim().parse::<u16>().unwrap())).unwrap()
-}
 
 #[test]
 fn every_documented_operation_is_served() {
     let array = Array::started();
     for (method, path) in ashlar_api::operations() {
-        let path = ["{pool}", "{volume}", "{snapshot}", "{name}", "{number}"]
+        let path = ["{pool}", "{volume}", "{snapshot}", "{name}", "{number}", "{client}"]
             .iter()
             .fold(path, |path, name| path.replace(name, "x"));
         let (status, body) = array.http(&method, &path, Some("{}"));
@@ -96,16 +89,22 @@ fn rubbish_on_the_socket_does_not_disturb_the_array() {
 
 #[test]
 fn the_tcp_port_answers_programs_and_refuses_pages_from_elsewhere() {
-    let array = Array::started();
-    let ask = |headers: &str| exchange(tcp(&array), "GET", "/v1/status", headers, None).0;
+    let mut array = Array::unstarted();
+    array.configure("api = \"127.0.0.1:0\"\n");
+    array.start();
+    let token = array.token("api.token");
+    let ask = |headers: &str| {
+        let headers = format!("{token}{headers}");
+        exchange(array.tcp("api.port"), "GET", "/v1/status", &headers, None).0
+    };
     assert_eq!(ask(""), 200);
     assert_eq!(ask("host: 127.0.0.1:1234\r\n"), 200);
     assert_eq!(ask("host: evil.example\r\n"), 403);
     assert_eq!(ask("origin: http://evil.example\r\n"), 403);
     assert_eq!(ask("origin: null\r\n"), 403);
     let body = r#"{"name":"p","drives":[]}"#;
-    let plain = format!("content-type: text/plain\r\ncontent-length: {}\r\nx: {body}\r\n", body.len());
-    let (status, answer) = exchange(tcp(&array), "POST", "/v1/pools", &plain, None);
+    let plain = format!("{token}content-type: text/plain\r\ncontent-length: {}\r\nx: {body}\r\n", body.len());
+    let (status, answer) = exchange(array.tcp("api.port"), "POST", "/v1/pools", &plain, None);
     assert_eq!(status, 400, "{answer}");
 }
 

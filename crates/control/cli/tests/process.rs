@@ -295,7 +295,7 @@ fn a_full_state_directory_refuses_what_it_cannot_remember_and_goes_on() {
     std::fs::create_dir(array.state()).unwrap();
     let mount =
         |arguments: &[&str]| Command::new("mount").args(arguments).arg(array.state()).status().unwrap();
-    assert!(mount(&["-t", "tmpfs", "-o", "size=64k", "none"]).success());
+    assert!(mount(&["-t", "tmpfs", "-o", "size=64k,mode=700", "none"]).success());
     let _unmount = Unmount(array.state().to_path_buf());
     array.start();
     let first = format!("{},size=256MiB", array.path("first.img").display());

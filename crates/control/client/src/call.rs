@@ -1,9 +1,9 @@
 //! One method an operation.
 
 use ashlar_api::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorIo, DriveChange,
-    DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, Holders, Pool, PoolCreate, PoolImport, PoolSpace,
-    Reclaim, ReclaimRequest, ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate,
+    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorClient, DoorIo,
+    DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, Holders, Pool, PoolCreate, PoolImport,
+    PoolSpace, Reclaim, ReclaimRequest, ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate,
     SnapshotsDelete, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
 };
 use hyper::Method;
@@ -17,6 +17,7 @@ use crate::transport::{Address, exchange};
 /// A client of one array.
 pub struct Client {
     address: Address,
+    token: Option<String>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -31,7 +32,13 @@ impl Client {
                     "raise the limit of open files",
                 )
             })?;
-        Ok(Client { address, runtime })
+        Ok(Client { address, token: None, runtime })
+    }
+
+    /// The same client, showing a token with every request.
+    #[must_use]
+    pub fn with_token(self, token: String) -> Client {
+        Client { token: Some(token), ..self }
     }
 
     /// Where this client looks for its array.
@@ -244,6 +251,16 @@ impl Client {
         self.call(Method::DELETE, &format!("/v1/attachments/{}", segment(volume)), None).map(drop)
     }
 
+    /// The clients that are connected to NBD.
+    pub fn clients(&self) -> Result<Vec<DoorClient>> {
+        self.get("/v1/clients")
+    }
+
+    /// Cuts a client off.
+    pub fn client_disconnect(&self, id: u64) -> Result<()> {
+        self.call(Method::DELETE, &format!("/v1/clients/{id}"), None).map(drop)
+    }
+
     fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         self.send(Method::GET, path, None::<&()>)
     }
@@ -266,7 +283,7 @@ impl Client {
     }
 
     fn call(&self, method: Method, path: &str, body: Option<String>) -> Result<Bytes> {
-        self.runtime.block_on(exchange(&self.address, method, path, body))
+        self.runtime.block_on(exchange(&self.address, self.token.as_deref(), method, path, body))
     }
 }
 

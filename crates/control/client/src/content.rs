@@ -50,6 +50,8 @@ const READ_BYTES_MAX: usize = 16 << 20;
 /// The longest range of one status request that is whole blocks and fits 32 bits.
 const STATUS_BYTES_MAX: u64 = (1 << 32) - (64 << 10);
 
+/// The longest wait for the next bytes before the volume is chosen: it takes the array no work.
+const GREETING_WAIT_MAX: Duration = Duration::from_secs(10);
 /// The longest wait for the next bytes of an answer. Arbitrary: they take milliseconds.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(60);
 
@@ -112,7 +114,7 @@ impl Content {
 
     /// "Newstyle negotiation": structured replies, `base:allocation`, then GO.
     fn negotiate(&mut self) -> io::Result<()> {
-        self.stream.set_read_timeout(Some(ANSWER_WAIT_MAX))?;
+        self.stream.set_read_timeout(Some(GREETING_WAIT_MAX))?;
         self.stream.set_write_timeout(Some(ANSWER_WAIT_MAX))?;
         let mut greeting = [0; 18];
         self.stream.read_exact(&mut greeting)?;
@@ -130,7 +132,8 @@ impl Content {
         contexts.extend_from_slice(context);
         self.option(OPTION_SET_META_CONTEXT, &contexts)?;
         name.extend_from_slice(&0u16.to_be_bytes());
-        self.option(OPTION_GO, &name)
+        self.option(OPTION_GO, &name)?;
+        self.stream.set_read_timeout(Some(ANSWER_WAIT_MAX))
     }
 
     /// Sends an option and takes its replies up to the acknowledgement.
@@ -255,6 +258,12 @@ impl Content {
         if error.kind() == io::ErrorKind::NotFound {
             let message = format!("NBD refuses `{}` ({error})", self.name);
             return Error::new(ErrorKind::NotFound, message, "`ashlar volume list` shows what there is");
+        }
+        // What a time-out of a socket is called.
+        if error.kind() == io::ErrorKind::WouldBlock {
+            let message = format!("the array does not answer over NBD, asked for `{}`", self.name);
+            let action = "look at the log of `ashlar serve`, and whether its process is stopped";
+            return Error::new(ErrorKind::Closed, message, action);
         }
         let message = format!("reading `{}` over NBD stopped ({error})", self.name);
         Error::new(ErrorKind::Medium, message, "look at `ashlar events`, then repeat")

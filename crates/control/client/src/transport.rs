@@ -18,6 +18,11 @@ use crate::error::{Error, Result};
 
 /// Longest wait for an answer: a check of a large pool and a `mkfs` of a large volume take minutes.
 const ANSWER_SECONDS_MAX: u64 = 3600;
+/// After so long without an answer the array is asked whether it answers at all, again and again. Arbitrary:
+/// most commands take milliseconds.
+const QUIET_MAX: Duration = Duration::from_secs(4);
+/// And must answer that within so long. Arbitrary: it takes microseconds, and seconds when all drives hang.
+const HEALTH_WAIT_MAX: Duration = Duration::from_secs(6);
 
 /// Where the array listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -37,26 +42,49 @@ impl fmt::Display for Address {
     }
 }
 
-/// Sends one request and returns the body of a success.
+/// Sends one request and returns the body of a success. A long operation is waited for as long as the array
+/// answers others beside it.
 pub(crate) async fn exchange(
     address: &Address,
+    token: Option<&str>,
     method: Method,
     path: &str,
     body: Option<String>,
 ) -> Result<Bytes> {
     let wait = Duration::from_secs(ANSWER_SECONDS_MAX);
-    let answer = tokio::time::timeout(wait, exchange_unbounded(address, method, path, body)).await;
-    answer.unwrap_or_else(|_| {
-        Err(Error::new(
+    let answer = tokio::time::timeout(wait, exchange_unbounded(address, token, method, path, body));
+    tokio::select! {
+        answer = answer => answer.unwrap_or_else(|_| {
+            Err(Error::new(
+                ErrorKind::Closed,
+                format!("the array at {address} did not answer within {ANSWER_SECONDS_MAX} s"),
+                "look at the output of `ashlar serve`",
+            ))
+        }),
+        seconds = silence(address, token) => Err(Error::new(
             ErrorKind::Closed,
-            format!("the array at {address} did not answer within {ANSWER_SECONDS_MAX} s"),
-            "look at the output of `ashlar serve`",
-        ))
-    })
+            format!("the array at {address} does not answer: nothing was heard of it for {seconds} s"),
+            "whether the request was carried out is unknown; look at the log of `ashlar serve`, and whether \
+             its process is stopped or a drive of it hangs",
+        )),
+    }
+}
+
+/// Returns how long the array was silent once it has not answered a question that takes it no time.
+async fn silence(address: &Address, token: Option<&str>) -> u64 {
+    loop {
+        tokio::time::sleep(QUIET_MAX).await;
+        let ask = exchange_unbounded(address, token, Method::GET, "/v1/health", None);
+        // A refusal is an answer, too: the request itself tells what is wrong.
+        if tokio::time::timeout(HEALTH_WAIT_MAX, ask).await.is_err() {
+            return (QUIET_MAX + HEALTH_WAIT_MAX).as_secs();
+        }
+    }
 }
 
 async fn exchange_unbounded(
     address: &Address,
+    token: Option<&str>,
     method: Method,
     path: &str,
     body: Option<String>,
@@ -64,11 +92,11 @@ async fn exchange_unbounded(
     match address {
         Address::Socket(socket) => {
             let stream = UnixStream::connect(socket).await.map_err(|e| not_connected(address, &e))?;
-            over(stream, address, method, path, body).await
+            over(stream, address, token, method, path, body).await
         }
         Address::Tcp(tcp) => {
             let stream = TcpStream::connect(tcp).await.map_err(|e| not_connected(address, &e))?;
-            over(stream, address, method, path, body).await
+            over(stream, address, token, method, path, body).await
         }
     }
 }
@@ -76,6 +104,7 @@ async fn exchange_unbounded(
 async fn over<S>(
     stream: S,
     address: &Address,
+    token: Option<&str>,
     method: Method,
     path: &str,
     body: Option<String>,
@@ -92,6 +121,9 @@ where
         Address::Tcp(tcp) => tcp.to_string(),
     };
     let mut request = Request::builder().method(method).uri(path).header("host", host);
+    if let Some(token) = token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
     if body.is_some() {
         request = request.header("content-type", "application/json");
     }

@@ -6,17 +6,20 @@ use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use ashlar_api as api;
 use ashlar_fuse::FuseServer;
-use ashlar_runtime::{Listener, Runtime};
+use ashlar_runtime::{Listener, Peer, Runtime};
 
 use crate::array::{Array, LINGER_STEP, Shard};
 use crate::error::{Error, Result};
 use crate::log::Log;
+use crate::process::Descriptors;
+use crate::server::Entrance;
 use crate::settings::{Address, FuseTransport, Settings, Socket};
+use crate::sockets::{self, Group};
 use crate::state::{NBD_SOCKET, State, VOLUMES};
 
 /// What the data shard keeps of the doors.
@@ -30,11 +33,22 @@ pub(crate) struct Servers {
 /// The doors, seen from the control side.
 pub(crate) struct Doors {
     list: Mutex<List>,
+    /// Ways in to the API.
+    entrances: Mutex<Vec<Arc<Entrance>>>,
     nbd_socket: PathBuf,
     volumes: PathBuf,
     fuse_transport: FuseTransport,
     /// One mount or unmount at a time.
     fuse_turn: tokio::sync::Mutex<()>,
+}
+
+/// How many clients a door has, had to refuse, and cut off.
+pub(crate) struct Crowd {
+    pub(crate) door: &'static str,
+    pub(crate) clients: u64,
+    pub(crate) refused: u64,
+    /// Of doors that cut off who stalls.
+    pub(crate) cut: Option<u64>,
 }
 
 struct List {
@@ -50,6 +64,7 @@ fn door(name: &str, transport: &str, address: impl Into<String>, state: api::Doo
         transport: transport.to_string(),
         address: address.into(),
         state,
+        client_count: None,
         reason: None,
     }
 }
@@ -67,6 +82,7 @@ impl Doors {
         };
         Doors {
             list: Mutex::new(list),
+            entrances: Mutex::default(),
             nbd_socket,
             volumes,
             fuse_transport: settings.fuse_transport,
@@ -79,35 +95,122 @@ impl Doors {
     }
 
     /// Every door for people.
-    pub(crate) fn list(&self) -> Vec<api::Door> {
+    pub(crate) async fn list(&self, array: &Array) -> Result<Vec<api::Door>> {
+        let nbd = Doors::nbd_clients(array).await?;
+        let is_tcp = |client: &&ashlar_nbd::Client| matches!(client.peer, Some(Peer::Tcp(_)));
+        let tcp = nbd.iter().filter(is_tcp).count() as u64;
         let list = self.entries();
         let mut doors = list.api.clone();
-        doors.extend([list.nbd_socket.clone(), list.nbd_tcp.clone(), list.fuse.clone()]);
-        doors
+        let entrances = self.entrances.lock().expect("no holder of this lock panics");
+        for door in &mut doors {
+            let entrance = entrances.iter().find(|entrance| entrance.address == door.address);
+            door.client_count = entrance.map(|entrance| entrance.clients());
+        }
+        let counted = |door: &api::Door, count| api::Door {
+            client_count: (door.state == api::DoorState::Serving).then_some(count),
+            ..door.clone()
+        };
+        doors.push(counted(&list.nbd_socket, nbd.len() as u64 - tcp));
+        doors.push(counted(&list.nbd_tcp, tcp));
+        doors.push(list.fuse.clone());
+        Ok(doors)
     }
 
-    /// Notes an address of the API, or why there is none.
-    pub(crate) fn note_api(&self, transport: &str, address: String, failure: Option<&Error>) {
-        let state = if failure.is_some() { api::DoorState::Failed } else { api::DoorState::Serving };
-        let mut entry = door("api", transport, address, state);
-        entry.reason = failure.map(ToString::to_string);
-        self.entries().api.push(entry);
+    /// Notes an address of the API.
+    pub(crate) fn note_api(&self, name: &str, transport: &str, address: String) {
+        self.entries().api.push(door(name, transport, address, api::DoorState::Serving));
+    }
+
+    /// Notes who counts the connections there.
+    pub(crate) fn note_entrance(&self, entrance: Arc<Entrance>) {
+        self.entrances.lock().expect("no holder of this lock panics").push(entrance);
+    }
+
+    /// How many clients each door has, had to refuse, and cut off.
+    pub(crate) async fn crowds(&self, array: &Array) -> Result<Vec<Crowd>> {
+        let nbd = array.run(|_, shard| {
+            Box::pin(async move {
+                let door = &shard.servers.nbd_door;
+                let (clients, refused) = (door.clients() as u64, door.clients_refused());
+                Ok(Crowd { door: "nbd", clients, refused, cut: Some(door.clients_cut()) })
+            })
+        });
+        let mut crowds = vec![nbd.await?];
+        for entrance in self.entrances.lock().expect("no holder of this lock panics").iter() {
+            let (clients, refused) = (entrance.clients(), entrance.refused());
+            match crowds.iter_mut().find(|crowd| crowd.door == entrance.name) {
+                Some(crowd) => {
+                    crowd.clients += clients;
+                    crowd.refused += refused;
+                }
+                None => crowds.push(Crowd { door: entrance.name, clients, refused, cut: None }),
+            }
+        }
+        Ok(crowds)
+    }
+
+    /// The clients that are connected to NBD.
+    pub(crate) async fn nbd_clients(array: &Array) -> Result<Vec<ashlar_nbd::Client>> {
+        array
+            .run(|_, shard| {
+                Box::pin(async move {
+                    let servers = shard.servers.nbd.borrow();
+                    let mut clients: Vec<_> = servers.iter().flat_map(ashlar_nbd::Server::clients).collect();
+                    clients.sort_by_key(|client| client.number);
+                    Ok(clients)
+                })
+            })
+            .await
+    }
+
+    /// Cuts a client off; false when there is none of this number.
+    pub(crate) async fn nbd_disconnect(array: &Array, number: u64) -> Result<bool> {
+        array
+            .run(move |_, shard| {
+                Box::pin(async move {
+                    Ok(shard.servers.nbd.borrow().iter().any(|server| server.disconnect(number)))
+                })
+            })
+            .await
     }
 
     /// Opens NBD as the settings say. A door that does not open is reported; the others go on.
-    pub(crate) async fn start_nbd(&self, array: &Array, settings: &Settings, log: &Log) {
+    pub(crate) async fn start_nbd(
+        &self,
+        array: &Array,
+        settings: &Settings,
+        group: Option<Group>,
+        descriptors: Descriptors,
+        log: &Log,
+    ) {
+        let clients_max = descriptors.nbd.min(settings.nbd_clients_max as usize);
+        if clients_max < settings.nbd_clients_max as usize && settings.has_nbd() {
+            let limit = descriptors.limit;
+            log.warning(
+                "nbd",
+                format!(
+                    "{clients_max} clients at most, because the limit of open files is {limit}: raise it"
+                ),
+            );
+        }
         if settings.nbd_socket == Socket::On {
             let path = self.nbd_socket.display().to_string();
-            let opened = listen(array, {
+            let mut opened = listen(array, clients_max, {
                 let path = path.clone();
                 move |runtime| runtime.listen_unix(&path)
             })
             .await;
+            if opened.is_ok()
+                && let Err(error) = sockets::protect(&self.nbd_socket, group)
+            {
+                // Its mode lets nobody but us connect until then, so what serves there harms nobody.
+                opened = Err(error);
+            }
             let entry = opened_door("unix", path, opened, "remove what is in the way and start again", log);
             self.entries().nbd_socket = entry;
         }
         if let Address::At(address) = settings.nbd_tcp {
-            let opened = listen(array, move |runtime| runtime.listen_tcp(address)).await;
+            let opened = listen(array, clients_max, move |runtime| runtime.listen_tcp(address)).await;
             let action =
                 "NBD goes on with its socket; free the port, or set `nbd_tcp` to another or to \"off\"";
             let entry = opened_door("tcp", address.to_string(), opened, action, log);
@@ -231,6 +334,7 @@ fn opened_door(
 /// Opens a listener on the data shard and serves NBD on it; returns the TCP address really bound.
 async fn listen(
     array: &Array,
+    clients_max: usize,
     open: impl Fn(&Runtime) -> std::io::Result<Listener> + Send + 'static,
 ) -> Result<Option<SocketAddr>> {
     array
@@ -243,7 +347,7 @@ async fn listen(
                     ashlar_runtime::Address::Tcp(address) => Some(address),
                     ashlar_runtime::Address::Unix(_) => None,
                 };
-                let settings = ashlar_nbd::Settings::default();
+                let settings = ashlar_nbd::Settings { clients_max, ..ashlar_nbd::Settings::default() };
                 let counters = shard.registry.clone();
                 let door = &shard.servers.nbd_door;
                 let server = ashlar_nbd::serve(&runtime, listener, shard.clone(), settings, counters, door);

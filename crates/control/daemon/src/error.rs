@@ -62,6 +62,13 @@ impl Error {
         Error::new(ErrorKind::Closed, "the array has too many requests under way", "ask again later")
     }
 
+    /// Whoever asks must show a token, and shows none or another.
+    pub(crate) fn unauthorized(message: impl Into<String>) -> Error {
+        let action =
+            "send `Authorization: Bearer TOKEN` with the line of the token file; the socket asks for none";
+        Error::new(ErrorKind::Unauthorized, message, action)
+    }
+
     /// The body of the answer.
     pub(crate) fn body(&self) -> ErrorBody {
         ErrorBody { kind: self.kind, message: self.message.clone(), action: self.action.clone() }

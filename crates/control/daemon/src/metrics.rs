@@ -6,12 +6,15 @@ use std::time::Duration;
 use ashlar_api as api;
 use ashlar_telemetry::{HistogramSnapshot, Operation, Snapshot};
 
+use crate::doors::Crowd;
+
 /// What the metrics are made from.
 pub(crate) struct Readings {
     pub(crate) status: api::Status,
     pub(crate) pools: Vec<api::Pool>,
     pub(crate) volumes: Vec<api::Volume>,
     pub(crate) counters: Snapshot,
+    pub(crate) crowds: Vec<Crowd>,
 }
 
 /// One metric: name, Prometheus type, labels, help.
@@ -22,7 +25,7 @@ struct Metric {
     help: &'static str,
 }
 
-const METRICS: [Metric; 25] = [
+const METRICS: [Metric; 28] = [
     Metric { name: "ashlar_build_info", kind: "gauge", labels: "version", help: "Always 1." },
     Metric { name: "ashlar_uptime_seconds", kind: "gauge", labels: "", help: "Since the start." },
     Metric {
@@ -42,6 +45,24 @@ const METRICS: [Metric; 25] = [
         kind: "gauge",
         labels: "door, address",
         help: "1 while the door serves, 0 otherwise.",
+    },
+    Metric {
+        name: "ashlar_clients",
+        kind: "gauge",
+        labels: "door",
+        help: "Clients connected to `nbd`, `api` and `metrics`.",
+    },
+    Metric {
+        name: "ashlar_clients_refused_total",
+        kind: "counter",
+        labels: "door",
+        help: "Clients that found no place, because as many as the limit were connected.",
+    },
+    Metric {
+        name: "ashlar_clients_cut_total",
+        kind: "counter",
+        labels: "door",
+        help: "Clients cut off because they stalled in the middle of a request or of its answer.",
     },
     Metric {
         name: "ashlar_pool_online",
@@ -228,6 +249,9 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
                 (labels, f64::from(door.state == api::DoorState::Serving))
             })
             .collect(),
+        "ashlar_clients" => crowds(readings, |crowd| Some(crowd.clients)),
+        "ashlar_clients_refused_total" => crowds(readings, |crowd| Some(crowd.refused)),
+        "ashlar_clients_cut_total" => crowds(readings, |crowd| crowd.cut),
         "ashlar_pool_online" => readings
             .pools
             .iter()
@@ -270,6 +294,11 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
         "ashlar_request_bytes_total" => request_samples(|counted| counted.bytes),
         _ => Vec::new(),
     }
+}
+
+fn crowds(readings: &Readings, value: impl Fn(&Crowd) -> Option<u64>) -> Vec<(Labels, f64)> {
+    let sample = |crowd: &Crowd| Some((vec![("door", crowd.door.to_string())], value(crowd)? as f64));
+    readings.crowds.iter().filter_map(sample).collect()
 }
 
 fn pool_parts(pool: &api::Pool) -> Vec<(Labels, f64)> {
@@ -375,7 +404,9 @@ pub fn metrics_reference() -> String {
     let mut text = String::from(
         "# Metrics\n\n\
          Generated from the program by `ashlar reference`; do not edit.\n\n\
-         `http://127.0.0.1:9410/metrics` answers in Prometheus' text format. Doors are `nbd` and `fuse`; operations\n\
+         `/metrics` answers in Prometheus' text format: over the socket, and to who shows a token at the addresses\n\
+         of the settings `metrics` and `api`. For a collector give `metrics` an address and name the file\n\
+         `metrics.token` as its `credentials_file`. Doors of requests are `nbd` and `fuse`; operations\n\
          are `read`, `write`, `flush`, `unmap`, `write_zeroes` and `extents`.\n\n\
          | metric | type | labels | meaning |\n| --- | --- | --- | --- |\n",
     );
@@ -422,6 +453,7 @@ mod tests {
             pools: vec![serde_json::from_value(pool).unwrap()],
             volumes: vec![serde_json::from_value(volume).unwrap()],
             counters: registry.snapshot(),
+            crowds: vec![Crowd { door: "nbd", clients: 3, refused: 2, cut: Some(1) }],
         }
     }
 

@@ -23,6 +23,48 @@ pub(crate) fn cpu_micros() -> u64 {
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
 }
 
+/// Descriptors kept back for drives, attachments, file systems and whatever else is not a connection: a
+/// quarter of the limit, and what a pool of 48 drives takes at least.
+const DESCRIPTORS_KEPT: std::ops::RangeInclusive<u64> = 64..=1024;
+
+/// How many connections each door may have, so that none takes what the others need.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Descriptors {
+    /// All that the process may have.
+    pub(crate) limit: u64,
+    pub(crate) api_socket: usize,
+    pub(crate) api_tcp: usize,
+    pub(crate) metrics: usize,
+    pub(crate) nbd: usize,
+}
+
+impl Descriptors {
+    /// Raises the soft limit to the hard one and shares out what there is.
+    pub(crate) fn raise() -> Descriptors {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let before = getrlimit(Resource::Nofile);
+        // A refusal leaves what there was.
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum });
+        let now = getrlimit(Resource::Nofile).current;
+        Descriptors::of(now.unwrap_or(u64::from(u32::MAX)))
+    }
+
+    fn of(limit: u64) -> Descriptors {
+        let share = |fraction: u64, least: u64, most: u64| (limit / fraction).clamp(least, most);
+        let kept = share(4, *DESCRIPTORS_KEPT.start(), *DESCRIPTORS_KEPT.end());
+        // Commands are short, so few places serve many; each has one connection.
+        let (socket, tcp, metrics) = (share(8, 8, 128), share(16, 4, 64), share(64, 2, 16));
+        let nbd = limit.saturating_sub(kept + socket + tcp + metrics).max(1);
+        Descriptors {
+            limit,
+            api_socket: socket as usize,
+            api_tcp: tcp as usize,
+            metrics: metrics as usize,
+            nbd: usize::try_from(nbd).unwrap_or(usize::MAX),
+        }
+    }
+}
+
 /// Tells systemd about our state, if it wants to know (sd_notify(3)).
 pub(crate) fn notify_supervisor(socket: Option<&std::ffi::OsStr>, message: &str) -> std::io::Result<()> {
     use std::os::linux::net::SocketAddrExt;
@@ -48,6 +90,19 @@ mod tests {
     fn this_process_uses_memory_and_time() {
         assert!(memory_resident_bytes() > 100_000);
         assert!(cpu_micros() > 0);
+    }
+
+    #[test]
+    fn no_door_takes_the_descriptors_of_another() {
+        for limit in [128, 256, 1024, 4096, 65536, 1 << 20] {
+            let shares = Descriptors::of(limit);
+            let doors = (shares.api_socket + shares.api_tcp + shares.metrics + shares.nbd) as u64;
+            let kept = limit - doors;
+            assert!(kept >= 64, "{shares:?} keep {kept}");
+            assert!(shares.nbd as u64 >= limit / 4, "{shares:?}");
+        }
+        // Too few for anything: each door has a little.
+        assert_eq!(Descriptors::of(20).nbd, 1);
     }
 
     #[test]

@@ -11,11 +11,13 @@ use crate::array::Array;
 use crate::attach;
 use crate::error::{Error, Result};
 use crate::log::{Log, announce};
-use crate::process::notify_supervisor;
+use crate::process::{Descriptors, notify_supervisor};
 use crate::server::Server;
 use crate::service::Service;
 use crate::settings::{Address, Settings};
+use crate::sockets::{self, Group};
 use crate::state::State;
+use crate::watchdog;
 
 /// What the command line says.
 pub struct Options {
@@ -38,14 +40,17 @@ pub fn serve(options: Options) -> Result<()> {
         Some(path) => Settings::load(path)?,
         None => Settings::default(),
     };
-    let mut is_api_asked_for = settings.api != Settings::api_default();
     if let Some(text) = &options.api {
         settings.api =
             text.parse::<Address>().map_err(|why| Error::invalid(format!("--api: {why}"), "mend it"))?;
-        is_api_asked_for = true;
     }
+    let places = settings.places().map_err(|why| Error::invalid(why, "mend the settings file"))?;
+    let group = Group::named(&settings.socket_group)?;
+    sockets::restrict_umask();
+    let descriptors = Descriptors::raise();
     let log = Arc::new(Log::new(std::env::var_os("JOURNAL_STREAM").is_some()));
     let state = State::open(&options.state)?;
+    sockets::open_way(&state, group)?;
     // Before the first thread is made: threads inherit it.
     if let Err(error) = attach::set_io_flusher() {
         log.warning(
@@ -62,8 +67,8 @@ pub fn serve(options: Options) -> Result<()> {
         .map_err(|error| no_threads(&error))?;
     let array = Array::start(&settings).map_err(|error| no_shard(&error))?;
     announce(&io_line(array.driver_line()));
-    let service = Arc::new(Service::new(state, settings.clone(), array, log));
-    runtime.block_on(live(service, settings, is_api_asked_for))
+    let service = Arc::new(Service::new(state, settings.clone(), places, array, log));
+    runtime.block_on(live(service, Doorkeeper { settings, group, descriptors }))
 }
 
 /// What a killed array left attached is removed before anything is opened.
@@ -87,10 +92,16 @@ fn clean_stale(state: &State, log: &Log) -> Result<()> {
     Ok(())
 }
 
-async fn live(service: Arc<Service>, settings: Settings, is_api_asked_for: bool) -> Result<()> {
+/// What the doors are opened by.
+struct Doorkeeper {
+    settings: Settings,
+    group: Option<Group>,
+    descriptors: Descriptors,
+}
+
+async fn live(service: Arc<Service>, doorkeeper: Doorkeeper) -> Result<()> {
     let mut signals = Signals::new()?;
-    let (opened, is_stop_asked) =
-        open_unless_interrupted(&service, &settings, is_api_asked_for, &mut signals).await;
+    let (opened, is_stop_asked) = open_unless_interrupted(&service, &doorkeeper, &mut signals).await;
     let server = match opened {
         Ok(server) => server,
         Err(error) => {
@@ -98,12 +109,14 @@ async fn live(service: Arc<Service>, settings: Settings, is_api_asked_for: bool)
             return Err(error);
         }
     };
+    let settings = &doorkeeper.settings;
     if !is_stop_asked {
         tokio::spawn(service.clone().watch());
         tokio::spawn(service.clone().scrub_when_due(settings.scrub_interval_days));
         tokio::spawn(service.clone().spare_when_lost(settings.spare_after_seconds));
         service.log.info("array", "ready");
         tell_supervisor(&service, "READY=1");
+        feed_watchdog(&service);
         signals.next().await;
     }
     tell_supervisor(&service, "STOPPING=1");
@@ -127,21 +140,21 @@ async fn live(service: Arc<Service>, settings: Settings, is_api_asked_for: bool)
 }
 
 /// Pools, doors, API: whatever fails for itself alone is reported and the rest goes on.
-async fn open(service: &Arc<Service>, settings: &Settings, is_api_asked_for: bool) -> Result<Server> {
+async fn open(service: &Arc<Service>, doorkeeper: &Doorkeeper) -> Result<Server> {
+    let Doorkeeper { settings, group, descriptors } = doorkeeper;
     service.open_known().await?;
-    service.doors.start_nbd(&service.array, settings, &service.log).await;
-    Server::start(service, settings.api, is_api_asked_for).await
+    service.doors.start_nbd(&service.array, settings, *group, *descriptors, &service.log).await;
+    Server::start(service, settings, *group, *descriptors).await
 }
 
 /// Opens everything. A signal meanwhile is remembered (a recovery is short, and cutting it would only
 /// repeat it); a second one ends the process.
 async fn open_unless_interrupted(
     service: &Arc<Service>,
-    settings: &Settings,
-    is_api_asked_for: bool,
+    doorkeeper: &Doorkeeper,
     signals: &mut Signals,
 ) -> (Result<Server>, bool) {
-    let mut opening = std::pin::pin!(open(service, settings, is_api_asked_for));
+    let mut opening = std::pin::pin!(open(service, doorkeeper));
     tokio::select! {
         opened = &mut opening => return (opened, false),
         () = signals.next() => {}
@@ -158,6 +171,17 @@ fn tell_supervisor(service: &Service, message: &str) {
     if let Err(error) = notify_supervisor(socket.as_deref(), message) {
         service.log.warning("systemd", format!("NOTIFY_SOCKET does not hear us: {error}"));
     }
+}
+
+/// Beats for systemd's watchdog, if it asked for that (`WatchdogSec` of the unit).
+fn feed_watchdog(service: &Arc<Service>) {
+    let variable = |name: &str| std::env::var(name).ok();
+    let (micros, process) = (variable("WATCHDOG_USEC"), variable("WATCHDOG_PID"));
+    let Some(patience) = watchdog::patience(micros.as_deref(), process.as_deref()) else { return };
+    let service = service.clone();
+    tokio::spawn(async move {
+        watchdog::feed(&service.array, patience, || tell_supervisor(&service, "WATCHDOG=1")).await;
+    });
 }
 
 /// The signals that end an array.

@@ -1,99 +1,234 @@
-//! The API's listeners: the UNIX socket always, TCP as the settings say.
+//! The API's listeners: the UNIX socket always, TCP for who has a token and only as the settings say.
+//!
+//! Each has so many places, so that no crowd of clients takes the descriptors of the rest, and a time for
+//! the head of a request. Who finds no place is told so.
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
-use std::sync::Arc;
-use std::time::Duration;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use ashlar_api::ErrorKind;
+use ashlar_api::{ErrorBody, ErrorKind};
 use axum::Router;
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::watch;
+use axum::serve::Listener;
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
 use crate::error::{Error, Result};
 use crate::http;
-use crate::log::announce;
+use crate::log::{Log, announce};
+use crate::places::Caller;
+use crate::process::Descriptors;
 use crate::service::Service;
-use crate::settings::Address;
-use crate::state::{API_PORT, API_SOCKET};
+use crate::settings::{Address, Settings};
+use crate::sockets::{self, Group};
+use crate::state::{API_PORT, API_SOCKET, API_TOKEN, METRICS_PORT, METRICS_TOKEN, State};
+use crate::token::{Readers, Token};
 
 /// How long a stop waits for answers that are under way.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
+/// How long the head of a request may take, and a connection be idle between two. Arbitrary: programs take
+/// milliseconds.
+const HEAD_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How long a client that finds no place may take to hear it.
+const REFUSAL_WAIT_MAX: Duration = Duration::from_secs(1);
+/// So many hear it at the same time; more are closed without a word. Each takes a descriptor. Arbitrary.
+const REFUSED_MAX: usize = 8;
+/// Places out of four that guests may have.
+const GUESTS_PER_FOUR: usize = 3;
+/// Pause between two lines about it. Arbitrary: refused clients come back many times a second.
+const REFUSED_PAUSE: Duration = Duration::from_secs(60);
+
+/// One way in to the API, and who uses it.
+pub(crate) struct Entrance {
+    /// As in metrics: `api` or `metrics`.
+    pub(crate) name: &'static str,
+    pub(crate) address: String,
+    places_max: usize,
+    places: Arc<Semaphore>,
+    /// Those of them that guests may have: the rest is for who administers the array.
+    guest_places: Arc<Semaphore>,
+    refused_now: Arc<Semaphore>,
+    refused: AtomicU64,
+    told: Mutex<Option<Instant>>,
+}
+
+impl Entrance {
+    fn new(name: &'static str, address: String, places_max: usize) -> Arc<Entrance> {
+        Arc::new(Entrance {
+            name,
+            address,
+            places_max,
+            places: Arc::new(Semaphore::new(places_max)),
+            guest_places: Arc::new(Semaphore::new((places_max * GUESTS_PER_FOUR).div_ceil(4))),
+            refused_now: Arc::new(Semaphore::new(REFUSED_MAX)),
+            refused: AtomicU64::new(0),
+            told: Mutex::new(None),
+        })
+    }
+
+    /// A place for this caller, if one is free.
+    fn admit(&self, caller: Caller) -> Option<Place> {
+        let guest = match caller {
+            Caller::Owner => None,
+            Caller::Guest => Some(self.guest_places.clone().try_acquire_owned().ok()?),
+        };
+        Some(Place { _of_all: self.places.clone().try_acquire_owned().ok()?, _of_guests: guest })
+    }
+
+    /// Connections now.
+    pub(crate) fn clients(&self) -> u64 {
+        (self.places_max - self.places.available_permits()) as u64
+    }
+
+    /// Connections since the start that found no place.
+    pub(crate) fn refused(&self) -> u64 {
+        self.refused.load(Ordering::Relaxed)
+    }
+
+    /// Counts and tells that one found no place; returns the whole answer it gets.
+    fn note_refused(&self, log: &Log) -> Vec<u8> {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        let what = format!("{} connections are open at {}, which is the limit", self.clients(), self.address);
+        let mut told = self.told.lock().expect("no holder of this lock panics");
+        if told.is_none_or(|told| told.elapsed() >= REFUSED_PAUSE) {
+            *told = Some(Instant::now());
+            log.warning(self.name, format!("{what}: more are refused"));
+        }
+        let body =
+            ErrorBody { kind: ErrorKind::Closed, message: what, action: "ask again later".to_string() };
+        let body = serde_json::to_string(&body).expect("errors are plain data");
+        let length = body.len();
+        let head = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n";
+        format!("{head}connection: close\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
+    }
+}
+
+/// A place at an entrance; free again when this is dropped.
+struct Place {
+    _of_all: OwnedSemaphorePermit,
+    _of_guests: Option<OwnedSemaphorePermit>,
+}
+
+/// A connection that tells who is at its other end.
+trait Connection: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+    fn caller(&self) -> Caller;
+}
+
+impl Connection for UnixStream {
+    fn caller(&self) -> Caller {
+        let own = rustix::process::geteuid().as_raw();
+        match self.peer_cred() {
+            Ok(peer) if [0, own].contains(&peer.uid()) => Caller::Owner,
+            _ => Caller::Guest,
+        }
+    }
+}
+
+impl Connection for TcpStream {
+    fn caller(&self) -> Caller {
+        Caller::Guest
+    }
+}
 
 /// The API, listening.
 pub(crate) struct Server {
     stop: watch::Sender<bool>,
-    tasks: Vec<JoinHandle<io::Result<()>>>,
+    tasks: Vec<JoinHandle<()>>,
 }
 
 impl Server {
-    /// Opens the socket and, unless it is off, the TCP port. A taken default port is reported and
-    /// left; one that was asked for must be free.
-    pub(crate) async fn start(service: &Arc<Service>, tcp: Address, is_asked_for: bool) -> Result<Server> {
+    /// Opens the socket, and the TCP addresses that the settings name.
+    pub(crate) async fn start(
+        service: &Arc<Service>,
+        settings: &Settings,
+        group: Option<Group>,
+        descriptors: Descriptors,
+    ) -> Result<Server> {
         let (stop, _) = watch::channel(false);
         let mut server = Server { stop, tasks: Vec::new() };
+        let state = service.state();
+        // Made at the first start, also where nothing asks for them yet: who sets up a client finds them.
+        let token = Token::load_or_make(&token_path(state, &settings.token_file, API_TOKEN), Readers::Owner)?;
+        let metrics_file = token_path(state, &settings.metrics_token_file, METRICS_TOKEN);
+        let metrics_token = Token::load_or_make(&metrics_file, Readers::Group)?;
         let router = http::router(service.clone());
-        server.open_tcp(service, tcp, is_asked_for, router.clone()).await?;
-        server.open_socket(service, router)?;
+        let api = Tcp { name: "api", setting: "--api", port_file: API_PORT, places: descriptors.api_tcp };
+        server.open_tcp(service, api, settings.api, std::slice::from_ref(&token), router.clone()).await?;
+        let metrics =
+            Tcp { name: "metrics", setting: "metrics", port_file: METRICS_PORT, places: descriptors.metrics };
+        let tokens = [metrics_token, token];
+        let metrics_router = http::metrics_router(service.clone());
+        server.open_tcp(service, metrics, settings.metrics, &tokens, metrics_router).await?;
+        server.open_socket(service, group, descriptors.api_socket, router)?;
         Ok(server)
     }
 
-    fn open_socket(&mut self, service: &Arc<Service>, router: Router) -> Result<()> {
+    fn open_socket(
+        &mut self,
+        service: &Arc<Service>,
+        group: Option<Group>,
+        places: usize,
+        router: Router,
+    ) -> Result<()> {
         let path = service.state().path(API_SOCKET);
         // We hold the state directory's lock: whatever is there was left by an array that is gone.
         service.state().remove(API_SOCKET);
         let listener = UnixListener::bind(&path).map_err(|error| Error::file("listen on", &path, &error))?;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))
-            .map_err(|error| Error::file("protect", &path, &error))?;
-        let mut stopped = self.stop.subscribe();
-        self.tasks.push(tokio::spawn(async move {
-            axum::serve(listener, router)
-                .with_graceful_shutdown(async move { wait(&mut stopped).await })
-                .await
-        }));
+        sockets::protect(&path, group)?;
+        let entrance = Entrance::new("api", path.display().to_string(), places);
+        self.serve(service, listener, entrance, router);
         announce(&format!("api: {}", path.display()));
-        service.doors.note_api("unix", path.display().to_string(), None);
+        service.doors.note_api("api", "unix", path.display().to_string());
         Ok(())
     }
 
     async fn open_tcp(
         &mut self,
         service: &Arc<Service>,
-        tcp: Address,
-        is_asked_for: bool,
+        tcp: Tcp,
+        address: Address,
+        tokens: &[Token],
         router: Router,
     ) -> Result<()> {
-        service.state().remove(API_PORT);
-        let Address::At(address) = tcp else { return Ok(()) };
-        let (listener, bound) = match listen(address).await {
-            Ok(listening) => listening,
-            Err(error) => {
-                let error = Error::new(
-                    ErrorKind::Busy,
-                    format!("the API cannot listen on {address}: {error}"),
-                    "name another address with --api, 127.0.0.1:0 for any free port",
-                );
-                if is_asked_for {
-                    return Err(error);
-                }
-                service.log.warning("api", format!("{error}; going on with the socket"));
-                service.doors.note_api("tcp", address.to_string(), Some(&error));
-                return Ok(());
-            }
-        };
-        service.state().store_port(bound.port())?;
-        let router = router.layer(axum::middleware::from_fn(http::only_local));
-        let mut stopped = self.stop.subscribe();
-        self.tasks.push(tokio::spawn(async move {
-            axum::serve(listener, router)
-                .with_graceful_shutdown(async move { wait(&mut stopped).await })
-                .await
-        }));
-        announce(&format!("api: http://{bound}"));
-        service.doors.note_api("tcp", format!("http://{bound}"), None);
+        let Tcp { name, setting, port_file, places } = tcp;
+        service.state().remove(port_file);
+        let Address::At(address) = address else { return Ok(()) };
+        let (listener, bound) = listen(address).await.map_err(|error| {
+            Error::new(
+                ErrorKind::Busy,
+                format!("{name} cannot listen on {address}: {error}"),
+                format!("name another address with {setting}, 127.0.0.1:0 for any free port"),
+            )
+        })?;
+        service.state().store_port(port_file, bound.port())?;
+        let tokens: Arc<[Token]> = tokens.into();
+        let router = router
+            .layer(axum::middleware::from_fn_with_state(tokens, http::only_with_token))
+            .layer(axum::middleware::from_fn(http::only_local));
+        let entrance = Entrance::new(name, format!("http://{bound}"), places);
+        self.serve(service, listener, entrance, router);
+        announce(&format!("{name}: http://{bound}"));
+        service.doors.note_api(name, "tcp", format!("http://{bound}"));
         Ok(())
+    }
+
+    fn serve<L>(&mut self, service: &Arc<Service>, listener: L, entrance: Arc<Entrance>, router: Router)
+    where
+        L: Listener,
+        L::Io: Connection,
+    {
+        service.doors.note_entrance(entrance.clone());
+        let stopped = self.stop.subscribe();
+        self.tasks.push(tokio::spawn(accept_all(listener, entrance, router, service.log.clone(), stopped)));
     }
 
     /// Lets answers under way go out, then closes and removes the socket.
@@ -104,15 +239,88 @@ impl Server {
                 task.abort();
             }
         }
-        service.state().remove(API_SOCKET);
-        service.state().remove(API_PORT);
+        for name in [API_SOCKET, API_PORT, METRICS_PORT] {
+            service.state().remove(name);
+        }
     }
+}
+
+/// A TCP address that asks for a token.
+struct Tcp {
+    name: &'static str,
+    /// What a person changes.
+    setting: &'static str,
+    port_file: &'static str,
+    places: usize,
+}
+
+fn token_path(state: &State, setting: &str, default: &str) -> PathBuf {
+    if setting.is_empty() { state.path(default) } else { Path::new(setting).to_path_buf() }
 }
 
 async fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address).await?;
     let bound = listener.local_addr()?;
     Ok((listener, bound))
+}
+
+async fn accept_all<L>(
+    mut listener: L,
+    entrance: Arc<Entrance>,
+    router: Router,
+    log: Arc<Log>,
+    mut stopped: watch::Receiver<bool>,
+) where
+    L: Listener,
+    L::Io: Connection,
+{
+    let graceful = GracefulShutdown::new();
+    loop {
+        let connection = tokio::select! {
+            (connection, _) = listener.accept() => connection,
+            () = wait(&mut stopped) => break,
+        };
+        match entrance.admit(connection.caller()) {
+            Some(place) => {
+                drop(tokio::spawn(serve_one(connection, router.clone(), graceful.watcher(), place)));
+            }
+            None => {
+                let answer = entrance.note_refused(&log);
+                if let Ok(place) = entrance.refused_now.clone().try_acquire_owned() {
+                    drop(tokio::spawn(refuse(connection, answer, place)));
+                }
+            }
+        }
+    }
+    drop(listener);
+    graceful.shutdown().await;
+}
+
+async fn serve_one<C: Connection>(connection: C, router: Router, watcher: Watcher, _place: Place) {
+    let caller = connection.caller();
+    let service = TowerToHyperService::new(router);
+    let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+        request.extensions_mut().insert(caller);
+        hyper::service::Service::call(&service, request)
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_WAIT_MAX)
+        .serve_connection(TokioIo::new(connection), service);
+    // Who leaves in the middle, or never says what he wants, is of no interest to anybody.
+    let _ = watcher.watch(served).await;
+}
+
+/// Answers before anything is asked, and reads what comes, so that the answer is not lost with it.
+async fn refuse<C: Connection>(mut connection: C, answer: Vec<u8>, _place: OwnedSemaphorePermit) {
+    let _ = tokio::time::timeout(REFUSAL_WAIT_MAX, async {
+        connection.write_all(&answer).await?;
+        connection.shutdown().await?;
+        let mut rest = [0; 4096];
+        while connection.read(&mut rest).await? > 0 {}
+        io::Result::Ok(())
+    })
+    .await;
 }
 
 async fn wait(stopped: &mut watch::Receiver<bool>) {

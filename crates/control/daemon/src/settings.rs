@@ -8,14 +8,23 @@ use ashlar_units::ByteCount;
 use serde::{Deserialize, Deserializer};
 
 use crate::error::{Error, Result};
+use crate::places::Places;
 
 /// The settings file.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Settings {
     pub(crate) api: Address,
+    pub(crate) metrics: Address,
+    pub(crate) token_file: String,
+    pub(crate) metrics_token_file: String,
+    pub(crate) guest_drives: Vec<String>,
+    pub(crate) guest_mounts: Vec<String>,
+    pub(crate) socket_group: String,
     pub(crate) nbd_socket: Socket,
     pub(crate) nbd_tcp: Address,
+    #[serde(deserialize_with = "clients_max")]
+    pub(crate) nbd_clients_max: u32,
     pub(crate) io_driver: IoDriver,
     pub(crate) fuse_transport: FuseTransport,
     #[serde(deserialize_with = "bytes")]
@@ -87,14 +96,53 @@ struct Described {
 }
 
 /// One line a field of [`Settings`]; a test keeps both in step.
-const DESCRIBED: [Described; 14] = [
+const DESCRIBED: [Described; 21] = [
     Described {
         name: "api",
-        default: "\"127.0.0.1:9410\"",
+        default: "\"off\"",
         range: "a loopback address with port (0: any free port), or \"off\"",
-        text: "TCP address of the API and metrics. `STATE/api.sock` is always there. `--api` overrides it. \
-               If the default is taken the array goes on with the socket; an address named here or by `--api` \
-               must be free.",
+        text: "TCP address of the API beside `STATE/api.sock`, which is always there. Who asks there shows the \
+               token. `--api` overrides it.",
+    },
+    Described {
+        name: "metrics",
+        default: "\"off\"",
+        range: "a loopback address with port (0: any free port), or \"off\"",
+        text: "TCP address that answers `/metrics` and nothing else, to who shows the token of metrics.",
+    },
+    Described {
+        name: "token_file",
+        default: "\"\"",
+        range: "an absolute path; empty: `STATE/api.token`",
+        text: "File with the API's token, a line that its owner alone may read (mode 0600). Made at the first \
+               start; once deleted, the next start makes another. Who has it can read, change and delete all \
+               volumes.",
+    },
+    Described {
+        name: "metrics_token_file",
+        default: "\"\"",
+        range: "an absolute path; empty: `STATE/metrics.token`",
+        text: "The same for `metrics`: what Prometheus names as `credentials_file`. Its group may read it, too.",
+    },
+    Described {
+        name: "guest_drives",
+        default: "[]",
+        range: "absolute directories, and paths below /dev with `*` and `?`",
+        text: "Which drives guests may name, that is who comes with a token or as a member of `socket_group`. \
+               Root over the socket may name any. Name directories that only root can change.",
+    },
+    Described {
+        name: "guest_mounts",
+        default: "[]",
+        range: "absolute directories",
+        text: "Below which directories guests may mount. Name directories that only root can change.",
+    },
+    Described {
+        name: "socket_group",
+        default: "\"\"",
+        range: "a group's name or number; empty: none",
+        text: "Group that may use the sockets besides root: their mode is then 0660 instead of 0600. Its \
+               members can read, change and delete all volumes.",
     },
     Described {
         name: "nbd_socket",
@@ -104,9 +152,18 @@ const DESCRIBED: [Described; 14] = [
     },
     Described {
         name: "nbd_tcp",
-        default: "\"127.0.0.1:10809\"",
+        default: "\"off\"",
         range: "a loopback address with port (0: any free port), or \"off\"",
-        text: "TCP address of NBD. If it is taken the array goes on with the socket and says so.",
+        text: "TCP address of NBD. NBD asks for no token: every user and every container with this machine's \
+               network can then read and write all volumes. If it is taken the array goes on with the socket \
+               and says so.",
+    },
+    Described {
+        name: "nbd_clients_max",
+        default: "256",
+        range: "1 to 65536",
+        text: "NBD clients at the same time; more are told so and let go. Fewer where the limit of open files \
+               leaves no room for so many beside drives, attachments and commands.",
     },
     Described {
         name: "io_driver",
@@ -189,9 +246,16 @@ const DESCRIBED: [Described; 14] = [
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            api: Address::At(SocketAddr::from(([127, 0, 0, 1], 9410))),
+            api: Address::Off,
+            metrics: Address::Off,
+            token_file: String::new(),
+            metrics_token_file: String::new(),
+            guest_drives: Vec::new(),
+            guest_mounts: Vec::new(),
+            socket_group: String::new(),
             nbd_socket: Socket::On,
-            nbd_tcp: Address::At(SocketAddr::from(([127, 0, 0, 1], 10809))),
+            nbd_tcp: Address::Off,
+            nbd_clients_max: 256,
             io_driver: IoDriver::Auto,
             fuse_transport: FuseTransport::Auto,
             cache_bytes: 256 << 20,
@@ -265,6 +329,14 @@ impl Settings {
             }
         }
         settings.check_dedupe()?;
+        settings.places()?;
+        let files =
+            [("token_file", &settings.token_file), ("metrics_token_file", &settings.metrics_token_file)];
+        for (name, file) in files {
+            if !file.is_empty() && !Path::new(file).is_absolute() {
+                return Err(format!("{name}: `{file}` is not an absolute path"));
+            }
+        }
         Ok(settings)
     }
 
@@ -278,9 +350,14 @@ impl Settings {
         Ok(())
     }
 
-    /// Where the API listens on TCP unless told otherwise.
-    pub(crate) fn api_default() -> Address {
-        Settings::default().api
+    /// Whether NBD is served at all.
+    pub(crate) fn has_nbd(&self) -> bool {
+        self.nbd_socket == Socket::On || self.nbd_tcp != Address::Off
+    }
+
+    /// What guests may name.
+    pub(crate) fn places(&self) -> std::result::Result<Places, String> {
+        Places::new(&self.guest_drives, &self.guest_mounts)
     }
 }
 
@@ -293,10 +370,10 @@ impl std::str::FromStr for Address {
         }
         let address: SocketAddr =
             text.parse().map_err(|_| format!("`{text}` is not an address: write 127.0.0.1:PORT, or off"))?;
-        // Whoever reaches the array may destroy it: leaving loopback waits for credentials.
+        // A token would cross the network in the clear.
         if !address.ip().is_loopback() {
             return Err(format!(
-                "`{text}` is not a loopback address: use 127.0.0.1 and a tunnel with credentials"
+                "`{text}` is not a loopback address: use 127.0.0.1, and a tunnel from elsewhere"
             ));
         }
         Ok(Address::At(address))
@@ -338,6 +415,10 @@ fn sample_shift<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u8, 
 
 fn takeover_seconds<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {
     within(input, "takeover_wait_seconds", 0..=3600, "0 to 3600")
+}
+
+fn clients_max<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {
+    within(input, "nbd_clients_max", 1..=65_536, "1 to 65536")
 }
 
 fn after_seconds<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {
@@ -429,6 +510,11 @@ mod tests {
             ("cache_bytes = 7", "cache_bytes"),
             ("api = \"0.0.0.0:9410\"", "loopback"),
             ("nbd_tcp = \"10809\"", "not an address"),
+            ("metrics = \"192.168.0.1:9411\"", "loopback"),
+            ("nbd_clients_max = 0", "1 to 65536"),
+            ("guest_drives = [\"srv\"]", "guest_drives: `srv`"),
+            ("guest_mounts = [\"/\"]", "guest_mounts: `/`"),
+            ("token_file = \"token\"", "token_file: `token`"),
             ("io_driver = \"fast\"", "fast"),
             ("dedupe_index_bytes = \"1KiB\"", "64KiB"),
             ("dedupe_run_blocks_min = 0", "1 to 16"),

@@ -5,13 +5,14 @@
 //! STATE/pools.toml   known pools: name and drives; replaced as a whole, never edited in place
 //! STATE/wear.toml    what was written to drives over their lives; a file of its own, written each minute
 //! STATE/generations.toml   the newest state seen of each pool
-//! STATE/api.sock     STATE/api.port    STATE/nbd.sock    STATE/volumes/
+//! STATE/api.token    STATE/metrics.token    what opens the TCP addresses
+//! STATE/api.sock     STATE/api.port    STATE/metrics.port    STATE/nbd.sock    STATE/volumes/
 //! ```
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use ashlar_api::ErrorKind;
@@ -25,6 +26,12 @@ use crate::wear::Life;
 pub const API_SOCKET: &str = "api.sock";
 /// Holds the TCP port of the API while the array runs.
 pub const API_PORT: &str = "api.port";
+/// The same for the address of metrics.
+pub(crate) const METRICS_PORT: &str = "metrics.port";
+/// Holds the API's token unless the settings name another file.
+pub const API_TOKEN: &str = "api.token";
+/// The same for metrics.
+pub(crate) const METRICS_TOKEN: &str = "metrics.token";
 /// Where NBD's socket is.
 pub const NBD_SOCKET: &str = "nbd.sock";
 /// Where volumes are files.
@@ -95,6 +102,18 @@ impl State {
             .map_err(|error| Error::file("make state directory", directory, &error))?;
         let directory =
             std::fs::canonicalize(directory).map_err(|error| Error::file("find", directory, &error))?;
+        let mode = std::fs::metadata(&directory)
+            .map_err(|error| Error::file("look at", &directory, &error))?
+            .permissions()
+            .mode();
+        // Whoever can rename what is in it can put a socket of his own in the place of ours.
+        if mode & 0o002 != 0 {
+            return Err(Error::new(
+                ErrorKind::Forbidden,
+                format!("any user can change the state directory {}", directory.display()),
+                "make it private: chmod 700",
+            ));
+        }
         if directory.join(API_SOCKET).as_os_str().len() > SOCKET_PATH_BYTES_MAX {
             return Err(Error::invalid(
                 format!("state directory {} is too long for a socket's path", directory.display()),
@@ -197,9 +216,9 @@ impl State {
         self.replace(WEAR, &format!("{header}{text}"))
     }
 
-    /// Writes the API's port where scripts find it.
-    pub(crate) fn store_port(&self, port: u16) -> Result<()> {
-        self.replace(API_PORT, &format!("{port}\n"))
+    /// Writes a port where scripts find it.
+    pub(crate) fn store_port(&self, name: &str, port: u16) -> Result<()> {
+        self.replace(name, &format!("{port}\n"))
     }
 
     /// Removes what only a running array has.
@@ -262,6 +281,16 @@ mod tests {
         let directory = state.directory().to_path_buf();
         drop(state);
         assert_eq!(State::open(&directory).unwrap().load_pools().unwrap(), pools);
+    }
+
+    #[test]
+    fn a_state_directory_that_anybody_can_change_is_refused() {
+        let scratch = tempfile::tempdir().unwrap();
+        std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+        let error = State::open(scratch.path()).err().unwrap();
+        assert!(error.kind == ErrorKind::Forbidden && error.action.contains("chmod 700"), "{error}");
+        std::fs::set_permissions(scratch.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+        assert!(State::open(scratch.path()).is_ok());
     }
 
     #[test]

@@ -43,7 +43,7 @@ impl Array {
     /// Starts the process and waits until it serves. Returns how long that took.
     pub(crate) fn start(&mut self) -> Result<Duration> {
         let start = Instant::now();
-        let mut running = self.launcher.start("serve", self.command(&["serve", "--api", "127.0.0.1:0"]))?;
+        let mut running = self.launcher.start("serve", self.command(&["serve"]))?;
         loop {
             if let Some(status) = running.child.try_wait().map_err(|e| Error::io("ashlar serve", e))? {
                 return Err(Error::command(format!("`ashlar serve` ended at its start ({status})")));

@@ -9,6 +9,7 @@ use ashlar_runtime::{Buf, Instant, Priority, Runtime, Stream};
 use ashlar_telemetry::{Counters, Operation, Registry};
 use ashlar_units::ByteCount;
 
+use crate::client::Client;
 use crate::door::{Door, Share};
 use crate::negotiation::OPTION_BYTES_MAX;
 use crate::outbox::{Outbox, Outgoing};
@@ -38,7 +39,7 @@ pub(crate) struct CatalogueExports {
 }
 
 impl CatalogueExports {
-    /// The empty name is the only volume, if there is exactly one.
+    /// The empty name is the only volume, if there is exactly one; its snapshots do not count.
     fn resolve(&self, name: &str) -> Option<String> {
         if !name.is_empty() {
             return Some(name.to_string());
@@ -104,6 +105,7 @@ pub(crate) struct Connection {
     /// The reply that is being sent.
     leaving: Cell<Option<Transfer>>,
     opened: OnceCell<Opened>,
+    connected_at: Instant,
     /// Requests whose tasks have not ended.
     running: Cell<usize>,
     is_receiving_over: Cell<bool>,
@@ -128,6 +130,7 @@ impl Connection {
             arriving: Cell::new(None),
             leaving: Cell::new(None),
             opened: OnceCell::new(),
+            connected_at: runtime.now(),
             running: Cell::new(0),
             is_receiving_over: Cell::new(false),
             is_shutting_down: Cell::new(false),
@@ -139,6 +142,23 @@ impl Connection {
     /// The name of the export, once one was chosen.
     pub fn export_name(&self) -> Option<&str> {
         self.opened.get().map(|opened| opened.name.as_str())
+    }
+
+    /// What a person is told of its client.
+    pub fn client(&self, number: u64, now: Instant) -> Client {
+        Client {
+            number,
+            peer: self.stream.peer(),
+            export: self.export_name().map(str::to_string),
+            is_read_only: self.opened.get().is_some_and(|opened| opened.device.geometry().is_read_only),
+            connected: now - self.connected_at,
+            in_flight: self.running.get(),
+        }
+    }
+
+    /// Answers every option with this sentence.
+    pub fn refuse_all(&self, why: String) {
+        self.session.borrow_mut().refuse_all(why);
     }
 
     /// Answers everything further with an error, and ends once nothing is in flight.

@@ -1,4 +1,5 @@
-//! What all servers of the NBD door share: one budget of payload bytes, and what a person should hear of.
+//! What all servers of the NBD door share: one budget of payload bytes, one limit of clients, and what a
+//! person should hear of.
 //!
 //! Every request that needs memory for its payload or its reply takes a share before the memory is allocated,
 //! and gives it back when the payload is written or the reply has left. A connection that waits for its share
@@ -15,7 +16,9 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
+use std::time::Duration;
 
+use ashlar_runtime::Instant;
 use ashlar_runtime::sync::{Permit, Semaphore};
 
 /// Payload bytes of all connections together. Eight requests of the largest size; more only wait in the
@@ -28,6 +31,12 @@ const SMALL_BYTES_MAX: usize = 128 << 10;
 const SMALL_FRACTION: usize = 4;
 /// Notices kept until somebody takes them; later ones are dropped, because the first tell what happens.
 const NOTICES_MAX: usize = 64;
+
+/// Clients above the limit that are told so at the same time; more are closed without a word, because each
+/// takes a descriptor. Arbitrary.
+const REFUSED_MAX: usize = 16;
+/// Pause between two notices that clients are refused. Arbitrary: they come back many times a second.
+const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
 /// The state that servers of one door share. Clones are the same door.
 #[derive(Clone)]
@@ -42,6 +51,12 @@ struct Shared {
     large_total: usize,
     notices: RefCell<VecDeque<String>>,
     clients_cut: Cell<u64>,
+    clients: Cell<usize>,
+    clients_made: Cell<u64>,
+    clients_refused: Cell<u64>,
+    /// Those of them that are still being told.
+    refused_now: Cell<usize>,
+    refused_told: Cell<Option<Instant>>,
 }
 
 impl Default for Door {
@@ -67,6 +82,11 @@ impl Door {
             large_total,
             notices: RefCell::default(),
             clients_cut: Cell::new(0),
+            clients: Cell::new(0),
+            clients_made: Cell::new(0),
+            clients_refused: Cell::new(0),
+            refused_now: Cell::new(0),
+            refused_told: Cell::new(None),
         };
         Door { shared: Rc::new(shared) }
     }
@@ -76,6 +96,43 @@ impl Door {
     pub fn payload_bytes_used(&self) -> usize {
         let Shared { small, small_total, large, large_total, .. } = &*self.shared;
         small_total - small.available() + large_total - large.available()
+    }
+
+    /// Clients connected now.
+    #[must_use]
+    pub fn clients(&self) -> usize {
+        self.shared.clients.get()
+    }
+
+    /// Clients refused since the start because the limit was reached.
+    #[must_use]
+    pub fn clients_refused(&self) -> u64 {
+        self.shared.clients_refused.get()
+    }
+
+    /// Lets a client in, unless so many are in already.
+    pub(crate) fn admit(&self, clients_max: usize, now: Instant) -> Admission {
+        let Shared { clients, clients_made, clients_refused, refused_now, .. } = &*self.shared;
+        if clients.get() < clients_max {
+            clients.set(clients.get() + 1);
+            clients_made.set(clients_made.get() + 1);
+            return Admission::In(Place { door: self.clone(), number: clients_made.get() });
+        }
+        clients_refused.set(clients_refused.get() + 1);
+        let is_time = |told: Instant| now - told >= REFUSED_PAUSE;
+        if self.shared.refused_told.get().is_none_or(is_time) {
+            self.shared.refused_told.set(Some(now));
+            self.note(format!(
+                "{clients_max} clients are connected, which is the limit: more are refused; `ashlar client list` \
+                 shows them, `ashlar client disconnect` cuts one off, the setting nbd_clients_max raises the limit"
+            ));
+        }
+        if refused_now.get() >= REFUSED_MAX {
+            return Admission::Closed;
+        }
+        refused_now.set(refused_now.get() + 1);
+        let why = format!("this array serves {clients_max} NBD clients at most, and so many are connected");
+        Admission::Told(why, Told { door: self.clone() })
     }
 
     /// Clients cut off since the start because they stalled.
@@ -93,9 +150,13 @@ impl Door {
     /// Notes that a client was cut off, and why.
     pub(crate) fn note_cut(&self, why: String) {
         self.shared.clients_cut.set(self.shared.clients_cut.get() + 1);
+        self.note(why);
+    }
+
+    fn note(&self, what: String) {
         let mut notices = self.shared.notices.borrow_mut();
         if notices.len() < NOTICES_MAX {
-            notices.push_back(why);
+            notices.push_back(what);
         }
     }
 
@@ -124,6 +185,42 @@ impl Door {
             return (&self.shared.small, bytes);
         }
         (&self.shared.large, bytes.min(self.shared.large_total))
+    }
+}
+
+/// What becomes of a client that connects.
+pub(crate) enum Admission {
+    /// It is served.
+    In(Place),
+    /// It hears this sentence.
+    Told(String, Told),
+    /// Even of those that hear it there are too many.
+    Closed,
+}
+
+/// A client's place among those that the door serves; free again when this is dropped.
+pub(crate) struct Place {
+    door: Door,
+    /// No other client of the door ever has this number.
+    pub number: u64,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let clients = &self.door.shared.clients;
+        clients.set(clients.get() - 1);
+    }
+}
+
+/// The same among those that are told that there is none.
+pub(crate) struct Told {
+    door: Door,
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let refused_now = &self.door.shared.refused_now;
+        refused_now.set(refused_now.get() - 1);
     }
 }
 

@@ -14,6 +14,7 @@
 //! deliberately does not do TLS (bind it to loopback or a UNIX socket), old-style negotiation, or any
 //! caching of its own.
 
+mod client;
 mod connection;
 mod door;
 mod error;
@@ -26,6 +27,7 @@ pub mod session;
 mod settings;
 pub mod wire;
 
+pub use client::Client;
 pub use door::{Door, PAYLOAD_BYTES_MAX_DEFAULT};
 pub use fuzz::fuzz_session;
 pub use reply::{Outcome, ReadReply};

@@ -6,8 +6,11 @@ use crate::wire::{self, Reader, info, option, reply, transmission};
 /// The longest option data that is looked at; longer ones are skipped and answered `TOO_BIG`. A name of
 /// 4096 bytes and a dozen context queries as long fit; also what a receive buffer must hold.
 pub const OPTION_BYTES_MAX: u32 = 64 << 10;
-/// Options in one session before it is taken for an abuse. Arbitrary: clients send fewer than ten.
-const OPTIONS_MAX: u32 = 4096;
+/// Options in one session before it is taken for an abuse. Arbitrary: clients send fewer than ten, unless
+/// they ask for each export of a list.
+pub(crate) const OPTIONS_MAX: u32 = 4096;
+/// Options that a client may send for each export of the list it was given. libnbd sends two.
+const OPTIONS_PER_EXPORT: u32 = 4;
 /// The one metadata context, and the number we give it.
 const ALLOCATION_CONTEXT: &str = "base:allocation";
 pub(crate) const ALLOCATION_CONTEXT_ID: u32 = 1;
@@ -56,7 +59,7 @@ impl Session {
         let total = bytes.len() + header.length as usize;
         let Some(data) = rest.get(bytes.len()..total) else { return (0, Some(Event::Starved)) };
         self.options_count += 1;
-        let verdict = if self.options_count > OPTIONS_MAX {
+        let verdict = if self.options_count > self.options_max {
             Verdict::Leave(Event::Close("endless option haggling"))
         } else {
             self.answer_option(header.option, data, exports, out)
@@ -103,6 +106,15 @@ impl Session {
             answer(out, kind, reply::ERR_SHUTDOWN, b"the server shuts down");
             return Verdict::Continue;
         }
+        if let Some(why) = &self.refusal
+            && kind != option::ABORT
+        {
+            if kind == option::EXPORT_NAME {
+                return Verdict::Leave(Event::Close("a client that is refused"));
+            }
+            answer(out, kind, reply::ERR_POLICY, why.as_bytes());
+            return Verdict::Continue;
+        }
         match kind {
             option::EXPORT_NAME => return self.export_name(data, exports, out),
             option::ABORT => {
@@ -111,7 +123,10 @@ impl Session {
             }
             option::INFO | option::GO => return self.info_or_go(kind, data, exports, out),
             option::LIST if data.is_empty() => {
-                for name in exports.names() {
+                let names = exports.names();
+                let count = u32::try_from(names.len()).unwrap_or(u32::MAX);
+                self.options_max = OPTIONS_MAX.saturating_add(count.saturating_mul(OPTIONS_PER_EXPORT));
+                for name in names {
                     put_option_reply(out, kind, reply::SERVER, &[&length_of(&name), name.as_bytes()]);
                 }
                 answer(out, kind, reply::ACK, &[]);

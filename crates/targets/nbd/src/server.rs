@@ -13,8 +13,9 @@ use ashlar_runtime::sync::Notify;
 use ashlar_runtime::{Address, Listener, Priority, Runtime, Stream};
 use ashlar_telemetry::Registry;
 
+use crate::client::Client;
 use crate::connection::{CatalogueExports, Connection};
-use crate::door::Door;
+use crate::door::{Admission, Door, Told};
 use crate::settings::Settings;
 
 /// Pause after an accept that failed, for instance because descriptors ran out. Arbitrary.
@@ -37,7 +38,6 @@ struct Shared {
     door: Door,
     address: Address,
     connections: RefCell<BTreeMap<u64, Rc<Connection>>>,
-    connections_made: Cell<u64>,
     is_accepting: Cell<bool>,
     /// Ends the accept loop.
     stop: Notify,
@@ -63,7 +63,6 @@ pub fn serve(
         door: door.clone(),
         address: listener.local_addr(),
         connections: RefCell::default(),
-        connections_made: Cell::new(0),
         is_accepting: Cell::new(true),
         stop: Notify::new(),
         ended: Notify::new(),
@@ -101,6 +100,22 @@ impl Server {
     pub fn exports_in_use(&self) -> Vec<String> {
         let connections = self.shared.connections.borrow();
         connections.values().filter_map(|c| c.export_name().map(str::to_string)).collect()
+    }
+
+    /// The clients that are connected.
+    #[must_use]
+    pub fn clients(&self) -> Vec<Client> {
+        let now = self.shared.runtime.now();
+        let connections = self.shared.connections.borrow();
+        connections.iter().map(|(number, connection)| connection.client(*number, now)).collect()
+    }
+
+    /// Cuts a client off; false where this server has none of this number. Requests in flight run to their
+    /// end.
+    #[must_use]
+    pub fn disconnect(&self, number: u64) -> bool {
+        let connection = self.shared.connections.borrow().get(&number).cloned();
+        connection.as_ref().inspect(|connection| connection.cut()).is_some()
     }
 
     /// Stops listening, lets requests in flight end and their replies leave, and closes every
@@ -154,18 +169,40 @@ impl Shared {
     }
 
     fn admit(self: &Rc<Shared>, stream: Stream) {
-        if self.connections.borrow().len() >= self.settings.connections_max {
-            // The protocol has no word for it before the greeting.
-            stream.shutdown();
-            return;
-        }
+        let place = match self.door.admit(self.settings.clients_max, self.runtime.now()) {
+            Admission::In(place) => place,
+            Admission::Told(why, told) => return self.refuse(stream, why, told),
+            Admission::Closed => return stream.shutdown(),
+        };
+        let number = place.number;
         let connection = Connection::new(&self.runtime, stream, &self.settings, &self.door);
-        let number = self.connections_made.get();
-        self.connections_made.set(number + 1);
         self.connections.borrow_mut().insert(number, connection.clone());
+        self.cut_unless_opened(&connection, self.settings.handshake_max);
+        let shared = self.clone();
+        let exports = CatalogueExports { catalogue: self.catalogue.clone() };
+        drop(self.runtime.spawn(Priority::Host, async move {
+            connection.run(exports, shared.counters.clone()).await;
+            shared.connections.borrow_mut().remove(&number);
+            drop(place);
+            shared.ended.notify_waiters();
+        }));
+    }
 
-        let watched = Rc::downgrade(&connection);
-        let handshake = self.runtime.sleep(self.settings.handshake_max);
+    /// Tells a client in the protocol's words why it is not served, and lets it go.
+    fn refuse(self: &Rc<Shared>, stream: Stream, why: String, told: Told) {
+        let connection = Connection::new(&self.runtime, stream, &self.settings, &self.door);
+        connection.refuse_all(why);
+        self.cut_unless_opened(&connection, self.settings.refusal_max);
+        let (counters, catalogue) = (self.counters.clone(), self.catalogue.clone());
+        drop(self.runtime.spawn(Priority::Host, async move {
+            connection.run(CatalogueExports { catalogue }, counters).await;
+            drop(told);
+        }));
+    }
+
+    fn cut_unless_opened(&self, connection: &Rc<Connection>, patience: Duration) {
+        let watched = Rc::downgrade(connection);
+        let handshake = self.runtime.sleep(patience);
         drop(self.runtime.spawn(Priority::Background, async move {
             handshake.await;
             if let Some(connection) = watched.upgrade()
@@ -173,14 +210,6 @@ impl Shared {
             {
                 connection.cut();
             }
-        }));
-
-        let shared = self.clone();
-        let exports = CatalogueExports { catalogue: self.catalogue.clone() };
-        drop(self.runtime.spawn(Priority::Host, async move {
-            connection.run(exports, shared.counters.clone()).await;
-            shared.connections.borrow_mut().remove(&number);
-            shared.ended.notify_waiters();
         }));
     }
 }

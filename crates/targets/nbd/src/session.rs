@@ -19,6 +19,7 @@
 //! stream cannot be understood ends the session, everything else is answered with an error.
 
 use crate::error::Refusal;
+use crate::negotiation::OPTIONS_MAX;
 use crate::wire::{self, Errno, RequestHeader, command, flag};
 use ashlar_units::{Fault, planted};
 
@@ -218,6 +219,10 @@ pub struct Session {
     pub(crate) has_block_status: bool,
     pub(crate) export: Option<Export>,
     pub(crate) is_shutting_down: bool,
+    /// Why this client is served nothing, if it is not.
+    pub(crate) refusal: Option<String>,
+    /// Options that this client may send.
+    pub(crate) options_max: u32,
     limits: Limits,
     requests: Vec<InFlight>,
     free: Vec<u32>,
@@ -238,6 +243,8 @@ impl Session {
             has_block_status: false,
             export: None,
             is_shutting_down: false,
+            refusal: None,
+            options_max: OPTIONS_MAX,
             limits,
             requests: Vec::new(),
             free: Vec::new(),
@@ -254,6 +261,12 @@ impl Session {
     /// From now on options and requests are answered with the protocol's word for a shutdown.
     pub fn begin_shutdown(&mut self) {
         self.is_shutting_down = true;
+    }
+
+    /// From now on options are answered with this sentence: what the protocol has for a client that may not
+    /// come in.
+    pub fn refuse_all(&mut self, why: String) {
+        self.refusal = Some(why);
     }
 
     /// Payload bytes that the write handed out last still waits for; 0 when none does.

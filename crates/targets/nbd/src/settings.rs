@@ -14,8 +14,8 @@ pub struct Settings {
     /// Payload bytes in flight on one connection; a single larger request passes alone. Default 64 MiB:
     /// two requests of the largest size.
     pub bytes_in_flight_max: u64,
-    /// Connections at the same time; more are closed at once. Default 256, arbitrary.
-    pub connections_max: usize,
+    /// Clients of the door at the same time; more are told so and let go. Default 256, arbitrary.
+    pub clients_max: usize,
     /// How long a client may haggle before it is cut off. Default 30 s, arbitrary: clients take
     /// milliseconds.
     pub handshake_max: Duration,
@@ -24,6 +24,9 @@ pub struct Settings {
     /// it does not take, but only while others wait for a share. Default 30 s, arbitrary: with the largest
     /// payload that is half a MiB a second.
     pub stall_max: Duration,
+    /// How long a client that is refused may take to hear it. Default 2 s, arbitrary: clients take
+    /// milliseconds, and each holds a descriptor.
+    pub refusal_max: Duration,
     /// How long a shutdown waits for clients to take their replies. Default 10 s, arbitrary.
     pub drain_max: Duration,
 }
@@ -33,9 +36,10 @@ impl Default for Settings {
         Settings {
             requests_in_flight_max: 128,
             bytes_in_flight_max: 64 << 20,
-            connections_max: 256,
+            clients_max: 256,
             handshake_max: Duration::from_secs(30),
             stall_max: Duration::from_secs(30),
+            refusal_max: Duration::from_secs(2),
             drain_max: Duration::from_secs(10),
         }
     }

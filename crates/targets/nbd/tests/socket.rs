@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use ashlar_nbd::Settings;
-use ashlar_runtime::{Address, DriverChoice};
+use ashlar_runtime::{Address, DriverChoice, Peer};
 use ashlar_telemetry::Operation;
 use rig::{Rig, Volume, drivers};
 
@@ -69,6 +69,15 @@ impl Client {
         self.socket.write_all(&bytes).unwrap();
     }
 
+    /// Type and text of the next answer to an option.
+    fn option_answer(&mut self) -> (u32, String) {
+        let mut head = [0; 20];
+        self.socket.read_exact(&mut head).unwrap();
+        let number = |at: usize| u32::from_be_bytes(head[at..at + 4].try_into().unwrap());
+        let text = self.data(number(16) as usize);
+        (number(12), String::from_utf8_lossy(&text).into_owned())
+    }
+
     fn send(&mut self, bytes: &[u8]) {
         self.socket.write_all(bytes).unwrap();
     }
@@ -96,6 +105,11 @@ impl Client {
             Err(error) => assert_eq!(error.kind(), ErrorKind::ConnectionReset),
         }
     }
+}
+
+/// What `NBD_OPT_GO` carries: a name, and no information asked for.
+fn info_data(export: &str) -> Vec<u8> {
+    [&(export.len() as u32).to_be_bytes(), export.as_bytes(), &[0, 0]].concat()
 }
 
 fn request(flags: u16, command: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {
@@ -321,21 +335,75 @@ fn rubbish_ends_only_its_own_connection() {
     assert_eq!(good.reply(), (1, 0));
 }
 
+/// The third was closed before the greeting, and nothing told anybody.
 #[test]
-fn more_connections_than_allowed_are_closed_at_once() {
-    let settings = Settings { connections_max: 2, ..Settings::default() };
+fn more_clients_than_allowed_hear_why_and_a_person_does_too() {
+    let settings = Settings { clients_max: 2, ..Settings::default() };
     let rig = Rig::with(DriverChoice::Auto, &disk(), settings, false);
     let first = Client::open(&rig, "disk");
     let _second = Client::open(&rig, "disk");
-    let mut third = Client { socket: Box::new(UnixStream::connect(rig.socket()).unwrap()) };
-    third.expect_end();
+    let go = info_data("disk");
+    for _ in 0..3 {
+        let mut more = Client::greet(&rig);
+        more.option(7, &go);
+        let (kind, why) = more.option_answer();
+        assert_eq!(kind, (1 << 31) + 2, "NBD_REP_ERR_POLICY");
+        assert!(why.contains("2 NBD clients at most"), "{why}");
+    }
+    let told = rig.run(|on_shard| {
+        Box::pin(async move { (on_shard.door.take_notices(), on_shard.door.clients_refused()) })
+    });
+    assert!(told.0.len() == 1 && told.0[0].contains("2 clients are connected"), "{told:?}");
+    assert_eq!(told.1, 3);
     drop(first);
     // The place is free once the server has seen the first one leave.
     loop {
-        let mut socket = UnixStream::connect(rig.socket()).unwrap();
-        if socket.read(&mut [0; 18]).is_ok_and(|length| length > 0) {
+        let mut again = Client::greet(&rig);
+        again.option(7, &go);
+        if again.option_answer().0 < 1 << 31 {
             break;
         }
+    }
+}
+
+/// Those that are told so must not take all descriptors either.
+#[test]
+fn clients_that_are_refused_and_stay_are_let_go() {
+    let refusal_max = Duration::from_millis(100);
+    let settings = Settings { clients_max: 1, refusal_max, ..Settings::default() };
+    let rig = Rig::with(DriverChoice::Auto, &disk(), settings, false);
+    let mut only = Client::open(&rig, "disk");
+    let stay: Vec<UnixStream> = (0..40).map(|_| UnixStream::connect(rig.socket()).unwrap()).collect();
+    for mut socket in stay {
+        socket.read_to_end(&mut Vec::new()).unwrap();
+    }
+    only.send(&request(0, FLUSH, 1, 0, 0));
+    assert_eq!(only.reply(), (1, 0));
+}
+
+#[test]
+fn clients_are_listed_and_cut_off_by_their_number() {
+    for is_tcp in [false, true] {
+        let rig = Rig::with(DriverChoice::Auto, &disk(), Settings::default(), is_tcp);
+        let mut first = Client::open(&rig, "disk");
+        let mut second = Client::open(&rig, "disk");
+        let clients = rig.run(|on_shard| Box::pin(async move { on_shard.server.clients() }));
+        let numbers: Vec<u64> = clients.iter().map(|client| client.number).collect();
+        assert_eq!(numbers, [1, 2]);
+        for client in &clients {
+            assert_eq!(client.export.as_deref(), Some("disk"));
+            match client.peer.unwrap() {
+                Peer::Process { process_id, .. } => assert!(!is_tcp && process_id == std::process::id()),
+                Peer::Tcp(address) => assert!(is_tcp && address.ip().is_loopback()),
+            }
+        }
+        let cut = rig.run(|on_shard| {
+            Box::pin(async move { [1, 1 << 40].map(|number| on_shard.server.disconnect(number)) })
+        });
+        assert_eq!(cut, [true, false]);
+        first.expect_end();
+        second.send(&request(0, FLUSH, 1, 0, 0));
+        assert_eq!(second.reply(), (1, 0));
     }
 }
 

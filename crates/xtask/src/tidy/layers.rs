@@ -148,7 +148,7 @@ const FORBIDDEN_BELOW: [&str; 9] =
 const PLANTED_FEATURE: &str = "planted-faults";
 
 /// Third-party crates by the floor that may name them. The reason stands in the root Cargo.toml.
-const THIRD_PARTY: [(&str, &[&str]); 22] = [
+const THIRD_PARTY: [(&str, &[&str]); 24] = [
     ("io-uring", &["base"]),
     ("libc", &["base", "media", "targets", "control"]),
     ("rustix", &["control", "proof"]),
@@ -165,6 +165,8 @@ const THIRD_PARTY: [(&str, &[&str]); 22] = [
     ("utoipa", &["control"]),
     ("tokio", &["control", "lab"]),
     ("axum", &["control"]),
+    ("subtle", &["control"]),
+    ("glob", &["control"]),
     ("hyper", &["control", "lab"]),
     ("hyper-util", &["control", "lab"]),
     ("http-body-util", &["control", "lab"]),

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use super::{Scratch, on_each_driver};
-use crate::{Address, Listener, Priority, Runtime, Stream};
+use crate::{Address, Listener, Peer, Priority, Runtime, Stream};
 
 fn serve_echo(runtime: &Runtime, listener: Listener) {
     let inside = runtime.clone();
@@ -59,6 +59,26 @@ fn an_echo_over_a_unix_socket_returns_every_byte() {
         let path = scratch.file("socket");
         serve_echo(&runtime, runtime.listen_unix(&path).unwrap());
         converse(&runtime, runtime.connect_unix(&path).await.unwrap()).await;
+    });
+}
+
+#[test]
+fn a_stream_tells_who_is_at_its_other_end() {
+    on_each_driver(|runtime| async move {
+        let scratch = Scratch::new();
+        let path = scratch.file("socket");
+        let listener = runtime.listen_unix(&path).unwrap();
+        let near = runtime.connect_unix(&path).await.unwrap();
+        let far = listener.accept().await.unwrap();
+        let Some(Peer::Process { process_id, .. }) = far.peer() else { panic!("{:?}", far.peer()) };
+        assert_eq!(process_id, std::process::id());
+        drop(near);
+        let listener = runtime.listen_tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+        let Address::Tcp(address) = listener.local_addr() else { panic!("not a TCP listener") };
+        let near = runtime.connect_tcp(address).await.unwrap();
+        let far = listener.accept().await.unwrap();
+        assert_eq!(near.peer(), Some(Peer::Tcp(address)));
+        assert!(matches!(far.peer(), Some(Peer::Tcp(from)) if from.ip() == address.ip()));
     });
 }
 

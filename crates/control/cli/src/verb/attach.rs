@@ -9,7 +9,8 @@ use crate::parse;
 
 /// Attach a volume as a block device of this machine; prints the device.
 ///
-/// With --mount the directory is printed too, on a second line. `ashlar detach` unmounts.
+/// With --mount the directory is printed too, on a second line. `ashlar detach` unmounts. Set-uid programs
+/// and device files on the volume take no effect unless asked for: whoever wrote them there is not known.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  ashlar attach db --format ext4 --mount /mnt/db")]
 pub struct Attach {
@@ -21,6 +22,12 @@ pub struct Attach {
     /// Make this file system first; refused when the volume holds one.
     #[arg(long, value_enum)]
     format: Option<FileSystemName>,
+    /// Let set-uid programs on the volume take effect; mounts are `nosuid` otherwise.
+    #[arg(long, requires = "mount")]
+    allow_suid: bool,
+    /// Let device files on the volume take effect; mounts are `nodev` otherwise.
+    #[arg(long, requires = "mount")]
+    allow_devices: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -38,6 +45,8 @@ impl Attach {
                 FileSystemName::Ext4 => FileSystem::Ext4,
                 FileSystemName::Xfs => FileSystem::Xfs,
             }),
+            allows_suid: self.allow_suid,
+            allows_devices: self.allow_devices,
         };
         let attachment = context.client()?.attach(&request)?;
         Ok(context.output.print(&attachment, lines)?)

@@ -57,12 +57,15 @@ impl Finding {
 const STATE_FREE_BYTES_MIN: u64 = 64 << 20;
 /// Registered buffers of one shard need this much locked memory where the kernel counts it.
 const MEMLOCK_BYTES_MIN: u64 = 64 << 20;
+/// With fewer the array takes fewer than 256 NBD clients.
+const OPEN_FILES_MIN: u64 = 1024;
 /// A UNIX socket's path holds 107 bytes and a zero (`sun_path` in unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 impl Doctor {
     pub fn run(self, context: &Context) -> Result<()> {
-        let mut findings = vec![io_driver(), fuse(), fuse_over_uring(), loop_devices(), memlock(), user()];
+        let mut findings =
+            vec![io_driver(), fuse(), fuse_over_uring(), loop_devices(), memlock(), open_files(), user()];
         findings.extend(state_directory(&context.state));
         findings.extend(tools());
         findings.push(array(context));
@@ -162,6 +165,18 @@ fn memlock() -> Finding {
             size(bytes),
             "works without registered buffers; for more speed set LimitMEMLOCK=infinity or `ulimit -l unlimited`",
         ),
+    }
+}
+
+fn open_files() -> Finding {
+    match getrlimit(Resource::Nofile).maximum {
+        Some(count) if count < OPEN_FILES_MIN => Finding::warning(
+            "open files",
+            format!("{count} at most"),
+            "works, with fewer NBD clients; raise LimitNOFILE or `ulimit -Hn`",
+        ),
+        Some(count) => Finding::good("open files", format!("{count} at most")),
+        None => Finding::good("open files", "unlimited"),
     }
 }
 

@@ -1,6 +1,7 @@
 //! One file (or folder) per verb: its arguments, its help with an example, what it does and prints.
 
 pub mod attach;
+pub mod client;
 pub mod clone;
 pub mod demo;
 pub mod detach;

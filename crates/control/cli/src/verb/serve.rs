@@ -11,12 +11,13 @@ use crate::failure::Result;
 /// commands. SIGTERM or Ctrl-C ends it in order; a second one ends it at once, which loses nothing
 /// that was acknowledged.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  ashlar serve --state /srv/ashlar --api 127.0.0.1:0")]
+#[command(after_help = "Example:\n  ashlar serve --state /srv/ashlar")]
 pub struct Serve {
     /// Settings file; docs/reference/settings.md lists what it may hold.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Loopback address of the API, `127.0.0.1:0` for any free port, or `off` [default: 127.0.0.1:9410].
+    /// Loopback address of the API beside its socket: `127.0.0.1:9410`, `127.0.0.1:0` for any free port, or
+    /// `off` [default: off]. Who asks there shows the token in STATE/api.token.
     #[arg(long, value_name = "ADDR")]
     api: Option<String>,
 }

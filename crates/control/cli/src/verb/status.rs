@@ -43,13 +43,14 @@ fn text(status: &StatusView) -> String {
                 door.name.clone(),
                 state.to_string(),
                 door.transport.clone(),
+                door.client_count.map_or_else(|| "-".to_string(), |count| count.to_string()),
                 door.address.clone(),
                 door.reason.clone().unwrap_or_default(),
             ]
         })
         .collect();
     text.push('\n');
-    text.push_str(&table(&["DOOR", "STATE", "TRANSPORT", "ADDRESS", "REASON"], &[], &doors));
+    text.push_str(&table(&["DOOR", "STATE", "TRANSPORT", "CLIENTS", "ADDRESS", "REASON"], &[3], &doors));
     let pools: Vec<Vec<String>> = status
         .pools
         .iter()

@@ -36,7 +36,7 @@ impl Array {
     pub fn unstarted() -> Array {
         let scratch = tempfile::Builder::new().prefix("ashlar-test-").tempdir().unwrap();
         let state = scratch.path().join("state");
-        std::fs::write(scratch.path().join("ashlar.toml"), "nbd_tcp = \"off\"\n").unwrap();
+        std::fs::write(scratch.path().join("ashlar.toml"), "").unwrap();
         Array { scratch, state, serve: None }
     }
 
@@ -71,7 +71,7 @@ impl Array {
 
     pub fn serve_command(&self) -> Command {
         let mut command = Command::new(PROGRAM);
-        command.args(["serve", "--api", "127.0.0.1:0", "--state"]).arg(&self.state);
+        command.args(["serve", "--state"]).arg(&self.state);
         command.arg("--config").arg(self.path("ashlar.toml"));
         command.env_remove("NOTIFY_SOCKET").env_remove("JOURNAL_STREAM");
         command
@@ -79,8 +79,19 @@ impl Array {
 
     /// Starts the process and waits until it answers.
     pub fn start(&mut self) {
+        self.start_as(self.serve_command());
+    }
+
+    /// Starts an array that may have so many descriptors.
+    pub fn start_with_descriptors(&mut self, count: u32) {
+        let serve = self.serve_command();
+        let mut command = Command::new("prlimit");
+        command.arg(format!("--nofile={count}")).arg(serve.get_program()).args(serve.get_args());
+        self.start_as(command);
+    }
+
+    fn start_as(&mut self, mut command: Command) {
         let log = std::fs::File::options().create(true).append(true).open(self.path("log")).unwrap();
-        let mut command = self.serve_command();
         command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         let mut child = command.spawn().unwrap();
         let end = Instant::now() + PATIENCE;
@@ -129,6 +140,18 @@ impl Array {
         let mut command = Command::new(PROGRAM);
         command.arg("--state").arg(&self.state).args(arguments).stdin(Stdio::null());
         done(command.output().unwrap())
+    }
+
+    /// A connection to a TCP address whose port is in a file of the state directory.
+    pub fn tcp(&self, port_file: &str) -> std::net::TcpStream {
+        let port = std::fs::read_to_string(self.state.join(port_file)).unwrap();
+        std::net::TcpStream::connect(("127.0.0.1", port.trim().parse::<u16>().unwrap())).unwrap()
+    }
+
+    /// The header that shows the token of a file in the state directory.
+    pub fn token(&self, token_file: &str) -> String {
+        let token = std::fs::read_to_string(self.state.join(token_file)).unwrap();
+        format!("authorization: Bearer {}\r\n", token.trim())
     }
 
     /// Runs a command that must succeed.

@@ -17,7 +17,8 @@ pub use loop_device::{
     AttachOptions, Attached, attach, detach, find_attached, find_device, is_direct, resize,
 };
 pub use mount::{
-    FileSystem, is_mount_point, make_file_system, mount, mounts_of_device, probe, unmount, unmount_lazily,
+    FileSystem, Trust, is_mount_point, make_file_system, mount, mounts_of_device, probe, unmount,
+    unmount_lazily,
 };
 pub use stale::{CleanReport, clean_stale};
 

@@ -113,8 +113,25 @@ pub fn make_file_system(device: &Path, file_system: FileSystem, is_forced: bool)
     Ok(())
 }
 
+/// What of a file system on a volume takes effect. Whoever wrote the volume could otherwise become root here.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub struct Trust {
+    /// Set-uid programs.
+    pub allows_suid: bool,
+    /// Device files.
+    pub allows_devices: bool,
+}
+
+impl Trust {
+    fn flags(self) -> libc::c_ulong {
+        let suid = if self.allows_suid { 0 } else { libc::MS_NOSUID };
+        let devices = if self.allows_devices { 0 } else { libc::MS_NODEV };
+        suid | devices
+    }
+}
+
 /// Mounts what is on the device. The directory is made when it does not exist.
-pub fn mount(device: &Path, directory: &Path, is_read_only: bool) -> Result<()> {
+pub fn mount(device: &Path, directory: &Path, is_read_only: bool, trust: Trust) -> Result<()> {
     let Some(found) = probe(device)? else {
         let why = format!("nothing to mount on {}: format it first", device.display());
         return Err(Error::new(ErrorKind::Invalid, why));
@@ -130,7 +147,7 @@ pub fn mount(device: &Path, directory: &Path, is_read_only: bool) -> Result<()> 
         ("ext4", false) => "barrier=0",
         _ => "",
     };
-    let flags = if is_read_only { libc::MS_RDONLY } else { 0 };
+    let flags = if is_read_only { libc::MS_RDONLY } else { 0 } | trust.flags();
     let [source, target, kind, data] = [
         device.as_os_str().as_bytes(),
         directory.as_os_str().as_bytes(),

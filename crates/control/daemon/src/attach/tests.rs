@@ -115,17 +115,20 @@ fn a_file_system_is_made_only_on_an_empty_device_and_a_mounted_one_is_not_detach
         let file = scratch.volume(file_system.name(), size_bytes);
         let device = attach(&file, options(4096)).unwrap();
         assert_eq!(probe(&device).unwrap(), None);
-        assert_eq!(mount(&device, &scratch.0.join("mnt"), false).unwrap_err().kind, ErrorKind::Invalid);
+        assert_eq!(
+            mount(&device, &scratch.0.join("mnt"), false, Trust::default()).unwrap_err().kind,
+            ErrorKind::Invalid
+        );
         make_file_system(&device, file_system, false).unwrap();
         assert_eq!(probe(&device).unwrap().as_deref(), Some(file_system.name()));
         assert_eq!(make_file_system(&device, file_system, false).unwrap_err().kind, ErrorKind::HasData);
         make_file_system(&device, file_system, true).unwrap();
         let directory = scratch.0.join("mnt");
-        mount(&device, &directory, false).unwrap();
+        mount(&device, &directory, false, Trust::default()).unwrap();
         assert_eq!(detach(&device).unwrap_err().kind, ErrorKind::Busy);
         fs::write(directory.join("file"), b"kept").unwrap();
         unmount(&directory).unwrap();
-        mount(&device, &directory, true).unwrap();
+        mount(&device, &directory, true, Trust::default()).unwrap();
         assert_eq!(fs::read(directory.join("file")).unwrap(), b"kept");
         assert!(fs::write(directory.join("other"), b"no").is_err());
         unmount(&directory).unwrap();
@@ -143,7 +146,7 @@ fn what_a_killed_daemon_left_is_removed() {
     let mounted = attach(&first, options(512)).unwrap();
     let bare = attach(&second, options(512)).unwrap();
     make_file_system(&mounted, FileSystem::Ext4, false).unwrap();
-    mount(&mounted, &scratch.0.join("mnt"), false).unwrap();
+    mount(&mounted, &scratch.0.join("mnt"), false, Trust::default()).unwrap();
     let report = clean_stale(&scratch.0).unwrap();
     assert_eq!(report.unmounted, [scratch.0.join("mnt")]);
     assert_eq!(report.detached.len(), 2);
@@ -208,7 +211,7 @@ fn the_tower_above_a_killed_server_comes_down_at_once() {
     }
     let device = attach(&file, options(4096)).unwrap();
     make_file_system(&device, FileSystem::Ext4, false).unwrap();
-    mount(&device, &target, false).unwrap();
+    mount(&device, &target, false, Trust::default()).unwrap();
     let mut open = File::create(target.join("open")).unwrap();
     std::io::Write::write_all(&mut open, &[1; 100_000]).unwrap();
     child.kill().unwrap();

@@ -1,22 +1,42 @@
 //! Requests into values, and errors into answers: every refusal has the shape of `ErrorBody`.
 
+use std::time::Duration;
+
 use ashlar_api::ErrorKind;
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::HeaderValue;
 use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 
 use crate::error::Error;
+use crate::places::Caller;
 
 impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let status =
             StatusCode::from_u16(self.kind.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        (status, Json(self.body())).into_response()
+        let mut response = (status, Json(self.body())).into_response();
+        if self.kind == ErrorKind::Unauthorized {
+            response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+/// How long a body may take. Arbitrary: the largest has 2 MiB.
+const BODY_WAIT_MAX: Duration = Duration::from_secs(10);
+
+/// Who asks, as the connection was found to be.
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Caller, Self::Rejection> {
+        Ok(parts.extensions.get::<Caller>().copied().unwrap_or(Caller::Guest))
     }
 }
 
@@ -35,7 +55,12 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
                 "send `content-type: application/json`",
             ));
         }
-        let bytes = Bytes::from_request(request, state).await.map_err(|error| {
+        let body = tokio::time::timeout(BODY_WAIT_MAX, Bytes::from_request(request, state)).await;
+        let body = body.map_err(|_| {
+            let what = format!("the request's body did not come within {} s", BODY_WAIT_MAX.as_secs());
+            Error::invalid(what, "send it at once")
+        })?;
+        let bytes = body.map_err(|error| {
             Error::invalid(format!("the request's body cannot be read: {}", error.body_text()), "send less")
         })?;
         parse(&bytes).map(Body)

@@ -1,14 +1,50 @@
-//! Keeps pages in a browser on this machine from using the TCP port.
+//! Who may use a TCP port: who shows the token, and no page in a browser on this machine.
 //!
-//! The port answers to this machine only, but a browser here runs other people's programs. A page
-//! cannot hide where it comes from (`Origin`) nor the name it used for us (`Host`).
+//! The port answers to this machine only, but every user and every container with its network reaches it, so
+//! it asks for a token. And a browser here runs other people's programs: a page cannot hide where it comes
+//! from (`Origin`) nor the name it used for us (`Host`).
 
-use axum::extract::Request;
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
 use crate::error::Error;
+use crate::token::Token;
+
+/// Refuses requests that show none of these tokens.
+pub(crate) async fn only_with_token(
+    State(tokens): State<Arc<[Token]>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    match check_token(request.headers(), &tokens) {
+        Ok(()) => next.run(request).await,
+        Err(error) => error.into_response(),
+    }
+}
+
+fn check_token(headers: &HeaderMap, tokens: &[Token]) -> Result<(), Error> {
+    let Some(shown) = headers.get("authorization") else {
+        return Err(Error::unauthorized("this address asks for a token, and the request shows none"));
+    };
+    // RFC 7235, section 2.1: the scheme is the same in any case.
+    let token = shown
+        .to_str()
+        .ok()
+        .and_then(|text| text.split_once(' '))
+        .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
+        .map(|(_, token)| token.trim());
+    match token {
+        Some(shown) if tokens.iter().any(|token| token.is(shown)) => Ok(()),
+        Some(_) => {
+            Err(Error::unauthorized("the token that the request shows is not the one of this address"))
+        }
+        None => Err(Error::unauthorized("the request's `Authorization` is not `Bearer` and a token")),
+    }
+}
 
 /// Refuses requests that a page from elsewhere made.
 pub(crate) async fn only_local(request: Request, next: Next) -> Response {
@@ -44,7 +80,7 @@ fn is_local(host: &str) -> bool {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
-    name == "localhost"
+    name.eq_ignore_ascii_case("localhost")
         || name == "[::1]"
         || name.parse::<std::net::Ipv4Addr>().is_ok_and(|address| address.is_loopback())
 }
@@ -65,8 +101,40 @@ mod tests {
     }
 
     #[test]
+    fn only_the_right_token_in_the_right_words_passes() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("token");
+        let token = Token::load_or_make(&path, crate::token::Readers::Owner).unwrap();
+        let text = std::fs::read_to_string(path).unwrap().trim().to_string();
+        let check = |value: Option<String>| {
+            let mut headers = HeaderMap::new();
+            if let Some(value) = value {
+                headers.insert("authorization", value.parse().unwrap());
+            }
+            check_token(&headers, std::slice::from_ref(&token))
+        };
+        assert!(check(Some(format!("Bearer {text}"))).is_ok());
+        assert!(check(Some(format!("bearer  {text}"))).is_ok());
+        let wrong = [
+            String::new(),
+            "Bearer".to_string(),
+            "Bearer ".to_string(),
+            text.clone(),
+            format!("Basic {text}"),
+            format!("Bearer {text}x"),
+            format!("Bearer {}", &text[1..]),
+            format!("Bearer {text} {text}"),
+        ];
+        for value in wrong.into_iter().map(Some).chain([None]) {
+            let error = check(value.clone()).unwrap_err();
+            assert_eq!(error.kind, ashlar_api::ErrorKind::Unauthorized, "{value:?}");
+            assert!(!error.to_string().contains(&text), "an error tells the token");
+        }
+    }
+
+    #[test]
     fn programs_and_our_own_pages_pass_and_other_pages_do_not() {
-        for host in ["127.0.0.1:9410", "localhost:1", "[::1]:9410", "127.0.0.2", "localhost"] {
+        for host in ["127.0.0.1:9410", "localhost:1", "[::1]:9410", "127.0.0.2", "LOCALHOST:9410"] {
             assert!(check(&headers(host, None)).is_ok(), "{host}");
         }
         assert!(check(&headers("localhost:9410", Some("http://localhost:9410"))).is_ok());

@@ -16,6 +16,7 @@ use serde::Deserialize;
 
 use super::extract::{Body, DriveOf, Name, OptionalBody, Question};
 use crate::error::{Error, Result};
+use crate::places::Caller;
 use crate::service::Service;
 
 type Array = State<Arc<Service>>;
@@ -35,8 +36,10 @@ pub(super) async fn pools_list(State(array): Array) -> Answer<Vec<api::Pool>> {
 
 pub(super) async fn pool_create(
     State(array): Array,
+    caller: Caller,
     Body(request): Body<api::PoolCreate>,
 ) -> Created<api::Pool> {
+    array.places.check_drives(caller, request.drives.iter().map(|drive| drive.path.as_str()))?;
     let pool = to_the_end(async move { array.pool_create(request).await }).await?;
     Ok((StatusCode::CREATED, Json(pool)))
 }
@@ -85,17 +88,21 @@ pub(super) async fn pool_export(State(array): Array, Name(pool): Name) -> Result
 
 pub(super) async fn pool_import(
     State(array): Array,
+    caller: Caller,
     Name(pool): Name,
     OptionalBody(request): OptionalBody<api::PoolImport>,
 ) -> Answer<api::Pool> {
+    array.places.check_drives(caller, request.drives.iter().map(String::as_str))?;
     to_the_end(async move { array.pool_import(&pool, request).await }).await.map(Json)
 }
 
 pub(super) async fn drives_add(
     State(array): Array,
+    caller: Caller,
     Name(pool): Name,
     Body(request): Body<api::DrivesAdd>,
 ) -> Answer<api::Pool> {
+    array.places.check_drives(caller, request.drives.iter().map(|drive| drive.path.as_str()))?;
     to_the_end(async move { array.drives_add(&pool, request).await }).await.map(Json)
 }
 
@@ -109,17 +116,21 @@ pub(super) async fn drive_set(
 
 pub(super) async fn drive_replace(
     State(array): Array,
+    caller: Caller,
     DriveOf(pool, number): DriveOf,
     Body(request): Body<api::DriveSpec>,
 ) -> Answer<api::Pool> {
+    array.places.check_drive(caller, &request.path)?;
     to_the_end(async move { array.drive_replace(&pool, number, request).await }).await.map(Json)
 }
 
 pub(super) async fn drive_online(
     State(array): Array,
+    caller: Caller,
     DriveOf(pool, number): DriveOf,
     OptionalBody(request): OptionalBody<api::DriveOnline>,
 ) -> Answer<api::Pool> {
+    array.places.check_drives(caller, request.path.as_deref().into_iter())?;
     to_the_end(async move { array.drive_online(&pool, number, request).await }).await.map(Json)
 }
 
@@ -274,15 +285,45 @@ pub(super) async fn attachments_list(State(array): Array) -> Json<Vec<api::Attac
 
 pub(super) async fn attachment_create(
     State(array): Array,
+    caller: Caller,
     Body(request): Body<api::AttachRequest>,
 ) -> Created<api::Attachment> {
+    check_mount(&array, caller, &request)?;
     let attachment = to_the_end(async move { array.attach(request).await }).await?;
     Ok((StatusCode::CREATED, Json(attachment)))
+}
+
+/// A mount by a guest covers no directory of root's, and makes nobody root.
+fn check_mount(array: &Service, caller: Caller, request: &api::AttachRequest) -> Result<()> {
+    if let Some(mount) = &request.mount {
+        array.places.check_mount(caller, mount)?;
+    }
+    if caller == Caller::Guest && (request.allows_suid || request.allows_devices) {
+        return Err(Error::new(
+            api::ErrorKind::Forbidden,
+            "only root over the socket may mount with set-uid programs or device files in force",
+            "leave allows_suid and allows_devices out",
+        ));
+    }
+    Ok(())
 }
 
 pub(super) async fn attachment_delete(State(array): Array, Name(volume): Name) -> Result<StatusCode> {
     to_the_end(async move { array.detach(&volume).await }).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn clients_list(State(array): Array) -> Answer<Vec<api::DoorClient>> {
+    array.clients().await.map(Json)
+}
+
+pub(super) async fn client_disconnect(State(array): Array, Name(client): Name) -> Result<StatusCode> {
+    array.client_disconnect(&client).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn health(State(array): Array) -> Answer<api::Health> {
+    array.health().await.map(Json)
 }
 
 pub(super) async fn status(State(array): Array) -> Answer<api::Status> {
@@ -315,6 +356,14 @@ pub(super) async fn openapi() -> Response {
 pub(super) async fn metrics(State(array): Array) -> Result<Response> {
     let text = array.metrics().await?;
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
+}
+
+pub(super) async fn only_metrics() -> Error {
+    Error::new(
+        api::ErrorKind::NotFound,
+        "this address answers GET /metrics and nothing else",
+        "ask the API: the socket, or the address of the setting `api`",
+    )
 }
 
 pub(super) async fn no_such_path(uri: Uri) -> Error {

@@ -11,7 +11,7 @@ use axum::routing::{delete, get, patch, post, put};
 
 use crate::service::Service;
 
-pub(crate) use guard::only_local;
+pub(crate) use guard::{only_local, only_with_token};
 
 /// Every operation of the API; a test of the binary compares it with the description.
 pub(crate) fn router(service: Arc<Service>) -> Router {
@@ -44,6 +44,9 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/clones", post(handlers::clone_create))
         .route("/v1/attachments", get(handlers::attachments_list).post(handlers::attachment_create))
         .route("/v1/attachments/{volume}", delete(handlers::attachment_delete))
+        .route("/v1/clients", get(handlers::clients_list))
+        .route("/v1/clients/{client}", delete(handlers::client_disconnect))
+        .route("/v1/health", get(handlers::health))
         .route("/v1/status", get(handlers::status))
         .route("/v1/io", get(handlers::io))
         .route("/v1/events", get(handlers::events))
@@ -51,5 +54,14 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/metrics", get(handlers::metrics))
         .fallback(handlers::no_such_path)
         .method_not_allowed_fallback(handlers::no_such_method)
+        .with_state(service)
+}
+
+/// What the address of metrics answers.
+pub(crate) fn metrics_router(service: Arc<Service>) -> Router {
+    Router::new()
+        .route("/metrics", get(handlers::metrics))
+        .fallback(handlers::only_metrics)
+        .method_not_allowed_fallback(handlers::only_metrics)
         .with_state(service)
 }

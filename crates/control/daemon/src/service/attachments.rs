@@ -88,10 +88,12 @@ impl Service {
             api::FileSystem::Ext4 => attach::FileSystem::Ext4,
             api::FileSystem::Xfs => attach::FileSystem::Xfs,
         });
+        let trust =
+            attach::Trust { allows_suid: request.allows_suid, allows_devices: request.allows_devices };
         let name = request.volume.clone();
         blocking(move || {
             let device = attach::attach(&file, options).map_err(|error| from_attach(&name, &error))?;
-            let made = format_and_mount(&device, file_system, mount.as_deref(), options.is_read_only);
+            let made = format_and_mount(&device, file_system, mount.as_deref(), options.is_read_only, trust);
             if let Err(error) = made {
                 // Back to where we started; the first error is the one that says what to do.
                 let _ = attach::detach(&device);
@@ -238,12 +240,13 @@ fn format_and_mount(
     file_system: Option<attach::FileSystem>,
     mount: Option<&Path>,
     is_read_only: bool,
+    trust: attach::Trust,
 ) -> attach::Result<()> {
     if let Some(file_system) = file_system {
         attach::make_file_system(device, file_system, false)?;
     }
     if let Some(directory) = mount {
-        attach::mount(device, directory, is_read_only)?;
+        attach::mount(device, directory, is_read_only, trust)?;
     }
     Ok(())
 }

@@ -5,6 +5,7 @@
 //! without asking the data shard, which matters with ten thousand snapshots.
 
 mod attachments;
+mod clients;
 mod drives;
 mod generations;
 mod index;
@@ -28,6 +29,7 @@ use crate::array::Array;
 use crate::doors::Doors;
 use crate::error::{Error, Result};
 use crate::log::Log;
+use crate::places::Places;
 use crate::settings::Settings;
 use crate::state::{KnownPool, State};
 
@@ -38,6 +40,7 @@ pub(crate) struct Service {
     pub(crate) log: Arc<Log>,
     pub(crate) array: Array,
     pub(crate) doors: Doors,
+    pub(crate) places: Places,
     state: State,
     settings: Settings,
     started: Instant,
@@ -64,12 +67,19 @@ struct Known {
 
 impl Service {
     /// A service over a data shard; no pool is open yet.
-    pub(crate) fn new(state: State, settings: Settings, array: Array, log: Arc<Log>) -> Service {
+    pub(crate) fn new(
+        state: State,
+        settings: Settings,
+        places: Places,
+        array: Array,
+        log: Arc<Log>,
+    ) -> Service {
         let doors = Doors::new(&state, &settings);
         Service {
             log,
             array,
             doors,
+            places,
             state,
             settings,
             started: Instant::now(),

@@ -20,7 +20,7 @@ impl Service {
             memory_resident_bytes: process::memory_resident_bytes(),
             cpu_micros: process::cpu_micros(),
             pools: pools.into_iter().map(summary).collect(),
-            doors: self.doors.list(),
+            doors: self.doors.list(&self.array).await?,
             attachment_count: self.attachments().len() as u64,
         })
     }
@@ -37,6 +37,7 @@ impl Service {
             pools: self.pools().await?,
             volumes: self.volumes().await?,
             counters: self.array.counters().await?,
+            crowds: self.doors.crowds(&self.array).await?,
         };
         Ok(metrics::text(&readings))
     }

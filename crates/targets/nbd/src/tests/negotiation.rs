@@ -1,8 +1,8 @@
 //! Each option, its answers and its errors.
 
 use super::{Client, concat, context_data, info_data, option_replies};
-use crate::fuzz::{Exercise, NAME, SIZE_BYTES};
-use crate::session::Event;
+use crate::fuzz::{Exercise, NAME, OneExport, SIZE_BYTES};
+use crate::session::{Event, Export, Exports, Limits, Session};
 use crate::wire::{self, option, reply};
 
 /// HAS_FLAGS, FLUSH, FUA, TRIM, WRITE_ZEROES, MULTI_CONN, CACHE, FAST_ZERO as the protocol numbers them.
@@ -236,6 +236,63 @@ fn endless_haggling_ends_the_session() {
         client = client.option(option::LIST, &[]);
     }
     assert!(matches!(client.run().end, Some(Event::Close(_))));
+}
+
+/// With 3,000 volumes a lister that asks twice for each export was cut off in the middle.
+#[test]
+fn who_lists_the_exports_may_ask_for_each_of_them() {
+    struct Many;
+    impl Exports for Many {
+        fn export(&self, name: &str) -> Option<Export> {
+            OneExport { is_read_only: false }
+                .export("")
+                .map(|export| Export { name: name.to_string(), ..export })
+        }
+        fn names(&self) -> Vec<String> {
+            (0..30_000).map(|number| format!("v{number}")).collect()
+        }
+    }
+    let asked = |counts: usize, has_list: bool| {
+        let mut client = Client::new();
+        if has_list {
+            client = client.option(option::LIST, &[]);
+        }
+        for number in 0..counts {
+            client = client.option(option::INFO, &info_data(&format!("v{}", number / 2), &[]));
+        }
+        let (mut out, mut at) = (Vec::new(), 0);
+        let mut session = Session::new(Limits { requests_max: 1, bytes_max: 1 }, &mut out);
+        loop {
+            let step = session.receive(&client.bytes[at..], &Many, &mut out);
+            at += step.consumed;
+            if step.event == Event::Starved {
+                return at == client.bytes.len();
+            }
+            if let Event::Close(_) = step.event {
+                return false;
+            }
+        }
+    };
+    assert!(asked(60_000, true));
+    assert!(!asked(60_000, false), "who has no list has no reason to ask so often");
+    assert!(!asked(150_000, true), "the list is no leave to ask for ever");
+}
+
+#[test]
+fn a_client_that_is_refused_hears_why_whatever_it_asks() {
+    let mut exercise = Client::new().run();
+    exercise.session.refuse_all("256 clients are in".to_string());
+    let client = Client { bytes: vec![] }.option(option::STRUCTURED_REPLY, &[]).go();
+    let exercise = client.option(option::LIST, &[]).option(option::ABORT, &[]).run_on(exercise);
+    assert_eq!(kinds(&exercise), [reply::ERR_POLICY, reply::ERR_POLICY, reply::ERR_POLICY, reply::ACK]);
+    let replies = option_replies(&exercise.output);
+    assert_eq!(replies[1].2, b"256 clients are in");
+    assert_eq!(exercise.end, Some(Event::Finish));
+    // The oldest option has no way to say so.
+    let mut exercise = Client::new().run();
+    exercise.session.refuse_all("256 clients are in".to_string());
+    let exercise = Client { bytes: vec![] }.option(option::EXPORT_NAME, b"disk").run_on(exercise);
+    assert!(matches!(exercise.end, Some(Event::Close(_))));
 }
 
 #[test]
