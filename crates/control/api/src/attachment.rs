@@ -27,9 +27,16 @@ pub struct Attachment {
 #[serde(deny_unknown_fields)]
 pub struct AttachRequest {
     pub volume: String,
-    /// Makes this file system first; refused when the volume holds one.
+    /// Makes this file system first; refused when the volume holds anything but zeroes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<FileSystem>,
+    /// Formats whatever the volume holds, which is lost.
+    #[serde(default)]
+    pub force: bool,
+    /// Lets NBD clients and users of the volume's file write to it meanwhile. Only for hosts that are made to
+    /// share a device.
+    #[serde(default)]
+    pub shared: bool,
     /// Absolute path of a directory to mount on; it is made when missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<String>,

@@ -16,6 +16,7 @@ mod pool;
 mod snapshot;
 mod space;
 mod status;
+mod user;
 mod volume;
 
 #[cfg(test)]
@@ -39,6 +40,7 @@ pub use space::{
     VolumeSpace, WITHIN_SECONDS_DEFAULT,
 };
 pub use status::{Door, DoorState, PoolSummary, Status};
+pub use user::{Disconnected, UseKind, VolumeUser};
 pub use volume::{Compression, Profile, Volume, VolumeCreate, VolumePolicy, VolumeResize};
 
 /// The pattern every name of a pool, volume, snapshot or clone follows.

@@ -51,6 +51,8 @@ use crate::paths;
         paths::volume_resize,
         paths::volume_set,
         paths::volume_delete,
+        paths::volume_users,
+        paths::volume_disconnect,
         paths::snapshots_list,
         paths::snapshot_create,
         paths::snapshot_show,

@@ -5,10 +5,10 @@
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
 use crate::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorClient, DoorIo,
-    DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Health, Holders, Pool, PoolCreate,
-    PoolImport, PoolSpace, Reclaim, ReclaimRequest, ScrubChange, ScrubReport, Snapshot, SnapshotCreate,
-    SnapshotsDelete, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
+    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, Disconnected, DoorClient,
+    DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Health, Holders, Pool,
+    PoolCreate, PoolImport, PoolSpace, Reclaim, ReclaimRequest, ScrubChange, ScrubReport, Snapshot,
+    SnapshotCreate, SnapshotsDelete, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize, VolumeUser,
 };
 
 /// All pools, also those that could not be opened.
@@ -100,7 +100,10 @@ fn pool_scrub_change() {}
 /// Closes a pool and forgets it; its drives keep it for an import.
 #[utoipa::path(
     post, path = "/v1/pools/{pool}/export", tag = "pools", operation_id = "pool_export",
-    params(("pool" = String, Path, description = "name of the pool")),
+    params(
+        ("pool" = String, Path, description = "name of the pool"),
+        ("force" = Option<bool>, Query, description = "close it though volumes are in use; their users then get errors"),
+    ),
     responses(
         (status = 204, description = "done"),
         (status = 404, description = "no such object", body = ErrorBody),
@@ -370,10 +373,13 @@ fn volume_resize() {}
 )]
 fn volume_set() {}
 
-/// Deletes a volume that is not attached. Its snapshots stay.
+/// Deletes a volume that nobody uses. Its snapshots stay.
 #[utoipa::path(
     delete, path = "/v1/volumes/{volume}", tag = "volumes", operation_id = "volume_delete",
-    params(("volume" = String, Path, description = "name of the volume")),
+    params(
+        ("volume" = String, Path, description = "name of the volume"),
+        ("force" = Option<bool>, Query, description = "delete it though somebody uses it, who then gets errors"),
+    ),
     responses(
         (status = 204, description = "done"),
         (status = 404, description = "no such object", body = ErrorBody),
@@ -381,6 +387,32 @@ fn volume_set() {}
     )
 )]
 fn volume_delete() {}
+
+/// Everybody who uses a volume or an image of it: attachments, mounts in every namespace, devices built on
+/// it, processes, NBD clients.
+#[utoipa::path(
+    get, path = "/v1/volumes/{volume}/users", tag = "volumes", operation_id = "volume_users",
+    params(("volume" = String, Path, description = "VOLUME, its snapshots included, or VOLUME@SNAPSHOT")),
+    responses(
+        (status = 200, description = "the answer", body = Vec<VolumeUser>),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 500, description = "a drive or a tool of this machine failed", body = ErrorBody),
+    )
+)]
+fn volume_users() {}
+
+/// Cuts off the NBD clients of a volume or of an image. Unmounts and detaches nothing: the answer says what
+/// remains.
+#[utoipa::path(
+    post, path = "/v1/volumes/{volume}/disconnect", tag = "volumes", operation_id = "volume_disconnect",
+    params(("volume" = String, Path, description = "VOLUME, its snapshots included, or VOLUME@SNAPSHOT")),
+    responses(
+        (status = 200, description = "the answer", body = Disconnected),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 500, description = "a drive or a tool of this machine failed", body = ErrorBody),
+    )
+)]
+fn volume_disconnect() {}
 
 /// All snapshots of all pools.
 #[utoipa::path(
@@ -418,7 +450,10 @@ fn snapshot_show() {}
 /// Deletes a snapshot. Clones made from it stay.
 #[utoipa::path(
     delete, path = "/v1/snapshots/{snapshot}", tag = "snapshots", operation_id = "snapshot_delete",
-    params(("snapshot" = String, Path, description = "name of the snapshot")),
+    params(
+        ("snapshot" = String, Path, description = "name of the snapshot"),
+        ("force" = Option<bool>, Query, description = "delete it though somebody reads it, who then gets errors"),
+    ),
     responses(
         (status = 204, description = "done"),
         (status = 404, description = "no such object", body = ErrorBody),
@@ -444,7 +479,10 @@ fn snapshots_delete() {}
 /// Sets its volumes back to the snapshot; what was written since is lost. Refused while one is attached.
 #[utoipa::path(
     post, path = "/v1/snapshots/{snapshot}/restore", tag = "snapshots", operation_id = "snapshot_restore",
-    params(("snapshot" = String, Path, description = "name of the snapshot")),
+    params(
+        ("snapshot" = String, Path, description = "name of the snapshot"),
+        ("force" = Option<bool>, Query, description = "cut off NBD clients, and processes that have a file of a volume open"),
+    ),
     responses(
         (status = 204, description = "done"),
         (status = 404, description = "no such object", body = ErrorBody),
@@ -492,7 +530,10 @@ fn attachment_create() {}
 /// Unmounts and detaches a volume.
 #[utoipa::path(
     delete, path = "/v1/attachments/{volume}", tag = "attachments", operation_id = "attachment_delete",
-    params(("volume" = String, Path, description = "name of the volume")),
+    params(
+        ("volume" = String, Path, description = "name of the volume"),
+        ("force" = Option<bool>, Query, description = "unmount lazily what is in use; the device goes with its last user"),
+    ),
     responses(
         (status = 204, description = "done"),
         (status = 404, description = "no such object", body = ErrorBody),

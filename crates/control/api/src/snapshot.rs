@@ -31,6 +31,9 @@ pub struct SnapshotCreate {
 pub struct SnapshotsDelete {
     #[schema(min_items = 1)]
     pub names: Vec<String>,
+    /// Deletes them though somebody reads one, who then gets errors.
+    #[serde(default)]
+    pub force: bool,
 }
 
 /// Request to make writable volumes from a snapshot.

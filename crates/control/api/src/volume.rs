@@ -116,4 +116,7 @@ pub struct VolumeResize {
     /// Needed to make a volume smaller, which drops the bytes beyond the new end.
     #[serde(default)]
     pub may_shrink: bool,
+    /// Cuts off what lies beyond the new end though a file system reaches there, and NBD clients.
+    #[serde(default)]
+    pub force: bool,
 }

@@ -1,10 +1,10 @@
 //! One method an operation.
 
 use ashlar_api::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DoorClient, DoorIo,
-    DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, Holders, Pool, PoolCreate, PoolImport,
-    PoolSpace, Reclaim, ReclaimRequest, ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate,
-    SnapshotsDelete, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize,
+    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, Disconnected, DoorClient,
+    DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, Holders, Pool, PoolCreate,
+    PoolImport, PoolSpace, Reclaim, ReclaimRequest, ScrubAction, ScrubChange, ScrubReport, Snapshot,
+    SnapshotCreate, SnapshotsDelete, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize, VolumeUser,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -105,9 +105,10 @@ impl Client {
         self.send(Method::PATCH, &path, Some(&ScrubChange { action }))
     }
 
-    /// Closes and forgets a pool.
-    pub fn pool_export(&self, name: &str) -> Result<()> {
-        self.call(Method::POST, &format!("/v1/pools/{}/export", segment(name)), None).map(drop)
+    /// Closes and forgets a pool, also one in use if forced.
+    pub fn pool_export(&self, name: &str, is_forced: bool) -> Result<()> {
+        let path = format!("/v1/pools/{}/export?force={is_forced}", segment(name));
+        self.call(Method::POST, &path, None).map(drop)
     }
 
     /// Opens and remembers a pool.
@@ -201,9 +202,20 @@ impl Client {
         self.send(Method::PUT, &format!("/v1/volumes/{}/policy", segment(name)), Some(request))
     }
 
-    /// Deletes a volume.
-    pub fn volume_delete(&self, name: &str) -> Result<()> {
-        self.call(Method::DELETE, &format!("/v1/volumes/{}", segment(name)), None).map(drop)
+    /// Deletes a volume, also one in use if forced.
+    pub fn volume_delete(&self, name: &str, is_forced: bool) -> Result<()> {
+        let path = format!("/v1/volumes/{}?force={is_forced}", segment(name));
+        self.call(Method::DELETE, &path, None).map(drop)
+    }
+
+    /// Everybody who uses a volume or an image of it.
+    pub fn volume_users(&self, name: &str) -> Result<Vec<VolumeUser>> {
+        self.get(&format!("/v1/volumes/{}/users", segment(name)))
+    }
+
+    /// Cuts off a volume's NBD clients.
+    pub fn volume_disconnect(&self, name: &str) -> Result<Disconnected> {
+        self.send(Method::POST, &format!("/v1/volumes/{}/disconnect", segment(name)), None::<&()>)
     }
 
     /// All snapshots.
@@ -226,9 +238,10 @@ impl Client {
         self.call(Method::POST, "/v1/snapshot-deletions", Some(plain(request))).map(drop)
     }
 
-    /// Sets a snapshot's volumes back to it.
-    pub fn snapshot_restore(&self, name: &str) -> Result<()> {
-        self.call(Method::POST, &format!("/v1/snapshots/{}/restore", segment(name)), None).map(drop)
+    /// Sets a snapshot's volumes back to it; cuts off NBD clients if forced.
+    pub fn snapshot_restore(&self, name: &str, is_forced: bool) -> Result<()> {
+        let path = format!("/v1/snapshots/{}/restore?force={is_forced}", segment(name));
+        self.call(Method::POST, &path, None).map(drop)
     }
 
     /// Makes writable volumes from a snapshot or a volume.
@@ -246,9 +259,10 @@ impl Client {
         self.send(Method::POST, "/v1/attachments", Some(request))
     }
 
-    /// Detaches a volume.
-    pub fn detach(&self, volume: &str) -> Result<()> {
-        self.call(Method::DELETE, &format!("/v1/attachments/{}", segment(volume)), None).map(drop)
+    /// Detaches a volume; unmounts lazily if forced.
+    pub fn detach(&self, volume: &str, is_forced: bool) -> Result<()> {
+        let path = format!("/v1/attachments/{}?force={is_forced}", segment(volume));
+        self.call(Method::DELETE, &path, None).map(drop)
     }
 
     /// The clients that are connected to NBD.

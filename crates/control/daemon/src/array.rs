@@ -3,6 +3,7 @@
 //! Engines live on the data shard and never leave it. A request travels there as a closure, finds
 //! the shard's pools in a thread-local, and its answer comes back in the API's types.
 
+mod content;
 mod dedupe;
 mod drives;
 mod space;
@@ -22,6 +23,7 @@ use ashlar_telemetry::Registry;
 
 use crate::doors::Servers;
 use crate::error::{Error, Result};
+use crate::names;
 use crate::settings::{IoDriver, Settings};
 
 /// Pause before the data shard is told again to stop while too much is under way on it. Arbitrary.
@@ -50,6 +52,7 @@ impl Catalogue for Shard {
     fn names(&self) -> Vec<String> {
         let mut names: Vec<String> =
             self.engines.borrow().values().flat_map(|engine| engine.device_names()).collect();
+        names.retain(|name| !names::is_hidden(name));
         names.sort();
         names
     }
@@ -323,13 +326,15 @@ impl Array {
         .await
     }
 
-    /// The volumes of all open pools.
+    /// The volumes of all open pools, without those that are hidden.
     pub(crate) async fn volumes(&self) -> Result<Vec<api::Volume>> {
         self.run(|_, shard| {
             Box::pin(async move {
                 let engines = shard.engines.borrow();
                 let all = engines.iter().flat_map(|(pool, engine)| {
-                    engine.volumes().into_iter().map(|volume| volume_view(pool, volume))
+                    let volumes = engine.volumes().into_iter();
+                    let shown = volumes.filter(|volume| !names::is_hidden(&volume.name));
+                    shown.map(|volume| volume_view(pool, volume))
                 });
                 Ok(all.collect())
             })

@@ -3,6 +3,7 @@
 //! Their servers live on the data shard; this side keeps what a person wants to know of them.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -10,12 +11,14 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use ashlar_api as api;
+use ashlar_block::{BlockDevice, Catalogue, Extent, Geometry, LocalFuture};
 use ashlar_fuse::FuseServer;
 use ashlar_runtime::{Listener, Peer, Runtime};
 
 use crate::array::{Array, LINGER_STEP, Shard};
 use crate::error::{Error, Result};
 use crate::log::Log;
+use crate::names;
 use crate::process::Descriptors;
 use crate::server::Entrance;
 use crate::settings::{Address, FuseTransport, Settings, Socket};
@@ -27,7 +30,83 @@ use crate::state::{NBD_SOCKET, State, VOLUMES};
 pub(crate) struct Servers {
     nbd: RefCell<Vec<ashlar_nbd::Server>>,
     nbd_door: ashlar_nbd::Door,
+    /// Volumes that NBD clients may only read, because they are attached.
+    shielded: RefCell<BTreeSet<String>>,
     fuse: RefCell<Option<Rc<FuseServer>>>,
+}
+
+/// Who has what open at the doors.
+pub(crate) struct DoorUsers {
+    /// NBD clients that have chosen an export.
+    pub(crate) clients: Vec<ashlar_nbd::Client>,
+    /// Name of each open file of the directory of volumes, and whether it was opened for writing.
+    pub(crate) files: Vec<(String, bool)>,
+}
+
+/// What NBD serves: volumes that are attached take no writes there.
+struct Exports(Rc<Shard>);
+
+impl Catalogue for Exports {
+    fn device(&self, name: &str) -> Option<Rc<dyn BlockDevice>> {
+        if names::is_hidden(name) {
+            return None;
+        }
+        let device = self.0.device(name)?;
+        if self.0.servers.shielded.borrow().contains(name) {
+            return Some(Rc::new(ReadOnly(device)));
+        }
+        Some(device)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.names()
+    }
+}
+
+/// A device that takes no writes by this door.
+struct ReadOnly(Rc<dyn BlockDevice>);
+
+impl ReadOnly {
+    fn refused<'a>() -> LocalFuture<'a, ashlar_block::Result<()>> {
+        let why = "the volume is attached: attach it with --shared to write it over NBD, too";
+        let error = ashlar_block::Error::new(ashlar_block::ErrorKind::ReadOnly, why);
+        Box::pin(std::future::ready(Err(error)))
+    }
+}
+
+impl BlockDevice for ReadOnly {
+    fn geometry(&self) -> Geometry {
+        Geometry { is_read_only: true, ..self.0.geometry() }
+    }
+
+    fn read<'a>(&'a self, offset: u64, into: &'a mut [u8]) -> LocalFuture<'a, ashlar_block::Result<()>> {
+        self.0.read(offset, into)
+    }
+
+    fn write<'a>(&'a self, _: u64, _: &'a [u8], _: bool) -> LocalFuture<'a, ashlar_block::Result<()>> {
+        ReadOnly::refused()
+    }
+
+    fn flush(&self) -> LocalFuture<'_, ashlar_block::Result<()>> {
+        self.0.flush()
+    }
+
+    fn unmap(&self, _: u64, _: u64) -> LocalFuture<'_, ashlar_block::Result<()>> {
+        ReadOnly::refused()
+    }
+
+    fn write_zeroes(&self, _: u64, _: u64, _: bool) -> LocalFuture<'_, ashlar_block::Result<()>> {
+        ReadOnly::refused()
+    }
+
+    fn extents(
+        &self,
+        offset: u64,
+        length: u64,
+        extents_max: usize,
+    ) -> LocalFuture<'_, ashlar_block::Result<Vec<Extent>>> {
+        self.0.extents(offset, length, extents_max)
+    }
 }
 
 /// The doors, seen from the control side.
@@ -264,13 +343,62 @@ impl Doors {
         mounted.map(drop)
     }
 
-    /// The volumes that hosts have open over NBD.
-    pub(crate) async fn nbd_in_use(&self, array: &Array) -> Result<Vec<String>> {
+    /// Who has what open.
+    pub(crate) async fn users(&self, array: &Array) -> Result<DoorUsers> {
         array
             .run(|_, shard| {
                 Box::pin(async move {
-                    let servers = shard.servers.nbd.borrow();
-                    Ok(servers.iter().flat_map(ashlar_nbd::Server::exports_in_use).collect())
+                    let (nbd, fuse) = (shard.servers.nbd.borrow(), shard.servers.fuse.borrow());
+                    let has_export = |client: &ashlar_nbd::Client| client.export.is_some();
+                    let files = fuse.iter().flat_map(|server| server.open_names());
+                    Ok(DoorUsers {
+                        clients: nbd
+                            .iter()
+                            .flat_map(ashlar_nbd::Server::clients)
+                            .filter(has_export)
+                            .collect(),
+                        files: files.map(|(name, is_writable)| (name.to_string(), is_writable)).collect(),
+                    })
+                })
+            })
+            .await
+    }
+
+    /// Cuts off the NBD clients of these exports; returns when what they had in flight has ended.
+    pub(crate) async fn disconnect(
+        &self,
+        array: &Array,
+        exports: BTreeSet<String>,
+    ) -> Result<Vec<ashlar_nbd::Client>> {
+        array
+            .run(|_, shard| {
+                Box::pin(async move {
+                    let servers = shard.servers.nbd.borrow().clone();
+                    let mut cut = Vec::new();
+                    for server in &servers {
+                        for export in &exports {
+                            cut.extend(server.disconnect_export(export).await);
+                        }
+                    }
+                    Ok(cut)
+                })
+            })
+            .await
+    }
+
+    /// Lets NBD clients that come from now on only read a volume, or write it again.
+    pub(crate) async fn shield(&self, array: &Array, name: &str, is_shielded: bool) -> Result<()> {
+        let name = name.to_string();
+        array
+            .run(move |_, shard| {
+                Box::pin(async move {
+                    let mut shielded = shard.servers.shielded.borrow_mut();
+                    if is_shielded {
+                        shielded.insert(name)
+                    } else {
+                        shielded.remove(&name)
+                    };
+                    Ok(())
                 })
             })
             .await
@@ -350,7 +478,8 @@ async fn listen(
                 let settings = ashlar_nbd::Settings { clients_max, ..ashlar_nbd::Settings::default() };
                 let counters = shard.registry.clone();
                 let door = &shard.servers.nbd_door;
-                let server = ashlar_nbd::serve(&runtime, listener, shard.clone(), settings, counters, door);
+                let exports = Rc::new(Exports(shard.clone()));
+                let server = ashlar_nbd::serve(&runtime, listener, exports, settings, counters, door);
                 shard.servers.nbd.borrow_mut().push(server);
                 Ok(bound)
             })

@@ -5,6 +5,19 @@ use crate::error::{Error, Result};
 /// Longest name in bytes.
 const NAME_BYTES_MAX: usize = 63;
 
+/// Marks volumes that the array makes for itself: no name that a person gives begins with it.
+const HIDDEN: char = '.';
+
+/// True for the name of a volume that the array made for itself: it is in no list.
+pub(crate) fn is_hidden(name: &str) -> bool {
+    name.starts_with(HIDDEN)
+}
+
+/// The name of a volume through which a snapshot is mounted.
+pub(crate) fn of_mounted_snapshot(number: u64) -> String {
+    format!("{HIDDEN}mounted-snapshot-{number}")
+}
+
 /// Checks `[A-Za-z0-9][A-Za-z0-9._-]{0,62}`: safe as a file name, an export name and in a URL.
 pub(crate) fn check(what: &str, name: &str) -> Result<()> {
     let is_first_good = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
@@ -24,7 +37,7 @@ pub(crate) fn check(what: &str, name: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{NAME_BYTES_MAX, check, is_hidden, of_mounted_snapshot};
 
     #[test]
     fn good_names_pass() {
@@ -40,5 +53,12 @@ mod tests {
             assert!(error.action.contains("letters"), "{name}: {error}");
             assert!(error.message.len() < 400);
         }
+    }
+    #[test]
+    fn what_the_array_makes_for_itself_has_a_name_that_nobody_can_give() {
+        let name = of_mounted_snapshot(u64::MAX);
+        assert!(is_hidden(&name) && name.len() <= NAME_BYTES_MAX, "{name}");
+        assert!(check("volume", &name).is_err());
+        assert!(!is_hidden("db.1"));
     }
 }

@@ -192,7 +192,7 @@ impl Engine {
     /// volumes), from one of its volumes (`VOLUME@SNAPSHOT`), or from a volume as it is now.
     pub async fn clone_create(&self, name: &str, from: &str) -> Result<Vec<VolumeInfo>> {
         let inner = &self.inner;
-        check_name("clone", name)?;
+        check_clone_name(name)?;
         let _turn = inner.control_turn.lock().await;
         let sources = inner.clone_sources(from)?;
         let is_single = sources.len() == 1;
@@ -202,7 +202,7 @@ impl Engine {
             let is_image = source.kind == VolumeKind::Snapshot;
             let volume = inner.volume_name_of(&source);
             let clone_name = if is_single { name.to_string() } else { format!("{name}-{volume}") };
-            check_name("clone", &clone_name)?;
+            check_clone_name(&clone_name)?;
             inner.check_volume_free(&clone_name)?;
             let mut origin_name =
                 if is_image { format!("{volume}@{}", source.name) } else { source.name.clone() };
@@ -302,6 +302,15 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     Err(Error::new(ErrorKind::Invalid, format!("`{name}` is no {what} name")).and_do(format!(
         "use 1 to {NAME_BYTES_MAX} letters, digits, dots, dashes and underscores, starting with a letter or digit"
     )))
+}
+
+/// The daemon hides the clones it makes for itself behind a dot; people's names never begin with one.
+fn check_clone_name(name: &str) -> Result<()> {
+    check_name("clone", name.strip_prefix('.').unwrap_or(name))?;
+    if name.len() > NAME_BYTES_MAX {
+        return Err(Error::new(ErrorKind::Invalid, format!("`{name}` is too long for a name of a clone")));
+    }
+    Ok(())
 }
 
 /// Joins the images of whole snapshots to what one record deletes.

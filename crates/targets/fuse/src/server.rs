@@ -118,6 +118,12 @@ impl FuseServer {
         self.connection.session.borrow().open_files()
     }
 
+    /// The name of each open file, and whether it was opened for writing; once for each open.
+    #[must_use]
+    pub fn open_names(&self) -> Vec<(Rc<str>, bool)> {
+        self.connection.session.borrow().open_names()
+    }
+
     fn keep(&self, task: Task<()>) {
         self.tasks.borrow_mut().push(task);
     }

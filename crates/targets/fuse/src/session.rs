@@ -21,6 +21,10 @@ use crate::wire::{self, Attributes, DirectoryEntry, InitRequest, Request, SmallR
 
 /// A volume opened by the kernel.
 pub struct OpenFile {
+    /// Its name when it was opened.
+    pub name: Rc<str>,
+    /// It was opened for writing.
+    pub is_writable: bool,
     /// The device as it was when the file was opened.
     pub device: Rc<dyn BlockDevice>,
     /// Requests of this volume through this door.
@@ -280,7 +284,7 @@ impl Session {
             return Err(Errno::READ_ONLY);
         }
         let counters = self.registry.counters("fuse", &entry.name);
-        let file = OpenFile { device, counters };
+        let file = OpenFile { name: entry.name.clone(), is_writable: is_writing, device, counters };
         Ok(Answer::Small(wire::open_reply(self.insert(Handle::File(Rc::new(file))))))
     }
 
@@ -307,6 +311,17 @@ impl Session {
 
     fn handle(&self, handle: u64) -> Option<&Handle> {
         self.handles.get(usize::try_from(handle).ok()?)?.as_ref()
+    }
+
+    /// Name of each file the kernel holds open now, and whether it was opened for writing; once for each
+    /// open.
+    #[must_use]
+    pub fn open_names(&self) -> Vec<(Rc<str>, bool)> {
+        let file_of = |handle: &Handle| match handle {
+            Handle::File(file) => Some((file.name.clone(), file.is_writable)),
+            Handle::Directory(_) => None,
+        };
+        self.handles.iter().flatten().filter_map(file_of).collect()
     }
 
     /// Files the kernel holds open now.

@@ -121,6 +121,7 @@ fn a_volume_is_found_opened_and_measured_and_its_new_size_is_seen() {
     assert_eq!((attributes.len(), u64_at(&attributes, 24)), (104, 2 << 20));
     assert_eq!(u32_at(&attributes, 16 + 60), libc::S_IFREG | 0o600);
     assert_eq!(session.open_files(), 1);
+    assert_eq!(session.open_names(), [("db".into(), true)]);
     small(session.apply(node, Request::Release { handle }));
     assert_eq!(session.open_files(), 0);
     assert_eq!(failure(session.apply(node, Request::Release { handle })), libc::EBADF);

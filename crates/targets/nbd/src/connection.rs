@@ -150,7 +150,7 @@ impl Connection {
             number,
             peer: self.stream.peer(),
             export: self.export_name().map(str::to_string),
-            is_read_only: self.opened.get().is_some_and(|opened| opened.device.geometry().is_read_only),
+            is_read_only: self.session.borrow().is_read_only(),
             connected: now - self.connected_at,
             in_flight: self.running.get(),
         }

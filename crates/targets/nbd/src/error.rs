@@ -17,7 +17,7 @@ pub(crate) fn errno_of(kind: ErrorKind) -> Errno {
         ErrorKind::Invalid => Errno::Inval,
         ErrorKind::ReadOnly => Errno::Perm,
         ErrorKind::NoSpace => Errno::NoSpc,
-        // Of a write it says what a drive's error says: its blocks hold the old or the new content, until they
+        // Of a write it says what a drive says: its blocks hold the old or the new content, until they
         // are written again (docs/internals/durability.md).
         ErrorKind::Medium => Errno::Io,
         // A client that sees this MUST disconnect, which is what the kind asks of the host.

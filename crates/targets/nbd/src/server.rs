@@ -95,11 +95,24 @@ impl Server {
         self.shared.address.clone()
     }
 
-    /// The export of each connection that has chosen one.
-    #[must_use]
-    pub fn exports_in_use(&self) -> Vec<String> {
-        let connections = self.shared.connections.borrow();
-        connections.values().filter_map(|c| c.export_name().map(str::to_string)).collect()
+    /// Cuts off every client of an export, and returns when what they had in flight has ended.
+    pub async fn disconnect_export(&self, export: &str) -> Vec<Client> {
+        let shared = &self.shared;
+        let all: Vec<(u64, Rc<Connection>)> = shared
+            .connections
+            .borrow()
+            .iter()
+            .map(|(number, connection)| (*number, connection.clone()))
+            .collect();
+        let mut cut = Vec::new();
+        for (number, connection) in all.into_iter().filter(|(_, one)| one.export_name() == Some(export)) {
+            cut.push((connection.client(number, shared.runtime.now()), connection.clone()));
+            connection.cut();
+        }
+        for (_, connection) in &cut {
+            shared.wait_for(connection).await;
+        }
+        cut.into_iter().map(|(client, _)| client).collect()
     }
 
     /// The clients that are connected.
@@ -139,6 +152,16 @@ impl Server {
 impl Shared {
     fn connections(&self) -> Vec<Rc<Connection>> {
         self.connections.borrow().values().cloned().collect()
+    }
+
+    async fn wait_for(&self, connection: &Rc<Connection>) {
+        loop {
+            let ended = self.ended.notified();
+            if !self.connections.borrow().values().any(|other| Rc::ptr_eq(other, connection)) {
+                return;
+            }
+            ended.await;
+        }
     }
 
     async fn wait_for_end(&self) {

@@ -258,6 +258,12 @@ impl Session {
         self.requests.len() - self.free.len()
     }
 
+    /// True when the client chose an export that it may not write.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.export.as_ref().is_some_and(|export| export.is_read_only)
+    }
+
     /// From now on options and requests are answered with the protocol's word for a shutdown.
     pub fn begin_shutdown(&mut self) {
         self.is_shutting_down = true;

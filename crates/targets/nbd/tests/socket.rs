@@ -311,12 +311,33 @@ fn a_client_that_vanishes_with_requests_in_flight_leaves_nothing_behind() {
             }
             client.send(&bytes);
         }
-        while rig.run(|on_shard| Box::pin(async move { !on_shard.server.exports_in_use().is_empty() })) {}
+        while rig.run(|on_shard| Box::pin(async move { !on_shard.server.clients().is_empty() })) {}
         let counters = rig.counters().volume("disk");
         let written = counters.of(Operation::Write).completed;
         let allocated =
             rig.run(|on_shard| Box::pin(async move { on_shard.devices["disk"].allocated_bytes() }));
         assert!(written <= 2000 && allocated >= written * 4096, "{written} writes, {allocated} bytes");
+        rig.stop();
+    }
+}
+
+#[test]
+fn clients_of_an_export_are_cut_off_after_what_they_had_in_flight() {
+    for is_tcp in [false, true] {
+        let volumes = [Volume::new("disk", SIZE), Volume::new("other", SIZE)];
+        let rig = Rig::with(DriverChoice::Auto, &volumes, Settings::default(), is_tcp);
+        let mut first = Client::open(&rig, "disk");
+        let mut other = Client::open(&rig, "other");
+        let _undecided = Client::greet(&rig);
+        let cut =
+            rig.run(|on_shard| Box::pin(async move { on_shard.server.disconnect_export("disk").await }));
+        let exports: Vec<_> = cut.iter().map(|client| client.export.as_deref()).collect();
+        assert_eq!(exports, [Some("disk")]);
+        first.expect_end();
+        other.send(&request(0, FLUSH, 1, 0, 0));
+        let left = rig.run(|on_shard| Box::pin(async move { on_shard.server.clients() }));
+        let exports: Vec<_> = left.iter().map(|client| client.export.as_deref()).collect();
+        assert_eq!(exports, [Some("other"), None]);
         rig.stop();
     }
 }

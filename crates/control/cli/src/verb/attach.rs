@@ -11,15 +11,17 @@ use crate::parse;
 ///
 /// With --mount the directory is printed too, on a second line. `ashlar detach` unmounts. Set-uid programs
 /// and device files on the volume take no effect unless asked for: whoever wrote them there is not known.
+/// NBD clients that connect meanwhile only read the volume, unless it is attached with --shared.
+/// VOLUME@SNAPSHOT attaches a snapshot read-only.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  ashlar attach db --format ext4 --mount /mnt/db")]
 pub struct Attach {
-    /// Name of the volume.
+    /// Name of the volume, or VOLUME@SNAPSHOT.
     volume: String,
     /// Mount its file system on this directory, made when missing.
     #[arg(long, value_name = "DIR", value_parser = parse::path_text)]
     mount: Option<String>,
-    /// Make this file system first; refused when the volume holds one.
+    /// Make this file system first; refused when the volume holds anything but zeroes.
     #[arg(long, value_enum)]
     format: Option<FileSystemName>,
     /// Let set-uid programs on the volume take effect; mounts are `nosuid` otherwise.
@@ -28,6 +30,12 @@ pub struct Attach {
     /// Let device files on the volume take effect; mounts are `nodev` otherwise.
     #[arg(long, requires = "mount")]
     allow_devices: bool,
+    /// Format whatever the volume holds, which is lost.
+    #[arg(long, requires = "format")]
+    force: bool,
+    /// Let NBD clients write to the volume meanwhile: only for hosts that are made to share a device.
+    #[arg(long)]
+    shared: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -47,6 +55,8 @@ impl Attach {
             }),
             allows_suid: self.allow_suid,
             allows_devices: self.allow_devices,
+            force: self.force,
+            shared: self.shared,
         };
         let attachment = context.client()?.attach(&request)?;
         Ok(context.output.print(&attachment, lines)?)

@@ -89,6 +89,9 @@ enum Verb {
     Export {
         /// Name of the pool.
         name: String,
+        /// Close it although its volumes are in use: their users get errors.
+        #[arg(long)]
+        force: bool,
     },
     /// Open a pool from its drives and remember it; also tries a pool again that failed to open.
     #[command(after_help = "Example:\n  ashlar pool import main --drive /dev/nvme0n1 --drive /dev/nvme1n1")]
@@ -158,8 +161,8 @@ impl Pool {
                 client.pool_delete(&name)?;
                 context.output.done("deleted pool", &name)?;
             }
-            Verb::Export { name } => {
-                client.pool_export(&name)?;
+            Verb::Export { name, force } => {
+                client.pool_export(&name, force)?;
                 context.output.done("exported pool", &name)?;
             }
             Verb::Import { name, drives, force, accept_older_state } => {

@@ -54,6 +54,9 @@ enum Verb {
         /// Do not ask.
         #[arg(long)]
         yes: bool,
+        /// Delete them although somebody reads one, who then gets errors.
+        #[arg(long)]
+        force: bool,
     },
     /// Set a snapshot's volumes back to it; what was written since is lost. Detach them first.
     #[command(after_help = "Example:\n  ashlar detach db && ashlar snapshot restore before-upgrade --yes")]
@@ -63,6 +66,10 @@ enum Verb {
         /// Do not ask.
         #[arg(long)]
         yes: bool,
+        /// Cut off NBD clients, and processes that have a volume's file open. What is attached or mounted
+        /// stays in the way.
+        #[arg(long)]
+        force: bool,
     },
 }
 
@@ -76,18 +83,18 @@ impl Snapshot {
             }
             Verb::List => context.output.print(&client.snapshots()?, |snapshots| list(snapshots))?,
             Verb::Show { name } => context.output.print(&client.snapshot(&name)?, show)?,
-            Verb::Delete { names, yes } => {
+            Verb::Delete { names, yes, force } => {
                 let all = names.join(" ");
                 confirm(yes, &format!("delete snapshot `{}`?", names.join("`, `")))?;
-                client.snapshots_delete(&SnapshotsDelete { names })?;
+                client.snapshots_delete(&SnapshotsDelete { names, force })?;
                 context.output.done("deleted snapshot", &all)?;
             }
-            Verb::Restore { name, yes } => {
+            Verb::Restore { name, yes, force } => {
                 confirm(
                     yes,
                     &format!("set the volumes of snapshot `{name}` back? What was written since is lost."),
                 )?;
-                client.snapshot_restore(&name)?;
+                client.snapshot_restore(&name, force)?;
                 context.output.done("restored snapshot", &name)?;
             }
         }

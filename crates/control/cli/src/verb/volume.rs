@@ -1,5 +1,7 @@
 //! `ashlar volume`: what a host sees as one block device.
 
+mod users;
+
 use ashlar_api::{Compression, Profile, Volume as VolumeView, VolumeCreate, VolumePolicy, VolumeResize};
 use clap::{Subcommand, ValueEnum};
 
@@ -63,9 +65,13 @@ enum Verb {
         /// The new size, rounded up to 4 KiB.
         #[arg(long, value_parser = parse::size)]
         size: u64,
-        /// Allow a smaller size, which drops the bytes beyond the new end.
+        /// Allow a smaller size, which drops the bytes beyond the new end. Refused where a file system
+        /// reaches beyond it.
         #[arg(long)]
         shrink: bool,
+        /// Cut through a file system, and cut off NBD clients.
+        #[arg(long, requires = "shrink")]
+        force: bool,
         /// Do not ask.
         #[arg(long)]
         yes: bool,
@@ -85,7 +91,7 @@ enum Verb {
         #[arg(long, value_enum)]
         dedupe: Option<DedupeName>,
     },
-    /// Delete a volume that is not attached. Its snapshots stay.
+    /// Delete a volume that nobody uses. Its snapshots stay.
     #[command(after_help = "Example:\n  ashlar volume delete db --yes")]
     Delete {
         /// Name of the volume.
@@ -93,7 +99,12 @@ enum Verb {
         /// Do not ask.
         #[arg(long)]
         yes: bool,
+        /// Delete it although somebody uses it, who then gets errors.
+        #[arg(long)]
+        force: bool,
     },
+    Users(users::Users),
+    Disconnect(users::Disconnect),
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -176,14 +187,14 @@ impl Volume {
             }
             Verb::List => context.output.print(&client.volumes()?, |volumes| list(volumes))?,
             Verb::Show { name } => context.output.print(&client.volume(&name)?, show)?,
-            Verb::Resize { name, size, shrink, yes } => {
+            Verb::Resize { name, size, shrink, force, yes } => {
                 if shrink {
                     confirm(
                         yes,
                         &format!("make volume `{name}` smaller? Bytes beyond the new end are lost."),
                     )?;
                 }
-                let request = VolumeResize { size_bytes: size, may_shrink: shrink };
+                let request = VolumeResize { size_bytes: size, may_shrink: shrink, force };
                 context.output.print(&client.volume_resize(&name, &request)?, show)?;
             }
             Verb::Set { name, compression, dedupe } => {
@@ -191,11 +202,13 @@ impl Volume {
                     VolumePolicy { compression: compression.map(Into::into), dedupe: dedupe.map(Into::into) };
                 context.output.print(&client.volume_set(&name, &policy)?, show)?;
             }
-            Verb::Delete { name, yes } => {
+            Verb::Delete { name, yes, force } => {
                 confirm(yes, &format!("delete volume `{name}` and its data?"))?;
-                client.volume_delete(&name)?;
+                client.volume_delete(&name, force)?;
                 context.output.done("deleted volume", &name)?;
             }
+            Verb::Users(verb) => verb.run(context)?,
+            Verb::Disconnect(verb) => verb.run(context)?,
         }
         Ok(())
     }

@@ -59,6 +59,14 @@ impl Nbd {
         Some(bytes)
     }
 
+    /// True when a write is answered with an error.
+    pub fn is_refused(&mut self, offset: u64, bytes: &[u8]) -> bool {
+        self.send_write(offset, bytes);
+        let mut answer = [0; 16];
+        self.0.read_exact(&mut answer).unwrap();
+        answer[4..8] != [0; 4]
+    }
+
     /// Sends a write without waiting for the answer.
     pub fn send_write(&mut self, offset: u64, bytes: &[u8]) {
         self.send(WRITE, offset, bytes.len(), bytes).unwrap();

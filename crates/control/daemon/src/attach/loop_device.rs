@@ -9,14 +9,17 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::error::{Error, ErrorKind, Result};
+use super::uses::{Use, uses_of_device};
 
 // Request numbers and layouts of <linux/loop.h>; the libc crate does not carry them.
 const LOOP_CLR_FD: libc::c_ulong = 0x4C01;
+const LOOP_SET_STATUS64: libc::c_ulong = 0x4C04;
 const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
 const LOOP_SET_CAPACITY: libc::c_ulong = 0x4C07;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
 const LO_FLAGS_READ_ONLY: u32 = 1;
+const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
 
 /// Another program may take the free device between our question and our claim.
@@ -91,7 +94,7 @@ pub struct Attached {
     pub device: PathBuf,
     /// The file's name, which is the volume's name.
     pub volume: String,
-    /// Told to let go already; it goes when its last user does, and is no attachment any more.
+    /// Told to let go already; it goes when its last user does.
     pub is_leaving: bool,
 }
 
@@ -167,20 +170,67 @@ fn open_device(device: &Path) -> Result<File> {
         .map_err(|e| Error::system(format!("open {}", device.display()), e))
 }
 
-/// Lets go of the file. Refuses while a file system on the device is mounted; waits for short users.
+/// Lets go of the file. Refuses while somebody uses the device, and names who; waits for short users. A
+/// device that could not be let go stays attached as it was.
 pub fn detach(device: &Path) -> Result<()> {
-    if let Some(mount) = super::mount::mounts_of_device(device)?.first() {
-        let why = format!("{} is mounted on {}: unmount it first", device.display(), mount.display());
-        return Err(Error::new(ErrorKind::Busy, why));
+    let end = Instant::now() + RELEASE_WAIT_MAX;
+    loop {
+        let uses = uses_of_device(device)?;
+        if uses.is_empty() {
+            break;
+        }
+        let may_pass = uses.iter().all(Use::may_pass);
+        if !may_pass || Instant::now() > end {
+            return Err(in_use(device, &uses));
+        }
+        thread::sleep(RELEASE_POLL);
     }
+    let let_go = let_go(device);
+    if let Err(error) = &let_go
+        && error.kind == ErrorKind::Busy
+    {
+        // Somebody opened it meanwhile. It is not to vanish later, when nobody counts on it any more.
+        keep(device)?;
+    }
+    let_go
+}
+
+/// The refusal that names these uses.
+pub fn in_use(device: &Path, uses: &[Use]) -> Error {
+    let uses: Vec<String> = uses.iter().map(ToString::to_string).collect();
+    Error::new(ErrorKind::Busy, format!("{} is in use: {}", device.display(), uses.join("; ")))
+}
+
+/// Lets go of the file whoever uses the device, and waits a while until it has gone. Where somebody still
+/// uses it then, it goes by itself when its last user does.
+pub fn let_go(device: &Path) -> Result<()> {
     release(device)?;
     let end = Instant::now() + RELEASE_WAIT_MAX;
     while is_attached(device) {
         if Instant::now() > end {
-            let why = format!("{} is still open in some program; it goes when that ends", device.display());
-            return Err(Error::new(ErrorKind::Busy, why));
+            let uses = uses_of_device(device)?;
+            if uses.is_empty() {
+                let why = format!("{} is still open somewhere; it goes when that ends", device.display());
+                return Err(Error::new(ErrorKind::Busy, why));
+            }
+            return Err(in_use(device, &uses));
         }
         thread::sleep(RELEASE_POLL);
+    }
+    Ok(())
+}
+
+/// Takes back that the device goes with its last user. One that has gone is left alone.
+fn keep(device: &Path) -> Result<()> {
+    let opened = open_device(device)?;
+    let Some(mut info) = status(&opened) else { return Ok(()) };
+    if info.flags & LO_FLAGS_AUTOCLEAR == 0 {
+        return Ok(());
+    }
+    info.flags &= !LO_FLAGS_AUTOCLEAR;
+    // SAFETY: `info` has the kernel's layout (asserted above) and lives through the call.
+    if unsafe { libc::ioctl(opened.as_raw_fd(), LOOP_SET_STATUS64, &raw const info) } < 0 {
+        return Err(Error::last(format!("keep {} attached", device.display())));
     }
     Ok(())
 }
@@ -239,12 +289,12 @@ pub fn find_attached(directory: &Path) -> Result<Vec<Attached>> {
     Ok(found)
 }
 
-/// The loop device that stands on this file, one that is leaving aside.
-pub fn find_device(file: &Path) -> Result<Option<PathBuf>> {
-    let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else { return Ok(None) };
-    let mut attached = find_attached(directory)?.into_iter();
-    let found = attached.find(|attached| name == attached.volume.as_str() && !attached.is_leaving);
-    Ok(found.map(|attached| attached.device))
+/// The loop devices that stand on this file, also those that go with their last user: they live.
+pub fn find_devices(file: &Path) -> Result<Vec<PathBuf>> {
+    let (Some(directory), Some(name)) = (file.parent(), file.file_name()) else { return Ok(Vec::new()) };
+    let attached = find_attached(directory)?.into_iter();
+    let found = attached.filter(|attached| name == attached.volume.as_str());
+    Ok(found.map(|attached| attached.device).collect())
 }
 
 /// True when the device goes past the page cache.
@@ -255,11 +305,6 @@ pub fn is_direct(device: &Path) -> bool {
 
 pub(super) fn is_attached(device: &Path) -> bool {
     sysfs(device, "loop/backing_file").is_some()
-}
-
-/// `MAJOR:MINOR`, as mountinfo writes it.
-pub(super) fn device_number(device: &Path) -> Option<String> {
-    sysfs(device, "dev").map(|text| text.trim().to_string())
 }
 
 fn sysfs(device: &Path, file: &str) -> Option<String> {
@@ -299,12 +344,15 @@ pub(super) fn volume_of_label(label: &[u8], directory: &Path) -> Option<String> 
 }
 
 fn label(device: &Path) -> Option<Vec<u8>> {
-    let opened = open_device(device).ok()?;
-    let mut info = LoopInfo::ZERO;
-    // SAFETY: `info` has the kernel's layout (asserted above) and lives through the call.
-    if unsafe { libc::ioctl(opened.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) } < 0 {
-        return None;
-    }
+    let info = status(&open_device(device).ok()?)?;
     let length = info.file_name.iter().position(|byte| *byte == 0).unwrap_or(info.file_name.len());
     Some(info.file_name[..length].to_vec())
+}
+
+/// What the driver knows of an open device; `None` when it stands on nothing.
+fn status(opened: &File) -> Option<LoopInfo> {
+    let mut info = LoopInfo::ZERO;
+    // SAFETY: `info` has the kernel's layout (asserted above) and lives through the call.
+    let result = unsafe { libc::ioctl(opened.as_raw_fd(), LOOP_GET_STATUS64, &raw mut info) };
+    (result >= 0).then_some(info)
 }

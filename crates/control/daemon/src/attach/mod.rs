@@ -10,17 +10,20 @@
 mod error;
 mod loop_device;
 mod mount;
+mod stack;
 mod stale;
+mod uses;
 
 pub use error::{Error, ErrorKind, Result};
 pub use loop_device::{
-    AttachOptions, Attached, attach, detach, find_attached, find_device, is_direct, resize,
+    AttachOptions, Attached, attach, detach, find_attached, find_devices, in_use, is_direct, let_go, resize,
 };
 pub use mount::{
-    FileSystem, Trust, is_mount_point, make_file_system, mount, mounts_of_device, probe, unmount,
-    unmount_lazily,
+    FileSystem, Trust, is_mount_point, make_directory, make_file_system, mount, mounts_of_device, probe,
+    remove_directories, unmount, unmount_lazily, write_out,
 };
 pub use stale::{CleanReport, clean_stale};
+pub use uses::{FileUse, Process, Use, processes_below, uses_below, uses_of_device};
 
 /// Tells the kernel that this process serves block devices: its memory allocations must not wait for
 /// writes that only it could carry out. Called at the start, before the first thread is made, because

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::error::{Error, ErrorKind, Result};
-use super::loop_device;
+use super::stack::Stack;
+use super::uses::processes_below;
 
 /// The file systems we make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -130,21 +131,54 @@ impl Trust {
     }
 }
 
-/// Mounts what is on the device. The directory is made when it does not exist.
+/// Sees to it that there is a directory to mount on; returns those that were made, the outermost first.
+pub fn make_directory(directory: &Path) -> Result<Vec<PathBuf>> {
+    let refused = |what: &str, path: &Path, source| {
+        let kind = ErrorKind::Invalid;
+        Error { kind, context: format!("{what} {}", path.display()), source: Some(source) }
+    };
+    match fs::metadata(directory) {
+        Ok(found) if found.is_dir() => return Ok(Vec::new()),
+        Ok(_) => return Err(refused("mount on", directory, io::ErrorKind::NotADirectory.into())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(refused("look at", directory, error)),
+    }
+    let is_missing = |path: &&Path| fs::symlink_metadata(path).is_err();
+    let mut missing: Vec<&Path> = directory.ancestors().take_while(is_missing).collect();
+    if missing.is_empty() {
+        // A link that leads nowhere.
+        missing.push(directory);
+    }
+    let mut made = Vec::new();
+    for path in missing.into_iter().rev() {
+        if let Err(error) = fs::create_dir(path) {
+            remove_directories(&made);
+            return Err(refused("make", path, error));
+        }
+        made.push(path.to_path_buf());
+    }
+    Ok(made)
+}
+
+/// Takes back what [`make_directory`] made. A directory that others use by now stays.
+pub fn remove_directories(made: &[PathBuf]) {
+    for directory in made.iter().rev() {
+        let _ = fs::remove_dir(directory);
+    }
+}
+
+/// Mounts what is on the device on an existing directory.
 pub fn mount(device: &Path, directory: &Path, is_read_only: bool, trust: Trust) -> Result<()> {
     let Some(found) = probe(device)? else {
         let why = format!("nothing to mount on {}: format it first", device.display());
         return Err(Error::new(ErrorKind::Invalid, why));
     };
-    fs::create_dir_all(directory).map_err(|e| Error::system(format!("make {}", directory.display()), e))?;
-    // A clone carries its origin's UUID, and XFS refuses a second mount of one UUID unless told. A
-    // snapshot can not replay its log, as it takes no writes. Barriers are flushes, and a write that was
-    // answered is durable here (decision 14); XFS has no such option any more.
-    let options = match (found.as_str(), is_read_only) {
-        ("xfs", true) => "nouuid,norecovery",
-        ("xfs", false) => "nouuid",
-        ("ext4", true) => "noload",
-        ("ext4", false) => "barrier=0",
+    // A clone carries its origin's UUID, and XFS refuses a second mount of one UUID unless told. Barriers are
+    // flushes, and a write that was answered is durable here (decision 14); XFS has no such option any more.
+    // A mount that is read-only replays the log all the same: without that it would show an older state.
+    let options = match found.as_str() {
+        "xfs" => "nouuid",
+        "ext4" => "barrier=0",
         _ => "",
     };
     let flags = if is_read_only { libc::MS_RDONLY } else { 0 } | trust.flags();
@@ -168,9 +202,25 @@ pub fn mount(device: &Path, directory: &Path, is_read_only: bool, trust: Trust) 
     Ok(())
 }
 
-/// Unmounts a directory; fails while somebody uses it.
+/// Unmounts a directory; fails while somebody uses it, and says who.
 pub fn unmount(directory: &Path) -> Result<()> {
-    unmount_with(directory, 0).map_err(|e| Error::system(format!("unmount {}", directory.display()), e))
+    unmount_with(directory, 0).map_err(|error| {
+        let mut what = format!("unmount {}", directory.display());
+        if error.raw_os_error() == Some(libc::EBUSY) {
+            let who: Vec<String> = processes_below(directory).iter().map(ToString::to_string).collect();
+            if !who.is_empty() {
+                what = format!("{what}, used by {}", who.join(", "));
+            }
+        }
+        Error::system(what, error)
+    })
+}
+
+/// Writes out what the file system on a directory has in memory. One that cannot be written says so itself.
+pub fn write_out(directory: &Path) {
+    if let Ok(opened) = fs::File::open(directory) {
+        let _ = rustix::fs::syncfs(&opened);
+    }
 }
 
 /// Takes a directory out of sight at once; it is unmounted when its last user is gone.
@@ -191,9 +241,15 @@ fn unmount_with(directory: &Path, flags: libc::c_int) -> io::Result<()> {
 /// One line of mountinfo, as far as we need it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct MountEntry {
+    pub id: u64,
+    pub parent: u64,
     pub device_number: String,
     pub directory: PathBuf,
     pub file_system: String,
+    /// What was mounted, as its file system shows it.
+    pub source: PathBuf,
+    /// What is mounted and unmounted below reaches other mounts, or comes from them.
+    pub is_shared: bool,
 }
 
 /// Whether something is mounted on this very directory.
@@ -213,10 +269,16 @@ pub(super) fn parse_mounts(text: &[u8]) -> Vec<MountEntry> {
     let parse = |line: &[u8]| {
         let words: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
         let dash = words.iter().position(|word| *word == b"-")?;
+        let number = |word: &[u8]| String::from_utf8_lossy(word).parse().ok();
+        let is_peer = |word: &&[u8]| word.starts_with(b"shared:") || word.starts_with(b"master:");
         Some(MountEntry {
+            id: number(words.first()?)?,
+            parent: number(words.get(1)?)?,
             device_number: String::from_utf8_lossy(words.get(2)?).into_owned(),
             directory: unescape(words.get(4)?),
             file_system: String::from_utf8_lossy(words.get(dash + 1)?).into_owned(),
+            source: unescape(words.get(dash + 2)?),
+            is_shared: words.get(6..dash)?.iter().any(is_peer),
         })
     };
     text.split(|byte| *byte == b'\n').filter_map(parse).collect()
@@ -242,9 +304,9 @@ fn unescape(word: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
-/// Where the file system of a loop device is mounted; the newest mount first.
+/// Where file systems of a loop device and of its partitions are mounted; the newest mount first.
 pub fn mounts_of_device(device: &Path) -> Result<Vec<PathBuf>> {
-    let Some(number) = loop_device::device_number(device) else { return Ok(Vec::new()) };
+    let stack = Stack::on([device]);
     let entries = mounts()?.into_iter().rev();
-    Ok(entries.filter(|entry| entry.device_number == number).map(|entry| entry.directory).collect())
+    Ok(entries.filter(|entry| stack.is_mounted_directly(entry)).map(|entry| entry.directory).collect())
 }

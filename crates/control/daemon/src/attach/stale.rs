@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::error::{Error, Result};
 use super::loop_device::{self, Attached, find_attached};
 use super::mount;
+use super::uses;
 
 /// The directory of volume files inside the state directory.
 const VOLUMES: &str = "volumes";
@@ -75,7 +76,9 @@ pub fn clean_stale(state_dir: &Path) -> Result<CleanReport> {
             thread::sleep(SETTLE_POLL);
         }
         if loop_device::is_attached(device) {
-            report.lingering.push(format!("{}: still open in some program", device.display()));
+            let uses: Vec<String> = uses::uses_of_device(device)?.iter().map(ToString::to_string).collect();
+            let who = if uses.is_empty() { "still open somewhere".to_string() } else { uses.join("; ") };
+            report.lingering.push(format!("{}: {who}", device.display()));
         }
     }
     Ok(report)

@@ -65,6 +65,11 @@ fn mountinfo_is_read_with_its_escapes() {
     assert_eq!(mounts[0].directory, Path::new("/mnt two"));
     assert_eq!(mounts[0].file_system, "ext3");
     assert_eq!(
+        (mounts[0].id, mounts[0].parent, mounts[0].source.as_path()),
+        (36, 35, Path::new("/dev/root"))
+    );
+    assert_eq!((mounts[0].is_shared, mounts[1].is_shared), (true, false));
+    assert_eq!(
         (mounts[1].device_number.as_str(), mounts[1].directory.as_path()),
         ("7:3", Path::new("/a\\b"))
     );
@@ -95,13 +100,12 @@ fn a_file_is_attached_with_its_block_size_resized_found_and_detached() {
         let name = device.file_name().unwrap();
         let shown = fs::read_to_string(Path::new("/sys/block").join(name).join("queue/logical_block_size"));
         assert_eq!(shown.unwrap().trim(), block.to_string());
-        assert_eq!(find_device(&file).unwrap().as_ref(), Some(&device));
+        assert_eq!(find_devices(&file).unwrap(), std::slice::from_ref(&device));
         File::options().write(true).open(&file).unwrap().set_len(16 << 20).unwrap();
         resize(&device).unwrap();
         assert_eq!(size_sectors(&device), (16 << 20) / 512);
         detach(&device).unwrap();
-        assert_eq!(find_device(&file).unwrap(), None);
-        detach(&device).unwrap();
+        assert_eq!(find_devices(&file).unwrap(), Vec::<PathBuf>::new());
     }
 }
 
@@ -115,6 +119,7 @@ fn a_file_system_is_made_only_on_an_empty_device_and_a_mounted_one_is_not_detach
         let file = scratch.volume(file_system.name(), size_bytes);
         let device = attach(&file, options(4096)).unwrap();
         assert_eq!(probe(&device).unwrap(), None);
+        make_directory(&scratch.0.join("mnt")).unwrap();
         assert_eq!(
             mount(&device, &scratch.0.join("mnt"), false, Trust::default()).unwrap_err().kind,
             ErrorKind::Invalid
@@ -136,6 +141,55 @@ fn a_file_system_is_made_only_on_an_empty_device_and_a_mounted_one_is_not_detach
     }
 }
 
+/// A device that cannot be let go stays as it was: it does not vanish later, under whoever counts on it.
+#[test]
+fn a_device_in_use_is_not_let_go_and_every_user_is_named() {
+    if !is_root_with_loop() {
+        return;
+    }
+    let scratch = Scratch::new("uses");
+    let file = scratch.volume("v", 64 << 20);
+    let device = attach(&file, options(4096)).unwrap();
+    assert_eq!(uses_of_device(&device).unwrap(), []);
+    let shell = |command: &str| {
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("{command}; exec sleep 600")]).stdin(Stdio::null());
+        shell.spawn().unwrap()
+    };
+    let mut child = shell(&format!("exec 3<{}", device.display()));
+    let process = Process { id: child.id(), name: "sleep".to_string() };
+    let expected = Use::Open { process, path: device.clone() };
+    let end = Instant::now() + Duration::from_secs(20);
+    while !uses_of_device(&device).unwrap().contains(&expected) {
+        assert!(Instant::now() < end, "the child does not open {}", device.display());
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    for _ in 0..2 {
+        let error = detach(&device).unwrap_err();
+        assert_eq!(error.kind, ErrorKind::Busy);
+        assert!(error.to_string().contains("(sleep)"), "{error}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(find_devices(&file).unwrap(), std::slice::from_ref(&device), "it did not go with its user");
+    let above = attach(&device, options(4096)).unwrap();
+    let found = uses_below(&scratch.0.join("volumes")).unwrap();
+    let stands = Use::Device { device: above.clone() };
+    assert!(
+        found.iter().any(|found| found.file == "v" && found.using.as_ref() == Some(&stands)),
+        "{found:?}"
+    );
+    make_file_system(&above, FileSystem::Ext4, false).unwrap();
+    let directory = scratch.0.join("mnt");
+    make_directory(&directory).unwrap();
+    mount(&above, &directory, false, Trust::default()).unwrap();
+    let uses = uses_of_device(&device).unwrap();
+    assert_eq!(uses, [Use::Mounted { directory: directory.clone() }, stands], "{uses:?}");
+    unmount(&directory).unwrap();
+    detach(&above).unwrap();
+    detach(&device).unwrap();
+}
+
 #[test]
 fn what_a_killed_daemon_left_is_removed() {
     if !is_root_with_loop() {
@@ -146,6 +200,7 @@ fn what_a_killed_daemon_left_is_removed() {
     let mounted = attach(&first, options(512)).unwrap();
     let bare = attach(&second, options(512)).unwrap();
     make_file_system(&mounted, FileSystem::Ext4, false).unwrap();
+    make_directory(&scratch.0.join("mnt")).unwrap();
     mount(&mounted, &scratch.0.join("mnt"), false, Trust::default()).unwrap();
     let report = clean_stale(&scratch.0).unwrap();
     assert_eq!(report.unmounted, [scratch.0.join("mnt")]);
@@ -211,6 +266,7 @@ fn the_tower_above_a_killed_server_comes_down_at_once() {
     }
     let device = attach(&file, options(4096)).unwrap();
     make_file_system(&device, FileSystem::Ext4, false).unwrap();
+    make_directory(&target).unwrap();
     mount(&device, &target, false, Trust::default()).unwrap();
     let mut open = File::create(target.join("open")).unwrap();
     std::io::Write::write_all(&mut open, &[1; 100_000]).unwrap();
@@ -226,7 +282,7 @@ fn the_tower_above_a_killed_server_comes_down_at_once() {
     assert!(open.sync_all().is_err());
     assert!(clean_stale(&scratch.0).unwrap().is_empty(), "what lingers is not taken up again");
     assert!(find_attached(&volumes).unwrap().iter().all(|attached| attached.is_leaving));
-    assert_eq!(find_device(&file).unwrap(), None);
+    assert_eq!(find_devices(&file).unwrap(), Vec::<PathBuf>::new(), "a dead one is nobody's device");
     drop(open);
     let end = Instant::now() + Duration::from_secs(5);
     while loop_device::is_attached(&device) {

@@ -81,8 +81,20 @@ pub(super) async fn pool_check(
     to_the_end(async move { array.pool_check(&pool, query.is_deep).await }).await.map(Json)
 }
 
-pub(super) async fn pool_export(State(array): Array, Name(pool): Name) -> Result<StatusCode> {
-    to_the_end(async move { array.pool_export(&pool).await }).await?;
+/// The query of what takes something away.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ForceQuery {
+    #[serde(default)]
+    force: bool,
+}
+
+pub(super) async fn pool_export(
+    State(array): Array,
+    Name(pool): Name,
+    Question(query): Question<ForceQuery>,
+) -> Result<StatusCode> {
+    to_the_end(async move { array.pool_export(&pool, query.force).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -232,9 +244,21 @@ pub(super) async fn volume_set(
     to_the_end(async move { array.volume_set(&volume, request).await }).await.map(Json)
 }
 
-pub(super) async fn volume_delete(State(array): Array, Name(volume): Name) -> Result<StatusCode> {
-    to_the_end(async move { array.volume_delete(&volume).await }).await?;
+pub(super) async fn volume_delete(
+    State(array): Array,
+    Name(volume): Name,
+    Question(query): Question<ForceQuery>,
+) -> Result<StatusCode> {
+    to_the_end(async move { array.volume_delete(&volume, query.force).await }).await?;
     Ok(StatusCode::NO_CONTENT)
+}
+
+pub(super) async fn volume_users(State(array): Array, Name(volume): Name) -> Answer<Vec<api::VolumeUser>> {
+    array.volume_users(&volume).await.map(Json)
+}
+
+pub(super) async fn volume_disconnect(State(array): Array, Name(volume): Name) -> Answer<api::Disconnected> {
+    to_the_end(async move { array.volume_disconnect(&volume).await }).await.map(Json)
 }
 
 pub(super) async fn snapshots_list(State(array): Array) -> Answer<Vec<api::Snapshot>> {
@@ -253,8 +277,13 @@ pub(super) async fn snapshot_show(State(array): Array, Name(snapshot): Name) -> 
     array.snapshot(&snapshot).await.map(Json)
 }
 
-pub(super) async fn snapshot_delete(State(array): Array, Name(snapshot): Name) -> Result<StatusCode> {
-    to_the_end(async move { array.snapshots_delete(vec![snapshot]).await }).await?;
+pub(super) async fn snapshot_delete(
+    State(array): Array,
+    Name(snapshot): Name,
+    Question(query): Question<ForceQuery>,
+) -> Result<StatusCode> {
+    let request = api::SnapshotsDelete { names: vec![snapshot], force: query.force };
+    to_the_end(async move { array.snapshots_delete(request).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -262,12 +291,16 @@ pub(super) async fn snapshots_delete(
     State(array): Array,
     Body(request): Body<api::SnapshotsDelete>,
 ) -> Result<StatusCode> {
-    to_the_end(async move { array.snapshots_delete(request.names).await }).await?;
+    to_the_end(async move { array.snapshots_delete(request).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(super) async fn snapshot_restore(State(array): Array, Name(snapshot): Name) -> Result<StatusCode> {
-    to_the_end(async move { array.snapshot_restore(&snapshot).await }).await?;
+pub(super) async fn snapshot_restore(
+    State(array): Array,
+    Name(snapshot): Name,
+    Question(query): Question<ForceQuery>,
+) -> Result<StatusCode> {
+    to_the_end(async move { array.snapshot_restore(&snapshot, query.force).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -308,8 +341,12 @@ fn check_mount(array: &Service, caller: Caller, request: &api::AttachRequest) ->
     Ok(())
 }
 
-pub(super) async fn attachment_delete(State(array): Array, Name(volume): Name) -> Result<StatusCode> {
-    to_the_end(async move { array.detach(&volume).await }).await?;
+pub(super) async fn attachment_delete(
+    State(array): Array,
+    Name(volume): Name,
+    Question(query): Question<ForceQuery>,
+) -> Result<StatusCode> {
+    to_the_end(async move { array.detach(&volume, query.force).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

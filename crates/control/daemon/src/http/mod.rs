@@ -37,6 +37,8 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
             get(handlers::volume_show).patch(handlers::volume_resize).delete(handlers::volume_delete),
         )
         .route("/v1/volumes/{volume}/policy", put(handlers::volume_set))
+        .route("/v1/volumes/{volume}/users", get(handlers::volume_users))
+        .route("/v1/volumes/{volume}/disconnect", post(handlers::volume_disconnect))
         .route("/v1/snapshots", get(handlers::snapshots_list).post(handlers::snapshot_create))
         .route("/v1/snapshot-deletions", post(handlers::snapshots_delete))
         .route("/v1/snapshots/{snapshot}", get(handlers::snapshot_show).delete(handlers::snapshot_delete))

@@ -5,173 +5,329 @@
 //! not deleted under its device.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ashlar_api as api;
 
-use super::Service;
 use super::pools::device_volume;
+use super::{Service, Slot};
 use crate::attach;
 use crate::error::{Error, Result};
+use crate::names;
 use crate::state::VOLUMES;
 
 /// How long a stop waits for an attach or detach that is under way: a `mkfs` of a large volume.
 const UNFINISHED_WAIT_MAX: Duration = Duration::from_secs(60);
 const UNFINISHED_POLL: Duration = Duration::from_millis(20);
 
+/// How a volume is attached.
+struct Plan {
+    /// The file that carries the device.
+    file: PathBuf,
+    options: attach::AttachOptions,
+    /// A snapshot, mounted by a clone.
+    is_by_clone: bool,
+}
+
+/// Why a volume was not attached.
+struct Undone {
+    error: Error,
+    /// A device that could not be let go again.
+    left: Option<PathBuf>,
+}
+
 impl Service {
     /// The attached volumes, by name.
     pub(crate) fn attachments(&self) -> Vec<api::Attachment> {
-        self.known().attached.values().flatten().cloned().collect()
+        self.known().attached.values().filter_map(|slot| slot.attachment.clone()).collect()
     }
 
     /// Attaches a volume.
     pub(crate) async fn attach(&self, request: api::AttachRequest) -> Result<api::Attachment> {
-        let mount = mount_directory(&request)?;
-        let options = self.attach_begin(&request).await?;
-        let attached = self.attach_steps(&request, mount, options).await;
-        let mut known = self.known();
-        match &attached {
-            Ok(attachment) => {
-                known.attached.insert(request.volume.clone(), Some(attachment.clone()));
-            }
-            Err(_) => {
-                known.attached.remove(&request.volume);
-            }
-        }
-        drop(known);
-        let attachment = attached?;
+        let mount = self.mount_directory(&request)?;
+        let plan = self.attach_begin(&request, mount.as_deref()).await?;
+        let attached = match self.check_blank(&request).await {
+            Ok(()) => self.attach_steps(&request, mount, plan).await,
+            Err(error) => Err(Undone { error, left: None }),
+        };
+        let attachment = match attached {
+            Ok(attachment) => attachment,
+            Err(undone) => return Err(self.attach_undone(&request.volume, undone).await),
+        };
+        self.enter(&request.volume, attachment.clone());
         let place = attachment.mount.as_ref().map_or(String::new(), |mount| format!(" on {mount}"));
         self.log
             .info(format!("volume {}", request.volume), format!("attached: {}{place}", attachment.device));
         Ok(attachment)
     }
 
+    fn enter(&self, name: &str, attachment: api::Attachment) {
+        if let Some(slot) = self.known().attached.get_mut(name) {
+            slot.attachment = Some(attachment);
+        }
+    }
+
+    /// An attempt that failed leaves the table, unless its device could not be let go: then it is attached.
+    async fn attach_undone(&self, name: &str, undone: Undone) -> Error {
+        match undone.left {
+            None => self.forget_attachment(name).await,
+            Some(device) => {
+                let device = device.display().to_string();
+                self.log.warning(format!("volume {name}"), format!("still attached: {device} is in use"));
+                self.enter(name, api::Attachment { volume: name.to_string(), device, mount: None });
+            }
+        }
+        undone.error
+    }
+
+    /// The volume whose file carries the device of an attachment.
+    fn carrier_of(&self, name: &str) -> String {
+        self.known().attached.get(name).map_or(name.to_string(), |slot| slot.carrier.clone())
+    }
+
+    /// Takes a volume out of the table, and what was there for its attachment only.
+    async fn forget_attachment(&self, name: &str) {
+        let slot = self.known().attached.remove(name);
+        // Once the array stops nobody asks any more.
+        let _ = self.doors.shield(&self.array, name, false).await;
+        let Some(slot) = slot.filter(|slot| slot.carrier != name) else { return };
+        if let Err(error) = self.array.volume_delete(&slot.pool, &slot.carrier).await {
+            let what = format!("the clone it was mounted by goes when its pool opens again: {error}");
+            self.log.warning(format!("volume {name}"), what);
+        }
+    }
+
+    /// The pool of `VOLUME` or `VOLUME@SNAPSHOT`.
+    pub(super) fn pool_holding(&self, name: &str) -> Result<String> {
+        match name.split_once('@') {
+            Some((volume, snapshot)) => self.pool_of_image(volume, snapshot),
+            None => self.known().index.volume(name),
+        }
+    }
+
     /// Enters the volume in the table; returns how its device is to be.
-    async fn attach_begin(&self, request: &api::AttachRequest) -> Result<attach::AttachOptions> {
+    async fn attach_begin(&self, request: &api::AttachRequest, mount: Option<&Path>) -> Result<Plan> {
         let _turn = self.change().await?;
-        let geometry = match request.volume.split_once('@') {
-            Some((volume, snapshot)) => {
-                self.pool_of_image(volume, snapshot)?;
-                self.array.geometry(&request.volume).await?
-            }
-            None => {
-                self.known().index.volume(&request.volume)?;
-                self.array.geometry(&request.volume).await?
-            }
-        };
-        let geometry = geometry.ok_or_else(|| Error::not_found("volume", &request.volume))?;
+        let name = &request.volume;
+        let pool = self.pool_holding(name)?;
+        let geometry = self.array.geometry(name).await?;
+        let geometry = geometry.ok_or_else(|| Error::not_found("volume", name))?;
         if geometry.is_read_only && request.format.is_some() {
             return Err(Error::invalid(
-                format!("`{}` takes no new file system: it is read-only", request.volume),
+                format!("`{name}` takes no new file system: it is read-only"),
                 "format a volume or a clone",
             ));
         }
-        self.check_detached(&request.volume)?;
+        self.check_detached(name)?;
+        self.check_mount_free(mount)?;
         self.doors.start_fuse(&self.array, &self.log).await?;
-        self.known().attached.insert(request.volume.clone(), None);
-        Ok(attach::AttachOptions {
-            logical_block_bytes: geometry.logical_block_bytes,
-            is_direct: true,
-            is_read_only: geometry.is_read_only,
-        })
+        let slot =
+            Slot { attachment: None, carrier: name.clone(), pool, mount: mount.map(Path::to_path_buf) };
+        self.known().attached.insert(name.clone(), slot);
+        let is_by_clone = name.contains('@') && mount.is_some();
+        let carried = match is_by_clone {
+            true => self.clone_to_mount(name).await,
+            false => self.attach_alone(request, geometry.is_read_only).await.map(|()| name.clone()),
+        };
+        match carried {
+            Ok(carrier) => Ok(Plan {
+                file: self.state().path(VOLUMES).join(carrier),
+                options: attach::AttachOptions {
+                    logical_block_bytes: geometry.logical_block_bytes,
+                    is_direct: true,
+                    is_read_only: geometry.is_read_only && !is_by_clone,
+                },
+                is_by_clone,
+            }),
+            Err(error) => {
+                self.forget_attachment(name).await;
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the clone by which a snapshot is mounted: its file system replays its log there, so the mount
+    /// shows what was synced before the snapshot. It goes with the attachment.
+    async fn clone_to_mount(&self, name: &str) -> Result<String> {
+        let clone = names::of_mounted_snapshot(self.snapshots_mounted.fetch_add(1, Ordering::Relaxed));
+        let request = api::CloneCreate { name: clone.clone(), from: name.to_string() };
+        let pool = self.pool_holding(name)?;
+        self.array.clone_create(&pool, request).await.map_err(|error| {
+            let message = format!("no clone by which to mount `{name}`: {}", error.message);
+            let by_hand = format!("or `ashlar attach {name}` and mount the device without its log");
+            Error::new(error.kind, message, format!("{}; {by_hand}", error.action))
+        })?;
+        if let Some(slot) = self.known().attached.get_mut(name) {
+            slot.carrier.clone_from(&clone);
+        }
+        Ok(clone)
+    }
+
+    /// Refuses to format what is not blank, unless a person says so.
+    async fn check_blank(&self, request: &api::AttachRequest) -> Result<()> {
+        let name = &request.volume;
+        if request.format.is_none() || request.force {
+            return Ok(());
+        }
+        let Some(first) = self.array.first_data(name).await? else { return Ok(()) };
+        let what = match self.occupant(name).await? {
+            Some(occupant) => format!("carries {}", occupant.name),
+            None => format!("holds data from byte {first} on"),
+        };
+        Err(Error::new(
+            api::ErrorKind::Exists,
+            format!("volume `{name}` {what}: --format would lose it"),
+            "attach without --format to use what is there, or add --force to lose it",
+        ))
+    }
+
+    /// The directory to mount on, absolute, on which nothing is mounted yet.
+    fn mount_directory(&self, request: &api::AttachRequest) -> Result<Option<PathBuf>> {
+        let Some(mount) = &request.mount else { return Ok(None) };
+        if !Path::new(mount).is_absolute() || mount.contains('\0') {
+            return Err(Error::invalid(
+                format!("`{}` is not an absolute path of a directory", mount.escape_debug()),
+                "name it from the root, as in /mnt/db",
+            ));
+        }
+        let directory = PathBuf::from(mount);
+        let busy = |why: &str| Error::new(api::ErrorKind::Busy, why, "name another directory");
+        if attach::is_mount_point(&directory).map_err(|error| from_attach(&request.volume, &error))? {
+            return Err(busy(&format!("something is mounted on {mount} already")));
+        }
+        let place = std::fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
+        if self.state().directory().starts_with(place) {
+            return Err(busy(&format!("a mount on {mount} would hide the array's own state directory")));
+        }
+        Ok(Some(directory))
+    }
+
+    /// Refuses a directory on which another volume is about to be mounted.
+    fn check_mount_free(&self, mount: Option<&Path>) -> Result<()> {
+        let known = self.known();
+        let is_same = |slot: &&Slot| slot.attachment.is_none() && slot.mount.as_deref() == mount;
+        match (mount, known.attached.values().find(is_same)) {
+            (Some(directory), Some(_)) => Err(Error::new(
+                api::ErrorKind::Busy,
+                format!("another volume is being mounted on {}", directory.display()),
+                "name another directory",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Sees to it that nobody else writes to a volume while it is attached.
+    async fn attach_alone(&self, request: &api::AttachRequest, is_read_only: bool) -> Result<()> {
+        if is_read_only || request.shared {
+            return Ok(());
+        }
+        // First no new writer, then a look at those there are.
+        self.doors.shield(&self.array, &request.volume, true).await?;
+        self.check_no_writer(&request.volume).await
     }
 
     async fn attach_steps(
         &self,
         request: &api::AttachRequest,
         mount: Option<PathBuf>,
-        options: attach::AttachOptions,
-    ) -> Result<api::Attachment> {
-        let file = self.state().path(VOLUMES).join(&request.volume);
+        plan: Plan,
+    ) -> std::result::Result<api::Attachment, Undone> {
         let file_system = request.format.map(|format| match format {
             api::FileSystem::Ext4 => attach::FileSystem::Ext4,
             api::FileSystem::Xfs => attach::FileSystem::Xfs,
         });
         let trust =
             attach::Trust { allows_suid: request.allows_suid, allows_devices: request.allows_devices };
-        let name = request.volume.clone();
-        blocking(move || {
-            let device = attach::attach(&file, options).map_err(|error| from_attach(&name, &error))?;
-            let made = format_and_mount(&device, file_system, mount.as_deref(), options.is_read_only, trust);
-            if let Err(error) = made {
+        let (name, is_forced) = (request.volume.clone(), request.force);
+        let steps = move || {
+            let undone = |error: attach::Error, left| Undone { error: from_attach(&name, &error), left };
+            // Before anything is written: a wrong directory must not cost what the volume holds.
+            let made = mount.as_deref().map(attach::make_directory).transpose();
+            let made = made.map_err(|error| undone(error, None))?.unwrap_or_default();
+            let device = attach::attach(&plan.file, plan.options).map_err(|error| {
+                attach::remove_directories(&made);
+                undone(error, None)
+            })?;
+            let done =
+                format_and_mount(&device, file_system, is_forced, mount.as_deref(), plan.is_by_clone, trust);
+            if let Err(error) = done {
                 // Back to where we started; the first error is the one that says what to do.
-                let _ = attach::detach(&device);
-                return Err(from_attach(&name, &error));
+                let left = take_down(&device).is_err().then_some(device);
+                attach::remove_directories(&made);
+                return Err(undone(error, left));
             }
             Ok(api::Attachment {
                 volume: name,
                 device: device.display().to_string(),
                 mount: mount.map(|directory| directory.display().to_string()),
             })
-        })
-        .await
+        };
+        blocking(move || Ok(steps())).await.unwrap_or_else(|error| Err(Undone { error, left: None }))
     }
 
-    /// Unmounts and detaches a volume.
-    pub(crate) async fn detach(&self, name: &str) -> Result<()> {
-        let attachment = {
-            let _turn = self.change().await?;
-            let mut known = self.known();
-            match known.attached.get_mut(name) {
-                // Taken out, the name stays: nobody else detaches or deletes it meanwhile.
-                Some(entry @ Some(_)) => entry.take(),
-                Some(None) => {
-                    return Err(Error::new(
-                        api::ErrorKind::Busy,
-                        format!("volume `{name}` is being attached or detached"),
-                        "wait a moment and repeat",
-                    ));
-                }
-                None => {
-                    known.index.volume(device_volume(name))?;
-                    return Err(Error::new(
-                        api::ErrorKind::NotFound,
-                        format!("volume `{name}` is not attached"),
-                        "`ashlar volume list` shows devices",
-                    ));
-                }
-            }
-        };
-        let Some(attachment) = attachment else { return Ok(()) };
-        let detached = self.detach_steps(&attachment, false).await;
-        let mut known = self.known();
+    /// Unmounts and detaches a volume. A forced one is unmounted lazily, and stays in the table until its
+    /// device has gone with its last user.
+    pub(crate) async fn detach(&self, name: &str, is_forced: bool) -> Result<()> {
+        let attachment = self.detach_begin(name).await?;
+        let detached = self.detach_steps(name, &attachment, is_forced).await;
         match &detached {
-            Ok(()) => {
-                known.attached.remove(name);
-            }
-            Err(_) => {
-                known.attached.insert(name.to_string(), Some(attachment));
-            }
+            Ok(()) => self.forget_attachment(name).await,
+            Err(_) => self.enter(name, attachment),
         }
-        drop(known);
         detached?;
         self.log.info(format!("volume {name}"), "detached");
         Ok(())
     }
 
-    async fn detach_steps(&self, attachment: &api::Attachment, is_forced: bool) -> Result<()> {
+    async fn detach_begin(&self, name: &str) -> Result<api::Attachment> {
+        let _turn = self.change().await?;
+        let mut known = self.known();
+        if let Some(slot) = known.attached.get_mut(name) {
+            // Taken out, the name stays: nobody else detaches or deletes it meanwhile.
+            return slot.attachment.take().ok_or_else(|| {
+                Error::new(
+                    api::ErrorKind::Busy,
+                    format!("volume `{name}` is being attached or detached"),
+                    "wait a moment and repeat",
+                )
+            });
+        }
+        known.index.volume(device_volume(name))?;
+        let image = known.attached.keys().find(|image| device_volume(image) == name);
+        Err(match image {
+            Some(image) => Error::new(
+                api::ErrorKind::NotFound,
+                format!("volume `{name}` is not attached, but `{image}` is"),
+                format!("`ashlar detach {image}`"),
+            ),
+            None => Error::new(
+                api::ErrorKind::NotFound,
+                format!("volume `{name}` is not attached"),
+                "`ashlar volume list` shows devices",
+            ),
+        })
+    }
+
+    async fn detach_steps(&self, name: &str, attachment: &api::Attachment, is_forced: bool) -> Result<()> {
         let device = PathBuf::from(&attachment.device);
-        let name = attachment.volume.clone();
-        let file = self.state().path(VOLUMES).join(&name);
+        let carrier = self.carrier_of(name);
+        let file = self.state().path(VOLUMES).join(carrier);
+        let name = name.to_string();
         blocking(move || {
-            // Somebody may have detached it behind our back, and loop numbers are given out again at
-            // once: a device that does not stand on the volume any more is none of ours.
-            let ours = attach::find_device(&file).map_err(|error| from_attach(&name, &error))?;
-            if ours.as_ref() != Some(&device) {
-                return Ok(());
-            }
-            // The kernel's table, not our memory: a person may have mounted or unmounted since.
-            let mounts = attach::mounts_of_device(&device).map_err(|error| from_attach(&name, &error))?;
-            for directory in mounts {
-                let unmounted = attach::unmount(&directory);
-                let unmounted = match unmounted {
-                    Err(_) if is_forced => attach::unmount_lazily(&directory),
-                    other => other,
-                };
-                unmounted.map_err(|error| from_attach(&name, &error))?;
-            }
-            attach::detach(&device).map_err(|error| from_attach(&name, &error))
+            let steps = || {
+                // Somebody may have detached it behind our back, and loop numbers are given out again at
+                // once: a device that does not stand on the volume any more is none of ours. One that was
+                // told to go, by us or by `losetup -d`, and has not gone still is.
+                if !attach::find_devices(&file)?.contains(&device) {
+                    return Ok(());
+                }
+                match is_forced {
+                    true => take_down_lazily(&device),
+                    false => take_down(&device),
+                }
+            };
+            steps().map_err(|error| from_attach(&name, &error))
         })
         .await
     }
@@ -180,19 +336,22 @@ impl Service {
     pub(super) async fn detach_all(&self) -> bool {
         let mut is_clean = true;
         let patience = Instant::now() + UNFINISHED_WAIT_MAX;
-        while self.known().attached.values().any(Option::is_none) && Instant::now() < patience {
+        while self.known().attached.values().any(|slot| slot.attachment.is_none())
+            && Instant::now() < patience
+        {
             tokio::time::sleep(UNFINISHED_POLL).await;
         }
         for attachment in self.attachments() {
-            let object = format!("volume {}", attachment.volume);
-            let mut detached = self.detach_steps(&attachment, false).await;
+            let name = attachment.volume.clone();
+            let object = format!("volume {name}");
+            let mut detached = self.detach_steps(&name, &attachment, false).await;
             if let Err(error) = &detached {
                 self.log.warning(object.clone(), format!("in use while the array stops: {error}"));
-                detached = self.detach_steps(&attachment, true).await;
+                detached = self.detach_steps(&name, &attachment, true).await;
             }
             match detached {
                 Ok(()) => {
-                    self.known().attached.remove(&attachment.volume);
+                    self.forget_attachment(&name).await;
                     self.log.info(object, "detached");
                 }
                 Err(error) => {
@@ -206,7 +365,7 @@ impl Service {
 
     /// Tells a volume's device that the volume has another size.
     pub(super) async fn resize_device(&self, name: &str) -> Result<()> {
-        let attachment = self.known().attached.get(name).cloned().flatten();
+        let attachment = self.known().attached.get(name).and_then(|slot| slot.attachment.clone());
         let Some(attachment) = attachment else { return Ok(()) };
         let name = name.to_string();
         blocking(move || {
@@ -216,43 +375,59 @@ impl Service {
     }
 }
 
-fn mount_directory(request: &api::AttachRequest) -> Result<Option<PathBuf>> {
-    let Some(mount) = &request.mount else { return Ok(None) };
-    if !Path::new(mount).is_absolute() || mount.contains('\0') {
-        return Err(Error::invalid(
-            format!("`{}` is not an absolute path of a directory", mount.escape_debug()),
-            "name it from the root, as in /mnt/db",
-        ));
-    }
-    let directory = PathBuf::from(mount);
-    if attach::is_mount_point(&directory).map_err(|error| from_attach(&request.volume, &error))? {
-        return Err(Error::new(
-            api::ErrorKind::Busy,
-            format!("something is mounted on {mount} already"),
-            "name another directory",
-        ));
-    }
-    Ok(Some(directory))
-}
-
 fn format_and_mount(
     device: &Path,
     file_system: Option<attach::FileSystem>,
+    is_forced: bool,
     mount: Option<&Path>,
-    is_read_only: bool,
+    is_by_clone: bool,
     trust: attach::Trust,
 ) -> attach::Result<()> {
     if let Some(file_system) = file_system {
-        attach::make_file_system(device, file_system, false)?;
+        attach::make_file_system(device, file_system, is_forced)?;
     }
     if let Some(directory) = mount {
-        attach::mount(device, directory, is_read_only, trust)?;
+        attach::mount(device, directory, is_by_clone, trust)?;
     }
     Ok(())
 }
 
+/// Unmounts and detaches. Whoever uses the device in a way that an unmount here does not end is found before
+/// anything is unmounted, so that a refusal changes nothing.
+fn take_down(device: &Path) -> attach::Result<()> {
+    let ends_with_unmount = |using: &attach::Use| match using {
+        attach::Use::Mounted { .. } | attach::Use::MountedElsewhere { is_shared: true, .. } => true,
+        // What opened it for a moment is waited for at the end; what claims it may be our own mount.
+        attach::Use::Open { .. } | attach::Use::Claimed { .. } => true,
+        attach::Use::MountedElsewhere { .. } | attach::Use::Device { .. } | attach::Use::Swap { .. } => false,
+    };
+    let uses = attach::uses_of_device(device)?;
+    if let Some(stays) = uses.iter().find(|using| !ends_with_unmount(using)) {
+        return Err(attach::in_use(device, std::slice::from_ref(stays)));
+    }
+    // The kernel's table, not our memory: a person may have mounted or unmounted since.
+    for directory in attach::mounts_of_device(device)? {
+        attach::unmount(&directory)?;
+    }
+    attach::detach(device)
+}
+
+/// Takes everything out of sight; what is in use goes with its users. What they wrote so far is written out:
+/// the device may not live to see their end.
+fn take_down_lazily(device: &Path) -> attach::Result<()> {
+    for directory in attach::mounts_of_device(device)? {
+        attach::unmount(&directory).or_else(|_| {
+            attach::write_out(&directory);
+            attach::unmount_lazily(&directory)
+        })?;
+    }
+    attach::let_go(device)
+}
+
 /// Runs blocking system calls away from the threads that answer requests.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
     tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(Error::stopping()))
 }
 
@@ -262,9 +437,10 @@ fn from_attach(volume: &str, error: &attach::Error) -> Error {
             api::ErrorKind::Medium,
             "run the array as root on a kernel with FUSE and loop devices; see `ashlar doctor`",
         ),
-        attach::ErrorKind::Busy => {
-            (api::ErrorKind::Busy, "end what uses it (fuser -vm shows it), then repeat")
-        }
+        attach::ErrorKind::Busy => (
+            api::ErrorKind::Busy,
+            "end what uses it (`ashlar volume users` and fuser -vm show it), then repeat",
+        ),
         attach::ErrorKind::HasData => {
             (api::ErrorKind::Exists, "attach without --format to use what is there")
         }

@@ -77,11 +77,6 @@ impl Index {
         (volumes, self.snapshots.values().filter(|group| group.pool == pool).count())
     }
 
-    /// The volumes of a pool.
-    pub(super) fn volumes_of(&self, pool: &str) -> Vec<String> {
-        self.volumes.iter().filter(|(_, holder)| *holder == pool).map(|(name, _)| name.clone()).collect()
-    }
-
     /// Refuses a name that is taken.
     pub(super) fn check_volume_free(&self, name: &str) -> Result<()> {
         self.volumes.get(name).map_or(Ok(()), |pool| Err(Error::exists("volume", name, pool)))

@@ -7,6 +7,7 @@
 mod attachments;
 mod clients;
 mod drives;
+mod ends;
 mod generations;
 mod index;
 mod pools;
@@ -15,11 +16,12 @@ mod snapshots;
 mod space;
 mod spares;
 mod status;
+mod users;
 mod volumes;
 mod watch;
 mod wear;
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
@@ -47,6 +49,8 @@ pub(crate) struct Service {
     /// One change at a time.
     changes: tokio::sync::Mutex<()>,
     known: Mutex<Known>,
+    /// Snapshots mounted so far: the numbers of the clones they are mounted by.
+    snapshots_mounted: AtomicU64,
     wear: wear::Gauge,
     generations: generations::Generations,
     is_stopping: AtomicBool,
@@ -62,7 +66,18 @@ struct Known {
     /// The states and paths of each open pool's drives that the log told last, by their numbers.
     drive_states: std::collections::BTreeMap<String, std::collections::BTreeMap<u32, (String, String)>>,
     /// Volumes that are attached or about to be: they are not deleted, restored or exported.
-    attached: std::collections::BTreeMap<String, Option<api::Attachment>>,
+    attached: std::collections::BTreeMap<String, Slot>,
+}
+
+/// A volume in the table of attachments.
+struct Slot {
+    /// `None` while it is being attached or detached.
+    attachment: Option<api::Attachment>,
+    /// The volume whose file carries the device: itself, or the hidden clone a snapshot is mounted by.
+    carrier: String,
+    pool: String,
+    /// Where it is to be mounted.
+    mount: Option<std::path::PathBuf>,
 }
 
 impl Service {
@@ -85,6 +100,7 @@ impl Service {
             started: Instant::now(),
             changes: tokio::sync::Mutex::new(()),
             known: Mutex::default(),
+            snapshots_mounted: AtomicU64::new(0),
             wear: wear::Gauge::default(),
             generations: generations::Generations::default(),
             is_stopping: AtomicBool::new(false),
@@ -114,6 +130,7 @@ impl Service {
         self.is_stopping.store(true, Ordering::Release);
         let _turn = self.changes.lock().await;
         let mut is_clean = self.detach_all().await;
+        self.tell_users().await;
         is_clean &= self.doors.stop(&self.array, &self.log).await;
         for pool in self.open_pools() {
             match self.pool_close(&pool).await {

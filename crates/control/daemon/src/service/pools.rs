@@ -12,6 +12,8 @@ use ashlar_units::ByteCount;
 use super::Service;
 use super::generations::Overruled;
 use super::scrubs::unix_seconds;
+use super::users::Taking;
+use crate::array::Contents;
 use crate::attach;
 use crate::error::{Error, Result};
 use crate::names;
@@ -74,13 +76,25 @@ impl Service {
     /// Opens one pool and indexes its names.
     async fn open(&self, pool: &KnownPool, overruled: Overruled) -> Result<()> {
         let opening = self.opening(overruled);
-        let contents = self.array.pool_open(&pool.name, &pool.drives, &self.settings, opening).await?;
+        let mut contents = self.array.pool_open(&pool.name, &pool.drives, &self.settings, opening).await?;
+        self.sweep_hidden(&pool.name, &mut contents).await;
         let indexed = self.known().index.add_pool(&pool.name, &contents);
         if let Err(error) = indexed {
             self.pool_close(&pool.name).await?;
             return Err(error);
         }
         self.count_wear().await
+    }
+
+    /// Deletes the clones by which an array that was killed had mounted snapshots. One that cannot be deleted
+    /// is in nobody's way.
+    async fn sweep_hidden(&self, pool: &str, contents: &mut Contents) {
+        for name in contents.volumes.extract_if(.., |name| names::is_hidden(name)) {
+            if let Err(error) = self.array.volume_delete(pool, &name).await {
+                let what = format!("the clone {name}, by which a snapshot was mounted, stays: {error}");
+                self.log.warning(format!("pool {pool}"), what);
+            }
+        }
     }
 
     /// All pools, by name.
@@ -269,11 +283,11 @@ impl Service {
         Ok(dedupe)
     }
 
-    /// Closes and forgets a pool.
-    pub(crate) async fn pool_export(&self, name: &str) -> Result<()> {
+    /// Closes and forgets a pool, also one in use if forced.
+    pub(crate) async fn pool_export(&self, name: &str, is_forced: bool) -> Result<()> {
         let _turn = self.change().await?;
         let is_open = self.check_known(name)?;
-        self.check_none_attached(name)?;
+        self.check_unused(|image| self.is_in_pool(image, name), Taking::All, is_forced).await?;
         self.forget(name)?;
         if is_open {
             self.pool_close(name).await?;
@@ -294,6 +308,7 @@ impl Service {
                 "delete them first",
             ));
         }
+        self.check_unused(|image| self.is_in_pool(image, name), Taking::Content, false).await?;
         let id = self.pool(name).await?.id;
         // Forgotten first: after a crash in between, the drives still carry a pool that can be imported.
         self.forget(name)?;
@@ -363,19 +378,16 @@ impl Service {
         ))
     }
 
-    fn check_none_attached(&self, pool: &str) -> Result<()> {
+    /// True for a volume of the pool, and for an image of a snapshot of it, also one that was deleted while
+    /// it is attached.
+    fn is_in_pool(&self, image: &str, pool: &str) -> bool {
         let known = self.known();
-        let volumes = known.index.volumes_of(pool);
-        let is_attached =
-            |name: &&String| known.attached.keys().any(|key| device_volume(key) == name.as_str());
-        match volumes.iter().find(is_attached) {
-            None => Ok(()),
-            Some(name) => Err(Error::new(
-                api::ErrorKind::Busy,
-                format!("volume `{name}` of pool `{pool}` is attached"),
-                format!("`ashlar detach {name}` first"),
-            )),
-        }
+        let found = match image.split_once('@') {
+            Some((_, snapshot)) => known.index.snapshot(snapshot).map(|group| group.pool),
+            None => known.index.volume(image),
+        };
+        let is_attached = known.attached.get(image).is_some_and(|slot| slot.pool == pool);
+        is_attached || found.is_ok_and(|found| found == pool)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ashlar_api as api;
 
 use super::Service;
+use super::users::Taking;
 use crate::error::{Error, Result};
 use crate::names;
 
@@ -64,9 +65,15 @@ impl Service {
 
     /// Deletes snapshots, those of a pool together. All are checked first, and none is deleted where
     /// one cannot be; a pool that fails meanwhile keeps what it had not deleted.
-    pub(crate) async fn snapshots_delete(&self, names: Vec<String>) -> Result<()> {
+    pub(crate) async fn snapshots_delete(&self, request: api::SnapshotsDelete) -> Result<()> {
         let _turn = self.change().await?;
-        let of_pools = self.deletable_by_pool(names)?;
+        let of_pools = self.by_pool(&request.names)?;
+        let is_meant = |image: &str| {
+            image
+                .split_once('@')
+                .is_some_and(|(_, snapshot)| request.names.iter().any(|name| name == snapshot))
+        };
+        self.check_unused(is_meant, Taking::All, request.force).await?;
         for pool in of_pools.keys() {
             self.array.check_online(pool).await?;
         }
@@ -84,40 +91,24 @@ impl Service {
         Ok(())
     }
 
-    fn deletable_by_pool(&self, names: Vec<String>) -> Result<BTreeMap<String, Vec<String>>> {
+    fn by_pool(&self, names: &[String]) -> Result<BTreeMap<String, Vec<String>>> {
         if names.is_empty() {
             return Err(Error::invalid("no snapshot is named", "name one or more snapshots"));
         }
         let mut of_pools = BTreeMap::<String, Vec<String>>::new();
         for name in BTreeSet::from_iter(names) {
-            self.check_snapshot_detached(&name)?;
-            of_pools.entry(self.known().index.snapshot(&name)?.pool).or_default().push(name);
+            of_pools.entry(self.known().index.snapshot(name)?.pool).or_default().push(name.clone());
         }
         Ok(of_pools)
     }
 
-    fn check_snapshot_detached(&self, name: &str) -> Result<()> {
-        let known = self.known();
-        let is_of_it =
-            |device: &&String| device.split_once('@').is_some_and(|(_, snapshot)| snapshot == name);
-        match known.attached.keys().find(is_of_it) {
-            None => Ok(()),
-            Some(device) => Err(Error::new(
-                api::ErrorKind::Busy,
-                format!("`{device}` is attached"),
-                format!("`ashlar detach {device}` first"),
-            )),
-        }
-    }
-
     /// Sets a snapshot's volumes back to it.
-    pub(crate) async fn snapshot_restore(&self, name: &str) -> Result<()> {
+    pub(crate) async fn snapshot_restore(&self, name: &str, is_forced: bool) -> Result<()> {
         let _turn = self.change().await?;
         let snapshot = self.known().index.snapshot(name)?;
-        for volume in &snapshot.volumes {
-            // A mounted file system would go on with what it remembers and destroy what came back.
-            self.check_unused(volume).await?;
-        }
+        // A mounted file system would go on with what it remembers and destroy what came back.
+        let is_meant = |image: &str| snapshot.volumes.iter().any(|volume| volume == image);
+        self.check_unused(is_meant, Taking::Content, is_forced).await?;
         self.array.snapshot_restore(&snapshot.pool, name).await?;
         // A volume that was deleted since is back, or is not: ask.
         for volume in self.array.volumes().await? {

@@ -4,6 +4,7 @@ use ashlar_api as api;
 use ashlar_units::{BLOCK_BYTES, ByteCount};
 
 use super::Service;
+use super::users::Taking;
 use crate::error::{Error, Result};
 use crate::names;
 
@@ -16,8 +17,11 @@ impl Service {
         let mut volumes = self.array.volumes().await?;
         let known = self.known();
         for volume in &mut volumes {
-            volume.device =
-                known.attached.get(&volume.name).and_then(Option::as_ref).map(|a| a.device.clone());
+            volume.device = known
+                .attached
+                .get(&volume.name)
+                .and_then(|slot| slot.attachment.as_ref())
+                .map(|a| a.device.clone());
         }
         drop(known);
         volumes.sort_by(|a, b| a.name.cmp(&b.name));
@@ -97,7 +101,10 @@ impl Service {
         }
         if request.size_bytes < before {
             // A mounted file system would lose its end under its feet.
-            self.check_unused(name).await?;
+            self.check_unused(|image| image == name, Taking::Content, request.force).await?;
+            if !request.force {
+                self.check_end(name, before, request.size_bytes).await?;
+            }
         }
         self.array.volume_resize(&pool, name, request.size_bytes).await?;
         self.resize_device(name).await?;
@@ -122,27 +129,14 @@ impl Service {
         self.volume_uncounted(name).await
     }
 
-    /// Deletes a volume.
-    pub(crate) async fn volume_delete(&self, name: &str) -> Result<()> {
+    /// Deletes a volume, also one in use if forced.
+    pub(crate) async fn volume_delete(&self, name: &str, is_forced: bool) -> Result<()> {
         let _turn = self.change().await?;
         let pool = self.known().index.volume(name)?;
-        self.check_unused(name).await?;
+        self.check_unused(|image| image == name, Taking::All, is_forced).await?;
         self.array.volume_delete(&pool, name).await?;
         self.known().index.remove_volume(name);
         self.log.info(format!("volume {name}"), "deleted");
-        Ok(())
-    }
-
-    /// Refuses a volume that is attached or about to be, or that a host has open.
-    pub(super) async fn check_unused(&self, name: &str) -> Result<()> {
-        self.check_detached(name)?;
-        if self.doors.nbd_in_use(&self.array).await?.iter().any(|used| used == name) {
-            return Err(Error::new(
-                api::ErrorKind::Busy,
-                format!("a host uses volume `{name}` over NBD"),
-                "disconnect it there first",
-            ));
-        }
         Ok(())
     }
 

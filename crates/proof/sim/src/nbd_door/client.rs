@@ -300,6 +300,8 @@ fn error_of(errno: u32, text: &str) -> Option<Error> {
         0 => return None,
         1 => ErrorKind::ReadOnly,
         22 => ErrorKind::Invalid,
+        // The protocol's word for both: a write that a shrinking volume left behind, and a full pool.
+        28 if text.contains("beyond the end") => ErrorKind::Invalid,
         28 => ErrorKind::NoSpace,
         108 => ErrorKind::Gone,
         _ => ErrorKind::Medium,
