@@ -387,9 +387,10 @@ impl Life {
     /// While the pool was down, whole, somebody made a copy of a drive, or put an earlier one in its place.
     fn exchange_for_older(&mut self) {
         let mut array = self.array.borrow_mut();
-        let newest = array.newest_superblock();
+        // By what each drive says: the one that goes may be the only one to tell the latest.
         let is_in_service = |drive: &DriveEntry| drive.state == DriveState::InService;
-        let is_whole = newest.is_some_and(|newest| newest.drives.iter().all(is_in_service));
+        let is_whole =
+            array.newest_superblocks().iter().all(|newest| newest.drives.iter().all(is_in_service));
         let candidates = if self.scenario.victims > 0 { array.victims_there() } else { array.paths() };
         if !is_whole || candidates.is_empty() {
             return;

@@ -331,7 +331,7 @@ impl Scenario {
         let segments =
             if chance.one_in(2) { chance.between(SEGMENTS_MIN, 40) } else { chance.between(32, 96) };
         // Before the first segment lies the area of the superblocks; behind the last is any length.
-        let segments_full = if parity == 0 { 17 + segments % 8 } else { SEGMENTS_MIN };
+        let segments_full = if parity == 0 { SEGMENTS_MIN + segments % 8 } else { SEGMENTS_MIN };
         let rest_bytes = (1 << 20) + chance.below(64) * 4096;
         // With parity a segment is spread over the data columns, and as much again for each of parity.
         let on_drives = segment_bytes * width / (width - parity).max(1);

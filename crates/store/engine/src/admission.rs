@@ -88,9 +88,14 @@ impl Inner {
     /// while checkpoints have eaten into the half of the reserve that is theirs, they wait for the cleaner.
     pub(crate) async fn admit_change(&self) -> Result<()> {
         self.check_numbers(CHANGE_NUMBERS_END)?;
+        self.prefer_room().await
+    }
+
+    /// Waits while checkpoints have eaten into their half of the reserve and the cleaner finds something.
+    /// Nothing is refused: crashes in a row take a segment or two each, and deletes must be possible then.
+    pub(crate) async fn prefer_room(&self) -> Result<()> {
         let has_room = || self.pool.cells_available() > self.reserve_segments() / 2 + self.dirty_segments();
-        self.wait_for_room(has_room).await?;
-        Ok(())
+        self.wait_for_room(has_room).await.map(drop)
     }
 
     /// Waits for the right to have changes without data in flight, `count` of them with records of so many

@@ -244,6 +244,7 @@ impl Inner {
     }
 
     async fn delete(&self, images: Vec<VolumeId>) -> Result<()> {
+        self.prefer_room().await?;
         self.change(Record::Delete { images }).await?;
         self.cleaner.want_mark();
         self.checkpoints.wanted.notify_one();

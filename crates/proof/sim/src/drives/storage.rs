@@ -174,23 +174,18 @@ impl DriveArray {
         self.sight.as_ref().filter(|sight| sight.end > 0)
     }
 
-    /// The newest superblock on any drive.
+    /// The newest superblock on each drive that is there and has one.
     #[must_use]
-    pub fn newest_superblock(&self) -> Option<Superblock> {
-        let mut slot = vec![0; SUPERBLOCK_BYTES];
-        let mut newest: Option<Superblock> = None;
-        let there = self.slots.iter().filter(|slot| !slot.is_dead);
-        for (drive, number) in
-            there.flat_map(|drive| (0..SUPERBLOCK_SLOTS).map(move |number| (drive, number)))
-        {
-            drive.drive.read(number * SUPERBLOCK_BYTES as u64 / BLOCK_BYTES, &mut slot);
-            if let Ok(found) = Superblock::decode(&slot)
-                && newest.as_ref().is_none_or(|known| known.generation < found.generation)
-            {
-                newest = Some(found);
-            }
-        }
-        newest
+    pub fn newest_superblocks(&self) -> Vec<Superblock> {
+        let newest_of = |slot: &Slot| {
+            let mut bytes = vec![0; SUPERBLOCK_BYTES];
+            let ring = (0..SUPERBLOCK_SLOTS).filter_map(|number| {
+                slot.drive.read(number * SUPERBLOCK_BYTES as u64 / BLOCK_BYTES, &mut bytes);
+                Superblock::decode(&bytes).ok()
+            });
+            ring.max_by_key(|found| found.generation)
+        };
+        self.slots.iter().filter(|slot| !slot.is_dead).filter_map(newest_of).collect()
     }
 
     /// From now on the pool may do without some of the drives.

@@ -88,7 +88,11 @@ impl Forger {
     /// there is nothing to go by.
     pub fn forge(&mut self, array: &DriveArray, skew: u64, length: usize) -> Option<Vec<u8>> {
         if self.writes.is_multiple_of(LOOK_EVERY) {
-            self.superblock = array.newest_superblock().or(self.superblock.take());
+            self.superblock = array
+                .newest_superblocks()
+                .into_iter()
+                .max_by_key(|one| one.generation)
+                .or(self.superblock.take());
         }
         self.writes += 1;
         let (superblock, sight) = (self.superblock.as_ref()?, array.sight()?);
