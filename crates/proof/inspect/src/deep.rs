@@ -75,7 +75,7 @@ fn check_segments(pool: &Pool, report: &mut DeepReport) {
             // Without it nothing is missed that cannot be read: it may not have been written at all when the
             // pool stopped.
             Err(_) if !storage.has_use(entry.place) => {}
-            // It was being written with the first group when the pool stopped; the group may be whole without.
+            // It was being written when the pool stopped; the group behind it may be whole without.
             Err(_) if entry.state == SegmentState::Open => {}
             Err(why) => report.damage.push(format!("header of segment {}: {why}", entry.segment)),
         }
