@@ -98,10 +98,10 @@ def wrong_requests_are_refused_and_the_connection_goes_on(site):
             raise Failed(f"{what}: accepted")
         must(door.read(0, 4096) == b"x" * 4096, f"after {what} the volume changed")
     must(door.read(4096, 4096) == bytes(4096), "a refused write left something")
+    door.close()
     done = run("dd", "if=/dev/zero", f"of={array.attach('v')}", "bs=512", "count=1", "oflag=direct", check=False)
     must(done.returncode != 0, "the device took a write below its logical block")
     array.run("detach", "v")
-    door.close()
     array.check()
 
 
