@@ -4,6 +4,7 @@ Wants ASHLAR_BEFORE, the path of the earlier program; without it the part says s
 import os
 
 import measure
+import part_postgres
 from array_of_run import GIB, MIB, Array
 
 SPAN = GIB
@@ -42,6 +43,27 @@ def play(site, table):
     for block, pattern, depth in cells:
         cell = f"{block} {pattern} depth {depth}"
         table.goal(f"NBD {cell}: the program before", 1.0, PART, cell, "now", ("before",))
+    play_postgres(site, table, arrays)
     for name, array in arrays:
         array.check(name)
         array.stop()
+
+
+def play_postgres(site, table, arrays):
+    """pgbench on an attached volume of each; one database server runs at a time."""
+    postgres = part_postgres.Postgres(site)
+    postgres.make_seed()
+    places = []
+    for name, array in arrays:
+        array.volume("pg", f"{part_postgres.IMAGE_GIB}GiB", "--profile", "oltp", "--pool", name)
+        point = site.directory("pg-" + name)
+        array.attach("pg", "--format", "ext4", "--mount", point)
+        site.at_close(lambda array=array: array.try_run("detach", "pg"))
+        places.append((name, array, postgres.copy_to(point)))
+    for _ in range(measure.ROUNDS):
+        for name, array, data in places:
+            table.add(PART, "pgbench", name, postgres.measure(data, (array.process.pid,)))
+        places.reverse()
+    table.goal("pgbench: the program before", 1.0, PART, "pgbench", "now", ("before",), "tps")
+    for _, array in arrays:
+        array.run("detach", "pg")
