@@ -20,10 +20,6 @@ use ashlar_units::{Lsn, SegmentId};
 use support::Array;
 use support::nbd::Nbd;
 
-/// The tests with the pool's key run, too. Off while the cleaner and the opening believe what is made with
-/// it.
-const IS_KEY_LEAKED: bool = true;
-
 const BLOCK: u64 = 4096;
 const SEGMENT: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -271,9 +267,7 @@ fn groups_that_a_host_writes_with_a_key_of_its_own_do_not_stop_the_opening() {
 
 #[test]
 fn groups_that_a_host_writes_with_the_pools_key_do_not_stop_the_opening() {
-    if IS_KEY_LEAKED {
-        forge_groups(Key::Leaked);
-    }
+    forge_groups(Key::Leaked);
 }
 
 #[test]
@@ -283,7 +277,5 @@ fn chunks_that_a_host_writes_with_a_key_of_its_own_cost_no_neighbour_a_block() {
 
 #[test]
 fn chunks_that_a_host_writes_with_the_pools_key_cost_no_neighbour_a_block() {
-    if IS_KEY_LEAKED {
-        forge_chunks(Key::Leaked);
-    }
+    forge_chunks(Key::Leaked);
 }

@@ -148,7 +148,8 @@ pub(crate) async fn check_free(
     if !found.is_open || is_gone(&found, opening) {
         return Ok(before);
     }
-    let is_of_this_machine = found.machine == opening.identity.machine;
+    // 0: a machine without a number, which may be any.
+    let is_of_this_machine = found.machine == opening.identity.machine && found.machine != 0;
     if opening.is_forced {
         return Ok(Before { may_still_write: true, ..before });
     }

@@ -36,6 +36,7 @@ mod oracle;
 mod record;
 mod scenario;
 mod seed_run;
+mod staff;
 mod system;
 mod two_engines;
 mod wall_clock;

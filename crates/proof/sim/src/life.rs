@@ -10,11 +10,10 @@ use ashlar_runtime::{Instant, Runtime};
 
 use crate::chance::Chance;
 use crate::drives::{Crash, DriveArray, FaultRates, kind_of};
-use crate::losses::Puller;
-use crate::operator::Operator;
 use crate::oracle::{Change, Oracle};
 use crate::record::{Phase, Record};
 use crate::scenario::{Ending, LifeFaults, Scenario, Theme};
+use crate::staff::Attendant;
 use crate::system::{PoolLayout, SystemMaker, SystemUnderTest, Trouble, TroubleKind};
 use crate::wall_clock::WallClock;
 use crate::workload::{Surroundings, World, carry_out, check, claims_for_delete, run_workload};
@@ -272,24 +271,24 @@ impl Life {
         }
     }
 
-    fn start_operator(&mut self, system: &Rc<dyn SystemUnderTest>) -> Option<Operator> {
+    fn start_operator(&mut self, system: &Rc<dyn SystemUnderTest>) -> Option<Attendant> {
         let layout = &self.scenario.layout;
         if self.scenario.theme.is_some() || !self.chance.one_in(2) {
             return None;
         }
         let (array, record) = (self.array.clone(), self.record.clone());
         let chance = self.chance.fork(3);
-        Some(Operator::start(&self.runtime, system.clone(), array, record, chance, layout))
+        Some(crate::operator::start(&self.runtime, system.clone(), array, record, chance, layout))
     }
 
-    fn start_puller(&mut self, system: &Rc<dyn SystemUnderTest>) -> Option<Puller> {
+    fn start_puller(&mut self, system: &Rc<dyn SystemUnderTest>) -> Option<Attendant> {
         if self.scenario.theme != Some(Theme::Losses) {
             return None;
         }
         let (array, record) = (self.array.clone(), self.record.clone());
         let chance = self.chance.fork(6);
         let has_victims = self.scenario.victims > 0;
-        Some(Puller::start(&self.runtime, system.clone(), array, record, chance, has_victims))
+        Some(crate::losses::start(&self.runtime, system.clone(), array, record, chance, has_victims))
     }
 
     /// What was wrong with the drives is mended and scrubbed: from now on others may fail, as many as are
@@ -317,7 +316,7 @@ impl Life {
     }
 
     /// Closes the pool while requests are in flight: each must end, done or refused.
-    async fn close_under_load(&mut self, world: &Rc<World>, operator: Option<Operator>) {
+    async fn close_under_load(&mut self, world: &Rc<World>, operator: Option<Attendant>) {
         let workload = {
             let world = world.clone();
             self.runtime.spawn(ashlar_runtime::Priority::Host, async move { run_workload(&world).await })

@@ -5,11 +5,12 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use ashlar_runtime::{Priority, Runtime, Task};
+use ashlar_runtime::Runtime;
 
 use crate::chance::Chance;
 use crate::drives::DriveArray;
 use crate::record::{DRIVE_RESTORED, Record};
+use crate::staff::Attendant;
 use crate::system::SystemUnderTest;
 
 /// From one look at the drives to the next.
@@ -17,12 +18,6 @@ const LOOK: Duration = Duration::from_micros(200);
 
 /// Longer than any request to a drive takes here: what failed while a drive was out is known to have failed.
 const SETTLED: Duration = Duration::from_millis(50);
-
-/// One at work. He must be sent home before the pool is closed.
-pub struct Puller {
-    is_over: Rc<Cell<bool>>,
-    task: Task<()>,
-}
 
 struct Shift {
     runtime: Runtime,
@@ -35,30 +30,20 @@ struct Shift {
     is_over: Rc<Cell<bool>>,
 }
 
-impl Puller {
-    /// Begins a shift.
-    pub fn start(
-        runtime: &Runtime,
-        system: Rc<dyn SystemUnderTest>,
-        array: Rc<RefCell<DriveArray>>,
-        record: Rc<Record>,
-        chance: Chance,
-        has_victims: bool,
-    ) -> Puller {
-        let is_over = Rc::new(Cell::new(false));
-        let runtime = runtime.clone();
-        let over = is_over.clone();
+/// Begins a shift.
+pub fn start(
+    runtime: &Runtime,
+    system: Rc<dyn SystemUnderTest>,
+    array: Rc<RefCell<DriveArray>>,
+    record: Rc<Record>,
+    chance: Chance,
+    has_victims: bool,
+) -> Attendant {
+    Attendant::start(runtime, |is_over| {
         let mut shift =
-            Shift { runtime: runtime.clone(), system, array, record, chance, has_victims, is_over: over };
-        let task = runtime.spawn(Priority::Host, async move { shift.work().await });
-        Puller { is_over, task }
-    }
-
-    /// Waits until he has put down what he has in his hands.
-    pub async fn send_home(self) {
-        self.is_over.set(true);
-        self.task.await;
-    }
+            Shift { runtime: runtime.clone(), system, array, record, chance, has_victims, is_over };
+        async move { shift.work().await }
+    })
 }
 
 impl Shift {

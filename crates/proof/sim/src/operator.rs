@@ -6,18 +6,13 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
 
-use ashlar_runtime::{Priority, Runtime, Task};
+use ashlar_runtime::Runtime;
 
 use crate::chance::Chance;
 use crate::drives::DriveArray;
 use crate::record::Record;
+use crate::staff::Attendant;
 use crate::system::{PoolLayout, SystemUnderTest, Trouble};
-
-/// An operator at work. He must be sent home before the pool is closed.
-pub struct Operator {
-    is_over: Rc<Cell<bool>>,
-    task: Task<()>,
-}
 
 struct Shift {
     runtime: Runtime,
@@ -32,19 +27,16 @@ struct Shift {
     is_over: Rc<Cell<bool>>,
 }
 
-impl Operator {
-    /// Begins a shift.
-    pub fn start(
-        runtime: &Runtime,
-        system: Rc<dyn SystemUnderTest>,
-        array: Rc<RefCell<DriveArray>>,
-        record: Rc<Record>,
-        chance: Chance,
-        layout: &PoolLayout,
-    ) -> Operator {
-        let is_over = Rc::new(Cell::new(false));
-        let runtime = runtime.clone();
-        let over = is_over.clone();
+/// Begins an operator's shift.
+pub fn start(
+    runtime: &Runtime,
+    system: Rc<dyn SystemUnderTest>,
+    array: Rc<RefCell<DriveArray>>,
+    record: Rc<Record>,
+    chance: Chance,
+    layout: &PoolLayout,
+) -> Attendant {
+    Attendant::start(runtime, |is_over| {
         let mut shift = Shift {
             runtime: runtime.clone(),
             system,
@@ -54,17 +46,10 @@ impl Operator {
             drive_bytes: layout.drive_bytes,
             joining: layout.width.map_or(1, usize::from) + usize::from(layout.spares),
             has_parity: layout.parity > 0,
-            is_over: over,
+            is_over,
         };
-        let task = runtime.spawn(Priority::Host, async move { shift.work().await });
-        Operator { is_over, task }
-    }
-
-    /// Waits until he has put down what he has in his hands.
-    pub async fn send_home(self) {
-        self.is_over.set(true);
-        self.task.await;
-    }
+        async move { shift.work().await }
+    })
 }
 
 impl Shift {

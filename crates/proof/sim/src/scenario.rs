@@ -29,14 +29,6 @@ const BOTH_DOORS_SALT: u64 = 0xb07_d0025;
 const FORGER_ONE_IN: u64 = 8;
 const FORGER_SALT: u64 = 0xf0e6_e400;
 
-/// Half of the forgers know the pool's key. Off while the cleaner, the judge of parity and the opening
-/// believe what is made with it.
-const IS_KEY_LEAKED: bool = true;
-
-/// A second engine is refused while the first beats, and the first stops for a second that took over. Off
-/// while the engine does not know who has a pool open.
-pub const IS_FENCED: bool = true;
-
 /// So many seeds have one whose writes outlive a kill among them; each life is then another machine's.
 const LATE_ONE_IN: u64 = 4;
 const LATE_SALT: u64 = 0x1a7e_0000;
@@ -288,7 +280,8 @@ impl Scenario {
     /// The same with a forging tenant, and short requests beside it: its blocks and those of others are to
     /// lie in one group.
     fn with_forger(self, chance: &mut Chance) -> Scenario {
-        let is_leaked = chance.one_in(2) && IS_KEY_LEAKED;
+        // Half of the forgers know the pool's key.
+        let is_leaked = chance.one_in(2);
         Scenario {
             forger: Some(if is_leaked { KeyKnown::Leaked } else { KeyKnown::Wrong }),
             layout: PoolLayout {

@@ -4,6 +4,7 @@ use ashlar_api as api;
 use ashlar_runtime::Peer;
 
 use super::Service;
+use crate::attach::Process;
 use crate::doors::Doors;
 use crate::error::{Error, Result};
 use crate::watchdog;
@@ -55,16 +56,11 @@ fn view(client: ashlar_nbd::Client) -> api::DoorClient {
         transport: if address.is_some() { "tcp" } else { "unix" }.to_string(),
         address,
         process_id,
-        program: process_id.and_then(program),
+        program: process_id.map(|id| Process::of(id).name).filter(|name| !name.is_empty()),
         user_id,
         volume: client.export,
         is_read_only: client.is_read_only,
         connected_seconds: client.connected.as_secs(),
         in_flight_count: client.in_flight as u64,
     }
-}
-
-fn program(process_id: u32) -> Option<String> {
-    let name = std::fs::read_to_string(format!("/proc/{process_id}/comm")).ok()?;
-    Some(name.trim_end().to_string())
 }
