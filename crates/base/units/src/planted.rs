@@ -150,6 +150,8 @@ faults! {
         "Q is computed with two columns exchanged: with two drives lost, blocks come back wrong."
     OutDriveRead "media/pool/src/homes.rs"
         "A drive that is out of service is still read: reads give what it held when it left."
+    SettledUnderWay "media/pool/src/under_way.rs"
+        "A checkpoint takes a segment for settled that writes are under way to: a drive that fails one does not get it back."
     StaleFromTooHigh "media/pool/src/drives.rs"
         "A drive that comes back is restored from one segment too late: it serves what it never got."
     RebuildDoesNotWait "media/pool/src/rebuild.rs"

@@ -65,6 +65,10 @@ pub struct Pool {
     /// Absent while the pool could not be opened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<Space>,
+    /// The sizes of its volumes, added up. More than `usable_bytes` of `space` says that the pool can fill
+    /// before its volumes do.
+    #[serde(default)]
+    pub provisioned_bytes: u64,
     /// How much of what hosts can use is alive, in per cent. What is free or known to be dead does not
     /// count; what died since the last mark still does. 0 while the pool could not be opened.
     #[serde(default)]
@@ -260,6 +264,13 @@ pub struct Space {
 }
 
 impl Space {
+    /// What hosts can use: all but reserve, superblocks, parity and spare space.
+    #[must_use]
+    pub fn usable_bytes(&self) -> u64 {
+        let kept = self.reserve_bytes + self.superblock_bytes + self.parity_bytes + self.spare_bytes;
+        self.physical_bytes.saturating_sub(kept)
+    }
+
     /// The sum of the parts; equals `physical_bytes`.
     #[must_use]
     pub fn parts_bytes(&self) -> u64 {

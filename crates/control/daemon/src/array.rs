@@ -167,6 +167,7 @@ impl Array {
             map_cache_bytes: settings.map_cache_bytes,
             dedupe_index_bytes_max: settings.dedupe_index_bytes.in_bytes(),
             dedupe_run_blocks_min: settings.dedupe_run_blocks_min,
+            no_space_wait: Duration::from_secs(u64::from(settings.no_space_wait_seconds)),
             dedupe_sample_shift: settings.dedupe_sample_shift,
             opening,
             ..EngineSettings::default()
@@ -436,6 +437,12 @@ impl Array {
         .await
     }
 
+    /// Lends a volume a part of its pool's reserve.
+    pub(crate) async fn lend_reserve(&self, pool: &str, name: &str) -> Result<()> {
+        let name = name.to_string();
+        self.with_pool(pool, move |engine, _| Box::pin(async move { engine.lend_reserve(&name) })).await
+    }
+
     pub(crate) async fn volume_delete(&self, pool: &str, name: &str) -> Result<()> {
         let (pool, name) = (pool.to_string(), name.to_string());
         self.run(move |_, shard| {
@@ -568,6 +575,7 @@ fn pool_view(engine: &Engine) -> api::Pool {
             spare_bytes: status.space.spare_bytes,
             freed_bytes: status.space.freed_bytes,
         }),
+        provisioned_bytes: status.provisioned_bytes,
         full_percent: status.full_percent,
         segment_numbers_percent: status.segment_numbers_percent,
         // Counted by the index of names: with ten thousand snapshots this shard has better things to do.
@@ -619,6 +627,8 @@ fn counter_views(
         journal_queued_max,
         journal_bytes_written,
         host_bytes_written,
+        writes_waited_for_room,
+        writes_refused_for_room,
         host_bytes_read,
         stored_bytes,
         zero_blocks,
@@ -645,6 +655,8 @@ fn counter_views(
         ("journal_queued_max", journal_queued_max),
         ("journal_bytes_written", journal_bytes_written),
         ("host_bytes_written", host_bytes_written),
+        ("writes_waited_for_room", writes_waited_for_room),
+        ("writes_refused_for_room", writes_refused_for_room),
         ("host_bytes_read", host_bytes_read),
         ("stored_bytes", stored_bytes),
         ("zero_blocks", zero_blocks),

@@ -25,7 +25,7 @@ struct Metric {
     help: &'static str,
 }
 
-const METRICS: [Metric; 28] = [
+const METRICS: [Metric; 29] = [
     Metric { name: "ashlar_build_info", kind: "gauge", labels: "version", help: "Always 1." },
     Metric { name: "ashlar_uptime_seconds", kind: "gauge", labels: "", help: "Since the start." },
     Metric {
@@ -81,6 +81,12 @@ const METRICS: [Metric; 28] = [
         kind: "gauge",
         labels: "pool",
         help: "Bytes of the parts `data` and `metadata` that the cleaner found dead: room to be made.",
+    },
+    Metric {
+        name: "ashlar_pool_provisioned_bytes",
+        kind: "gauge",
+        labels: "pool",
+        help: "The sizes of the pool's volumes, added up: compare with the parts of `ashlar_pool_bytes`.",
     },
     Metric {
         name: "ashlar_pool_drives",
@@ -263,6 +269,11 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
             .iter()
             .filter_map(|pool| Some((pool, pool.space.as_ref()?.dead_bytes)))
             .map(|(pool, bytes)| (vec![("pool", pool.name.clone())], bytes as f64))
+            .collect(),
+        "ashlar_pool_provisioned_bytes" => readings
+            .pools
+            .iter()
+            .map(|pool| (vec![("pool", pool.name.clone())], pool.provisioned_bytes as f64))
             .collect(),
         "ashlar_pool_drives" => readings.pools.iter().flat_map(pool_drives).collect(),
         "ashlar_drive_bytes_total" => readings.pools.iter().flat_map(drive_bytes).collect(),

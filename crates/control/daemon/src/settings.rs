@@ -44,6 +44,8 @@ pub(crate) struct Settings {
     pub(crate) spare_after_seconds: u32,
     #[serde(deserialize_with = "takeover_seconds")]
     pub(crate) takeover_wait_seconds: u32,
+    #[serde(deserialize_with = "no_space_seconds")]
+    pub(crate) no_space_wait_seconds: u32,
 }
 
 /// Memory of the fingerprint index.
@@ -96,7 +98,7 @@ struct Described {
 }
 
 /// One line a field of [`Settings`]; a test keeps both in step.
-const DESCRIBED: [Described; 21] = [
+const DESCRIBED: [Described; 22] = [
     Described {
         name: "api",
         default: "\"off\"",
@@ -241,6 +243,13 @@ const DESCRIBED: [Described; 21] = [
                the array before it asked of the drives has landed by then. Linux gives a request of a drive 30 \
                seconds. A pool of this machine's own crash or reboot opens at once.",
     },
+    Described {
+        name: "no_space_wait_seconds",
+        default: "60",
+        range: "0 to 3600",
+        text: "A write to a full pool waits so long for room before the host is told that there is none: time to \
+               delete or unmap something, or to add a drive. Reads go on.",
+    },
 ];
 
 impl Default for Settings {
@@ -267,6 +276,7 @@ impl Default for Settings {
             scrub_interval_days: 30,
             spare_after_seconds: 300,
             takeover_wait_seconds: 30,
+            no_space_wait_seconds: 60,
         }
     }
 }
@@ -415,6 +425,10 @@ fn sample_shift<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u8, 
 
 fn takeover_seconds<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {
     within(input, "takeover_wait_seconds", 0..=3600, "0 to 3600")
+}
+
+fn no_space_seconds<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {
+    within(input, "no_space_wait_seconds", 0..=3600, "0 to 3600")
 }
 
 fn clients_max<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {

@@ -40,6 +40,7 @@ mod space;
 mod steer;
 mod stripes;
 mod table;
+mod under_way;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -63,6 +64,7 @@ pub use rebuild::{Rebuild, RebuildProgress};
 pub use scrub::ScrubCount;
 pub use space::CellCount;
 pub use table::SegmentTable;
+pub use under_way::AnnouncedWrite;
 
 use drives::{KnownDrive, unsettled_from};
 use frontier::Frontier;
@@ -70,6 +72,7 @@ use mend::HeldPlaces;
 use owner::Ownership;
 use rebuild::WriteGate;
 use stripes::Striping;
+use under_way::UnderWay;
 
 /// An open pool: its drives as one space.
 #[derive(Clone)]
@@ -90,6 +93,7 @@ struct Inner {
     striping: Option<Striping>,
     held: HeldPlaces,
     gate: WriteGate,
+    under_way: UnderWay,
     /// Blocks written back because their content was wrong or could not be read.
     mended_blocks: Cell<u64>,
     state: RefCell<State>,
@@ -322,6 +326,7 @@ impl Pool {
     ) -> Result<()> {
         let end = offset + buffer.len() as u64;
         assert!(end <= self.inner.segment_bytes, "write to {end} is beyond segment {segment}");
+        let _announced = self.announce_write(segment);
         self.check_not_fenced()?;
         self.check_owner_if_overdue().await?;
         let place = self.place_of(segment)?;
@@ -663,7 +668,7 @@ impl Pool {
     #[must_use]
     pub fn opened_mark(&self) -> Vec<SegmentId> {
         let mut state = self.inner.state.borrow_mut();
-        state.settling_below = unsettled_from(&state);
+        state.settling_below = unsettled_from(&state, &self.inner.under_way);
         state.frontier.opened()
     }
 }

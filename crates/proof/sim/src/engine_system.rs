@@ -90,6 +90,7 @@ pub fn open_as(
         dedupe_index_bytes_max: layout.dedupe_index_bytes,
         dedupe_run_blocks_min: layout.dedupe_run_blocks_min,
         dedupe_sample_shift: layout.dedupe_sample_shift,
+        no_space_wait: Duration::from_millis(layout.no_space_wait_millis),
         opening: opening_of(opener),
         ..Settings::default()
     };

@@ -362,6 +362,7 @@ impl Scenario {
                 dedupe_index_bytes: *chance.pick(&[0, 1 << 10, 16 << 10, 1 << 20, 1 << 20]),
                 dedupe_run_blocks_min: *chance.pick(&[1, 1, 2, 4]),
                 dedupe_sample_shift: *chance.pick(&[0, 0, 0, 2]),
+                no_space_wait_millis: *chance.pick(&[0, 0, 300, 2_000]),
             },
             victims: chance.below(parity + 1),
             sector_bytes: *chance.pick(&[512, 4096]),

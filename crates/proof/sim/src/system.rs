@@ -89,6 +89,8 @@ pub struct PoolLayout {
     pub dedupe_run_blocks_min: u8,
     /// One in two to this power of fingerprints is recorded.
     pub dedupe_sample_shift: u8,
+    /// So long a write to a full pool waits for room.
+    pub no_space_wait_millis: u64,
 }
 
 /// How much a pool holds.

@@ -205,6 +205,7 @@ fn layout(chance: &mut Chance) -> PoolLayout {
         dedupe_index_bytes: 0,
         dedupe_run_blocks_min: 1,
         dedupe_sample_shift: 0,
+        no_space_wait_millis: 0,
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use ashlar_runtime::sync::Permit;
 
 use ashlar_pool::SEGMENT_NUMBERS_END;
-use ashlar_units::{Fault, planted};
+use ashlar_units::{Fault, VolumeId, planted};
 
 use crate::engine::Inner;
 use crate::metadata::RECORD_BYTES_MAX;
@@ -23,6 +23,10 @@ const RESERVE_STRIPES: u64 = 64;
 
 /// Cycles of the cleaner without gain that a write waits for before it is told that the pool is full.
 const CLEANING_CYCLES: u64 = 2;
+
+/// How often a write that waits in a full pool looks whether somebody made room. Arbitrary: a person notices
+/// nothing, and a look costs little.
+const ROOM_LOOK: Duration = Duration::from_millis(200);
 
 /// Writes are slowed down while less than this fraction of the pool is free beyond the reserve.
 const THROTTLE_FRACTION: u64 = 256;
@@ -68,20 +72,61 @@ impl Inner {
 
     /// Waits for the right to have `bytes` in flight. `NoSpace` when the pool is full and cleaning
     /// does not help.
-    pub(crate) async fn admit(&self, bytes: usize) -> Result<Permit> {
+    pub(crate) async fn admit(&self, id: Option<VolumeId>, bytes: usize) -> Result<Permit> {
         self.check_online()?;
         self.check_numbers(HOST_NUMBERS_END)?;
         let permit = self.write_credits.acquire(bytes.min(self.write_credits_total)).await;
-        if !self.wait_for_room(|| self.has_room()).await? {
-            return Err(
-                Error::new(ErrorKind::NoSpace, "the pool is full").and_do("delete or unmap something")
-            );
-        }
+        self.wait_while_full(id, bytes as u64).await?;
         let pause = self.throttle();
         if !pause.is_zero() {
             self.runtime.sleep(pause).await;
         }
         Ok(permit)
+    }
+
+    /// Waits for the cleaner, and for people where cleaning does not help. `NoSpace` when the wait is over.
+    async fn wait_while_full(&self, id: Option<VolumeId>, bytes: u64) -> Result<()> {
+        if self.wait_for_cleaning().await? || self.take_lent(id, bytes) {
+            return Ok(());
+        }
+        let patience = self.settings.no_space_wait;
+        if !patience.is_zero() {
+            self.counters.borrow_mut().writes_waited_for_room += 1;
+        }
+        while self.full.look(self.runtime.now(), patience) < patience {
+            self.runtime.sleep(ROOM_LOOK.min(patience)).await;
+            self.check_numbers(HOST_NUMBERS_END)?;
+            if self.wait_for_cleaning().await? || self.take_lent(id, bytes) {
+                self.full.end();
+                return Ok(());
+            }
+        }
+        self.counters.borrow_mut().writes_refused_for_room += 1;
+        Err(Error::new(ErrorKind::NoSpace, "the pool is full").and_do("delete or unmap something"))
+    }
+
+    /// Waits until hosts may write. Before they may not, a cycle that looks at everything tells: what the
+    /// last ones moved and left behind may be room now.
+    async fn wait_for_cleaning(&self) -> Result<bool> {
+        if self.wait_for_room(|| self.has_room()).await? {
+            return Ok(true);
+        }
+        if planted(Fault::EndlessWaitForRoom) || !self.cleaner.may_try_once_more(self.applied_lsn()) {
+            return Ok(false);
+        }
+        let begun_before = self.cleaner.begun();
+        self.cleaner.want_mark();
+        self.checkpoints.wanted.notify_one();
+        while !self.has_room() && self.cleaner.ended() <= begun_before {
+            self.check_online()?;
+            let ended_before = self.cleaner.ended();
+            self.cleaner.finished.notified().await;
+            if !self.cleaner.is_running() && self.cleaner.ended() == ended_before {
+                // Not even a checkpoint found room.
+                break;
+            }
+        }
+        Ok(self.has_room())
     }
 
     /// Changes without data pass where writes do not: they are small, and they are what makes room. But

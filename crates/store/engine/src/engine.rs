@@ -28,6 +28,7 @@ use crate::mover::Mover;
 use crate::notebook::NotesState;
 use crate::range_lock::RangeLock;
 use crate::removal::Removals;
+use crate::room::{Full, Lent};
 use crate::scrub::Scrubs;
 use crate::{Error, ErrorKind, Result, Settings};
 
@@ -81,6 +82,8 @@ pub(crate) struct Inner {
     pub(crate) change_credits: Semaphore,
     /// One catalogue change at a time is checked and journalled.
     pub(crate) control_turn: Mutex<()>,
+    pub(crate) full: Full,
+    pub(crate) lent: Cell<Option<Lent>>,
     /// Which blocks are being written.
     pub(crate) ranges: RangeLock,
     pub(crate) counters: RefCell<Counters>,
@@ -174,6 +177,8 @@ impl Engine {
             write_credits_total: credits,
             change_credits: Semaphore::new(CHANGE_BYTES_IN_FLIGHT),
             control_turn: Mutex::new(()),
+            full: Full::default(),
+            lent: Cell::default(),
             ranges: RangeLock::default(),
             counters: RefCell::default(),
             life: RefCell::new(Life::Online),
@@ -304,6 +309,7 @@ impl Engine {
             state,
             cleaner_trouble: inner.cleaner.mark_trouble(),
             space: inner.space(),
+            provisioned_bytes: inner.provisioned_bytes(),
             full_percent: inner.full_percent(),
             segment_numbers_percent: inner.segment_numbers_percent(),
             segment_bytes: inner.pool.segment_bytes(),
@@ -393,13 +399,15 @@ impl Inner {
         if self.is_closing() { Err(Error::new(ErrorKind::Closed, "the pool is closing")) } else { Ok(()) }
     }
 
-    /// Fails when the pool takes no changes.
+    /// Fails when the pool takes no changes: also between a failed write and the stop that follows it. What
+    /// failed may be on the drives all the same, so nothing is told as done after it, not even what changes
+    /// nothing.
     pub(crate) fn check_online(&self) -> Result<()> {
+        let read_only =
+            |reason: &str| Err(Error::new(ErrorKind::Medium, format!("the pool is read-only: {reason}")));
         match &*self.life.borrow() {
-            Life::Online => Ok(()),
-            Life::Stopped(reason) => {
-                Err(Error::new(ErrorKind::Medium, format!("the pool is read-only: {reason}")))
-            }
+            Life::Online => self.journal.failure().map_or(Ok(()), |failure| read_only(&failure.context)),
+            Life::Stopped(reason) => read_only(reason),
             Life::Closing | Life::Closed => Err(Error::new(ErrorKind::Closed, "the pool is closed")),
         }
     }
@@ -527,6 +535,11 @@ impl Inner {
             parity_bytes: self.pool.parity_bytes(),
             spare_bytes: self.pool.spare_bytes(),
         }
+    }
+
+    fn provisioned_bytes(&self) -> u64 {
+        let tree = self.tree.borrow();
+        tree.catalogue.volumes().fold(0, |sum: u64, volume| sum.saturating_add(volume.size_bytes))
     }
 
     /// An estimate: what died since the last mark still counts as alive.

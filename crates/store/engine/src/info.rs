@@ -138,6 +138,10 @@ pub struct Counters {
     pub journal_bytes_written: u64,
     /// Bytes hosts wrote.
     pub host_bytes_written: u64,
+    /// Writes that waited because the pool was full.
+    pub writes_waited_for_room: u64,
+    /// Writes refused because the pool was full.
+    pub writes_refused_for_room: u64,
     /// Bytes hosts read.
     pub host_bytes_read: u64,
     /// Chunk payload bytes stored for them.
@@ -193,6 +197,8 @@ pub struct PoolStatus {
     pub unused_drives: Vec<String>,
     /// Where its bytes are.
     pub space: Space,
+    /// The sizes of its volumes, added up: more than hosts can use where volumes are thin.
+    pub provisioned_bytes: u64,
     /// How much of what hosts can use is alive, in per cent: what is free or known to be dead since the
     /// last mark does not count.
     pub full_percent: u8,

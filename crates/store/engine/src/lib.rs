@@ -53,6 +53,7 @@ mod recount;
 mod recovery;
 mod relocations;
 mod removal;
+mod room;
 mod scrub;
 mod settings;
 mod tables;

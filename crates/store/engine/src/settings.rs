@@ -34,6 +34,9 @@ pub struct Settings {
     /// One in two to this power of fingerprints is recorded. Default 0, all: 3 finds runs of eight
     /// blocks and more with an eighth of the memory. Range 0 to 8.
     pub dedupe_sample_shift: u8,
+    /// So long a write to a full pool waits for room, since somebody may delete or unmap, or the pool may
+    /// grow. Default 0: it is refused once cleaning does not help.
+    pub no_space_wait: Duration,
     /// Who opens the pool, and what is known of it. Not a setting of an operator.
     pub opening: Opening,
 }
@@ -49,6 +52,7 @@ impl Default for Settings {
             dedupe_index_bytes_max: 64 << 20,
             dedupe_run_blocks_min: 2,
             dedupe_sample_shift: 0,
+            no_space_wait: Duration::ZERO,
             opening: Opening::default(),
         }
     }

@@ -127,7 +127,7 @@ impl Inner {
             let blocks = if region_end > block { region_end - block } else { piece_blocks };
             let length = (blocks * BLOCK_BYTES).min(rest.len() as u64) as usize;
             let (piece, later) = rest.split_at(length);
-            match self.admit(length).await {
+            match self.admit(Some(entry.id), length).await {
                 Ok(credits) => pending.push(self.submit_piece(entry, block, piece, credits)),
                 Err(error) => {
                     result = Err(error);
@@ -263,7 +263,7 @@ impl Inner {
         let start = (part.start % BLOCK_BYTES) as usize;
         let bytes = &mut whole[start..start + (part.end - part.start) as usize];
         if bytes.iter().all(|byte| *byte == 0) {
-            return Ok(());
+            return self.check_online();
         }
         bytes.fill(0);
         match whole.iter().all(|byte| *byte == 0) {

@@ -26,6 +26,17 @@ fn content(piece: u64, version: u64, len: u64) -> Vec<u8> {
 }
 
 async fn create(runtime: &Runtime, path: String, pool_bytes: u64, logical_block_bytes: u32) -> Engine {
+    create_waiting(runtime, path, pool_bytes, logical_block_bytes, Duration::ZERO).await
+}
+
+/// With writes that wait so long for room.
+async fn create_waiting(
+    runtime: &Runtime,
+    path: String,
+    pool_bytes: u64,
+    logical_block_bytes: u32,
+    no_space_wait: Duration,
+) -> Engine {
     let spec = PoolSpec {
         name: "pool".into(),
         drives: vec![DriveSpec { path: path.clone(), create_size_bytes: Some(pool_bytes) }],
@@ -35,7 +46,7 @@ async fn create(runtime: &Runtime, path: String, pool_bytes: u64, logical_block_
         spares: 0,
     };
     Engine::create_pool(runtime, spec).await.unwrap();
-    let settings = Settings { cache_bytes: 1 << 20, ..Settings::default() };
+    let settings = Settings { cache_bytes: 1 << 20, no_space_wait, ..Settings::default() };
     let engine = Engine::open(runtime, &[path], settings).await.unwrap();
     let volume = VolumeSpec {
         name: "data".into(),
@@ -127,6 +138,90 @@ fn an_unmap_between_blocks_gives_back_what_a_full_pool_lacks() {
             let kept = (end % PIECE_BYTES) as usize;
             assert!(found[..kept].iter().all(|byte| *byte == 0));
             assert!(found[kept..] == content(last, 0, PIECE_BYTES)[kept..]);
+            device.write(pieces * PIECE_BYTES, &content(pieces, 1, PIECE_BYTES), false).await.unwrap();
+            assert_eq!(engine.check().await.unwrap().errors, Vec::<String>::new());
+            engine.close().await.unwrap();
+        })
+    });
+}
+
+/// A write that waits in a full pool goes on when somebody makes room, and reads go on meanwhile.
+#[test]
+fn a_write_to_a_full_pool_waits_for_room() {
+    on_drive(|runtime, path| {
+        Box::pin(async move {
+            let patience = Duration::from_secs(2);
+            let engine = create_waiting(&runtime, path, POOL_BYTES / 16, 4096, patience).await;
+            let device = engine.device("data").unwrap();
+            let started = runtime.now();
+            let pieces = fill(&engine, 0).await;
+            assert!(runtime.now().duration_since(started) >= patience, "refused without a wait");
+            let counters = engine.status().counters;
+            assert_eq!((counters.writes_waited_for_room, counters.writes_refused_for_room), (1, 1));
+
+            // What follows a refusal at once is refused at once.
+            assert!(device.write(pieces * PIECE_BYTES, &content(pieces, 1, 4096), false).await.is_err());
+            assert!(runtime.now().duration_since(started) < patience * 2, "each write waits for itself");
+            runtime.sleep(patience + Duration::from_millis(500)).await;
+            let waiting = engine.device("data").unwrap();
+            let bytes = content(pieces, 1, PIECE_BYTES);
+            let written = bytes.clone();
+            let write = runtime.spawn(Priority::Host, async move {
+                waiting.write(pieces * PIECE_BYTES, &written, false).await
+            });
+            runtime.sleep(Duration::from_millis(500)).await;
+            let mut found = vec![0; PIECE_BYTES as usize];
+            device.read(0, &mut found).await.unwrap();
+            assert!(found == content(0, 0, PIECE_BYTES), "a read while a write waits");
+            device.unmap(0, 8 << 20).await.unwrap();
+            write.await.unwrap();
+            device.read(pieces * PIECE_BYTES, &mut found).await.unwrap();
+            assert!(found == bytes);
+            engine.close().await.unwrap();
+        })
+    });
+}
+
+/// Nobody waits for room in a pool that closes.
+#[test]
+fn a_pool_closes_under_a_write_that_waits() {
+    on_drive(|runtime, path| {
+        Box::pin(async move {
+            let patience = Duration::from_secs(1);
+            let engine = create_waiting(&runtime, path, POOL_BYTES / 16, 4096, patience).await;
+            let pieces = fill(&engine, 0).await;
+            runtime.sleep(patience + Duration::from_millis(500)).await;
+            let waiting = engine.device("data").unwrap();
+            let write = runtime.spawn(Priority::Host, async move {
+                let bytes = content(pieces, 1, PIECE_BYTES);
+                waiting.write(pieces * PIECE_BYTES, &bytes, false).await
+            });
+            runtime.sleep(Duration::from_millis(300)).await;
+            let started = runtime.now();
+            engine.close().await.unwrap();
+            assert!(write.await.is_err());
+            assert!(runtime.now().duration_since(started) < Duration::from_secs(5));
+        })
+    });
+}
+
+/// A file system on a full pool needs a little room to replay its log and to delete files.
+#[test]
+fn a_part_of_the_reserve_can_be_lent_to_a_volume() {
+    on_drive(|runtime, path| {
+        Box::pin(async move {
+            let engine = create(&runtime, path, POOL_BYTES / 16, 4096).await;
+            let pieces = fill(&engine, 0).await;
+            let device = engine.device("data").unwrap();
+            let one = content(pieces, 1, 16 << 10);
+            assert!(device.write(pieces * PIECE_BYTES, &one, false).await.is_err());
+            engine.lend_reserve("data").unwrap();
+            let mut taken = 0;
+            while device.write(pieces * PIECE_BYTES + (taken << 14), &one, false).await.is_ok() {
+                taken += 1;
+            }
+            assert!((16..=64).contains(&taken), "{taken} pieces of 16 KiB of a MiB");
+            device.unmap(0, 8 << 20).await.unwrap();
             device.write(pieces * PIECE_BYTES, &content(pieces, 1, PIECE_BYTES), false).await.unwrap();
             assert_eq!(engine.check().await.unwrap().errors, Vec::<String>::new());
             engine.close().await.unwrap();

@@ -349,10 +349,12 @@ impl<T: 'static> Inner<T> {
         drop(in_flight);
         let inner = self.clone();
         self.writing.set(self.writing.get() + 1);
+        let announced = self.pool.announce_write(segment);
         self.pool.runtime().spawn(Priority::Journal, async move {
             let durability =
                 if planted(Fault::ToldBeforeFlushed) { Durability::Cached } else { Durability::Durable };
             let result = inner.pool.write(segment, offset, buffer, durability).await;
+            drop(announced);
             inner.writing.set(inner.writing.get() - 1);
             inner.queue.poke();
             let state = match result {

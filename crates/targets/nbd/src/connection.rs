@@ -77,6 +77,10 @@ struct Opened {
     counters: Rc<Counters>,
 }
 
+/// While others wait for memory, patience with a client that stalls is so many times shorter. Arbitrary: five
+/// seconds, and ten for the largest request.
+const HURRY: u32 = 6;
+
 /// A write whose payload is arriving.
 struct ArrivingWrite {
     request: Request,
@@ -176,7 +180,9 @@ impl Connection {
     /// Why the client must be cut off for stalling, if it must: memory that others need waits for it. Told
     /// once, because a connection that was cut takes a moment to end.
     pub fn stalled(&self, now: Instant) -> Option<String> {
-        let is_late = |transfer: &Transfer| now - transfer.since > self.settings.patience(transfer.bytes);
+        let hurry = if self.door.is_contended() { HURRY } else { 1 };
+        let is_late =
+            |transfer: &Transfer| now - transfer.since > self.settings.patience(transfer.bytes) / hurry;
         let export = self.export_name().unwrap_or_default();
         if let Some(Transfer { bytes, since }) = self.arriving.get().filter(is_late) {
             self.arriving.set(None);

@@ -21,8 +21,8 @@ pub struct Settings {
     pub handshake_max: Duration,
     /// How long a client may stall in the middle of a payload, and a thirtieth more for each MiB of it; after
     /// that it is cut off, because it holds a share of what all connections have. So it is with replies that
-    /// it does not take, but only while others wait for a share. Default 30 s, arbitrary: with the largest
-    /// payload that is half a MiB a second.
+    /// it does not take, but only while others wait for a share. A sixth of all that while others wait.
+    /// Default 30 s, arbitrary: with the largest payload that is half a MiB a second.
     pub stall_max: Duration,
     /// How long a client that is refused may take to hear it. Default 2 s, arbitrary: clients take
     /// milliseconds, and each holds a descriptor.

@@ -192,6 +192,13 @@ fn protection_name(protection: Protection) -> &'static str {
     }
 }
 
+/// What the pool's volumes may hold, beside what hosts can use of it.
+pub fn provisioned(pool: &PoolView) -> String {
+    let usable = pool.space.as_ref().map_or(0, ashlar_api::Space::usable_bytes).max(1);
+    let (all, times) = (size(pool.provisioned_bytes), pool.provisioned_bytes as f64 / usable as f64);
+    format!("{all} in volumes, {times:.1} times the {} that hosts can use", size(usable))
+}
+
 fn list(pools: &[PoolView]) -> String {
     let rows: Vec<Vec<String>> = pools
         .iter()
@@ -204,14 +211,26 @@ fn list(pools: &[PoolView]) -> String {
                 size(space.physical_bytes),
                 size(space.free_bytes),
                 format!("{} %", pool.full_percent),
+                size(pool.provisioned_bytes),
                 pool.volume_count.to_string(),
                 pool.snapshot_count.to_string(),
                 pool.reason.clone().unwrap_or_default(),
             ]
         })
         .collect();
-    let header = ["NAME", "STATE", "DRIVES", "PHYSICAL", "FREE", "FULL", "VOLUMES", "SNAPSHOTS", "REASON"];
-    table(&header, &[2, 3, 4, 5, 6, 7], &rows)
+    let header = [
+        "NAME",
+        "STATE",
+        "DRIVES",
+        "PHYSICAL",
+        "FREE",
+        "FULL",
+        "PROVISIONED",
+        "VOLUMES",
+        "SNAPSHOTS",
+        "REASON",
+    ];
+    table(&header, &[2, 3, 4, 5, 6, 7, 8], &rows)
 }
 
 fn show(pool: &PoolView) -> String {
@@ -226,6 +245,7 @@ fn show(pool: &PoolView) -> String {
     pairs.push(("snapshots", pool.snapshot_count.to_string()));
     if let Some(space) = &pool.space {
         pairs.push(("full", format!("{} %", pool.full_percent)));
+        pairs.push(("provisioned", provisioned(pool)));
         for (name, bytes) in [
             ("physical", space.physical_bytes),
             ("  free", space.free_bytes),

@@ -2,7 +2,9 @@
 
 mod users;
 
-use ashlar_api::{Compression, Profile, Volume as VolumeView, VolumeCreate, VolumePolicy, VolumeResize};
+use ashlar_api::{
+    Compression, Pool as PoolView, Profile, Volume as VolumeView, VolumeCreate, VolumePolicy, VolumeResize,
+};
 use clap::{Subcommand, ValueEnum};
 
 use crate::Context;
@@ -10,6 +12,7 @@ use crate::ask::confirm;
 use crate::failure::Result;
 use crate::output::{fields, size, table, utc};
 use crate::parse;
+use crate::verb::pool::provisioned;
 
 /// Make, show, resize and delete thin volumes.
 ///
@@ -183,7 +186,9 @@ impl Volume {
                     compression: compression.into(),
                     dedupe: dedupe.into(),
                 };
-                context.output.print(&client.volume_create(&request)?, show)?;
+                let volume = client.volume_create(&request)?;
+                context.output.print(&volume, show)?;
+                client.pool(&volume.pool).iter().for_each(warn_overcommitted);
             }
             Verb::List => context.output.print(&client.volumes()?, |volumes| list(volumes))?,
             Verb::Show { name } => context.output.print(&client.volume(&name)?, show)?,
@@ -211,6 +216,15 @@ impl Volume {
             Verb::Disconnect(verb) => verb.run(context)?,
         }
         Ok(())
+    }
+}
+
+/// Says when a pool's volumes may hold more than it can: it fills before they do.
+fn warn_overcommitted(pool: &PoolView) {
+    let usable = pool.space.as_ref().map_or(0, ashlar_api::Space::usable_bytes);
+    if pool.provisioned_bytes > usable {
+        let what = provisioned(pool);
+        crate::stderr::line(format!("note: pool `{}` has {what}: watch how full it gets", pool.name));
     }
 }
 

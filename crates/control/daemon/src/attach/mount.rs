@@ -176,9 +176,11 @@ pub fn mount(device: &Path, directory: &Path, is_read_only: bool, trust: Trust) 
     // A clone carries its origin's UUID, and XFS refuses a second mount of one UUID unless told. Barriers are
     // flushes, and a write that was answered is durable here (decision 14); XFS has no such option any more.
     // A mount that is read-only replays the log all the same: without that it would show an older state.
+    // Discard: what files give back, the pool gets back, without anybody having to trim.
     let options = match found.as_str() {
-        "xfs" => "nouuid",
-        "ext4" => "barrier=0",
+        "xfs" => "nouuid,discard",
+        "ext4" => "barrier=0,discard",
+        "btrfs" => "discard",
         _ => "",
     };
     let flags = if is_read_only { libc::MS_RDONLY } else { 0 } | trust.flags();

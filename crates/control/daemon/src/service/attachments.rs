@@ -47,6 +47,11 @@ impl Service {
     pub(crate) async fn attach(&self, request: api::AttachRequest) -> Result<api::Attachment> {
         let mount = self.mount_directory(&request)?;
         let plan = self.attach_begin(&request, mount.as_deref()).await?;
+        if mount.is_some() {
+            // A log to replay needs room in a full pool, too, and so does who deletes files then.
+            let carrier = self.carrier_of(&request.volume);
+            self.array.lend_reserve(&self.pool_holding(&request.volume)?, &carrier).await?;
+        }
         let attached = match self.check_blank(&request).await {
             Ok(()) => self.attach_steps(&request, mount, plan).await,
             Err(error) => Err(Undone { error, left: None }),

@@ -8,6 +8,7 @@ mod attachments;
 mod clients;
 mod drives;
 mod ends;
+mod forecast;
 mod generations;
 mod index;
 mod pools;

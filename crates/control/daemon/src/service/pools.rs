@@ -426,6 +426,7 @@ fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
         rebuild_error: None,
         removal: None,
         space: None,
+        provisioned_bytes: 0,
         full_percent: 0,
         segment_numbers_percent: 0,
         volume_count: 0,

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ashlar_api as api;
 
 use super::Service;
+use super::forecast::Forecast;
 use crate::doors::Doors;
 
 /// How often the pools are looked at. Arbitrary: soon enough for a person, nothing for the array.
@@ -27,6 +28,9 @@ const NUMBERS_PERCENTS: [u8; 4] = [api::SEGMENT_NUMBERS_PERCENT_LATE, 95, 99, 10
 /// It must be this much emptier before it is worth a word again.
 const FULL_PERCENT_BACK: u8 = 2;
 
+/// What helps in a pool that gets full.
+const ADVICE: &str = "`ashlar space` tells what takes it, `ashlar space reclaim` what deleting gives back";
+
 /// What was last known of a pool.
 #[derive(Clone, PartialEq, Eq)]
 struct Seen {
@@ -41,6 +45,10 @@ struct Seen {
     removal_trouble: Option<String>,
     /// How many of [`FULL_PERCENTS`] it has passed.
     fullness: usize,
+    /// Writes that found it full, so far.
+    found_full: u64,
+    /// When it will be full at the speed of the last hour.
+    forecast: Forecast,
     /// How many of [`NUMBERS_PERCENTS`] it has passed.
     numbers: usize,
 }
@@ -55,6 +63,8 @@ impl Default for Seen {
             stalled: 0,
             removal_trouble: None,
             fullness: 0,
+            found_full: 0,
+            forecast: Forecast::default(),
             numbers: 0,
         }
     }
@@ -112,25 +122,36 @@ impl Service {
         }
     }
 
+    /// One line for each threshold that was passed, however fast.
     fn report_fullness(&self, object: &str, pool: &api::Pool, before: usize, now: usize) {
-        let percent = pool.full_percent;
         if now < before {
-            self.log.info(object, format!("{percent} % full, less than before"));
+            self.log.info(object, format!("{} % full, less than before", pool.full_percent));
         }
-        if now <= before {
-            return;
+        for percent in FULL_PERCENTS.iter().take(now).skip(before) {
+            match percent {
+                99.. => {
+                    let seconds = self.settings.no_space_wait_seconds;
+                    let what = format!("full: a write waits {seconds} s for room and is refused then");
+                    let way_out = "delete or unmap something, or `ashlar pool add-drive`";
+                    self.log.error(object, format!("{what}; {way_out}; {ADVICE}"));
+                }
+                95.. => {
+                    let what = format!("{percent} % full: writes are slow and will be refused soon");
+                    self.log.error(object, format!("{what}; {ADVICE}"));
+                }
+                _ => self.log.warning(object, format!("{percent} % full; {ADVICE}")),
+            }
         }
-        let advice = "`ashlar space` tells what takes it, `ashlar space reclaim` what deleting gives back";
-        match FULL_PERCENTS[now - 1] {
-            99.. => self.log.error(
-                object,
-                format!("full: new writes are refused until something is deleted or unmapped; {advice}"),
-            ),
-            95.. => self.log.error(
-                object,
-                format!("{percent} % full: writes are slow and will be refused soon; {advice}"),
-            ),
-            _ => self.log.warning(object, format!("{percent} % full; {advice}")),
+    }
+
+    fn report_forecast(&self, object: &str, pool: &api::Pool, forecast: &mut Forecast) {
+        let Some(space) = &pool.space else { return };
+        let free = space.free_bytes + space.freed_bytes + space.dead_bytes;
+        let alive = space.usable_bytes().saturating_sub(free);
+        if let Some(left) = forecast.look(Instant::now(), alive, space.usable_bytes()) {
+            let hours = left.as_secs() / 3600;
+            let what = format!("at the speed of the last hour it is full in {hours} to {} hours", hours + 1);
+            self.log.warning(object, format!("{what}; {ADVICE}"));
         }
     }
 
@@ -154,6 +175,12 @@ impl Service {
         let is_mended = mended > before.mended && before.mended_pause == 0;
         let is_stalled =
             pool.rebuild.is_none() && pool.drives.iter().any(|drive| drive.state == "rebuilding");
+        let found_full = counter("writes_waited_for_room") + counter("writes_refused_for_room");
+        // Room for the reserve and for what waits to be written is kept: writes are refused a little earlier.
+        let percent = if found_full > before.found_full { 100 } else { pool.full_percent };
+        let mut forecast = before.forecast.clone();
+        let object = format!("pool {}", pool.name);
+        self.report_forecast(&object, pool, &mut forecast);
         let now = Seen {
             state: pool.state,
             damage: counter("damage"),
@@ -161,11 +188,12 @@ impl Service {
             mended_pause: if is_mended { MENDED_PAUSE } else { before.mended_pause.saturating_sub(1) },
             stalled: if is_stalled { before.stalled.saturating_add(1) } else { 0 },
             removal_trouble: pool.removal.as_ref().and_then(|removal| removal.trouble.clone()),
-            fullness: fullness(before.fullness, pool.full_percent),
+            fullness: fullness(before.fullness, percent),
+            found_full,
+            forecast,
             numbers: numbers(pool.segment_numbers_percent),
         };
         seen.insert(pool.name.clone(), now.clone());
-        let object = format!("pool {}", pool.name);
         if is_mended {
             let what = "blocks of drives were wrong or unreadable and were written anew from the others";
             self.log.warning(object.as_str(), format!("{} {what}", mended - before.mended));

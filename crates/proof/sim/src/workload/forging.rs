@@ -34,6 +34,10 @@ async fn write(world: Rc<World>, carried: Carried) {
     if world.is_under_pressure() {
         world.pause(5_000).await;
     }
+    // Its deletion may have been judged meanwhile.
+    if data::incarnation(&world, &name) != Some(incarnation) {
+        return world.pause(100).await;
+    }
     let run = match carried {
         Carried::Forged => draw_own(&world, &name),
         Carried::Honest => data::draw_page(&world, &name, &*device),

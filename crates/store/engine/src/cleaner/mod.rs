@@ -113,6 +113,8 @@ pub(crate) struct CleanerState {
     marked_lsn: Cell<Option<u64>>,
     /// Journal segments opened by the time of the last cycle.
     marked_segments: Cell<u64>,
+    /// The LSN at which a write last asked for a cycle of its own before it was refused.
+    tried_lsn: Cell<Option<u64>>,
     /// Segments won by the last cycle.
     gained: Cell<u64>,
     /// What died since the running cycle's cut.
@@ -172,6 +174,11 @@ impl CleanerState {
     /// The same of cycles that won no more than they took themselves.
     pub(crate) fn stands_still(&self, begun_before: u64) -> bool {
         self.is_standing() && self.ended.get() >= begun_before + STANDING_CYCLES
+    }
+
+    /// Whether one cycle more, before a write is refused, was not tried yet since the last change.
+    pub(crate) fn may_try_once_more(&self, lsn: u64) -> bool {
+        self.tried_lsn.replace(Some(lsn)) != Some(lsn)
     }
 
     fn is_standing(&self) -> bool {
@@ -269,9 +276,14 @@ impl Inner {
     /// one won and the last few left more room.
     pub(crate) fn can_clean(&self) -> bool {
         let is_online = *self.life.borrow() == Life::Online;
-        let has_news = self.cleaner.marked_lsn.get() != Some(self.applied.get().next_lsn.0);
+        let has_news = self.cleaner.marked_lsn.get() != Some(self.applied_lsn());
         let may_win = self.cleaner.gained() > 0 && !self.cleaner.is_standing();
         is_online && (self.cleaner.is_running() || has_news || may_win)
+    }
+
+    /// The LSN behind the last change.
+    pub(crate) fn applied_lsn(&self) -> u64 {
+        self.applied.get().next_lsn.0
     }
 
     pub(crate) fn should_mark(&self) -> bool {

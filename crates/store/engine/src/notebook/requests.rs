@@ -195,7 +195,7 @@ impl Inner {
         batch.check()?;
         let bytes: usize = batch.changes.iter().map(NoteChange::encoded_bytes).sum();
         let credits = match batch.needs_room() {
-            true => Some(self.admit(bytes).await?),
+            true => Some(self.admit(None, bytes).await?),
             false => {
                 self.admit_change().await?;
                 None

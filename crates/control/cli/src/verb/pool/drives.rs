@@ -342,6 +342,7 @@ mod tests {
             scrub: None,
             scrubbed_unix_seconds: None,
             space: None,
+            provisioned_bytes: 0,
             full_percent: 0,
             segment_numbers_percent: 0,
             volume_count: 0,
