@@ -76,7 +76,7 @@ impl Inner {
         self.check_online()?;
         self.check_numbers(HOST_NUMBERS_END)?;
         let permit = self.write_credits.acquire(bytes.min(self.write_credits_total)).await;
-        self.wait_while_full(id, bytes as u64).await?;
+        self.wait_while_full(id).await?;
         let pause = self.throttle();
         if !pause.is_zero() {
             self.runtime.sleep(pause).await;
@@ -85,8 +85,8 @@ impl Inner {
     }
 
     /// Waits for the cleaner, and for people where cleaning does not help. `NoSpace` when the wait is over.
-    async fn wait_while_full(&self, id: Option<VolumeId>, bytes: u64) -> Result<()> {
-        if self.wait_for_cleaning().await? || self.take_lent(id, bytes) {
+    async fn wait_while_full(&self, id: Option<VolumeId>) -> Result<()> {
+        if self.wait_for_cleaning().await? || self.may_use_lent(id) {
             return Ok(());
         }
         let patience = self.settings.no_space_wait;
@@ -96,7 +96,7 @@ impl Inner {
         while self.full.look(self.runtime.now(), patience) < patience {
             self.runtime.sleep(ROOM_LOOK.min(patience)).await;
             self.check_numbers(HOST_NUMBERS_END)?;
-            if self.wait_for_cleaning().await? || self.take_lent(id, bytes) {
+            if self.wait_for_cleaning().await? || self.may_use_lent(id) {
                 self.full.end();
                 return Ok(());
             }

@@ -11,9 +11,9 @@ use crate::Engine;
 use crate::Result;
 use crate::engine::Inner;
 
-/// What is lent of the reserve: deletes and checkpoints need the rest.
-const LENT_FRACTION: u64 = 4;
-/// And for how long. Arbitrary: a mount with a log to replay, and a person who deletes files behind it.
+/// What is not lent of the reserve, in eighths: deletes and checkpoints need it.
+const KEPT_EIGHTHS: u64 = 5;
+/// For how long it is lent. Arbitrary: a mount with a log to replay, and a person who deletes files behind it.
 const LENT_FOR: Duration = Duration::from_mins(5);
 
 /// How long the pool has been full. The wait is the pool's, not of each write: a host that flushes a thousand
@@ -44,34 +44,31 @@ impl Full {
 #[derive(Clone, Copy)]
 pub(crate) struct Lent {
     volume: VolumeId,
-    bytes: u64,
     until: Instant,
 }
 
 impl Engine {
-    /// Lends a volume a part of the reserve for some minutes, once the pool is full: its file system can
-    /// replay its log and delete files then.
+    /// Lends a volume of a full pool a part of the reserve for some minutes: its file system can replay its
+    /// log and delete files then.
     pub fn lend_reserve(&self, volume: &str) -> Result<()> {
         let inner = &self.inner;
-        let id = inner.volume_id(volume)?;
-        let bytes = inner.reserve_segments() / LENT_FRACTION * inner.pool.segment_bytes();
-        inner.lent.set(Some(Lent { volume: id, bytes, until: inner.runtime.now() + LENT_FOR }));
+        let volume = inner.volume_id(volume)?;
+        if inner.has_room() {
+            // What is lent before it is needed is used up by then.
+            return Ok(());
+        }
+        inner.lent.set(Some(Lent { volume, until: inner.runtime.now() + LENT_FOR }));
         Ok(())
     }
 }
 
 impl Inner {
-    /// Takes room of the reserve for a write, if some is lent to its volume and left.
-    pub(crate) fn take_lent(&self, id: Option<VolumeId>, bytes: u64) -> bool {
+    /// Whether a volume may write into the reserve now.
+    pub(crate) fn may_use_lent(&self, id: Option<VolumeId>) -> bool {
         let Some(lent) = self.lent.get() else { return false };
-        let kept = self.reserve_segments() - self.reserve_segments() / LENT_FRACTION;
-        let is_there = Some(lent.volume) == id
-            && lent.bytes >= bytes
+        let kept = (self.reserve_segments() * KEPT_EIGHTHS).div_ceil(8);
+        Some(lent.volume) == id
             && self.runtime.now() < lent.until
-            && self.pool.cells_available() > kept + self.dirty_segments();
-        if is_there {
-            self.lent.set(Some(Lent { bytes: lent.bytes - bytes, ..lent }));
-        }
-        is_there
+            && self.pool.cells_available() > kept + self.dirty_segments()
     }
 }
