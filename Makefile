@@ -9,9 +9,9 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 test: tools
 	cargo xtask ci
 
-# A database lives on an Ashlar volume, is cloned, loses two drives, is killed and recovered. About three minutes.
+# A database lives on an Ashlar volume, is cloned, loses two drives, is killed and recovered. About six minutes.
 demo: tools build
-	target/release/ashlar demo
+	target/release/ashlar demo --record target/demo
 
 # Side by side with the peers, on this machine, in one run.
 bench: tools build

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Installs what `make test`, `make demo` and `make bench` need on Debian 12. Quick when all is present.
 #
-# The Rust toolchain is not installed here: it is the one thing a developer brings.
+# A Rust toolchain that is there is used. Where there is none, rustup brings the version that
+# rust-toolchain.toml names: the distribution's rustup where it is packaged, else rustup's own installer.
 set -euo pipefail
 
 # package:command that proves it is there. qemu-system-common brings qemu-storage-daemon on Debian 12.
@@ -42,7 +43,35 @@ has() {
 }
 
 [ -d "${CARGO_HOME:-$HOME/.cargo}/bin" ] && PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
-has cargo || fail "cargo is not on the path: install a Rust toolchain first (https://rustup.rs)"
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then
+        "$@"
+    else
+        has sudo || fail "needs root, or sudo, for: $*"
+        sudo "$@"
+    fi
+}
+
+bring_rustup() {
+    has apt-get || fail "cargo is not on the path: install a Rust toolchain first (https://rustup.rs)"
+    as_root apt-get update --quiet > /dev/null || fail "apt-get update failed"
+    if apt-cache policy rustup | grep -q 'Candidate: [0-9]'; then
+        echo "install-tools: no cargo here: installing the distribution's rustup"
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet rustup > /dev/null
+        return
+    fi
+    echo "install-tools: no cargo here, and this distribution has no rustup:"
+    echo "install-tools: running rustup's own installer (https://sh.rustup.rs); it writes to ~/.rustup and ~/.cargo"
+    has curl || as_root env DEBIAN_FRONTEND=noninteractive apt-get install --yes --quiet curl > /dev/null
+    curl --proto '=https' --tlsv1.2 --silent --show-error --fail https://sh.rustup.rs \
+        | sh -s -- -y --quiet --no-modify-path --profile minimal --default-toolchain none
+    PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
+}
+
+has cargo || bring_rustup
+# Where rustup is there it brings the toolchain that rust-toolchain.toml names.
+cd "$(dirname "$0")/.."
+cargo --version > /dev/null 2>&1 || rustup toolchain install > /dev/null || fail "rustup could not bring the toolchain"
 for component in clippy rustfmt; do
     has "cargo-${component/rustfmt/fmt}" && continue
     has rustup || fail "cargo ${component/rustfmt/fmt} is missing: add the $component component"

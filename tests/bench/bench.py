@@ -6,7 +6,7 @@ usage: bench.py [nbd] [device] [postgres] [snapshot] [overwrite] [steady] [dedup
 Environment: QUICK=1 (fewer cells, shorter), ROUNDS=3, SECONDS_PER_CELL, PG_SCALE, PG_SECONDS,
 PG_PEERS, STEADY_POOL_MIB, STEADY_SECONDS, STEADY_FULL, STEADY_LOAD, SNAPSHOTS, SPACE_POOL_MIB,
 SPACE_SECONDS, SPACE_SNAPSHOTS, SPACE_FILES_GIB,
-RESULTS (directory; default target/bench/TIME), ASHLAR_BIN, ASHLAR_BEFORE (an earlier program, for `before`), TMPDIR.
+RESULTS (directory; default target/bench/TIME), KEEP=1 (the figures go into docs/benchmarks.md), ASHLAR_BIN, ASHLAR_BEFORE (an earlier program, for `before`), TMPDIR.
 """
 import os
 import platform
@@ -26,12 +26,22 @@ import part_rebuild
 import part_snapshot
 import part_space
 import part_steady
+import report
 from array_of_run import ROOT, binary, measure_release
 from site_of_run import Site, run
 
 PARTS = {"nbd": part_nbd, "device": part_device, "postgres": part_postgres, "snapshot": part_snapshot,
          "overwrite": part_overwrite, "steady": part_steady, "dedupe": part_dedupe, "space": part_space,
          "parity": part_parity, "rebuild": part_rebuild, "before": part_before}
+
+
+def keep(part, goals):
+    """Keeps a part's figures for docs/benchmarks.md, if KEEP says so."""
+    if not os.environ.get("KEEP") or not goals:
+        return
+    commit = run("git", "-C", ROOT, "rev-parse", "--short", "HEAD").stdout.strip()
+    machine = f"{os.cpu_count()} processors, kernel {platform.release()}"
+    report.keep(part, goals, measure.ROUNDS, commit, time.strftime("%Y-%m-%d"), machine)
 
 
 def main():
@@ -51,13 +61,17 @@ def main():
           " cell included; `ours` is our rate over the peer's in the same round.")
     for name in chosen:
         print(f"bench: {name}", flush=True)
+        goals_before = len(table.goals)
         try:
             with Site("ashlar-bench-") as site:
                 PARTS[name].play(site, table)
+            keep(name, table.goals[goals_before:])
         except Exception:
             traceback.print_exc()
             status = 1
     table.print()
+    if os.environ.get("KEEP"):
+        report.write()
     print(f"\nbench: raw cells and this table are in {out}")
     return status
 

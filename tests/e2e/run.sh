@@ -12,6 +12,7 @@ if [ "$(id -u)" -ne 0 ]; then
     exit 77
 fi
 export PYTHONDONTWRITEBYTECODE=1
+python3 ../bench/report.py --check
 python3 run.py "$@"
 [ $# -gt 0 ] || python3 sigkill.py --minutes 0.5 --seed "${SEED:-1}"
 [ $# -gt 0 ] || python3 drives_suffer.py --minutes 0.5 --seed "${SEED:-1}"

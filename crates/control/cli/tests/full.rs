@@ -55,8 +55,8 @@ fn wait_for(array: &Array, words: &[&str]) {
     }
 }
 
-/// The loss: the file system went read-only at the first error, and could not be mounted any more, because its
-/// log had no room to be replayed.
+/// The loss: the file system went read-only at the first error, and could not be mounted any more, because
+/// its log had no room to be replayed.
 #[test]
 fn a_file_system_comes_back_from_a_full_pool() {
     if !can_attach() {

@@ -8,6 +8,7 @@ use crate::postgres::Server;
 use crate::process::Launcher;
 use crate::progress::{Progress, bytes, count};
 use crate::site::Site;
+use crate::story::LOADS;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -62,13 +63,14 @@ impl Act<'_> {
     /// The whole act. Returns the ledger's list and the figures.
     pub(crate) fn play(&self, before: Mark) -> Result<(Mark, Losses)> {
         let (socket, port) = self.server.address();
-        let prefix = socket.join("drives");
+        let prefix = socket.join(LOADS[1]);
         self.progress.step("load again, then two of the eight drives are destroyed in the middle of it");
         let running = self.server.load(LONG.as_secs() as u32, &prefix)?;
         let ledger = Ledger::start(socket, port, Some(before));
         self.launcher().sleep(self.phase / 4)?;
         let calm = self.measure()?;
 
+        self.progress.mark("two of eight drives destroyed");
         self.destroy()?;
         self.take_out()?;
         let degraded = self.measure()?;
@@ -78,7 +80,9 @@ impl Act<'_> {
 
         self.server.forget_pages()?;
         let start = (SystemTime::now(), Instant::now());
+        self.progress.mark("new drives, rebuild");
         let rebuilt_bytes = self.replace()?;
+        self.progress.mark("both rebuilt");
         let (rebuilding, rebuild) = (Window::new(start.0, SystemTime::now()), start.1.elapsed());
         let pace = rebuilt_bytes as f64 / rebuild.as_secs_f64().max(1e-3);
         self.progress.result(&format!(

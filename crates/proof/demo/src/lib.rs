@@ -12,6 +12,7 @@ mod drives;
 mod error;
 mod ledger;
 mod load;
+mod picture;
 mod postgres;
 mod process;
 mod progress;

@@ -33,6 +33,40 @@ struct Line {
     micros: u64,
 }
 
+/// All transactions of one run of pgbench.
+pub(crate) struct Run {
+    lines: Vec<Line>,
+}
+
+impl Run {
+    pub(crate) fn read(log_prefix: &Path) -> Result<Self> {
+        Ok(Self::of(&read_logs(log_prefix)?))
+    }
+
+    pub(crate) fn of(text: &str) -> Self {
+        Self { lines: lines_of(text) }
+    }
+}
+
+/// Transactions per second of a run: the middle of each step, in seconds of the epoch, and the rate in it.
+/// The last step is left out, since it is seldom a whole one.
+pub(crate) fn rates(run: &Run, step: f64) -> Vec<(f64, f64)> {
+    let first = run.lines.iter().map(|line| line.end).fold(f64::MAX, f64::min);
+    let last = run.lines.iter().map(|line| line.end).fold(f64::MIN, f64::max);
+    if run.lines.is_empty() {
+        return Vec::new();
+    }
+    let mut counts = vec![0_u64; ((last - first) / step) as usize + 1];
+    for line in &run.lines {
+        counts[((line.end - first) / step) as usize] += 1;
+    }
+    if counts.len() > 1 {
+        counts.pop();
+    }
+    let point = |(number, count): (usize, u64)| (first + (number as f64 + 0.5) * step, count as f64 / step);
+    counts.into_iter().enumerate().map(point).collect()
+}
+
 /// What the logs of one run of pgbench say.
 pub(crate) fn read_load(log_prefix: &Path) -> Result<Load> {
     Ok(load_of(&read_logs(log_prefix)?))

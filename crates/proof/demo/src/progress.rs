@@ -1,8 +1,9 @@
 //! What the user sees while the demo runs: one line per step with the time, and the closing table.
 
-use std::cell::Cell;
+use crate::picture::Event;
+use std::cell::{Cell, RefCell};
 use std::io::{IsTerminal, Write};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Cells of a bar. Arbitrary: the line fits 80 columns.
 const BAR_CELLS: u64 = 24;
@@ -15,12 +16,24 @@ pub(crate) struct Progress {
     is_terminal: bool,
     /// The last bar that was written, in per cent; none when the line after it has begun.
     bar_percent: Cell<Option<u64>>,
+    /// What the picture marks.
+    events: RefCell<Vec<Event>>,
 }
 
 impl Progress {
     pub(crate) fn new() -> Self {
         let is_terminal = std::io::stdout().is_terminal();
-        Self { start: Instant::now(), is_terminal, bar_percent: Cell::new(None) }
+        Self { start: Instant::now(), is_terminal, bar_percent: Cell::new(None), events: RefCell::default() }
+    }
+
+    /// Something that the picture marks.
+    pub(crate) fn mark(&self, what: &str) {
+        let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        self.events.borrow_mut().push(Event { at, what: what.to_string() });
+    }
+
+    pub(crate) fn take_events(&self) -> Vec<Event> {
+        self.events.take()
     }
 
     /// A line about what happens next.

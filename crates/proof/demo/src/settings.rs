@@ -13,6 +13,8 @@ pub struct Settings {
     pub seconds: u32,
     /// Leave the array and its database running at the end, and say where they are.
     pub is_kept: bool,
+    /// Where a picture of the run and its figures go, if anywhere.
+    pub record: Option<PathBuf>,
 }
 
 impl Settings {
@@ -23,6 +25,12 @@ impl Settings {
 
     /// The default demo of the program at `binary`.
     pub fn new(binary: PathBuf) -> Self {
-        Self { binary, scale: Self::SCALE_DEFAULT, seconds: Self::SECONDS_DEFAULT, is_kept: false }
+        Self {
+            binary,
+            scale: Self::SCALE_DEFAULT,
+            seconds: Self::SECONDS_DEFAULT,
+            is_kept: false,
+            record: None,
+        }
     }
 }

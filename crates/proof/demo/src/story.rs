@@ -5,7 +5,8 @@ use crate::closing::{self, Figures, percent};
 use crate::drives::{Act, DRIVE_COUNT, PARITY_COUNT, drive_path};
 use crate::error::{Error, Result};
 use crate::ledger::{self, Ledger, Mark};
-use crate::load::read_load;
+use crate::load::{Run, read_load};
+use crate::picture::Record;
 use crate::postgres::{Installation, Server};
 use crate::process::Launcher;
 use crate::progress::{Progress, bytes, count, millis, say};
@@ -26,6 +27,9 @@ const BEFORE_SNAPSHOT: Duration = Duration::from_secs(8);
 const BEFORE_KILL: Duration = Duration::from_secs(8);
 /// Clients of a dead database give up within this time.
 const GIVE_UP_LIMIT: Duration = Duration::from_secs(60);
+
+/// The runs of the load, in order.
+pub(crate) const LOADS: [&str; 3] = ["load", "drives", "crash"];
 
 /// The stage: where things are.
 struct Places {
@@ -82,6 +86,12 @@ pub(crate) fn play(settings: &Settings, site: &Site) -> Result<()> {
     figures.losses = Some(losses);
     crash(&mut array, site, &mut server, &places, mark, &progress, &mut figures)?;
     say(&format!("\n{}", closing::table(&array, &figures, settings)?));
+    if let Some(directory) = &settings.record {
+        let (socket, _) = server.address();
+        let runs: Vec<Run> = LOADS.iter().map(|name| Run::read(&socket.join(name))).collect::<Result<_>>()?;
+        Record::new(&runs, progress.take_events()).write(directory)?;
+        say(&format!("picture and figures of this run: {}\n", directory.display()));
+    }
     finish(array, server, site, settings, &progress)
 }
 
@@ -144,7 +154,7 @@ fn load_and_clone(
 ) -> Result<Mark> {
     let launcher = site.launcher();
     let (socket, port) = server.address();
-    let prefix = socket.join("load");
+    let prefix = socket.join(LOADS[0]);
     progress.step(&format!(
         "pgbench TPC-B-like load, 16 sessions, {} s; a ledger client beside it",
         settings.seconds
@@ -154,6 +164,7 @@ fn load_and_clone(
     launcher.sleep(BEFORE_SNAPSHOT.min(Duration::from_secs(u64::from(settings.seconds) / 2)))?;
 
     let before = ledger.mark();
+    progress.mark("snapshot and clone");
     figures.snapshot = array.run(&["snapshot", "create", "noon", "data", "wal"])?.took;
     let after = ledger.mark();
     progress.result(&format!(
@@ -194,6 +205,7 @@ fn check_clone(
     let mut copy = Server::new(postgres, places.copy_data.join("pgdata"), run, 5433);
     copy.adopt(&places.copy_wal.join("pg_wal"))?;
     figures.clone_recovery = copy.start()?;
+    progress.mark("second database on the clone");
     progress
         .result(&format!("second PostgreSQL on the clones, recovered in {}", millis(figures.clone_recovery)));
     let history = copy.check_sums()?;
@@ -225,11 +237,12 @@ fn crash(
 ) -> Result<()> {
     let launcher: &Launcher = site.launcher();
     let (socket, port) = server.address();
-    let prefix = socket.join("crash");
+    let prefix = socket.join(LOADS[2]);
     progress.step("load again, then kill -9 of the array in the middle of it");
     let running = server.load(600, &prefix)?;
     let ledger = Ledger::start(socket, port, Some(before));
     launcher.sleep(BEFORE_KILL)?;
+    progress.mark("kill -9 of the array");
     array.kill()?;
     let killed = Instant::now();
     launcher
@@ -262,6 +275,7 @@ fn crash(
     ));
     server.forget_lock()?;
     figures.database_recovery = server.start()?;
+    progress.mark("database back, nothing lost");
     progress.result(&format!(
         "database recovered in {}, {} after the kill",
         millis(figures.database_recovery),

@@ -13,7 +13,7 @@ use crate::engine::Inner;
 
 /// What is not lent of the reserve, in eighths: deletes and checkpoints need it.
 const KEPT_EIGHTHS: u64 = 5;
-/// For how long it is lent. Arbitrary: a mount with a log to replay, and a person who deletes files behind it.
+/// For how long it is lent. Arbitrary: a mount with a log to replay, and a person who deletes files.
 const LENT_FOR: Duration = Duration::from_mins(5);
 
 /// How long the pool has been full. The wait is the pool's, not of each write: a host that flushes a thousand
