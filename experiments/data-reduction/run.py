@@ -201,7 +201,7 @@ def delete_in_turn(array, story):
         alone = sum(one["only_bytes"] for one in before[kind + "s"] if one["name"].split("@")[-1] in names)
         said = array.json("space", "reclaim", *names)
         begin, marked_before = time.monotonic(), marks(array)
-        array.api_many("DELETE", [f"/v1/{kind}s/{name}" for name in names], 4)
+        array.api_many("DELETE", [f"/v1/{kind}s/{name}" + ("?now=true" if kind == "volume" else "") for name in names], 4)
         calls = time.monotonic() - begin
         after = story.note(f"deleted: {title.removeprefix('then the ')}")
         before_bytes = before["parts"]["data_alive_bytes"] + before["parts"]["stranded_bytes"]
@@ -329,7 +329,7 @@ def hot_and_cold(site, array, heap):
         array.volume(name, f"{volume_mib}MiB", "--profile", "oltp", "--compression", codec)
         write_source(array, name, heap)
         add(f"as written, volume of {codec}", codec, array.json("space", "reclaim", name)["chunk_bytes"])
-        array.run("volume", "delete", name, "--yes")
+        array.run("volume", "delete", name, "--now", "--yes")
     cold = move_cold(site, array, heap, volume_mib)
     add("cold: LZ4, moved by the cleaner", "zstd", cold["stored"])
     rows[-1].update(cold)

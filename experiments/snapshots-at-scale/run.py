@@ -84,9 +84,9 @@ def peak_mib(array):
 def delete_everything(array):
     """Seconds until the snapshots are gone, and until the pool is empty again."""
     begin = time.monotonic()
-    array.run("snapshot", "delete", *(f"s{index}" for index in range(SNAPSHOTS)))
+    array.run("snapshot", "delete", *(f"s{index}" for index in range(SNAPSHOTS)), "--yes")
     answered = time.monotonic() - begin
-    array.run("volume", "delete", "v", "--yes")
+    array.run("volume", "delete", "v", "--now", "--yes")
     wait_for(lambda: array.json("pool", "show", "p")["space"]["data_bytes"] < 64 * MIB, 600, "the space")
     return answered, time.monotonic() - begin
 

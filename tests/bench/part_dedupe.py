@@ -52,7 +52,7 @@ def play(site, table):
         cell = f"{block} {pattern} depth {depth}"
         table.goal(f"dedupe on, unique data, {cell}: dedupe off", 0.85, PART, cell, "dedupe on", ("dedupe off",))
     for volume in volumes.values():
-        array.run("volume", "delete", volume, "--yes")
+        array.run("volume", "delete", volume, "--now", "--yes")
     second_copy(site, array, table)
     array.check()
     array.stop()

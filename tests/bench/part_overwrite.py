@@ -40,7 +40,7 @@ def play(site, table):
                 for name, (target, pids) in contestants.items():
                     table.add(PART, f"{block} {pattern} depth {depth}, {which}", name,
                               write_all(target, pattern, block, depth, pids))
-            array.run("volume", "delete", "v", "--yes")
+            array.run("volume", "delete", "v", "--now", "--yes")
             site.stop(qemu)
             os.remove(qcow)
             if os.path.exists(door):

@@ -95,7 +95,7 @@ def delete_volume(array, name, span):
         return pool["space"]["free_bytes"] + pool["counters"]["journal_bytes_written"]
     before = supply()
     begin, deleted_at = time.monotonic(), time.time()
-    array.api("DELETE", f"/v1/volumes/{name}")
+    array.api("DELETE", f"/v1/volumes/{name}?now=true")
     call = time.monotonic() - begin
     return deleted_at, call, seconds_until(lambda: supply() - before >= wanted_back(span), begin)
 
@@ -193,7 +193,7 @@ def delete_snapshots(table, part, array):
     gone = wanted["chunk_bytes"] + wanted["map_page_bytes"]
     before, free = marks(array), free_bytes(array)
     begin = time.monotonic()
-    array.run("snapshot", "delete", *names)
+    array.run("snapshot", "delete", *names, "--yes")
     took = time.monotonic() - begin
     # What is dead is room for whoever writes once the cleaner has marked. What lies between data that are
     # alive stays where it is until room is needed: it does not show in the free bytes.
@@ -209,7 +209,7 @@ def delete_snapshots(table, part, array):
 
 def delete_rest(table, array, empty):
     begin = time.monotonic()
-    array.api_many("DELETE", ["/v1/volumes/v", "/v1/volumes/wide"])
+    array.api_many("DELETE", ["/v1/volumes/v?now=true", "/v1/volumes/wide?now=true"])
     used = empty - free_bytes(array)
     back = seconds_until(lambda: empty - free_bytes(array) <= used - wanted_back(used), begin)
     peak = peak_bytes(array)
@@ -287,7 +287,7 @@ def first_write(_site, table, array):
                 values = part_overwrite.write_all(measure.nbd_target(array.uri("v")), pattern, block, depth,
                                                   (array.process.pid,))
                 table.add(part, cell, which, values)
-            array.run("volume", "delete", "v", "--yes")
+            array.run("volume", "delete", "v", "--now", "--yes")
             wait_for_room(array)
     for _, block, depth in cells:
         table.goal(f"first write of thin space, {block} random depth {depth}: overwrite", 0.7, part,

@@ -257,7 +257,7 @@ def a_full_pool_says_so_and_recovers(site):
     for index in range(300):
         door.write(index * MIB, piece)
     door.close()
-    array.run("volume", "delete", "big", "--yes")
+    array.run("volume", "delete", "big", "--now", "--yes")
     canary.check()
     array.check()
 

@@ -138,12 +138,12 @@ def a_snapshot_stays_while_its_volume_changes(site):
     run("nbdcopy", array.uri("v"), site.file("changed"))
     must(run("cmp", source, site.file("changed"), check=False).returncode == 1, "fio changed nothing")
     run("qemu-io", "-f", "raw", "-c", "write -P 9 0 1M", array.uri("c"))
-    array.run("snapshot", "restore", "s", "--yes")
+    array.run("snapshot", "restore", "s", "--no-backup", "--yes")
     run("nbdcopy", array.uri("v"), site.file("restored"))
     run("cmp", source, site.file("restored"))
     # Deleted in an order that leaves the clone last.
     array.run("snapshot", "delete", "s", "--yes")
-    array.run("volume", "delete", "v", "--yes")
+    array.run("volume", "delete", "v", "--now", "--yes")
     run("qemu-io", "-f", "raw", "-c", "read -P 9 0 1M", array.uri("c"))
     array.check()
 
@@ -173,7 +173,7 @@ def many_clients_at_once_see_their_own_writes(site):
         array.run("clone", "create", f"c{turn}", "--from", f"s{turn}")
         array.run("snapshot", "delete", f"s{turn}", "--yes")
         for name in names:
-            array.run("volume", "delete", f"c{turn}-{name}", "--yes")
+            array.run("volume", "delete", f"c{turn}-{name}", "--now", "--yes")
         turn += 1
         time.sleep(0.05)
     must(not failures, "; ".join(failures))

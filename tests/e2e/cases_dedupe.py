@@ -73,7 +73,7 @@ def dedupe_stores_the_same_dump_once(site):
     array.run("pool", "dedupe", "rebuild", "p")
     settled(array)
     must(space(array)["parts"]["data_alive_bytes"] < single * 105 // 100, "the rebuild found little")
-    array.run("volume", "delete", "one", "--yes")
+    array.run("volume", "delete", "one", "--now", "--yes")
     array.run("pool", "dedupe", "drop", "p")
     verify(array, "two", dump, 5 * MIB + 4096)
     verify(array, "late", dump, 64 * MIB)

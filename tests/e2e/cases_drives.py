@@ -58,7 +58,7 @@ def drives_are_replaced_under_load(site):
             array.run("pool", "offline-drive", "p", number, "--yes")
         pool = array.json("pool", "show", "p")
         must(states(pool).count("out") == 2 and "survives 0 more" in pool["reason"], f"not degraded: {pool}")
-        must_refuse(array.try_run("pool", "offline-drive", "p", 0), "needed")
+        must_refuse(array.try_run("pool", "offline-drive", "p", 0, "--yes"), "needed")
         before = load.rounds
         for number in (1, 4):
             spare = site.file(f"spare-{number}.img")
@@ -132,9 +132,9 @@ def a_lost_drive_lives_on_in_spare_space(site):
     array.volume("v", f"{SPAN_MIB}MiB")
     load = Load(array.uri("v"))
     try:
-        pool = array.json("pool", "remove-drive", "p", 2, "--wait")
+        pool = array.json("pool", "remove-drive", "p", 2, "--yes", "--wait")
         must(states(pool)[2] == "spare", f"drive 2 does not live in spare space: {pool['drives']}")
-        must_refuse(array.try_run("pool", "remove-drive", "p", 3), "no spare space")
+        must_refuse(array.try_run("pool", "remove-drive", "p", 3, "--yes"), "no spare space")
         paths[2] = site.file("new-2.img")
         pool = array.json("pool", "replace-drive", "p", 2, "--with", f"{paths[2]},size={DRIVE_MIB}MiB", "--wait")
         must(states(pool) == ["online"] * drives, f"not whole: {pool}")
@@ -142,7 +142,7 @@ def a_lost_drive_lives_on_in_spare_space(site):
     finally:
         load.end()
     written = image(site, array)
-    array.run("pool", "remove-drive", "p", 5)
+    array.run("pool", "remove-drive", "p", 5, "--yes")
     array.kill()
     array.start()
     must(image(site, array) == written, "the volume changed when a removal was cut short")
@@ -172,12 +172,12 @@ def a_drive_leaves_a_pool_without_protection(site):
     array.volume("v", f"{SPAN_MIB}MiB")
     load = Load(array.uri("v"))
     try:
-        array.run("pool", "remove-drive", "p", 1, "--wait", seconds=300)
+        array.run("pool", "remove-drive", "p", 1, "--yes", "--wait", seconds=300)
     finally:
         load.end()
     os.remove(paths[1])
     written = image(site, array)
-    array.run("pool", "remove-drive", "p", 0)
+    array.run("pool", "remove-drive", "p", 0, "--yes")
     array.kill()
     array.start()
     until(array, lambda pool: len(pool["drives"]) == 1)

@@ -47,7 +47,7 @@ def space_predicts_what_a_delete_gives(site):
         before = accounts(array)
         predicted = array.json("space", "reclaim", *names)
         for name in names:
-            array.run("snapshot" if name.startswith("s") else "volume", "delete", name, "--yes")
+            array.run(*(("snapshot", "delete") if name.startswith("s") else ("volume", "delete", "--now")), name, "--yes")
         after = accounts(array)
         given = chunk_bytes(before) - chunk_bytes(after)
         must(given == predicted["chunk_bytes"] > 0, f"{names}: {predicted} predicted, {given} given back")

@@ -442,7 +442,7 @@ class Torture:
         if self.has_clone:
             self.ask("audit_clone", exports, when)
             for volume in exports:
-                self.array.run("volume", "delete", volume, "--yes")
+                self.array.run("volume", "delete", volume, "--now", "--yes")
         self.array.run("clone", "create", "c", "--from", name)
         self.has_clone = True
         self.ask("audit_image", name, exports, when)

@@ -7,11 +7,13 @@
 //! 48 u64 group (snapshots)       56 u64 birth LSN      64 u64 newest snapshot LSN
 //! 72 u64 written blocks          80 name (1 + 63)     144 origin name (1 + 63)
 //! 208 u64 deleted at            216 u32 key domain    220 u8 atomic write shift   221 u8 page shift
-//! 222 u8 kind of page checksum  223 zero
+//! 222 u8 kind of page checksum  223 zero              224 u64 seconds seen deleted  232 zero
 //! ```
 //!
 //! Tier, flags and what follows the names are reserved: zero, and carried when they are not. Of the flags
-//! the low byte must be understood (deleted, hidden, read-only, receiving): any of them refuses the entry.
+//! the low byte must be understood: 1 says that the volume is deleted and may still come back; any other
+//! (hidden, read-only, receiving) refuses the entry. A deleted volume keeps the name it had, which
+//! another may have by now.
 
 use ashlar_units::{Lsn, VolumeId};
 
@@ -30,6 +32,42 @@ pub const CARRIED_BYTES: usize = 3 + (VOLUME_ENTRY_BYTES - CARRIED_FROM);
 pub const VOLUME_BYTES_MAX: u64 = 1 << 48;
 
 const CARRIED_FROM: usize = 208;
+/// The flag of a deleted volume, in the byte of flags that must be understood.
+const FLAG_DELETED: u8 = 1;
+/// Where that byte is in what is carried.
+const FLAGS_AT: usize = 1;
+const DELETED_AT: usize = 3;
+const DELETED_SEEN: usize = DELETED_AT + (224 - CARRIED_FROM);
+
+/// A volume that is served no more and may still come back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Deleted {
+    /// When it was deleted, by the clock of the wall: to be told, not to be reckoned with.
+    pub unix_seconds: u64,
+    /// How long arrays that had the pool open have seen it so, as far as that is durable.
+    pub seen_seconds: u64,
+}
+
+impl Deleted {
+    /// What is carried, and that the volume is deleted, or is not.
+    #[must_use]
+    pub fn mark(carried: &[u8; CARRIED_BYTES], deleted: Option<Deleted>) -> [u8; CARRIED_BYTES] {
+        let mut marked = *carried;
+        marked[FLAGS_AT] = if deleted.is_some() { FLAG_DELETED } else { 0 };
+        let Deleted { unix_seconds, seen_seconds } = deleted.unwrap_or_default();
+        marked[DELETED_AT..DELETED_AT + 8].copy_from_slice(&unix_seconds.to_le_bytes());
+        marked[DELETED_SEEN..DELETED_SEEN + 8].copy_from_slice(&seen_seconds.to_le_bytes());
+        marked
+    }
+
+    /// Whether what is carried says that the volume is deleted.
+    #[must_use]
+    pub fn of(carried: &[u8; CARRIED_BYTES]) -> Option<Deleted> {
+        let number = |at: usize| u64::from_le_bytes(std::array::from_fn(|index| carried[at + index]));
+        (carried[FLAGS_AT] & FLAG_DELETED != 0)
+            .then(|| Deleted { unix_seconds: number(DELETED_AT), seen_seconds: number(DELETED_SEEN) })
+    }
+}
 
 /// What an entry describes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -132,13 +170,27 @@ pub(crate) fn check_size(size_bytes: u64) -> Result<u64, Damage> {
 }
 
 impl VolumeEntry {
-    /// `VOLUME`, or `VOLUME@SNAPSHOT` for the image of one volume.
+    /// `VOLUME`, `VOLUME@SNAPSHOT` for the image of one volume, or `VOLUME:NUMBER` of a deleted volume, whose
+    /// name may be another's by now.
     #[must_use]
     pub fn full_name(&self) -> String {
         match self.kind {
+            VolumeKind::Volume if self.deleted().is_some() => format!("{}:{}", self.name, self.id.0),
             VolumeKind::Volume => self.name.clone(),
             VolumeKind::Snapshot => format!("{}@{}", self.origin_name, self.name),
         }
+    }
+
+    /// Whether it is a volume that hosts may use.
+    #[must_use]
+    pub fn is_alive_volume(&self) -> bool {
+        self.kind == VolumeKind::Volume && self.deleted().is_none()
+    }
+
+    /// Since when a volume is deleted that may still come back.
+    #[must_use]
+    pub fn deleted(&self) -> Option<Deleted> {
+        Deleted::of(&self.carried).filter(|_| self.kind == VolumeKind::Volume)
     }
 
     /// Appends the entry, 256 bytes.
@@ -198,7 +250,7 @@ impl VolumeEntry {
         let mut carried = [0; CARRIED_BYTES];
         carried[..3].copy_from_slice(reader.take(3)?);
         carried[3..].copy_from_slice(&bytes[CARRIED_FROM..]);
-        if carried[1] != 0 {
+        if carried[FLAGS_AT] & !FLAG_DELETED != 0 {
             return Err(unknown("volume has flags that this program does not know"));
         }
         let created_unix_seconds = reader.u64()?;
@@ -276,11 +328,32 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn a_deleted_volume_says_so_and_since_when() {
+        let deleted = Deleted { unix_seconds: 1_800_000_000, seen_seconds: 3_601 };
+        let mut entry = VolumeEntry { kind: VolumeKind::Volume, ..sample() };
+        let before = entry.carried;
+        entry.carried = Deleted::mark(&before, Some(deleted));
+        let mut writer = Writer::new();
+        entry.encode(&mut writer);
+        let bytes = writer.into_bytes();
+        // Written on drives: these never change.
+        assert_eq!((bytes[14], bytes[15]), (1, 9));
+        assert_eq!(bytes[208..216], 1_800_000_000_u64.to_le_bytes());
+        assert_eq!(bytes[224..232], 3_601_u64.to_le_bytes());
+        let read = VolumeEntry::decode(&bytes).unwrap().unwrap();
+        assert_eq!((read.deleted(), read.is_alive_volume()), (Some(deleted), false));
+        let back = Deleted::mark(&read.carried, None);
+        assert_eq!((Deleted::of(&back), back[2], back[11]), (None, before[2], before[11]));
+        // No image is deleted and may come back.
+        assert_eq!(VolumeEntry { kind: VolumeKind::Snapshot, ..read }.deleted(), None);
+    }
+
+    #[test]
     fn impossible_entries_are_damage() {
         let mut writer = Writer::new();
         sample().encode(&mut writer);
         let bytes = writer.into_bytes();
-        for (index, value) in [(8, 9), (9, 0), (10, 7), (12, 10), (14, 1), (31, 1), (80, 255)] {
+        for (index, value) in [(8, 9), (9, 0), (10, 7), (12, 10), (14, 2), (31, 1), (80, 255)] {
             let mut damaged = bytes.clone();
             damaged[index] = value;
             assert!(VolumeEntry::decode(&damaged).is_err(), "byte {index}");

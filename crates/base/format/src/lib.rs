@@ -20,6 +20,7 @@ pub mod catalogue;
 pub mod chunk;
 pub mod damage;
 pub mod group;
+pub mod hold;
 pub mod key;
 pub mod layout;
 pub mod note_kind;

@@ -72,7 +72,7 @@ pub enum NoteKind {
     Role,
     /// Words that people attach to a volume or a snapshot.
     Label,
-    /// A snapshot that must not be deleted before a time.
+    /// A snapshot that must not be deleted until somebody releases it. About the first of its images.
     Hold,
     /// When snapshots are taken, of what, and how long they are kept.
     Schedule,

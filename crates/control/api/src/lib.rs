@@ -34,14 +34,19 @@ pub use pool::{
     PoolImport, PoolState, Protection, Rebuild, Recovery, RecoveryStep, Removal,
     SEGMENT_NUMBERS_PERCENT_LATE, Scrub, ScrubAction, ScrubChange, ScrubReport, Space, TAKEN_OUT,
 };
-pub use snapshot::{CloneCreate, Snapshot, SnapshotCreate, SnapshotsDelete};
+pub use snapshot::{
+    CloneCreate, HoldRequest, Restored, Snapshot, SnapshotCreate, SnapshotHold, SnapshotsDelete,
+};
 pub use space::{
     Holder, Holders, HoldersQuestion, PoolSpace, Reclaim, ReclaimRequest, SpaceBasis, SpaceParts,
     VolumeSpace, WITHIN_SECONDS_DEFAULT,
 };
 pub use status::{Door, DoorState, PoolSummary, Status};
 pub use user::{Disconnected, UseKind, VolumeUser};
-pub use volume::{Compression, Profile, Volume, VolumeCreate, VolumePolicy, VolumeResize};
+pub use volume::{
+    Compression, DeletedVolume, Profile, Volume, VolumeCreate, VolumeDeletion, VolumePolicy, VolumeResize,
+    VolumeUndelete,
+};
 
 /// The pattern every name of a pool, volume, snapshot or clone follows.
 pub const NAME_PATTERN: &str = "[A-Za-z0-9][A-Za-z0-9._-]{0,62}";

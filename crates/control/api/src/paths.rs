@@ -5,10 +5,11 @@
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
 use crate::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, Disconnected, DoorClient,
-    DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Health, Holders, Pool,
-    PoolCreate, PoolImport, PoolSpace, Reclaim, ReclaimRequest, ScrubChange, ScrubReport, Snapshot,
-    SnapshotCreate, SnapshotsDelete, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize, VolumeUser,
+    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DeletedVolume, Disconnected,
+    DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Health,
+    HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim, ReclaimRequest, Restored,
+    ScrubChange, ScrubReport, Snapshot, SnapshotCreate, SnapshotsDelete, Status, Volume, VolumeCreate,
+    VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete, VolumeUser,
 };
 
 /// All pools, also those that could not be opened.
@@ -47,7 +48,10 @@ fn pool_show() {}
 /// Destroys an empty pool: its drives no longer carry it.
 #[utoipa::path(
     delete, path = "/v1/pools/{pool}", tag = "pools", operation_id = "pool_delete",
-    params(("pool" = String, Path, description = "name of the pool")),
+    params(
+        ("pool" = String, Path, description = "name of the pool"),
+        ("force" = Option<bool>, Query, description = "though deleted volumes in it can still come back"),
+    ),
     responses(
         (status = 204, description = "done"),
         (status = 404, description = "no such object", body = ErrorBody),
@@ -373,20 +377,57 @@ fn volume_resize() {}
 )]
 fn volume_set() {}
 
-/// Deletes a volume that nobody uses. Its snapshots stay.
+/// Deletes a volume that nobody uses. Its snapshots stay. It can come back for as long as the setting
+/// `deleted_volumes_hours` says, unless room is needed.
 #[utoipa::path(
     delete, path = "/v1/volumes/{volume}", tag = "volumes", operation_id = "volume_delete",
     params(
         ("volume" = String, Path, description = "name of the volume"),
         ("force" = Option<bool>, Query, description = "delete it though somebody uses it, who then gets errors"),
+        ("now" = Option<bool>, Query, description = "delete it for good"),
     ),
+    responses(
+        (status = 200, description = "done", body = VolumeDeletion),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn volume_delete() {}
+
+/// The deleted volumes that can come back, of all pools, the one kept longest first.
+#[utoipa::path(
+    get, path = "/v1/deleted-volumes", tag = "volumes", operation_id = "deleted_volumes_list",
+    responses(
+        (status = 200, description = "the answer", body = Vec<DeletedVolume>),
+    )
+)]
+fn deleted_volumes_list() {}
+
+/// Brings a deleted volume back with all it held.
+#[utoipa::path(
+    post, path = "/v1/deleted-volumes/{volume}/undelete", tag = "volumes", operation_id = "volume_undelete",
+    params(("volume" = String, Path, description = "NAME of the one deleted last, or NAME:ID")),
+    request_body = Option<VolumeUndelete>,
+    responses(
+        (status = 200, description = "the answer", body = Volume),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn volume_undelete() {}
+
+/// Gives up a deleted volume: it cannot come back, and its space is free.
+#[utoipa::path(
+    delete, path = "/v1/deleted-volumes/{volume}", tag = "volumes", operation_id = "deleted_volume_purge",
+    params(("volume" = String, Path, description = "NAME, if there is one deleted volume of it, or NAME:ID")),
     responses(
         (status = 204, description = "done"),
         (status = 404, description = "no such object", body = ErrorBody),
         (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
     )
 )]
-fn volume_delete() {}
+fn deleted_volume_purge() {}
 
 /// Everybody who uses a volume or an image of it: attachments, mounts in every namespace, devices built on
 /// it, processes, NBD clients.
@@ -447,7 +488,7 @@ fn snapshot_create() {}
 )]
 fn snapshot_show() {}
 
-/// Deletes a snapshot. Clones made from it stay.
+/// Deletes a snapshot. Clones made from it stay. Refused while it is held.
 #[utoipa::path(
     delete, path = "/v1/snapshots/{snapshot}", tag = "snapshots", operation_id = "snapshot_delete",
     params(
@@ -476,20 +517,49 @@ fn snapshot_delete() {}
 )]
 fn snapshots_delete() {}
 
-/// Sets its volumes back to the snapshot; what was written since is lost. Refused while one is attached.
+/// Sets its volumes back to the snapshot. What they were before is kept in another snapshot, taken in the
+/// same instant. Refused while one is attached.
 #[utoipa::path(
     post, path = "/v1/snapshots/{snapshot}/restore", tag = "snapshots", operation_id = "snapshot_restore",
     params(
         ("snapshot" = String, Path, description = "name of the snapshot"),
         ("force" = Option<bool>, Query, description = "cut off NBD clients, and processes that have a file of a volume open"),
+        ("no_backup" = Option<bool>, Query, description = "keep nothing: what was written since is lost"),
     ),
     responses(
-        (status = 204, description = "done"),
+        (status = 200, description = "done", body = Restored),
         (status = 404, description = "no such object", body = ErrorBody),
         (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
     )
 )]
 fn snapshot_restore() {}
+
+/// Holds a snapshot: nobody and nothing deletes it until it is released.
+#[utoipa::path(
+    put, path = "/v1/snapshots/{snapshot}/hold", tag = "snapshots", operation_id = "snapshot_hold",
+    params(("snapshot" = String, Path, description = "name of the snapshot")),
+    request_body = Option<HoldRequest>,
+    responses(
+        (status = 200, description = "the answer", body = Snapshot),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn snapshot_hold() {}
+
+/// Ends the hold of a snapshot, if there is one.
+#[utoipa::path(
+    delete, path = "/v1/snapshots/{snapshot}/hold", tag = "snapshots", operation_id = "snapshot_release",
+    params(("snapshot" = String, Path, description = "name of the snapshot")),
+    responses(
+        (status = 200, description = "the answer", body = Snapshot),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn snapshot_release() {}
 
 /// Makes writable volumes from a snapshot, at no space.
 #[utoipa::path(

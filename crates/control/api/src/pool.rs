@@ -79,6 +79,13 @@ pub struct Pool {
     pub segment_numbers_percent: u8,
     pub volume_count: u64,
     pub snapshot_count: u64,
+    /// Deleted volumes that can come back; `volume_count` does not count them.
+    #[serde(default)]
+    pub deleted_volume_count: u64,
+    /// Bytes on the drives that only deleted volumes hold: given up, they give them back. Absent while it is
+    /// being counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recoverable_bytes: Option<u64>,
     /// What the last start-up of the pool did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<Recovery>,

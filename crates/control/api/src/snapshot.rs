@@ -12,6 +12,38 @@ pub struct Snapshot {
     pub created_unix_seconds: u64,
     /// Sum of the sizes the volumes had.
     pub size_bytes: u64,
+    /// Why it cannot be deleted; absent when it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<SnapshotHold>,
+}
+
+/// A hold: while it is there nobody and nothing deletes the snapshot.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SnapshotHold {
+    /// What a person wrote when it was put; may be empty.
+    pub reason: String,
+    pub since_unix_seconds: u64,
+}
+
+/// Request to hold a snapshot. One that is held gets the new reason.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HoldRequest {
+    /// At most 200 bytes.
+    #[serde(default)]
+    #[schema(max_length = 200, example = "audit 2026")]
+    pub reason: String,
+}
+
+/// What a restore did.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Restored {
+    pub snapshot: String,
+    /// The volumes that are as they were in it.
+    pub volumes: Vec<String>,
+    /// The snapshot that holds what they were before; absent when none was wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<String>,
 }
 
 /// Request to take a snapshot of all the named volumes at one instant.

@@ -28,6 +28,10 @@ pub struct SpaceParts {
     /// `data_alive_bytes` then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stranded_bytes: Option<u64>,
+    /// Blocks that only deleted volumes refer to which can come back, as stored. Absent without a walk: they
+    /// are in `data_alive_bytes` then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recoverable_bytes: Option<u64>,
     /// Page records of maps and tables in use.
     pub metadata_alive_bytes: u64,
     /// Written and not in use: deleted and overwritten data the cleaner has not taken yet, journal
@@ -59,6 +63,7 @@ impl SpaceParts {
     pub fn sum_bytes(&self) -> u64 {
         self.data_alive_bytes
             + self.stranded_bytes.unwrap_or(0)
+            + self.recoverable_bytes.unwrap_or(0)
             + self.metadata_alive_bytes
             + self.dead_bytes
             + self.recent_bytes
@@ -84,9 +89,10 @@ pub struct PoolSpace {
     /// Of the metadata in use, map pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map_page_bytes: Option<u64>,
-    /// Sizes promised to hosts.
+    /// Sizes promised to hosts: of deleted volumes nothing is.
     pub provisioned_bytes: u64,
-    /// Mapped to data, volumes and snapshots together. Less the two savings it is `data_alive_bytes`.
+    /// Mapped to data, volumes, snapshots and deleted volumes together. Less the two savings it is
+    /// `data_alive_bytes` and `recoverable_bytes`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub written_bytes: Option<u64>,
     /// Chunks that several volumes and snapshots refer to, with what is stranded in them.
@@ -106,13 +112,16 @@ pub struct PoolSpace {
     pub volumes: Vec<VolumeSpace>,
     /// The snapshots' images, by name.
     pub snapshots: Vec<VolumeSpace>,
+    /// Deleted volumes that can come back, by name.
+    #[serde(default)]
+    pub deleted_volumes: Vec<VolumeSpace>,
     pub duration_millis: u64,
 }
 
 /// The share of a volume, or of a volume's image in a snapshot. What is absent only a walk tells.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct VolumeSpace {
-    /// `VOLUME`, or `VOLUME@SNAPSHOT`.
+    /// `VOLUME`, `VOLUME@SNAPSHOT`, or `VOLUME:ID` of a deleted volume.
     pub name: String,
     /// The size promised. Written, zero and unwritten sum to it.
     pub provisioned_bytes: u64,
@@ -137,7 +146,8 @@ pub struct VolumeSpace {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ReclaimRequest {
-    /// `VOLUME`, `SNAPSHOT` or `VOLUME@SNAPSHOT`; `volume:NAME` or `snapshot:NAME` where both exist.
+    /// `VOLUME`, `SNAPSHOT` or `VOLUME@SNAPSHOT`; `volume:NAME` or `snapshot:NAME` where both exist;
+    /// `VOLUME:ID` of a deleted volume.
     #[schema(min_items = 1)]
     pub names: Vec<String>,
     /// Counting ends after so long.
@@ -155,6 +165,9 @@ fn within_seconds_default() -> u64 {
 pub struct Reclaim {
     /// Every volume and image in the set.
     pub members: Vec<String>,
+    /// Snapshots of the set that are held, and so cannot be deleted before they are released.
+    #[serde(default)]
+    pub held: Vec<String>,
     /// Chunks that nothing else refers to.
     pub chunk_bytes: u64,
     pub chunk_count: u64,

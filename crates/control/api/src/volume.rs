@@ -67,6 +67,48 @@ pub struct Volume {
     pub device: Option<String>,
 }
 
+/// A deleted volume that can come back.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct DeletedVolume {
+    /// The name it had. Another volume may have it by now, and other deleted ones may have had it: `NAME:ID`
+    /// tells this one.
+    pub name: String,
+    pub pool: String,
+    /// Number of the volume in its pool.
+    pub id: u64,
+    /// Size the host saw.
+    pub size_bytes: u64,
+    /// Bytes of the volume that hold data.
+    pub written_bytes: u64,
+    /// When it was deleted, by this machine's clock at that time.
+    pub deleted_unix_seconds: u64,
+    /// How long the array has kept it. Only time counts in which the array had the pool open, whatever the
+    /// clock says.
+    pub kept_seconds: u64,
+    /// How much longer it is kept, unless room is needed.
+    pub remaining_seconds: u64,
+}
+
+/// What a delete did.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct VolumeDeletion {
+    pub name: String,
+    pub pool: String,
+    /// Number of the volume in its pool.
+    pub id: u64,
+    /// How long it can come back; 0: it is gone.
+    pub recoverable_seconds: u64,
+}
+
+/// Request to bring a deleted volume back.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct VolumeUndelete {
+    /// Its new name; absent: the one it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
 /// Request to create a thin volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

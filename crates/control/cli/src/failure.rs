@@ -12,6 +12,8 @@ pub type Result<T> = std::result::Result<T, Failure>;
 pub enum Failure {
     /// What, which object, why, and what to do.
     Said(String),
+    /// It would destroy something, and nobody can be asked.
+    Unasked(String),
     /// It was done in part: what is missing was told.
     Part(String),
     /// It was done, and something was found that a person must see to.
@@ -32,6 +34,8 @@ impl Failure {
     pub fn status(&self) -> ExitCode {
         match self {
             Failure::Said(_) => ExitCode::FAILURE,
+            // As wrong usage: `--yes` is missing.
+            Failure::Unasked(_) => ExitCode::from(2),
             // Neither done, nor refused or failed, nor wrong usage.
             Failure::Part(_) => ExitCode::from(3),
             Failure::Finding(_) => ExitCode::from(4),
@@ -46,7 +50,10 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // One line whatever a tool's output held.
-            Failure::Said(message) | Failure::Part(message) | Failure::Finding(message) => {
+            Failure::Said(message)
+            | Failure::Unasked(message)
+            | Failure::Part(message)
+            | Failure::Finding(message) => {
                 f.write_str(&message.split_whitespace().collect::<Vec<_>>().join(" "))
             }
             Failure::OutputClosed => f.write_str("standard output is closed"),

@@ -1,8 +1,9 @@
 //! The one binary `ashlar`: `serve` is the array, every other verb talks to one that serves.
 //!
 //! Exit status: 0 done, 1 refused or failed (one line on stderr: what, which object, why, what to
-//! do), 2 wrong usage, 3 done in part, 4 done and a finding to see to (both `inspect` only: the report
-//! says what is missing, or which drives lack something).
+//! do), 2 wrong usage, or something would be destroyed without `--yes` and without a terminal to ask at,
+//! 3 done in part, 4 done and a finding to see to (both `inspect` only: the report says what is missing, or
+//! which drives lack something).
 
 // They panic where nothing can be written: `output` and `stderr` do not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

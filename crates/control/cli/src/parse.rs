@@ -7,11 +7,20 @@ use ashlar_units::{BLOCK_BYTES, ByteCount};
 
 use crate::failure::{Failure, Result};
 
+/// Bytes with their unit. Without one they would be bytes, which hardly anybody means: `--size 100`.
+pub fn bytes(text: &str) -> std::result::Result<ByteCount, String> {
+    let count = text.parse::<ByteCount>().map_err(|error| error.to_string())?;
+    let has_unit = text.contains(|letter: char| letter.is_ascii_alphabetic());
+    if !has_unit && count.0 != 0 {
+        return Err(format!("`{}` has no unit: give a unit, e.g. {}GiB", text.trim(), text.trim()));
+    }
+    Ok(count)
+}
+
 /// A size in binary or decimal units, rounded up to whole blocks of 4096 bytes: `10GB` is not a whole
 /// number of blocks, and a volume may be larger than asked but never smaller.
 pub fn size(text: &str) -> std::result::Result<u64, String> {
-    let bytes = text.parse::<ByteCount>().map_err(|error| error.to_string())?;
-    bytes.0.checked_next_multiple_of(BLOCK_BYTES).ok_or_else(|| format!("`{text}` is too large"))
+    bytes(text)?.0.checked_next_multiple_of(BLOCK_BYTES).ok_or_else(|| format!("`{text}` is too large"))
 }
 
 /// `PATH` or `PATH,size=10GiB`.
@@ -50,7 +59,19 @@ mod tests {
         assert_eq!(size("10GB"), Ok(10_000_003_072));
         assert_eq!(size("64GiB"), Ok(64 << 30));
         assert!(size("64 parsecs").is_err());
+        assert_eq!(size("0"), Ok(0));
         assert!(size("16777216TiB").is_err());
+    }
+
+    /// `--size 100` made a volume of 4 KiB.
+    #[test]
+    fn a_size_says_its_unit() {
+        for text in ["100", "4096", "1.5", " 10 ", "64424509440"] {
+            let told = size(text).unwrap_err();
+            assert!(told.contains("give a unit, e.g. "), "{told}");
+        }
+        assert_eq!((size("4096B"), size("4k")), (Ok(4096), Ok(4096)));
+        assert!(drive("/srv/a.img,size=10").is_err());
     }
 
     #[test]

@@ -80,10 +80,12 @@ fn command_line() -> String {
         "# Command line\n\n\
          Generated from the program by `ashlar reference`; do not edit.\n\n\
          `--state DIR` and `--json` may stand before or after any command. Exit status: 0 done, 1 refused or failed\n\
-         (one line on stderr: what, which object, why, what to do), 2 wrong usage, 3 done in part,\n\
+         (one line on stderr: what, which object, why, what to do), 2 wrong usage, or something would be destroyed and\n\
+         neither `--yes` nor a terminal to ask at is there, 3 done in part,\n\
          4 done, and a finding to see to (`inspect`). Sizes take `KiB MiB GiB TiB`\n\
-         and decimal units and are printed in binary units; with `--json` they are exact bytes. Nothing that\n\
-         destroys data runs without naming the object; on a terminal it asks first, `--yes` skips the question.\n",
+         and decimal units, are refused without a unit, and are printed in binary units; with `--json` they are exact\n\
+         bytes. Nothing that destroys data runs without naming the object; at a terminal it asks first, elsewhere\n\
+         it is refused, and `--yes` says so instead. What is on standard input is no answer.\n",
     );
     let mut root = crate::Arguments::command();
     root.build();

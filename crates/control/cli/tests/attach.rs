@@ -42,10 +42,10 @@ fn a_volume_is_attached_formatted_mounted_resized_and_detached() {
     assert_eq!(lines[1..], [mount_text.as_str()]);
     std::fs::write(mount.join("file"), b"kept").unwrap();
     array.refused(&["attach", "db"], &["attached"]);
-    array.refused(&["volume", "delete", "db"], &["attached", "ashlar detach db"]);
+    array.refused(&["volume", "delete", "db", "--now", "--yes"], &["attached", "ashlar detach db"]);
     array.refused(&["pool", "export", "main"], &["db", "attached"]);
     array.good(&["snapshot", "create", "noon", "db"]);
-    array.refused(&["snapshot", "restore", "noon"], &["attached"]);
+    array.refused(&["snapshot", "restore", "noon", "--no-backup", "--yes"], &["attached"]);
     let shown = array.json(&["volume", "resize", "db", "--size", "2GiB"]);
     assert_eq!(shown["device"], lines[0]);
     let name = Path::new(lines[0]).file_name().unwrap();
@@ -96,9 +96,9 @@ fn a_snapshot_is_attached_read_only() {
     array.good(&["attach", "db@noon", "--mount", &mount]);
     assert_eq!(std::fs::read(array.path("mnt/file")).unwrap(), b"then");
     assert!(std::fs::write(array.path("mnt/file"), b"now").is_err());
-    array.refused(&["snapshot", "delete", "noon"], &["db@noon"]);
+    array.refused(&["snapshot", "delete", "noon", "--yes"], &["db@noon"]);
     array.good(&["detach", "db@noon"]);
-    array.good(&["snapshot", "delete", "noon"]);
+    array.good(&["snapshot", "delete", "noon", "--yes"]);
 }
 
 #[test]

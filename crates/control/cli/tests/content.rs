@@ -72,7 +72,7 @@ fn a_mounted_snapshot_shows_what_was_synced_before_it() {
         array.good(&["detach", "db"]);
         // A pool that holds anything is not destroyed: the clone is gone.
         array.good(&["snapshot", "delete", "noon", "--yes"]);
-        array.good(&["volume", "delete", "db", "--yes"]);
+        array.good(&["volume", "delete", "db", "--now", "--yes"]);
         array.good(&["pool", "delete", "main", "--yes"]);
     }
 }
@@ -96,7 +96,7 @@ fn the_clone_of_a_mounted_snapshot_is_gone_after_a_crash() {
     array.kill();
     array.start();
     array.good(&["snapshot", "delete", "noon", "--yes"]);
-    array.good(&["volume", "delete", "db", "--yes"]);
+    array.good(&["volume", "delete", "db", "--now", "--yes"]);
     array.good(&["pool", "delete", "main", "--yes"]);
 }
 
@@ -116,7 +116,7 @@ fn a_volume_with_data_of_any_kind_is_not_formatted_unless_forced() {
     }
     array.good(&["clone", "create", "copy", "--from", "raw"]);
     array.refused(&["attach", "copy", "--format", "xfs"], &["copy", "data"]);
-    array.good(&["attach", "raw", "--format", "ext4", "--force"]);
+    array.good(&["attach", "raw", "--format", "ext4", "--force", "--yes"]);
     array.good(&["detach", "raw"]);
     array.refused(&["attach", "raw", "--format", "ext4"], &["raw", "ext4"]);
     // Zeroes are no data, however they came.
@@ -183,7 +183,7 @@ fn a_shrink_does_not_cut_through_a_file_system_unless_forced() {
         } else {
             array.good(&[&shrink[..], &["--force"]].concat());
         }
-        array.good(&["volume", "delete", "db", "--yes"]);
+        array.good(&["volume", "delete", "db", "--now", "--yes"]);
     }
     // A partition counts as what lies in it.
     array.good(&["volume", "create", "db", "--size", "512MiB", "--logical-block", "512"]);

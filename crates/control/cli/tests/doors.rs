@@ -385,7 +385,7 @@ fn a_client_is_cut_off_by_its_number_and_its_volume_is_free() {
     array.good(&["client", "disconnect", &id]);
     assert!(client.try_write(0, &[2; 4096]).is_err());
     other.write(0, &[3; 4096]);
-    array.good(&["volume", "delete", "db", "--yes"]);
+    array.good(&["volume", "delete", "db", "--now", "--yes"]);
     array.refused(&["client", "disconnect", &id], &["client", &id, "list"]);
     array.misused(&["client", "disconnect", "db"], &["db"]);
     assert!(array.good(&["events"]).contains("was cut off, as a person asked"));

@@ -45,8 +45,8 @@ fn a_drive_is_taken_out_replaced_and_found_after_a_restart() {
     assert_eq!(array.json(&["status"])["pools"][0]["reason"], pool["reason"]);
     let metrics = array.http("GET", "/metrics", None).1;
     assert!(metrics.contains("ashlar_pool_drives{pool=\"main\",state=\"out\"} 1"), "{metrics}");
-    array.refused(&["pool", "offline-drive", "main", "1"], &["drive 1", "needed", "1 of 4"]);
-    array.good(&["pool", "offline-drive", "main", "2"]);
+    array.refused(&["pool", "offline-drive", "main", "1", "--yes"], &["drive 1", "needed", "1 of 4"]);
+    array.good(&["pool", "offline-drive", "main", "2", "--yes"]);
 
     let spare = path(&array, "spare.img");
     let with = format!("{spare},size=64MiB");
@@ -71,7 +71,7 @@ fn a_drive_is_taken_out_replaced_and_found_after_a_restart() {
 #[test]
 fn a_drive_that_was_away_comes_back_from_where_it_was_or_is() {
     let mut array = protected();
-    array.good(&["pool", "offline-drive", "main", "0"]);
+    array.good(&["pool", "offline-drive", "main", "0", "--yes"]);
     let pool = array.json(&["pool", "online-drive", "main", "0", "--wait"]);
     assert_eq!(states(&pool), ["online"; 4]);
     // Once more changes nothing; what was read and written meanwhile does not count.
@@ -142,7 +142,7 @@ fn spare_space_takes_the_place_of_a_drive_that_is_lost_for_long() {
     let shown = array.good(&["pool", "show", "main"]);
     assert!(shown.contains("3  (spare space)") && !shown.contains("degraded"), "{shown}");
     assert!(array.log().contains("spare space takes its place"), "{}", array.log());
-    array.refused(&["pool", "offline-drive", "main", "3"], &["drive 3", "no more"]);
+    array.refused(&["pool", "offline-drive", "main", "3", "--yes"], &["drive 3", "no more"]);
     array.refused(&["pool", "online-drive", "main", "3", "--drive", "/x"], &["drive 3"]);
     // It survives a drive again.
     array.good(&["pool", "offline-drive", "main", "1", "--yes"]);
@@ -164,13 +164,13 @@ fn what_cannot_take_a_drives_place_is_refused_and_nothing_stays_of_it() {
     };
     replace("4", &spare, &["`main`", "no drive 4", "pool show"]);
     array.refused(&["pool", "replace-drive", "other", "0", "--with", &spare], &["`other`", "no protection"]);
-    array.refused(&["pool", "offline-drive", "other", "0"], &["`other`", "no protection"]);
+    array.refused(&["pool", "offline-drive", "other", "0", "--yes"], &["`other`", "no protection"]);
     array.refused(&["pool", "online-drive", "nope", "0"], &["`nope`", "does not exist"]);
-    array.refused(&["pool", "offline-drive", "main", "4"], &["no drive 4"]);
+    array.refused(&["pool", "offline-drive", "main", "4", "--yes"], &["no drive 4"]);
     array.misused(&["pool", "replace-drive", "main", "1"], &["--with"]);
-    array.misused(&["pool", "offline-drive", "main", "one"], &["one"]);
+    array.misused(&["pool", "offline-drive", "main", "one", "--yes"], &["one"]);
 
-    array.good(&["pool", "offline-drive", "main", "1"]);
+    array.good(&["pool", "offline-drive", "main", "1", "--yes"]);
     let before = recorded(&array);
     replace("1", &path(&array, "other.img"), &["other.img", "`other`"]);
     replace("1", &path(&array, "0.img"), &["0.img", "drive 0"]);
@@ -241,7 +241,7 @@ fn events_tell_of_drives_that_failed_and_came_back() {
     let away = path(&array, "away.img");
     array.good(&["pool", "online-drive", "main", "2", "--drive", &away, "--wait"]);
     until("info", &["drive 2", "away.img", "back in service"]);
-    array.good(&["pool", "offline-drive", "main", "2"]);
+    array.good(&["pool", "offline-drive", "main", "2", "--yes"]);
     assert!(has("info", &["drive 2", "was taken out of service"]), "{}", array.log());
     assert!(!has("error", &["away.img"]), "what was asked for is no error:\n{}", array.log());
 }
@@ -251,7 +251,7 @@ fn events_tell_of_drives_that_failed_and_came_back() {
 fn a_drive_that_was_replaced_may_replace_another() {
     let array = protected();
     let replace = |number: &str, with: &str| {
-        array.good(&["pool", "offline-drive", "main", number]);
+        array.good(&["pool", "offline-drive", "main", number, "--yes"]);
         array.json(&["pool", "replace-drive", "main", number, "--with", with, "--wait"])
     };
     replace("2", &format!("{},size=64MiB", path(&array, "spare.img")));
@@ -265,7 +265,7 @@ fn a_drive_that_was_replaced_may_replace_another() {
 #[test]
 fn the_drive_that_is_out_is_told_from_others() {
     let mut array = protected();
-    array.good(&["pool", "offline-drive", "main", "1"]);
+    array.good(&["pool", "offline-drive", "main", "1", "--yes"]);
     std::fs::rename(array.path("1.img"), array.path("moved.img")).unwrap();
     assert_eq!(array.terminate(), Some(0));
     array.start();
@@ -282,7 +282,7 @@ fn a_drive_that_was_cut_short_does_not_come_back() {
     let cut = |bytes: u64| {
         std::fs::File::options().write(true).open(array.path("3.img")).unwrap().set_len(bytes).unwrap();
     };
-    array.good(&["pool", "offline-drive", "main", "3"]);
+    array.good(&["pool", "offline-drive", "main", "3", "--yes"]);
     let words = ["3.img", "was cut short", "is 32 MiB", "replace-drive main 3 --with PATH"];
     cut(32 << 20);
     array.refused(&["pool", "online-drive", "main", "3"], &words);
@@ -427,13 +427,16 @@ fn noise() -> Vec<u8> {
 #[test]
 fn a_drive_leaves_for_good_and_is_not_looked_for_after_a_restart() {
     let mut array = unprotected();
-    let text = array.good(&["pool", "remove-drive", "main", "0"]);
+    let text = array.good(&["pool", "remove-drive", "main", "0", "--yes"]);
     assert!(text.contains("drive 0 is leaving: `ashlar pool show main` tells how far"), "{text}");
-    let pool = array.json(&["pool", "remove-drive", "main", "0", "--wait"]);
+    let pool = array.json(&["pool", "remove-drive", "main", "0", "--wait", "--yes"]);
     assert_eq!((states(&pool), &pool["drives"][0]["number"]), (vec!["online"], &1.into()));
     assert!(pool.get("removal").is_none() && pool.get("reason").is_none(), "{pool}");
-    array.refused(&["pool", "remove-drive", "main", "0"], &["no drive 0"]);
-    array.refused(&["pool", "remove-drive", "main", "1"], &["drive 1 is the last one", "pool delete main"]);
+    array.refused(&["pool", "remove-drive", "main", "0", "--yes"], &["no drive 0"]);
+    array.refused(
+        &["pool", "remove-drive", "main", "1", "--yes"],
+        &["drive 1 is the last one", "pool delete main"],
+    );
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
     while recorded(&array).contains("0.img") || !array.log().contains("has left") {
         assert!(std::time::Instant::now() < end, "{} {}", recorded(&array), array.log());
@@ -462,10 +465,13 @@ fn a_drive_that_is_leaving_is_taken_back_and_what_may_not_leave_is_told_why() {
     let mut nbd = support::nbd::Nbd::connect(array.state(), "more");
     (0..30).for_each(|piece| nbd.write(piece << 20, &noise()));
     drop(nbd);
-    array.refused(&["pool", "remove-drive", "main", "1"], &["drive 1 cannot leave", "add a drive first"]);
-    array.good(&["volume", "delete", "more", "--yes"]);
+    array.refused(
+        &["pool", "remove-drive", "main", "1", "--yes"],
+        &["drive 1 cannot leave", "add a drive first"],
+    );
+    array.good(&["volume", "delete", "more", "--now", "--yes"]);
     let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
-    while array.run(&["pool", "remove-drive", "main", "1"]).status != 0 {
+    while array.run(&["pool", "remove-drive", "main", "1", "--yes"]).status != 0 {
         assert!(std::time::Instant::now() < end, "what was deleted stays in the way");
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
@@ -478,5 +484,8 @@ fn a_drive_that_is_leaving_is_taken_back_and_what_may_not_leave_is_told_why() {
         assert_eq!(states_now(&array), "online", "{}", back.err);
     }
     let array = protected();
-    array.refused(&["pool", "remove-drive", "main", "1"], &["no spare space", "replace-drive main 1"]);
+    array.refused(
+        &["pool", "remove-drive", "main", "1", "--yes"],
+        &["no spare space", "replace-drive main 1"],
+    );
 }

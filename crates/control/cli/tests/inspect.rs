@@ -103,11 +103,11 @@ impl Site {
         self.copy("db@one", "copy");
         self.write("copy", (0..30).map(|piece| (piece * 131_072, 20480)), 4000);
         self.array.good(&["volume", "create", "passing", "--size", "16MiB"]);
-        self.array.good(&["volume", "delete", "passing", "--yes"]);
+        self.array.good(&["volume", "delete", "passing", "--now", "--yes"]);
         self.array.good(&["snapshot", "create", "three", "log"]);
         self.copy("log", "log@three");
         self.write("log", (0..10).map(|piece| (piece * 200_704, 4096)), 4500);
-        self.array.good(&["snapshot", "restore", "three", "--yes"]);
+        self.array.good(&["snapshot", "restore", "three", "--no-backup", "--yes"]);
         self.copy("log@three", "log");
         self.write("log", (0..50).map(|piece| (piece * 100_000 / 4096 * 4096, 4096)), 5000);
     }
@@ -409,7 +409,7 @@ fn what_a_drive_that_is_out_says_of_places_used_again_counts_for_nothing() {
             assert_eq!(site.array.terminate(), Some(0));
             site.array.start();
             let out = round % drives;
-            site.array.good(&["pool", "offline-drive", "main", &out.to_string()]);
+            site.array.good(&["pool", "offline-drive", "main", &out.to_string(), "--yes"]);
             let pieces = (0..160 + 40 * round).map(|piece| ((piece * 7 + round) % 640 * 65536, 65536));
             site.write("db", pieces, 20_000 + 1000 * round as u64);
             site.array.kill();

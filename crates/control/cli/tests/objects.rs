@@ -48,10 +48,10 @@ fn a_volume_is_made_shown_resized_and_deleted() {
     assert_eq!(shown["pool"], "main");
     array.good(&["volume", "resize", "db", "--size", "128GiB"]);
     array.refused(&["volume", "resize", "db", "--size", "1GiB"], &["db", "--shrink"]);
-    array.good(&["volume", "resize", "db", "--size", "1GiB", "--shrink"]);
+    array.good(&["volume", "resize", "db", "--size", "1GiB", "--shrink", "--yes"]);
     assert_eq!(array.json(&["volume", "show", "db"])["size_bytes"], 1 << 30);
     assert!(array.good(&["volume", "list"]).contains("1 GiB"));
-    array.good(&["volume", "delete", "db"]);
+    array.good(&["volume", "delete", "db", "--now", "--yes"]);
     array.refused(&["volume", "show", "db"], &["`db`", "does not exist", "ashlar volume list"]);
     assert_eq!(array.json(&["volume", "list"]).as_array().unwrap().len(), 0);
 }
@@ -85,10 +85,10 @@ fn snapshots_and_clones_form_a_tree_that_is_cut_in_any_order() {
     for name in ["dusk", "dawn"] {
         array.good(&["snapshot", "create", name, "data", "wal"]);
     }
-    array.refused(&["snapshot", "delete", "dawn", "nope", "dusk"], &["`nope`"]);
+    array.refused(&["snapshot", "delete", "dawn", "nope", "dusk", "--yes"], &["`nope`"]);
     assert_eq!(array.json(&["snapshot", "list"]).as_array().unwrap().len(), 3);
-    array.good(&["volume", "delete", "data"]);
-    let done = array.json(&["snapshot", "delete", "noon", "dusk", "dawn", "noon"]);
+    array.good(&["volume", "delete", "data", "--now", "--yes"]);
+    let done = array.json(&["snapshot", "delete", "noon", "dusk", "dawn", "noon", "--yes"]);
     assert_eq!(done["name"], "noon dusk dawn noon");
     assert_eq!(array.json(&["snapshot", "list"]).as_array().unwrap().len(), 0);
     let left = array.json(&["volume", "list"]);
@@ -98,7 +98,7 @@ fn snapshots_and_clones_form_a_tree_that_is_cut_in_any_order() {
     let report = array.json(&["pool", "check", "main"]);
     assert_eq!(report["errors"], serde_json::json!([]));
     for name in left {
-        array.good(&["volume", "delete", name, "--yes"]);
+        array.good(&["volume", "delete", name, "--now", "--yes"]);
     }
     array.good(&["pool", "delete", "main", "--yes"]);
 }
@@ -170,9 +170,9 @@ fn a_deleted_pools_drive_takes_a_new_pool() {
     let drive = array.path("main.img").display().to_string();
     array.refused(&["pool", "create", "next", "--drive", &drive], &[&drive, "`main`"]);
     array.good(&["volume", "create", "db", "--size", "1GiB"]);
-    array.refused(&["pool", "delete", "main"], &["1 volumes"]);
-    array.good(&["volume", "delete", "db"]);
-    array.good(&["pool", "delete", "main"]);
+    array.refused(&["pool", "delete", "main", "--yes"], &["1 volumes"]);
+    array.good(&["volume", "delete", "db", "--now", "--yes"]);
+    array.good(&["pool", "delete", "main", "--yes"]);
     array.good(&["pool", "create", "next", "--drive", &drive]);
     assert_eq!(array.json(&["pool", "show", "next"])["volume_count"], 0);
 }

@@ -58,7 +58,7 @@ fn a_pool_that_another_array_serves_is_refused_by_another_path_and_by_force_take
     );
     // Nothing was touched: the first goes on.
     (100..200).for_each(|block| writer.write(block * BLOCK as u64, &pattern(1, block)));
-    second.good(&["pool", "import", "main", "--drive", &device.0, "--force"]);
+    second.good(&["pool", "import", "main", "--drive", &device.0, "--force", "--yes"]);
     let mut reader = Nbd::connect(second.state(), "v");
     for block in 0..200 {
         assert!(reader.read(block * BLOCK as u64, BLOCK) == pattern(1, block), "block {block}");
@@ -109,7 +109,7 @@ fn a_drive_that_went_back_is_noticed_at_the_next_start() {
     let reason = pool["reason"].as_str().unwrap();
     assert!(reason.contains("older than this array knows it"), "{reason}");
     array.refused(&["pool", "import", "main"], &["generation", "--accept-older-state"]);
-    let pool = array.json(&["pool", "import", "main", "--accept-older-state"]);
+    let pool = array.json(&["pool", "import", "main", "--accept-older-state", "--yes"]);
     assert!(pool["generation"].as_u64().unwrap() < generation, "{pool}");
     assert_eq!(pool["state"], "online");
     assert!(array.log().contains("older states of its drives were accepted"), "{}", array.log());

@@ -61,7 +61,7 @@ fn a_killed_array_loses_nothing_that_was_acknowledged() {
     for name in ["db", "gone"] {
         array.good(&["volume", "create", name, "--size", "64MiB"]);
     }
-    array.good(&["volume", "delete", "gone"]);
+    array.good(&["volume", "delete", "gone", "--now", "--yes"]);
     let has_data = has_program("nbdcopy") && {
         copy_in(&array, "db", 3);
         true
@@ -82,7 +82,7 @@ fn a_killed_array_loses_nothing_that_was_acknowledged() {
         }
         // Restored in place after new writes, through a crash.
         copy_in(&array, "db", 4);
-        array.good(&["snapshot", "restore", "noon"]);
+        array.good(&["snapshot", "restore", "noon", "--no-backup", "--yes"]);
         array.kill();
         array.start();
         assert!(copy_out(&array, "db") == content(3));
@@ -140,10 +140,10 @@ fn a_volume_in_use_over_nbd_is_not_deleted() {
         }
         assert!(std::time::Instant::now() < end, "nbdcopy does not read");
     }
-    array.refused(&["volume", "delete", "db"], &["`db`", "NBD"]);
+    array.refused(&["volume", "delete", "db", "--now", "--yes"], &["`db`", "NBD"]);
     child.kill().unwrap();
     child.wait().unwrap();
-    while array.run(&["volume", "delete", "db"]).status != 0 {
+    while array.run(&["volume", "delete", "db", "--now", "--yes"]).status != 0 {
         assert!(std::time::Instant::now() < end, "the connection stays");
     }
 }
@@ -165,7 +165,7 @@ fn a_pool_that_does_not_open_is_reported_and_the_others_serve() {
     assert_eq!(array.json(&["volume", "list"]).as_array().unwrap().len(), 1);
     array.refused(&["volume", "create", "x", "--size", "1GiB", "--pool", "second"], &["second", "import"]);
     array.refused(&["pool", "check", "second"], &["second"]);
-    array.refused(&["pool", "delete", "second"], &["second"]);
+    array.refused(&["pool", "delete", "second", "--yes"], &["second"]);
     array.refused(&["pool", "import", "second"], &["second.img"]);
     array.good(&["volume", "create", "more", "--size", "1GiB"]);
     std::fs::rename(array.path("away.img"), array.path("second.img")).unwrap();

@@ -65,8 +65,8 @@ fn array_with_volume() -> Array {
 /// Every verb that takes a volume away is refused, and names `who`.
 fn nothing_is_taken(array: &Array, who: &[&str]) {
     for arguments in [
-        &["volume", "delete", "db", "--yes"][..],
-        &["snapshot", "restore", "noon", "--yes"],
+        &["volume", "delete", "db", "--now", "--yes"][..],
+        &["snapshot", "restore", "noon", "--no-backup", "--yes"],
         &["volume", "resize", "db", "--size", "128MiB", "--shrink", "--yes"],
         &["pool", "export", "main"],
     ] {
@@ -100,7 +100,7 @@ fn a_mount_in_another_namespace_keeps_the_volume_attached_however_often_one_asks
     drop(other);
     array.good(&["detach", "db"]);
     assert_eq!(array.json(&["volume", "users", "db"]), serde_json::json!([]));
-    array.good(&["volume", "delete", "db", "--yes"]);
+    array.good(&["volume", "delete", "db", "--now", "--yes"]);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_process_with_the_device_open_is_named_and_the_volume_stays_attached() {
     }
     drop(open);
     array.good(&["detach", "db"]);
-    array.good(&["snapshot", "restore", "noon", "--yes"]);
+    array.good(&["snapshot", "restore", "noon", "--no-backup", "--yes"]);
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_file_open_below_a_directory_that_was_unmounted_lazily_keeps_the_volume() {
     }
     drop(open);
     array.good(&["detach", "db"]);
-    array.good(&["volume", "delete", "db", "--yes"]);
+    array.good(&["volume", "delete", "db", "--now", "--yes"]);
 }
 
 /// The loss: btrfs shows a device number of its own in mountinfo, so detach and stop never unmounted it: what
@@ -265,7 +265,7 @@ fn an_open_file_of_a_volume_keeps_it_and_its_process_is_named() {
     array.good(&["attach", "db"]);
     drop(file);
     array.good(&["detach", "db"]);
-    array.good(&["volume", "delete", "db", "--yes"]);
+    array.good(&["volume", "delete", "db", "--now", "--yes"]);
 }
 
 #[test]
@@ -288,11 +288,11 @@ fn nbd_clients_keep_volumes_and_snapshots_until_they_are_disconnected() {
     assert_eq!((&done["cut"].as_array().unwrap().len(), &done["remaining"]), (&1, &serde_json::json!([])));
     assert!(writer.try_write(0, &[2; 4096]).is_err(), "it is cut off");
     let mut writer = Nbd::connect(array.state(), "db");
-    array.good(&["snapshot", "restore", "noon", "--yes", "--force"]);
+    array.good(&["snapshot", "restore", "noon", "--no-backup", "--yes", "--force"]);
     assert!(writer.try_write(0, &[2; 4096]).is_err(), "it is cut off");
     assert_eq!(Nbd::connect(array.state(), "db").read(0, 4096), [0; 4096]);
     let _reader = Nbd::connect(array.state(), "db@noon");
-    array.good(&["pool", "export", "main", "--force"]);
+    array.good(&["pool", "export", "main", "--force", "--yes"]);
 }
 
 /// The loss: a host wrote over NBD beside the mounted file system.
@@ -329,11 +329,11 @@ fn a_forced_detach_takes_it_out_of_sight_and_the_volume_is_known_to_be_used_unti
     let mount = array.path("mnt");
     array.good(&["attach", "db", "--format", "ext4", "--mount", &mount.display().to_string()]);
     let open = File::create(mount.join("open")).unwrap();
-    array.refused(&["detach", "db", "--force"], &["db"]);
+    array.refused(&["detach", "db", "--force", "--yes"], &["db"]);
     assert!(!is_mounted(&mount));
     nothing_is_taken(&array, &["attached"]);
-    array.refused(&["snapshot", "restore", "noon", "--yes", "--force"], &["attached"]);
+    array.refused(&["snapshot", "restore", "noon", "--no-backup", "--yes", "--force"], &["attached"]);
     drop(open);
     array.good(&["detach", "db"]);
-    array.good(&["snapshot", "restore", "noon", "--yes"]);
+    array.good(&["snapshot", "restore", "noon", "--no-backup", "--yes"]);
 }

@@ -95,7 +95,7 @@ fn a_drive_in_the_place_of_another_starts_at_zero() {
     write(&array, 32);
     array.good(&["pool", "set-drive", "main", "2", "--endurance", "1TB"]);
     let before = shown(&array, 2);
-    array.good(&["pool", "offline-drive", "main", "2"]);
+    array.good(&["pool", "offline-drive", "main", "2", "--yes"]);
     array.good(&["pool", "online-drive", "main", "2", "--wait"]);
     let back = shown(&array, 2);
     assert_eq!((&back["id"], &back["endurance_bytes"]), (&before["id"], &before["endurance_bytes"]));
@@ -103,7 +103,7 @@ fn a_drive_in_the_place_of_another_starts_at_zero() {
 
     // The old drive has taken this range twice, the new one takes it once.
     write(&array, 32);
-    array.good(&["pool", "offline-drive", "main", "2"]);
+    array.good(&["pool", "offline-drive", "main", "2", "--yes"]);
     let old = shown(&array, 2);
     let pool = array.json(&["pool", "replace-drive", "main", "2", "--with", &drive(&array, "spare.img")]);
     let new = &pool["drives"][2];

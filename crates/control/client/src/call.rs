@@ -1,10 +1,11 @@
 //! One method an operation.
 
 use ashlar_api::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, Disconnected, DoorClient,
-    DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, Holders, Pool, PoolCreate,
-    PoolImport, PoolSpace, Reclaim, ReclaimRequest, ScrubAction, ScrubChange, ScrubReport, Snapshot,
-    SnapshotCreate, SnapshotsDelete, Status, Volume, VolumeCreate, VolumePolicy, VolumeResize, VolumeUser,
+    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DeletedVolume, Disconnected,
+    DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, HoldRequest,
+    Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim, ReclaimRequest, Restored, ScrubAction,
+    ScrubChange, ScrubReport, Snapshot, SnapshotCreate, SnapshotsDelete, Status, Volume, VolumeCreate,
+    VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete, VolumeUser,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -84,8 +85,9 @@ impl Client {
     }
 
     /// Destroys an empty pool.
-    pub fn pool_delete(&self, name: &str) -> Result<()> {
-        self.call(Method::DELETE, &format!("/v1/pools/{}", segment(name)), None).map(drop)
+    pub fn pool_delete(&self, name: &str, is_forced: bool) -> Result<()> {
+        let path = format!("/v1/pools/{}?force={is_forced}", segment(name));
+        self.call(Method::DELETE, &path, None).map(drop)
     }
 
     /// Verifies a pool, and all its parity if `is_deep`.
@@ -202,10 +204,25 @@ impl Client {
         self.send(Method::PUT, &format!("/v1/volumes/{}/policy", segment(name)), Some(request))
     }
 
-    /// Deletes a volume, also one in use if forced.
-    pub fn volume_delete(&self, name: &str, is_forced: bool) -> Result<()> {
-        let path = format!("/v1/volumes/{}?force={is_forced}", segment(name));
-        self.call(Method::DELETE, &path, None).map(drop)
+    /// Deletes a volume, also one in use if forced; for good if it is to go now.
+    pub fn volume_delete(&self, name: &str, is_forced: bool, is_now: bool) -> Result<VolumeDeletion> {
+        let path = format!("/v1/volumes/{}?force={is_forced}&now={is_now}", segment(name));
+        self.send(Method::DELETE, &path, None::<&()>)
+    }
+
+    /// The deleted volumes that can come back.
+    pub fn deleted_volumes(&self) -> Result<Vec<DeletedVolume>> {
+        self.get("/v1/deleted-volumes")
+    }
+
+    /// Brings a deleted volume back.
+    pub fn volume_undelete(&self, name: &str, request: &VolumeUndelete) -> Result<Volume> {
+        self.send(Method::POST, &format!("/v1/deleted-volumes/{}/undelete", segment(name)), Some(request))
+    }
+
+    /// Gives up a deleted volume.
+    pub fn deleted_volume_purge(&self, name: &str) -> Result<()> {
+        self.call(Method::DELETE, &format!("/v1/deleted-volumes/{}", segment(name)), None).map(drop)
     }
 
     /// Everybody who uses a volume or an image of it.
@@ -238,10 +255,22 @@ impl Client {
         self.call(Method::POST, "/v1/snapshot-deletions", Some(plain(request))).map(drop)
     }
 
-    /// Sets a snapshot's volumes back to it; cuts off NBD clients if forced.
-    pub fn snapshot_restore(&self, name: &str, is_forced: bool) -> Result<()> {
-        let path = format!("/v1/snapshots/{}/restore?force={is_forced}", segment(name));
-        self.call(Method::POST, &path, None).map(drop)
+    /// Sets a snapshot's volumes back to it, and keeps what they were if wanted; cuts off NBD clients if
+    /// forced.
+    pub fn snapshot_restore(&self, name: &str, is_forced: bool, is_kept: bool) -> Result<Restored> {
+        let question = format!("force={is_forced}&no_backup={}", !is_kept);
+        let path = format!("/v1/snapshots/{}/restore?{question}", segment(name));
+        self.send(Method::POST, &path, None::<&()>)
+    }
+
+    /// Holds a snapshot.
+    pub fn snapshot_hold(&self, name: &str, request: &HoldRequest) -> Result<Snapshot> {
+        self.send(Method::PUT, &format!("/v1/snapshots/{}/hold", segment(name)), Some(request))
+    }
+
+    /// Ends the hold of a snapshot.
+    pub fn snapshot_release(&self, name: &str) -> Result<Snapshot> {
+        self.send(Method::DELETE, &format!("/v1/snapshots/{}/hold", segment(name)), None::<&()>)
     }
 
     /// Makes writable volumes from a snapshot or a volume.

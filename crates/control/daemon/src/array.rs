@@ -5,6 +5,7 @@
 
 mod content;
 mod dedupe;
+mod deleted;
 mod drives;
 mod space;
 
@@ -25,6 +26,8 @@ use crate::doors::Servers;
 use crate::error::{Error, Result};
 use crate::names;
 use crate::settings::{IoDriver, Settings};
+
+pub(crate) use deleted::Deleted;
 
 /// Pause before the data shard is told again to stop while too much is under way on it. Arbitrary.
 const FULL_RETRY: Duration = Duration::from_millis(10);
@@ -478,10 +481,22 @@ impl Array {
             .await
     }
 
-    pub(crate) async fn snapshot_restore(&self, pool: &str, name: &str) -> Result<()> {
+    pub(crate) async fn snapshot_restore(
+        &self,
+        pool: &str,
+        name: &str,
+        backup: Option<String>,
+    ) -> Result<()> {
         let name = name.to_string();
-        self.with_pool(pool, move |engine, _| Box::pin(async move { engine.snapshot_restore(&name).await }))
-            .await
+        self.with_pool(pool, move |engine, _| {
+            Box::pin(async move {
+                match backup {
+                    Some(backup) => engine.snapshot_restore_keeping(&name, &backup).await,
+                    None => engine.snapshot_restore(&name).await,
+                }
+            })
+        })
+        .await
     }
 
     pub(crate) async fn clone_create(
@@ -581,6 +596,8 @@ fn pool_view(engine: &Engine) -> api::Pool {
         // Counted by the index of names: with ten thousand snapshots this shard has better things to do.
         volume_count: 0,
         snapshot_count: 0,
+        deleted_volume_count: 0,
+        recoverable_bytes: None,
         recovery: Some(api::Recovery {
             millis: status.recovery.millis,
             groups_replayed: status.recovery.groups_replayed,
@@ -712,6 +729,9 @@ fn snapshot_view(pool: &str, snapshot: ashlar_engine::SnapshotInfo) -> api::Snap
         volumes: snapshot.volumes,
         created_unix_seconds: snapshot.created_unix_seconds,
         size_bytes: snapshot.size_bytes,
+        hold: snapshot
+            .hold
+            .map(|hold| api::SnapshotHold { reason: hold.reason, since_unix_seconds: hold.unix_seconds }),
     }
 }
 

@@ -112,6 +112,7 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper) -> Result<()> {
     let settings = &doorkeeper.settings;
     if !is_stop_asked {
         tokio::spawn(service.clone().watch());
+        tokio::spawn(service.clone().keep_deleted());
         tokio::spawn(service.clone().scrub_when_due(settings.scrub_interval_days));
         tokio::spawn(service.clone().spare_when_lost(settings.spare_after_seconds));
         service.log.info("array", "ready");

@@ -46,6 +46,8 @@ pub(crate) struct Settings {
     pub(crate) takeover_wait_seconds: u32,
     #[serde(deserialize_with = "no_space_seconds")]
     pub(crate) no_space_wait_seconds: u32,
+    #[serde(deserialize_with = "keep_hours")]
+    pub(crate) deleted_volumes_hours: u16,
 }
 
 /// Memory of the fingerprint index.
@@ -98,7 +100,7 @@ struct Described {
 }
 
 /// One line a field of [`Settings`]; a test keeps both in step.
-const DESCRIBED: [Described; 22] = [
+const DESCRIBED: [Described; 23] = [
     Described {
         name: "api",
         default: "\"off\"",
@@ -250,6 +252,14 @@ const DESCRIBED: [Described; 22] = [
         text: "A write to a full pool waits so long for room before the host is told that there is none: time to \
                delete or unmap something, or to add a drive. Reads go on.",
     },
+    Described {
+        name: "deleted_volumes_hours",
+        default: "24",
+        range: "0 to 8760",
+        text: "How long `ashlar volume undelete` brings a deleted volume back; 0: deletes are for good. Only time \
+               counts in which the array has the pool open, whatever the clock says. Where a pool is 95 % full \
+               the volume kept longest is given up earlier.",
+    },
 ];
 
 impl Default for Settings {
@@ -277,6 +287,7 @@ impl Default for Settings {
             spare_after_seconds: 300,
             takeover_wait_seconds: 30,
             no_space_wait_seconds: 60,
+            deleted_volumes_hours: 24,
         }
     }
 }
@@ -429,6 +440,10 @@ fn takeover_seconds<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<
 
 fn no_space_seconds<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {
     within(input, "no_space_wait_seconds", 0..=3600, "0 to 3600")
+}
+
+fn keep_hours<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u16, D::Error> {
+    within(input, "deleted_volumes_hours", 0..=8760, "0 to 8760")
 }
 
 fn clients_max<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {

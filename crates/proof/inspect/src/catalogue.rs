@@ -22,12 +22,10 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    /// How it is asked for: a volume by its name, an image by its volume's and the snapshot's.
+    /// How it is asked for: a volume by its name, an image by its volume's and the snapshot's. A deleted
+    /// volume's name may be another's by now: its number is told with it.
     pub(crate) fn name(&self) -> String {
-        match self.entry.kind {
-            VolumeKind::Volume => self.entry.name.clone(),
-            VolumeKind::Snapshot => format!("{}@{}", self.entry.origin_name, self.entry.name),
-        }
+        self.entry.full_name()
     }
 }
 
@@ -43,7 +41,7 @@ pub(crate) struct Catalogue {
 impl Catalogue {
     /// Images go by the present name of their volume, where it is still there.
     pub(crate) fn name_origins(&mut self) {
-        let volumes = self.images.values().filter(|image| image.entry.kind == VolumeKind::Volume);
+        let volumes = self.images.values().filter(|image| image.entry.is_alive_volume());
         let names: BTreeMap<VolumeId, String> =
             volumes.map(|image| (image.entry.id, image.entry.name.clone())).collect();
         let snapshots = self.images.values_mut().filter(|image| image.entry.kind == VolumeKind::Snapshot);
@@ -107,7 +105,7 @@ impl Catalogue {
     }
 
     pub(crate) fn volume(&self, name: &str) -> Option<&Image> {
-        let mut volumes = self.images.values().filter(|image| image.entry.kind == VolumeKind::Volume);
+        let mut volumes = self.images.values().filter(|image| image.entry.is_alive_volume());
         volumes.find(|image| image.entry.name == name)
     }
 

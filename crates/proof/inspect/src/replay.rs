@@ -4,7 +4,7 @@
 //! lost, what comes from them is lost too, and is never guessed.
 
 use ashlar_format::Pointer;
-use ashlar_format::catalogue::{VolumeEntry, VolumeKind};
+use ashlar_format::catalogue::{Deleted, VolumeEntry, VolumeKind};
 use ashlar_format::group::Record;
 use ashlar_units::{BLOCK_BYTES, Lsn, VolumeId};
 
@@ -38,8 +38,12 @@ pub(crate) fn apply(media: &Media, catalogue: &mut Catalogue, lsn: Lsn, record: 
             share(media, catalogue, (*volume, *block, usize::from(*blocks)), *expected, *pointer);
         }
         Record::SetEntry { volume, name, compression, dedupe, carried } => {
-            let is_taken = catalogue.volume(name).is_some_and(|other| other.entry.id != *volume);
-            if let Some(image) = volume_of(catalogue, *volume).filter(|_| !is_taken) {
+            let is_alive = Deleted::of(carried).is_none();
+            let is_taken = is_alive && catalogue.volume(name).is_some_and(|other| other.entry.id != *volume);
+            let image = catalogue.images.get_mut(volume);
+            let image = image.filter(|image| image.entry.kind == VolumeKind::Volume);
+            // Also one that is deleted: this is how it comes back.
+            if let Some(image) = image.filter(|_| !is_taken) {
                 image.entry.name.clone_from(name);
                 (image.entry.compression, image.entry.dedupe) = (*compression, *dedupe);
                 image.entry.carried = *carried;
@@ -55,8 +59,9 @@ pub(crate) fn apply(media: &Media, catalogue: &mut Catalogue, lsn: Lsn, record: 
     }
 }
 
+/// A volume that is alive: nothing changes one that is deleted.
 fn volume_of(catalogue: &mut Catalogue, id: VolumeId) -> Option<&mut Image> {
-    catalogue.images.get_mut(&id).filter(|image| image.entry.kind == VolumeKind::Volume)
+    catalogue.images.get_mut(&id).filter(|image| image.entry.is_alive_volume())
 }
 
 /// The volume, if a range lies in it.
@@ -97,7 +102,7 @@ fn snapshot(
     members: &[(VolumeId, VolumeId)],
 ) {
     let is_unknown = |(volume, _): &(VolumeId, VolumeId)| {
-        catalogue.images.get(volume).is_none_or(|image| image.entry.kind != VolumeKind::Volume)
+        catalogue.images.get(volume).is_none_or(|image| !image.entry.is_alive_volume())
     };
     let is_refused = catalogue.is_complete() && members.iter().any(is_unknown);
     if catalogue.has_snapshot(name) || is_refused {
@@ -138,7 +143,7 @@ fn clone_images(catalogue: &mut Catalogue, lsn: Lsn, members: &[(VolumeEntry, Vo
 
 fn restore(catalogue: &mut Catalogue, members: &[(VolumeId, VolumeId)]) {
     let is_there = |(volume, image): &(VolumeId, VolumeId)| {
-        let is_volume = |image: &Image| image.entry.kind == VolumeKind::Volume;
+        let is_volume = |image: &Image| image.entry.is_alive_volume();
         catalogue.images.get(volume).is_some_and(is_volume) && catalogue.images.contains_key(image)
     };
     if catalogue.is_complete() && !members.iter().all(is_there) {

@@ -100,9 +100,9 @@ pub struct SegmentCount {
 /// A volume or a snapshot image.
 #[derive(Clone, Debug, Serialize)]
 pub struct ImageReport {
-    /// A volume's name, or VOLUME@SNAPSHOT.
+    /// A volume's name, VOLUME@SNAPSHOT, or VOLUME:NUMBER of one that is deleted and may come back.
     pub name: String,
-    /// `volume` or `snapshot`.
+    /// `volume`, `snapshot` or `deleted`.
     pub kind: &'static str,
     /// Its identity.
     pub id: u64,
@@ -205,7 +205,7 @@ fn image_report(pool: &Pool, image: &crate::catalogue::Image) -> ImageReport {
     let written = before.map(|image| image.entry.written_blocks).filter(|blocks| *blocks != WRITTEN_UNKNOWN);
     ImageReport {
         name: image.name(),
-        kind: kind_word(*kind),
+        kind: if image.entry.deleted().is_some() { "deleted" } else { kind_word(*kind) },
         id: id.0,
         size_bytes: *size_bytes,
         logical_block_bytes: 1 << image.entry.logical_block_shift,

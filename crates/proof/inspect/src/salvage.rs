@@ -114,6 +114,7 @@ fn choose<'a>(pool: &'a Pool, options: &SalvageOptions) -> Result<Vec<&'a Image>
     let is_chosen = |image: &&Image| {
         let is_named = options.names.contains(&image.name());
         match image.entry.kind {
+            VolumeKind::Volume if image.entry.deleted().is_some() => is_named,
             VolumeKind::Volume => options.names.is_empty() || is_named,
             VolumeKind::Snapshot => options.with_snapshots || is_named,
         }
@@ -146,7 +147,7 @@ fn output(path: &Path, error: &std::io::Error) -> Error {
 
 /// A name as a file's: the pool allows no others, but the pool may be damaged.
 fn file_name(name: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@');
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '@' | ':');
     let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
     let plain = if plain.starts_with('.') { format!("_{plain}") } else { plain };
     format!("{plain}.img")

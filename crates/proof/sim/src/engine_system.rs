@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use ashlar_block::{BlockDevice, LocalFuture};
 use ashlar_engine::{
-    Compression, DriveSpec, Engine, Error, ErrorKind, Identity, Note, NoteBatch, NoteKind, Opening, PoolSpec,
-    Profile, Protection, Settings, VolumePolicy, VolumeSpec,
+    Compression, DeletedVolume, DriveSpec, Engine, Error, ErrorKind, Identity, Note, NoteBatch, NoteKind,
+    Opening, PoolSpec, Profile, Protection, Settings, VolumePolicy, VolumeSpec,
 };
 use ashlar_runtime::Runtime;
 use ashlar_units::VolumeId;
 
 use crate::chance::mix;
 use crate::oracle::{
-    Change, CloneSource, Listing, NoteEdit, NoteName, content_of, note_bytes, note_of_creation,
+    Change, CloneSource, Listing, NoteEdit, NoteName, content_of, deleted_name, note_bytes, note_of_creation,
 };
 use crate::system::{DedupeAction, PoolLayout, Room, SystemMaker, SystemUnderTest, Trouble, TroubleKind};
 
@@ -175,8 +175,10 @@ async fn notes_change(engine: Engine, edits: Vec<NoteEdit>) -> Result<(), Troubl
 
 /// All notes by the names of their volumes; what is wrong with one shows in its content or its name.
 fn noted(engine: &Engine) -> BTreeMap<NoteName, u64> {
-    let names: BTreeMap<u64, String> =
-        engine.volumes().into_iter().map(|info| (info.id, info.name)).collect();
+    let alive = engine.volumes().into_iter().map(|info| (info.id, info.name));
+    let deleted = engine.deleted_volumes().into_iter();
+    let deleted = deleted.map(|one| (one.info.id, deleted_name(&one.info.name)));
+    let names: BTreeMap<u64, String> = alive.chain(deleted).collect();
     let content = |note: &Note| {
         let content = content_of(&note.value).filter(|content| note.version == *content as u16);
         content.unwrap_or(u64::MAX)
@@ -199,6 +201,12 @@ fn noted(engine: &Engine) -> BTreeMap<NoteName, u64> {
         noted.insert(NoteName { volume: "events with a gap".to_string(), part: 0 }, u64::MAX);
     }
     noted
+}
+
+fn deleted_id(engine: &Engine, name: &str) -> Result<u64, Trouble> {
+    let found = engine.deleted_volumes().into_iter().find(|one| one.info.name == name);
+    let missing = || Trouble { kind: TroubleKind::Invalid, text: format!("no deleted volume {name}") };
+    found.map(|one| one.info.id).ok_or_else(missing)
 }
 
 async fn change(engine: Engine, change: Change) -> Result<(), Trouble> {
@@ -229,8 +237,22 @@ async fn change(engine: Engine, change: Change) -> Result<(), Trouble> {
             };
             engine.clone_create(&name, &from).await?;
         }
+        Change::VolumeSetAside { name } => {
+            engine.volume_set_aside(&name).await?;
+        }
+        Change::VolumeUndelete { name } => {
+            engine.volume_undelete(deleted_id(&engine, &name)?, &name).await?;
+        }
+        Change::DeletedGiveUp { name } => engine.deleted_give_up(deleted_id(&engine, &name)?).await?,
+        Change::RestoreKeeping { name, backup } => {
+            engine.snapshot_restore_keeping(&name, &backup).await?;
+        }
     }
     Ok(())
+}
+
+fn deleted_listed(deleted: DeletedVolume) -> (String, (u64, u32)) {
+    (deleted.info.name, (deleted.info.size_bytes, deleted.info.logical_block_bytes))
 }
 
 impl SystemUnderTest for EngineSystem {
@@ -248,6 +270,7 @@ impl SystemUnderTest for EngineSystem {
         Listing {
             notes: Some(noted(&self.engine)),
             volumes: volumes.map(|info| (info.name, (info.size_bytes, info.logical_block_bytes))).collect(),
+            deleted: self.engine.deleted_volumes().into_iter().map(deleted_listed).collect(),
             snapshots: snapshots
                 .map(|mut info| {
                     info.volumes.sort();

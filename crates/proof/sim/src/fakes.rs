@@ -47,6 +47,10 @@ pub enum Defect {
     WritesThrough,
     /// Growing shows what shrinking cut off.
     KeepsTail,
+    /// A volume that was deleted comes back empty.
+    LosesDeleted,
+    /// A restore keeps what it made instead of what was there.
+    KeepsBehind,
     /// A group is restored volume by volume.
     HalfRestore,
     /// A group is cloned volume by volume.
@@ -101,6 +105,8 @@ struct Store {
     volumes: BTreeMap<String, Content>,
     snapshots: BTreeMap<String, BTreeMap<String, Content>>,
     deleted: Option<(String, Content)>,
+    /// Deleted volumes that may come back.
+    set_aside: BTreeMap<String, Content>,
     last_snapshot: Option<String>,
     undo: Option<Undo>,
     /// First block and bytes of a write in flight.
@@ -284,6 +290,28 @@ impl Fake {
                 }
             }
             Change::Clone { name, source } => self.clone_volumes(&name, source).await,
+            Change::VolumeSetAside { name } => {
+                let mut store = self.store.borrow_mut();
+                let content = store.volumes.remove(&name).expect("it exists");
+                store.set_aside.insert(name, content);
+            }
+            Change::VolumeUndelete { name } => {
+                let mut store = self.store.borrow_mut();
+                let mut content = store.set_aside.remove(&name).expect("it was deleted");
+                if self.defect == Defect::LosesDeleted {
+                    content.units.clear();
+                }
+                store.volumes.insert(name, content);
+            }
+            Change::DeletedGiveUp { name } => drop(self.store.borrow_mut().set_aside.remove(&name)),
+            Change::RestoreKeeping { name, backup } => {
+                let mut store = self.store.borrow_mut();
+                let images = store.snapshots[&name].clone();
+                let kept = images.keys().map(|name| (name.clone(), store.volumes[name].clone())).collect();
+                let is_behind = self.defect == Defect::KeepsBehind;
+                store.snapshots.insert(backup, if is_behind { images.clone() } else { kept });
+                store.volumes.extend(images);
+            }
         }
         self.wait(100).await;
         Ok(())
@@ -342,6 +370,7 @@ impl SystemUnderTest for Fake {
         Listing {
             notes: None,
             volumes: store.volumes.iter().map(volume).collect(),
+            deleted: store.set_aside.iter().map(volume).collect(),
             snapshots: store.snapshots.iter().map(snapshot).collect(),
         }
     }

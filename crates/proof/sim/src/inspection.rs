@@ -280,6 +280,11 @@ fn listing_of(report: &Report) -> Listing {
     let mut listing = Listing::default();
     for image in &report.images {
         match image.name.split_once('@') {
+            None if image.kind == "deleted" => {
+                let name = image.name.split(':').next().unwrap_or_default();
+                let of_volume = (image.size_bytes, image.logical_block_bytes);
+                listing.deleted.insert(name.to_string(), of_volume);
+            }
             None => {
                 let of_volume = (image.size_bytes, image.logical_block_bytes);
                 listing.volumes.insert(image.name.clone(), of_volume);

@@ -486,13 +486,15 @@ impl Life {
 
 /// Deletes everything and proves that the pool takes writes again.
 async fn farewell(world: &Rc<World>) {
-    let (volumes, snapshots): (Vec<String>, Vec<String>) = {
+    let (volumes, deleted, snapshots): (Vec<String>, Vec<String>, Vec<String>) = {
         let oracle = world.oracle.borrow();
-        (oracle.volumes().keys().cloned().collect(), oracle.snapshots().keys().cloned().collect())
+        let deleted = oracle.deleted().keys().cloned().collect();
+        (oracle.volumes().keys().cloned().collect(), deleted, oracle.snapshots().keys().cloned().collect())
     };
     let deletes = snapshots
         .into_iter()
         .map(|name| Change::SnapshotDelete { name })
+        .chain(deleted.into_iter().map(|name| Change::DeletedGiveUp { name }))
         .chain(volumes.into_iter().map(|name| Change::VolumeDelete { name }));
     let mut deletes: Vec<Change> = deletes.collect();
     // In any order.

@@ -8,7 +8,7 @@ use crate::batch::{Options, run_batch};
 use crate::fakes::{Defect, FakeMaker, RandomMaker};
 use crate::seed_run::run_seed;
 
-const DEFECTS: [Defect; 24] = [
+const DEFECTS: [Defect; 26] = [
     Defect::LosesAcknowledgedWrite,
     Defect::LosesUnmap,
     Defect::TearsBlock,
@@ -23,6 +23,8 @@ const DEFECTS: [Defect; 24] = [
     Defect::LateSnapshot,
     Defect::WritesThrough,
     Defect::KeepsTail,
+    Defect::LosesDeleted,
+    Defect::KeepsBehind,
     Defect::HalfRestore,
     Defect::HalfClone,
     Defect::Stalls,
@@ -95,6 +97,8 @@ fn seeds_share_blocks_beside_the_cleaner_and_write_parts_of_blocks_beside_others
         ("blocks not shared: stale", 50),
         ("blocks not shared: overtaken", 50),
         ("parts of blocks beside other writes", 500),
+        ("deleted volumes that came back", 5),
+        ("restores that kept what was there", 2),
     ] {
         assert!(summary.probes[probe] >= least, "{probe}: {summary}");
     }

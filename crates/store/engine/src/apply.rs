@@ -2,7 +2,7 @@
 //! in replay.
 
 use ashlar_format::Pointer;
-use ashlar_format::catalogue::{CARRIED_BYTES, Compression, VolumeEntry, VolumeKind};
+use ashlar_format::catalogue::{CARRIED_BYTES, Compression, Deleted, VolumeEntry, VolumeKind};
 use ashlar_format::group::Record;
 use ashlar_format::note_kind::NoteKind;
 use ashlar_format::notes::NoteChange;
@@ -289,16 +289,17 @@ impl Tree {
     }
 
     fn set_entry(&mut self, id: VolumeId, change: &EntryChange<'_>) -> Outcome {
-        if self.volume(id).is_none() {
+        // Also one that is deleted: this is how it comes back.
+        if self.catalogue.get(id).is_none_or(|entry| entry.kind != VolumeKind::Volume) {
             return Outcome::Gone;
         }
-        if self.catalogue.volume(change.name).is_some_and(|other| other.id != id) {
+        let is_alive = Deleted::of(change.carried).is_none();
+        if is_alive && self.catalogue.volume(change.name).is_some_and(|other| other.id != id) {
             return Outcome::Exists;
         }
-        self.catalogue.rename(id, change.name);
+        self.catalogue.rename(id, change.name, change.carried);
         let entry = self.catalogue.get_mut(id).expect("looked up above");
         (entry.compression, entry.dedupe) = (change.compression, change.dedupe);
-        entry.carried = *change.carried;
         Outcome::Done
     }
 
@@ -317,8 +318,9 @@ impl Tree {
         Outcome::Done
     }
 
+    /// A volume that is alive: what is still on its way to one that was deleted meanwhile must not change it.
     fn volume(&self, id: VolumeId) -> Option<&VolumeEntry> {
-        self.catalogue.get(id).filter(|entry| entry.kind == VolumeKind::Volume)
+        self.catalogue.get(id).filter(|entry| entry.is_alive_volume())
     }
 }
 

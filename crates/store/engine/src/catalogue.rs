@@ -1,13 +1,14 @@
 //! The volume table in memory: volumes and snapshot images by identity and by name.
 //!
-//! Invariants: a volume's name is unique among volumes; a snapshot's name is unique among
+//! Invariants: a volume's name is unique among the volumes that are alive (those that are deleted and may
+//! come back have no name that leads to them); a snapshot's name is unique among
 //! snapshots and its images have different volumes; each entry has one place in the table, and a
 //! changed entry marks its table page dirty.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use ashlar_format::bytes::Writer;
-use ashlar_format::catalogue::{VOLUME_ENTRY_BYTES, VolumeEntry, VolumeKind};
+use ashlar_format::catalogue::{CARRIED_BYTES, VOLUME_ENTRY_BYTES, VolumeEntry, VolumeKind};
 use ashlar_format::page::PAGE_BYTES;
 use ashlar_format::{Damage, DamageKind, Pointer};
 use ashlar_map::BLOCKS_MAX;
@@ -26,6 +27,8 @@ pub(crate) struct Catalogue {
     by_id: BTreeMap<VolumeId, Placed>,
     volumes: BTreeMap<String, VolumeId>,
     snapshots: BTreeMap<String, Vec<VolumeId>>,
+    /// Volumes that are deleted and may come back.
+    deleted: BTreeSet<VolumeId>,
     places: Vec<Option<VolumeId>>,
     free_places: BTreeSet<usize>,
     dirty_pages: BTreeSet<usize>,
@@ -67,6 +70,11 @@ impl Catalogue {
         self.volumes.values().filter_map(|id| self.get(*id))
     }
 
+    /// Volumes that are deleted and may come back, by identity: the one deleted last need not be the last.
+    pub(crate) fn deleted(&self) -> impl Iterator<Item = &VolumeEntry> {
+        self.deleted.iter().filter_map(|id| self.get(*id))
+    }
+
     pub(crate) fn snapshots(&self) -> impl Iterator<Item = (&String, Vec<&VolumeEntry>)> {
         self.snapshots.iter().map(|(name, ids)| (name, ids.iter().filter_map(|id| self.get(*id)).collect()))
     }
@@ -92,6 +100,7 @@ impl Catalogue {
         self.free_places.remove(&place);
         self.places[place] = Some(entry.id);
         match entry.kind {
+            VolumeKind::Volume if entry.deleted().is_some() => drop(self.deleted.insert(entry.id)),
             VolumeKind::Volume => {
                 self.volumes.insert(entry.name.clone(), entry.id);
             }
@@ -109,10 +118,9 @@ impl Catalogue {
         self.free_places.insert(place);
         self.dirty_pages.insert(place / ENTRIES_PER_PAGE);
         self.dirty_roots.remove(&id);
+        self.deleted.remove(&id);
         match entry.kind {
-            VolumeKind::Volume => {
-                self.volumes.remove(&entry.name);
-            }
+            VolumeKind::Volume => self.forget_name(&entry.name, id),
             VolumeKind::Snapshot => {
                 if let Some(images) = self.snapshots.get_mut(&entry.name) {
                     images.retain(|image| *image != id);
@@ -125,14 +133,29 @@ impl Catalogue {
         Some(entry)
     }
 
-    /// Gives a volume another name, which no other volume has.
-    pub(crate) fn rename(&mut self, id: VolumeId, name: &str) {
-        let Some(entry) = self.get_mut(id).filter(|entry| entry.name != name) else { return };
+    /// Gives a volume another name, and what is carried with it, which says whether it is alive. No other
+    /// volume that is alive has that name.
+    pub(crate) fn rename(&mut self, id: VolumeId, name: &str, carried: &[u8; CARRIED_BYTES]) {
+        let Some(entry) = self.get_mut(id) else { return };
         assert_eq!(entry.kind, VolumeKind::Volume, "entry {id} is no volume");
         let before = std::mem::replace(&mut entry.name, name.to_string());
-        self.volumes.remove(&before);
-        let other = self.volumes.insert(name.to_string(), id);
-        assert!(other.is_none(), "volume name {name} given twice");
+        entry.carried = *carried;
+        let is_alive = entry.is_alive_volume();
+        self.forget_name(&before, id);
+        if is_alive {
+            self.deleted.remove(&id);
+            let other = self.volumes.insert(name.to_string(), id);
+            assert!(other.is_none(), "volume name {name} given twice");
+        } else {
+            self.deleted.insert(id);
+        }
+    }
+
+    /// The name leads to this volume no more, if it did.
+    fn forget_name(&mut self, name: &str, id: VolumeId) {
+        if self.volumes.get(name) == Some(&id) {
+            self.volumes.remove(name);
+        }
     }
 
     /// The image of a volume in a snapshot. The volume goes by the name it has now; where it was deleted,
@@ -146,14 +169,16 @@ impl Catalogue {
         self.origin_name(image) == volume
     }
 
-    /// What the volume of an image is called.
+    /// What the volume of an image is called; one that is deleted has the name it had in the snapshot.
     pub(crate) fn origin_name<'a>(&'a self, image: &'a VolumeEntry) -> &'a str {
-        self.get(image.origin).map_or(&image.origin_name, |volume| &volume.name)
+        let volume = self.get(image.origin).filter(|volume| volume.is_alive_volume());
+        volume.map_or(&image.origin_name, |volume| &volume.name)
     }
 
     /// What a volume was made from: the volume or the image that its origin is, by its present name.
     pub(crate) fn made_from(&self, volume: &VolumeEntry) -> Option<String> {
-        let origin = self.get(volume.origin).map(|origin| match origin.kind {
+        let origin = self.get(volume.origin).filter(|origin| origin.deleted().is_none());
+        let origin = origin.map(|origin| match origin.kind {
             VolumeKind::Volume => origin.name.clone(),
             VolumeKind::Snapshot => format!("{}@{}", self.origin_name(origin), origin.name),
         });

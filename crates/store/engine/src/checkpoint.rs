@@ -328,7 +328,7 @@ const SPARE_RECORDS: u64 = 8;
 
 /// Images go by the present name of their volume, where it is still there.
 fn name_origins(images: &mut [VolumeEntry]) {
-    let volumes = images.iter().filter(|entry| entry.kind == VolumeKind::Volume);
+    let volumes = images.iter().filter(|entry| entry.is_alive_volume());
     let names: BTreeMap<VolumeId, String> = volumes.map(|entry| (entry.id, entry.name.clone())).collect();
     for image in images.iter_mut().filter(|entry| entry.kind == VolumeKind::Snapshot) {
         if let Some(name) = names.get(&image.origin) {

@@ -8,14 +8,17 @@ use std::collections::BTreeSet;
 use ashlar_format::Pointer;
 use ashlar_format::catalogue::{CARRIED_BYTES, NAME_BYTES_MAX, ORIGIN_BYTES_MAX, VolumeEntry, VolumeKind};
 use ashlar_format::group::Record;
+use ashlar_journal::Draft;
 use ashlar_map::BLOCKS_MAX;
-use ashlar_units::{BLOCK_BYTES, Lsn, VolumeId};
+use ashlar_units::{BLOCK_BYTES, Fault, Lsn, VolumeId, planted};
 
-use crate::apply::WRITTEN_UNKNOWN;
+use crate::apply::{Tree, WRITTEN_UNKNOWN};
 use crate::catalogue::Catalogue;
 use crate::engine::{Engine, Inner};
+use crate::holds::hold_of;
 use crate::info::{SnapshotInfo, VolumeInfo, VolumePolicy, VolumeSpec};
 use crate::notebook::NoteBatch;
+use crate::write_path::outcome_of;
 use crate::{Error, ErrorKind, Result};
 
 /// Volumes in one snapshot at most: its record and its clones must fit a journal group.
@@ -107,7 +110,7 @@ impl Engine {
         inner.info_of(name)
     }
 
-    /// Deletes a volume. Its snapshots and clones stay.
+    /// Deletes a volume for good. Its snapshots and clones stay.
     pub async fn volume_delete(&self, name: &str) -> Result<()> {
         let inner = &self.inner;
         let _turn = inner.control_turn.lock().await;
@@ -147,7 +150,7 @@ impl Engine {
         inner.change(Record::Snapshot { name: name.to_string(), created_unix_seconds, members }).await?;
         let tree = inner.tree.borrow();
         let images = tree.catalogue.snapshot(name).unwrap_or_default();
-        Ok(snapshot_info(&tree.catalogue, name, &images))
+        Ok(snapshot_info(&tree, name, &images))
     }
 
     /// Deletes a snapshot. Clones made from it stay.
@@ -162,6 +165,7 @@ impl Engine {
         let _turn = inner.control_turn.lock().await;
         let mut snapshots = Vec::new();
         for name in BTreeSet::from_iter(names) {
+            inner.check_not_held(name)?;
             snapshots.push(inner.images_of(name)?.iter().map(|image| image.id).collect());
         }
         for images in of_one_record(snapshots) {
@@ -172,18 +176,32 @@ impl Engine {
 
     /// Takes the snapshot's volumes back to it, all at once.
     pub async fn snapshot_restore(&self, name: &str) -> Result<()> {
+        self.restore(name, None).await
+    }
+
+    /// The same, and what was there before is kept in another snapshot: nothing is between the two, and both
+    /// happen or neither does.
+    pub async fn snapshot_restore_keeping(&self, name: &str, backup: &str) -> Result<()> {
+        check_name("snapshot", backup)?;
+        self.restore(name, Some(backup)).await
+    }
+
+    async fn restore(&self, name: &str, backup: Option<&str>) -> Result<()> {
         let inner = &self.inner;
         let _turn = inner.control_turn.lock().await;
         let mut members = Vec::new();
         for image in inner.images_of(name)? {
-            if inner.tree.borrow().catalogue.get(image.origin).is_none() {
-                let what = format!("volume {} of snapshot {name} was deleted", image.origin_name);
-                return Err(Error::new(ErrorKind::NotFound, what).and_do("make a clone instead"));
-            }
+            inner.check_origin_alive(name, &image)?;
             members.push((image.origin, image.id));
         }
+        let backup = backup.map(|backup| inner.backup_of(backup, &members)).transpose()?;
         let _held = inner.hold_volumes(members.iter().map(|(volume, _)| *volume)).await;
-        inner.change(Record::Restore { members }).await?;
+        let mut records = vec![Record::Restore { members }];
+        records.splice(0..0, backup);
+        if planted(Fault::BackupBehindRestore) {
+            records.reverse();
+        }
+        inner.change_together(records).await?;
         inner.cleaner.want_mark();
         Ok(())
     }
@@ -227,6 +245,49 @@ impl Engine {
 }
 
 impl Inner {
+    /// Fails where a volume of a snapshot is not there to be taken back.
+    fn check_origin_alive(&self, snapshot: &str, image: &VolumeEntry) -> Result<()> {
+        let tree = self.tree.borrow();
+        let name = &image.origin_name;
+        let what = format!("volume {name} of snapshot {snapshot} was deleted");
+        match tree.catalogue.get(image.origin) {
+            Some(volume) if volume.deleted().is_none() => Ok(()),
+            Some(volume) => Err(Error::new(ErrorKind::NotFound, what)
+                .and_do(format!("`ashlar volume undelete {}` brings it back; or make a clone", volume.name))),
+            None => Err(Error::new(ErrorKind::NotFound, what).and_do("make a clone instead")),
+        }
+    }
+
+    /// The record of a snapshot of the volumes that are about to be restored.
+    fn backup_of(&self, name: &str, restored: &[(VolumeId, VolumeId)]) -> Result<Record> {
+        if self.tree.borrow().catalogue.snapshot(name).is_some() {
+            return Err(Error::new(ErrorKind::Exists, format!("there is a snapshot {name} already")));
+        }
+        let volumes = restored.iter().map(|(volume, _)| *volume);
+        let members = volumes.zip(self.next_id().0..).map(|(volume, id)| (volume, VolumeId(id))).collect();
+        Ok(Record::Snapshot { name: name.to_string(), created_unix_seconds: self.unix_seconds(), members })
+    }
+
+    /// Journals records as one: all of them happen, or none.
+    pub(crate) async fn change_together(&self, records: Vec<Record>) -> Result<()> {
+        self.check_online()?;
+        self.admit_change().await?;
+        let bytes = records.iter().map(Record::encoded_bytes).max().unwrap_or_default();
+        let credits = self.change_credits(records.len(), bytes).await;
+        let drafts = records.into_iter().map(Draft::Record).collect();
+        outcome_of(self.submit(drafts, credits).await)
+    }
+
+    /// Sees to it that the superblock tells of a feature that older programs do not know, before the first
+    /// record of it is journalled.
+    pub(crate) async fn allow_feature(&self, bit: u64) -> Result<()> {
+        if self.pool.superblock().incompatible & bit != 0 {
+            return Ok(());
+        }
+        self.checkpointer.lock().await.incompatible |= bit;
+        self.checkpoint_now(false).await
+    }
+
     /// The name of a volume, or of the volume of an image.
     fn volume_name_of(&self, entry: &VolumeEntry) -> String {
         match entry.kind {
@@ -239,11 +300,11 @@ impl Inner {
         VolumeId(self.tree.borrow().catalogue.volume_next)
     }
 
-    fn unix_seconds(&self) -> u64 {
+    pub(crate) fn unix_seconds(&self) -> u64 {
         self.runtime.unix_nanos() / 1_000_000_000
     }
 
-    async fn delete(&self, images: Vec<VolumeId>) -> Result<()> {
+    pub(crate) async fn delete(&self, images: Vec<VolumeId>) -> Result<()> {
         self.prefer_room().await?;
         self.change(Record::Delete { images }).await?;
         self.cleaner.want_mark();
@@ -251,14 +312,14 @@ impl Inner {
         Ok(())
     }
 
-    fn check_volume_free(&self, name: &str) -> Result<()> {
+    pub(crate) fn check_volume_free(&self, name: &str) -> Result<()> {
         if self.tree.borrow().catalogue.volume(name).is_some() {
             return Err(Error::new(ErrorKind::Exists, format!("there is a volume {name} already")));
         }
         Ok(())
     }
 
-    fn info_of(&self, name: &str) -> Result<VolumeInfo> {
+    pub(crate) fn info_of(&self, name: &str) -> Result<VolumeInfo> {
         let tree = self.tree.borrow();
         let entry = tree.catalogue.volume(name);
         entry
@@ -266,7 +327,7 @@ impl Inner {
             .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no volume {name}")))
     }
 
-    fn images_of(&self, name: &str) -> Result<Vec<VolumeEntry>> {
+    pub(crate) fn images_of(&self, name: &str) -> Result<Vec<VolumeEntry>> {
         let tree = self.tree.borrow();
         let images = tree.catalogue.snapshot(name).map(|images| images.into_iter().cloned().collect());
         images.ok_or_else(|| {
@@ -354,8 +415,10 @@ pub(crate) fn volume_info(catalogue: &Catalogue, entry: &VolumeEntry) -> VolumeI
 }
 
 /// A snapshot's images as told to the outside.
-pub(crate) fn snapshot_info(catalogue: &Catalogue, name: &str, images: &[&VolumeEntry]) -> SnapshotInfo {
+pub(crate) fn snapshot_info(tree: &Tree, name: &str, images: &[&VolumeEntry]) -> SnapshotInfo {
+    let catalogue = &tree.catalogue;
     SnapshotInfo {
+        hold: images.first().and_then(|image| hold_of(&tree.notebook, image.group)),
         name: name.to_string(),
         volumes: images.iter().map(|image| catalogue.origin_name(image).to_string()).collect(),
         created_unix_seconds: images.first().map_or(0, |image| image.created_unix_seconds),

@@ -51,7 +51,8 @@ impl BlockDevice for VolumeDevice {
         };
         let Some(inner) = self.inner.upgrade() else { return gone };
         let tree = inner.tree.borrow();
-        tree.catalogue.get(self.id).map_or(gone, |entry| Geometry {
+        let entry = tree.catalogue.get(self.id).filter(|entry| entry.deleted().is_none());
+        entry.map_or(gone, |entry| Geometry {
             size_bytes: entry.size_bytes,
             logical_block_bytes: 1 << entry.logical_block_shift,
             optimal_block_bytes: BLOCK_BYTES as u32,

@@ -278,7 +278,7 @@ impl Engine {
         let tree = self.inner.tree.borrow();
         tree.catalogue
             .snapshots()
-            .map(|(name, images)| crate::control::snapshot_info(&tree.catalogue, name, &images))
+            .map(|(name, images)| crate::control::snapshot_info(&tree, name, &images))
             .collect()
     }
 

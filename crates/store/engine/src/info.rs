@@ -1,6 +1,7 @@
 //! What the engine tells of itself: volumes, snapshots, space, recovery, checks.
 
 use ashlar_format::catalogue::{Compression, Profile};
+use ashlar_format::hold::Hold;
 use ashlar_format::segment::Protection;
 use ashlar_pool::{DriveCounters, ScrubCount};
 
@@ -57,6 +58,19 @@ pub struct SnapshotInfo {
     pub created_unix_seconds: u64,
     /// The sum of the volumes' sizes.
     pub size_bytes: u64,
+    /// Why it must not be deleted.
+    pub hold: Option<Hold>,
+}
+
+/// A volume that is served no more and may still come back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DeletedVolume {
+    /// What it was; its name may be another volume's by now.
+    pub info: VolumeInfo,
+    /// When it was deleted, by the clock of the wall.
+    pub deleted_unix_seconds: u64,
+    /// How long it has been seen so, as far as that is durable ([`Engine::deleted_seen`](crate::Engine)).
+    pub seen_seconds: u64,
 }
 
 /// A drive of the pool.

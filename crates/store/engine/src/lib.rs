@@ -34,12 +34,14 @@ mod checkpoint;
 mod cleaner;
 mod control;
 mod dedupe;
+mod deleted;
 mod device;
 mod drives;
 mod engine;
 mod error;
 #[cfg(test)]
 mod future_tests;
+mod holds;
 mod info;
 mod listing;
 mod media;
@@ -65,6 +67,7 @@ pub use accounting::{
     Holder, HoldersReport, ReclaimReport, SpaceParts, SpaceReport, VolumeSpace, WalkedSpace, WalkedVolume,
 };
 pub use ashlar_format::catalogue::{Compression, Profile};
+pub use ashlar_format::hold::Hold;
 pub use ashlar_format::note_kind::{NoteKind, NoteSubject};
 pub use ashlar_format::notes::Note;
 pub use ashlar_format::segment::Protection;
@@ -75,8 +78,8 @@ pub use drives::RebuildStatus;
 pub use engine::Engine;
 pub use error::{Error, ErrorKind, Result};
 pub use info::{
-    CheckReport, Counters, DedupeCounters, DedupeStatus, DriveStatus, PoolStatus, RecoveryReport,
-    ScrubReport, ScrubStatus, SnapshotInfo, Space, VolumeInfo, VolumePolicy, VolumeSpec,
+    CheckReport, Counters, DedupeCounters, DedupeStatus, DeletedVolume, DriveStatus, PoolStatus,
+    RecoveryReport, ScrubReport, ScrubStatus, SnapshotInfo, Space, VolumeInfo, VolumePolicy, VolumeSpec,
 };
 pub use notebook::{NoteBatch, NotesStatus};
 pub use removal::RemovalStatus;

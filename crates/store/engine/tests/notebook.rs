@@ -223,7 +223,10 @@ fn a_volume_and_its_notes_are_made_and_deleted_together() {
         assert_eq!(engine.notes_range(NoteKind::Label, id).len(), 2);
         assert_eq!(engine.notes_range(NoteKind::Label, clone).len(), 0);
         let image = id + 1;
-        engine.notes_put(NoteBatch::new().put(NoteKind::Hold, image, 0, 1, b"until".to_vec())).await.unwrap();
+        engine
+            .notes_put(NoteBatch::new().put(NoteKind::Export, image, 0, 1, b"until".to_vec()))
+            .await
+            .unwrap();
 
         let after = crashed(&runtime, &path).await;
         for engine in [&engine, &after] {
@@ -231,9 +234,9 @@ fn a_volume_and_its_notes_are_made_and_deleted_together() {
             assert_eq!(engine.notes_range(NoteKind::Label, id), []);
             // Schedules number themselves: that the number is a volume's too means nothing.
             assert_eq!(engine.notes_range(NoteKind::Schedule, id).len(), 1);
-            assert_eq!(engine.notes_range(NoteKind::Hold, image).len(), 1);
+            assert_eq!(engine.notes_range(NoteKind::Export, image).len(), 1);
             engine.snapshot_delete("before").await.unwrap();
-            assert_eq!(engine.notes_range(NoteKind::Hold, image), []);
+            assert_eq!(engine.notes_range(NoteKind::Export, image), []);
             let late = engine.notes_put(label(id, 0, b"late")).await.unwrap_err();
             assert_eq!(late.kind, ErrorKind::NotFound, "{late}");
         }

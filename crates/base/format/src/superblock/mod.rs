@@ -46,9 +46,12 @@ const KNOWN_READ_ONLY: u64 = 0;
 
 /// Blocks of different addresses may share a chunk: who does not know that would free what is shared.
 pub const INCOMPATIBLE_SHARES: u64 = 1;
+/// Volumes may be deleted and still come back: who does not know that would serve them, or two of one name.
+pub const INCOMPATIBLE_DELETED: u64 = 2;
 
-const KNOWN_INCOMPATIBLE: u64 = INCOMPATIBLE_SHARES;
-const KNOWN_FEATURES: [(FeatureClass, u8, &str); 1] = [(FeatureClass::Incompatible, 0, "shared-blocks")];
+const KNOWN_INCOMPATIBLE: u64 = INCOMPATIBLE_SHARES | INCOMPATIBLE_DELETED;
+const KNOWN_FEATURES: [(FeatureClass, u8, &str); 2] =
+    [(FeatureClass::Incompatible, 0, "shared-blocks"), (FeatureClass::Incompatible, 1, "deleted-volumes")];
 
 /// One drive of the pool, as the pool knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

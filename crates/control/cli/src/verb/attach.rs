@@ -4,6 +4,7 @@ use ashlar_api::{AttachRequest, Attachment, FileSystem};
 use clap::ValueEnum;
 
 use crate::Context;
+use crate::ask::confirm;
 use crate::failure::Result;
 use crate::parse;
 
@@ -33,6 +34,9 @@ pub struct Attach {
     /// Format whatever the volume holds, which is lost.
     #[arg(long, requires = "format")]
     force: bool,
+    /// Do not ask, where --force makes it necessary.
+    #[arg(long)]
+    yes: bool,
     /// Let NBD clients write to the volume meanwhile: only for hosts that are made to share a device.
     #[arg(long)]
     shared: bool,
@@ -46,6 +50,10 @@ enum FileSystemName {
 
 impl Attach {
     pub fn run(self, context: &Context) -> Result<()> {
+        if self.force {
+            let question = format!("format volume `{}` whatever it holds? Its data are lost.", self.volume);
+            confirm(self.yes, &question)?;
+        }
         let request = AttachRequest {
             volume: self.volume,
             mount: self.mount,

@@ -83,6 +83,9 @@ enum Verb {
         /// Do not ask.
         #[arg(long)]
         yes: bool,
+        /// Destroy it although deleted volumes in it can still come back.
+        #[arg(long)]
+        force: bool,
     },
     /// Close a pool and forget it; its drives keep everything for an import elsewhere.
     #[command(after_help = "Example:\n  ashlar pool export main")]
@@ -92,6 +95,9 @@ enum Verb {
         /// Close it although its volumes are in use: their users get errors.
         #[arg(long)]
         force: bool,
+        /// Do not ask, where --force makes it necessary.
+        #[arg(long)]
+        yes: bool,
     },
     /// Open a pool from its drives and remember it; also tries a pool again that failed to open.
     #[command(after_help = "Example:\n  ashlar pool import main --drive /dev/nvme0n1 --drive /dev/nvme1n1")]
@@ -108,6 +114,9 @@ enum Verb {
         /// Open it although its drives are older than they were; what was written since is lost or damaged.
         #[arg(long)]
         accept_older_state: bool,
+        /// Do not ask, where --force or --accept-older-state makes it necessary.
+        #[arg(long)]
+        yes: bool,
     },
 }
 
@@ -156,16 +165,26 @@ impl Pool {
             Verb::ReplaceDrive(verb) => verb.run(context)?,
             Verb::OnlineDrive(verb) => verb.run(context)?,
             Verb::OfflineDrive(verb) => verb.run(context)?,
-            Verb::Delete { name, yes } => {
+            Verb::Delete { name, yes, force } => {
                 confirm(yes, &format!("destroy pool `{name}`? Its drives will no longer carry it."))?;
-                client.pool_delete(&name)?;
+                client.pool_delete(&name, force)?;
                 context.output.done("deleted pool", &name)?;
             }
-            Verb::Export { name, force } => {
+            Verb::Export { name, force, yes } => {
+                if force {
+                    confirm(yes, &format!("close pool `{name}` under its users? They get errors."))?;
+                }
                 client.pool_export(&name, force)?;
                 context.output.done("exported pool", &name)?;
             }
-            Verb::Import { name, drives, force, accept_older_state } => {
+            Verb::Import { name, drives, force, accept_older_state, yes } => {
+                if accept_older_state {
+                    let what = "What was written since its drives were newer is lost.";
+                    confirm(yes, &format!("open pool `{name}` in an older state? {what}"))?;
+                } else if force {
+                    let what = "An array that has it open stops with errors.";
+                    confirm(yes, &format!("take pool `{name}` over? {what}"))?;
+                }
                 let pool = client.pool_import(&name, &PoolImport { drives, force, accept_older_state })?;
                 context.output.print(&pool, show)?;
             }
@@ -214,6 +233,7 @@ fn list(pools: &[PoolView]) -> String {
                 size(pool.provisioned_bytes),
                 pool.volume_count.to_string(),
                 pool.snapshot_count.to_string(),
+                recoverable(pool),
                 pool.reason.clone().unwrap_or_default(),
             ]
         })
@@ -228,9 +248,15 @@ fn list(pools: &[PoolView]) -> String {
         "PROVISIONED",
         "VOLUMES",
         "SNAPSHOTS",
+        "RECOVERABLE",
         "REASON",
     ];
-    table(&header, &[2, 3, 4, 5, 6, 7, 8], &rows)
+    table(&header, &[2, 3, 4, 5, 6, 7, 8, 9], &rows)
+}
+
+/// What deleted volumes hold that can still come back.
+fn recoverable(pool: &PoolView) -> String {
+    pool.recoverable_bytes.map_or_else(|| "-".to_string(), size)
 }
 
 fn show(pool: &PoolView) -> String {
@@ -243,6 +269,10 @@ fn show(pool: &PoolView) -> String {
     pairs.push(("protection", protection_name(pool.protection).to_string()));
     pairs.push(("volumes", pool.volume_count.to_string()));
     pairs.push(("snapshots", pool.snapshot_count.to_string()));
+    if pool.deleted_volume_count > 0 {
+        let count = pool.deleted_volume_count;
+        pairs.push(("recoverable", format!("{} in {count} deleted volumes", recoverable(pool))));
+    }
     if let Some(space) = &pool.space {
         pairs.push(("full", format!("{} %", pool.full_percent)));
         pairs.push(("provisioned", provisioned(pool)));

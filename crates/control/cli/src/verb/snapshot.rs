@@ -1,6 +1,6 @@
 //! `ashlar snapshot`: read-only images of volumes at one instant.
 
-use ashlar_api::{Snapshot as SnapshotView, SnapshotCreate, SnapshotsDelete};
+use ashlar_api::{HoldRequest, Restored, Snapshot as SnapshotView, SnapshotCreate, SnapshotsDelete};
 use clap::Subcommand;
 
 use crate::Context;
@@ -8,7 +8,7 @@ use crate::ask::confirm;
 use crate::failure::Result;
 use crate::output::{fields, size, table, utc};
 
-/// Take, show, restore and delete snapshots.
+/// Take, show, hold, restore and delete snapshots.
 ///
 /// A snapshot of several volumes holds all of them at one instant. It takes no space until the
 /// volumes change, and its creation does not wait for the volumes' load.
@@ -41,8 +41,8 @@ enum Verb {
     },
     /// Delete snapshots, or none where one cannot be deleted. Clones made from them stay.
     ///
-    /// Many at once take little longer than one. Where a pool fails on the way, the error tells how
-    /// many are deleted.
+    /// One that is held is in the way. Many at once take little longer than one. Where a pool fails on the
+    /// way, the error tells how many are deleted.
     #[command(
         after_help = "Example:\n  ashlar snapshot delete before-upgrade --yes\n  ashlar snapshot delete \
                       monday tuesday wednesday --yes"
@@ -58,8 +58,14 @@ enum Verb {
         #[arg(long)]
         force: bool,
     },
-    /// Set a snapshot's volumes back to it; what was written since is lost. Detach them first.
-    #[command(after_help = "Example:\n  ashlar detach db && ashlar snapshot restore before-upgrade --yes")]
+    /// Set a snapshot's volumes back to it. Detach them first.
+    ///
+    /// What they were before is kept in a snapshot of its own, taken in the same instant and named in the
+    /// output: restoring that one undoes this.
+    #[command(
+        after_help = "Example:\n  ashlar detach db && ashlar snapshot restore before-upgrade --yes\n  \
+        ashlar snapshot restore auto-before-restore-1 --yes"
+    )]
     Restore {
         /// Name of the snapshot.
         name: String,
@@ -70,6 +76,24 @@ enum Verb {
         /// stays in the way.
         #[arg(long)]
         force: bool,
+        /// Keep nothing of what the volumes were: what was written since the snapshot is lost.
+        #[arg(long)]
+        no_backup: bool,
+    },
+    /// Hold a snapshot: nobody and nothing deletes it until it is released.
+    #[command(after_help = "Example:\n  ashlar snapshot hold before-upgrade --reason \"audit 2026\"")]
+    Hold {
+        /// Name of the snapshot.
+        name: String,
+        /// Why, for whoever finds it held.
+        #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+        reason: String,
+    },
+    /// End the hold of a snapshot. It can be deleted again.
+    #[command(after_help = "Example:\n  ashlar snapshot release before-upgrade")]
+    Release {
+        /// Name of the snapshot.
+        name: String,
     },
 }
 
@@ -89,17 +113,30 @@ impl Snapshot {
                 client.snapshots_delete(&SnapshotsDelete { names, force })?;
                 context.output.done("deleted snapshot", &all)?;
             }
-            Verb::Restore { name, yes, force } => {
-                confirm(
-                    yes,
-                    &format!("set the volumes of snapshot `{name}` back? What was written since is lost."),
-                )?;
-                client.snapshot_restore(&name, force)?;
-                context.output.done("restored snapshot", &name)?;
+            Verb::Restore { name, yes, force, no_backup } => {
+                let since = match no_backup {
+                    true => "What was written since is lost.",
+                    false => "What was written since stays in another snapshot only.",
+                };
+                confirm(yes, &format!("set the volumes of snapshot `{name}` back? {since}"))?;
+                context.output.print(&client.snapshot_restore(&name, force, !no_backup)?, restored)?;
             }
+            Verb::Hold { name, reason } => {
+                context.output.print(&client.snapshot_hold(&name, &HoldRequest { reason })?, show)?;
+            }
+            Verb::Release { name } => context.output.print(&client.snapshot_release(&name)?, show)?,
         }
         Ok(())
     }
+}
+
+fn restored(restored: &Restored) -> String {
+    let Restored { snapshot, volumes, backup } = restored;
+    let mut text = format!("restored snapshot {snapshot}: {}\n", volumes.join(" "));
+    if let Some(backup) = backup {
+        text.push_str(&format!("what was there before is snapshot {backup}\n"));
+    }
+    text
 }
 
 fn list(snapshots: &[SnapshotView]) -> String {
@@ -111,19 +148,25 @@ fn list(snapshots: &[SnapshotView]) -> String {
                 snapshot.pool.clone(),
                 size(snapshot.size_bytes),
                 utc(snapshot.created_unix_seconds),
+                if snapshot.hold.is_some() { "held" } else { "-" }.to_string(),
                 snapshot.volumes.join(" "),
             ]
         })
         .collect();
-    table(&["NAME", "POOL", "SIZE", "CREATED", "VOLUMES"], &[2], &rows)
+    table(&["NAME", "POOL", "SIZE", "CREATED", "HOLD", "VOLUMES"], &[2], &rows)
 }
 
 fn show(snapshot: &SnapshotView) -> String {
-    fields(&[
+    let mut pairs = vec![
         ("name", snapshot.name.clone()),
         ("pool", snapshot.pool.clone()),
         ("volumes", snapshot.volumes.join(" ")),
         ("size", size(snapshot.size_bytes)),
         ("created", utc(snapshot.created_unix_seconds)),
-    ])
+    ];
+    if let Some(hold) = &snapshot.hold {
+        let why = if hold.reason.is_empty() { String::new() } else { format!(": {}", hold.reason) };
+        pairs.push(("held", format!("since {}{why}", utc(hold.since_unix_seconds))));
+    }
+    fields(&pairs)
 }

@@ -1,5 +1,6 @@
 //! `ashlar volume`: what a host sees as one block device.
 
+mod deleted;
 mod users;
 
 use ashlar_api::{
@@ -14,7 +15,7 @@ use crate::output::{fields, size, table, utc};
 use crate::parse;
 use crate::verb::pool::provisioned;
 
-/// Make, show, resize and delete thin volumes.
+/// Make, show, resize, delete and undelete thin volumes.
 ///
 /// A new volume is served by NBD at once (its name is the export name); `ashlar attach` makes it a
 /// block device of this machine.
@@ -52,8 +53,15 @@ enum Verb {
         dedupe: DedupeName,
     },
     /// List the volumes.
-    #[command(visible_alias = "ls", after_help = "Example:\n  ashlar volume list --json")]
-    List,
+    #[command(
+        visible_alias = "ls",
+        after_help = "Example:\n  ashlar volume list --json\n  ashlar volume list --deleted"
+    )]
+    List {
+        /// List deleted volumes that can come back instead, the one kept longest first.
+        #[arg(long)]
+        deleted: bool,
+    },
     /// Show one volume: its sizes, settings, origin and device.
     #[command(after_help = "Example:\n  ashlar volume show db --json | jq .written_bytes")]
     Show {
@@ -94,18 +102,9 @@ enum Verb {
         #[arg(long, value_enum)]
         dedupe: Option<DedupeName>,
     },
-    /// Delete a volume that nobody uses. Its snapshots stay.
-    #[command(after_help = "Example:\n  ashlar volume delete db --yes")]
-    Delete {
-        /// Name of the volume.
-        name: String,
-        /// Do not ask.
-        #[arg(long)]
-        yes: bool,
-        /// Delete it although somebody uses it, who then gets errors.
-        #[arg(long)]
-        force: bool,
-    },
+    Delete(deleted::Delete),
+    Undelete(deleted::Undelete),
+    Purge(deleted::Purge),
     Users(users::Users),
     Disconnect(users::Disconnect),
 }
@@ -190,7 +189,12 @@ impl Volume {
                 context.output.print(&volume, show)?;
                 client.pool(&volume.pool).iter().for_each(warn_overcommitted);
             }
-            Verb::List => context.output.print(&client.volumes()?, |volumes| list(volumes))?,
+            Verb::List { deleted: true } => {
+                context.output.print(&client.deleted_volumes()?, |volumes| deleted::list(volumes))?;
+            }
+            Verb::List { deleted: false } => {
+                context.output.print(&client.volumes()?, |volumes| list(volumes))?
+            }
             Verb::Show { name } => context.output.print(&client.volume(&name)?, show)?,
             Verb::Resize { name, size, shrink, force, yes } => {
                 if shrink {
@@ -207,11 +211,11 @@ impl Volume {
                     VolumePolicy { compression: compression.map(Into::into), dedupe: dedupe.map(Into::into) };
                 context.output.print(&client.volume_set(&name, &policy)?, show)?;
             }
-            Verb::Delete { name, yes, force } => {
-                confirm(yes, &format!("delete volume `{name}` and its data?"))?;
-                client.volume_delete(&name, force)?;
-                context.output.done("deleted volume", &name)?;
+            Verb::Delete(verb) => verb.run(context)?,
+            Verb::Undelete(verb) => {
+                context.output.print(&verb.run(&client)?, show)?;
             }
+            Verb::Purge(verb) => verb.run(context)?,
             Verb::Users(verb) => verb.run(context)?,
             Verb::Disconnect(verb) => verb.run(context)?,
         }

@@ -90,7 +90,9 @@ fn pool_space_view(pool: String, report: SpaceReport, reason: Option<String>) ->
     let parts = report.parts;
     let (snapshots, volumes): (Vec<VolumeSpace>, Vec<VolumeSpace>) =
         report.images.into_iter().partition(|image| image.is_snapshot);
-    let all = volumes.iter().chain(&snapshots);
+    let (deleted, volumes): (Vec<VolumeSpace>, Vec<VolumeSpace>) =
+        volumes.into_iter().partition(|image| image.is_deleted);
+    let all = volumes.iter().chain(&snapshots).chain(&deleted);
     let written_bytes = all.map(|image| image.written_bytes).sum::<Option<u64>>();
     api::PoolSpace {
         pool,
@@ -100,6 +102,7 @@ fn pool_space_view(pool: String, report: SpaceReport, reason: Option<String>) ->
             physical_bytes: parts.physical_bytes,
             data_alive_bytes: parts.data_alive_bytes,
             stranded_bytes: parts.stranded_bytes,
+            recoverable_bytes: parts.recoverable_bytes,
             metadata_alive_bytes: parts.metadata_alive_bytes,
             dead_bytes: parts.dead_bytes,
             recent_bytes: parts.recent_bytes,
@@ -120,6 +123,7 @@ fn pool_space_view(pool: String, report: SpaceReport, reason: Option<String>) ->
         compression_saved_bytes: report.walked.map(|walked| walked.compression_saved_bytes),
         volumes: image_views(volumes),
         snapshots: image_views(snapshots),
+        deleted_volumes: image_views(deleted),
         duration_millis: 0,
     }
 }
@@ -146,6 +150,7 @@ fn image_views(mut images: Vec<VolumeSpace>) -> Vec<api::VolumeSpace> {
 fn reclaim_view(report: ReclaimReport, duration_millis: u64) -> api::Reclaim {
     api::Reclaim {
         members: report.members,
+        held: report.held,
         chunk_bytes: report.chunk_bytes,
         chunk_count: report.chunk_count,
         map_page_bytes: report.map_page_bytes,

@@ -48,8 +48,12 @@ pub(super) async fn pool_show(State(array): Array, Name(pool): Name) -> Answer<a
     array.pool(&pool).await.map(Json)
 }
 
-pub(super) async fn pool_delete(State(array): Array, Name(pool): Name) -> Result<StatusCode> {
-    to_the_end(async move { array.pool_delete(&pool).await }).await?;
+pub(super) async fn pool_delete(
+    State(array): Array,
+    Name(pool): Name,
+    Question(query): Question<ForceQuery>,
+) -> Result<StatusCode> {
+    to_the_end(async move { array.pool_delete(&pool, query.force).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -244,12 +248,38 @@ pub(super) async fn volume_set(
     to_the_end(async move { array.volume_set(&volume, request).await }).await.map(Json)
 }
 
+/// The query of a volume's delete.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DeleteQuery {
+    #[serde(default)]
+    force: bool,
+    #[serde(default)]
+    now: bool,
+}
+
 pub(super) async fn volume_delete(
     State(array): Array,
     Name(volume): Name,
-    Question(query): Question<ForceQuery>,
-) -> Result<StatusCode> {
-    to_the_end(async move { array.volume_delete(&volume, query.force).await }).await?;
+    Question(query): Question<DeleteQuery>,
+) -> Answer<api::VolumeDeletion> {
+    to_the_end(async move { array.volume_delete(&volume, query.force, query.now).await }).await.map(Json)
+}
+
+pub(super) async fn deleted_volumes_list(State(array): Array) -> Answer<Vec<api::DeletedVolume>> {
+    array.deleted_volumes().await.map(Json)
+}
+
+pub(super) async fn volume_undelete(
+    State(array): Array,
+    Name(volume): Name,
+    OptionalBody(request): OptionalBody<api::VolumeUndelete>,
+) -> Answer<api::Volume> {
+    to_the_end(async move { array.volume_undelete(&volume, request).await }).await.map(Json)
+}
+
+pub(super) async fn deleted_volume_purge(State(array): Array, Name(volume): Name) -> Result<StatusCode> {
+    to_the_end(async move { array.deleted_volume_purge(&volume).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -295,13 +325,35 @@ pub(super) async fn snapshots_delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
+/// The query of a restore.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RestoreQuery {
+    #[serde(default)]
+    force: bool,
+    #[serde(default)]
+    no_backup: bool,
+}
+
 pub(super) async fn snapshot_restore(
     State(array): Array,
     Name(snapshot): Name,
-    Question(query): Question<ForceQuery>,
-) -> Result<StatusCode> {
-    to_the_end(async move { array.snapshot_restore(&snapshot, query.force).await }).await?;
-    Ok(StatusCode::NO_CONTENT)
+    Question(query): Question<RestoreQuery>,
+) -> Answer<api::Restored> {
+    let RestoreQuery { force, no_backup } = query;
+    to_the_end(async move { array.snapshot_restore(&snapshot, force, !no_backup).await }).await.map(Json)
+}
+
+pub(super) async fn snapshot_hold(
+    State(array): Array,
+    Name(snapshot): Name,
+    OptionalBody(request): OptionalBody<api::HoldRequest>,
+) -> Answer<api::Snapshot> {
+    to_the_end(async move { array.snapshot_hold(&snapshot, request).await }).await.map(Json)
+}
+
+pub(super) async fn snapshot_release(State(array): Array, Name(snapshot): Name) -> Answer<api::Snapshot> {
+    to_the_end(async move { array.snapshot_release(&snapshot).await }).await.map(Json)
 }
 
 pub(super) async fn clone_create(

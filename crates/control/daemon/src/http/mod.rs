@@ -36,6 +36,9 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
             "/v1/volumes/{volume}",
             get(handlers::volume_show).patch(handlers::volume_resize).delete(handlers::volume_delete),
         )
+        .route("/v1/deleted-volumes", get(handlers::deleted_volumes_list))
+        .route("/v1/deleted-volumes/{volume}", delete(handlers::deleted_volume_purge))
+        .route("/v1/deleted-volumes/{volume}/undelete", post(handlers::volume_undelete))
         .route("/v1/volumes/{volume}/policy", put(handlers::volume_set))
         .route("/v1/volumes/{volume}/users", get(handlers::volume_users))
         .route("/v1/volumes/{volume}/disconnect", post(handlers::volume_disconnect))
@@ -43,6 +46,10 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/snapshot-deletions", post(handlers::snapshots_delete))
         .route("/v1/snapshots/{snapshot}", get(handlers::snapshot_show).delete(handlers::snapshot_delete))
         .route("/v1/snapshots/{snapshot}/restore", post(handlers::snapshot_restore))
+        .route(
+            "/v1/snapshots/{snapshot}/hold",
+            put(handlers::snapshot_hold).delete(handlers::snapshot_release),
+        )
         .route("/v1/clones", post(handlers::clone_create))
         .route("/v1/attachments", get(handlers::attachments_list).post(handlers::attachment_create))
         .route("/v1/attachments/{volume}", delete(handlers::attachment_delete))

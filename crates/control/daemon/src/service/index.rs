@@ -71,6 +71,20 @@ impl Index {
         self.snapshots.get(name).cloned().ok_or_else(|| Error::not_found("snapshot", name))
     }
 
+    /// The name of the next snapshot that a restore takes of what was there before.
+    pub(super) fn name_of_backup(&self) -> String {
+        const BEGINNING: &str = "auto-before-restore-";
+        let numbers =
+            self.snapshots.keys().filter_map(|name| name.strip_prefix(BEGINNING)?.parse::<u32>().ok());
+        let next = u64::from(numbers.max().unwrap_or(0)) + 1;
+        format!("{BEGINNING}{next}")
+    }
+
+    /// Whether a snapshot holds a volume of this name.
+    pub(super) fn has_images_of(&self, volume: &str) -> bool {
+        self.snapshots.values().any(|group| group.volumes.iter().any(|name| name == volume))
+    }
+
     /// The volumes and snapshots of a pool.
     pub(super) fn counts(&self, pool: &str) -> (usize, usize) {
         let volumes = self.volumes.values().filter(|holder| *holder == pool).count();

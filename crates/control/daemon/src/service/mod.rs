@@ -6,6 +6,7 @@
 
 mod attachments;
 mod clients;
+mod deleted;
 mod drives;
 mod ends;
 mod forecast;
@@ -38,6 +39,9 @@ use crate::state::{KnownPool, State};
 
 use index::Index;
 
+/// How long a stop waits for the ages of deleted volumes to be durable. Arbitrary: it is one small write.
+const STORE_AGES_MAX: std::time::Duration = std::time::Duration::from_secs(2);
+
 /// The array as the API sees it.
 pub(crate) struct Service {
     pub(crate) log: Arc<Log>,
@@ -54,6 +58,7 @@ pub(crate) struct Service {
     snapshots_mounted: AtomicU64,
     wear: wear::Gauge,
     generations: generations::Generations,
+    keeper: deleted::Keeper,
     is_stopping: AtomicBool,
 }
 
@@ -104,6 +109,7 @@ impl Service {
             snapshots_mounted: AtomicU64::new(0),
             wear: wear::Gauge::default(),
             generations: generations::Generations::default(),
+            keeper: deleted::Keeper::default(),
             is_stopping: AtomicBool::new(false),
         }
     }
@@ -133,6 +139,8 @@ impl Service {
         let mut is_clean = self.detach_all().await;
         self.tell_users().await;
         is_clean &= self.doors.stop(&self.array, &self.log).await;
+        // Without it deleted volumes are only kept longer: nobody waits for it long.
+        let _ = tokio::time::timeout(STORE_AGES_MAX, self.store_ages()).await;
         for pool in self.open_pools() {
             match self.pool_close(&pool).await {
                 Ok(()) => self.log.info(format!("pool {pool}"), "closed"),

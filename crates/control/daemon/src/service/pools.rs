@@ -101,6 +101,7 @@ impl Service {
     pub(crate) async fn pools(&self) -> Result<Vec<api::Pool>> {
         let mut pools = self.array.pools().await?;
         self.fill_wear(&mut pools);
+        self.fill_deleted(&mut pools).await?;
         let known = self.known();
         for pool in &mut pools {
             let (volumes, snapshots) = known.index.counts(&pool.name);
@@ -297,7 +298,7 @@ impl Service {
     }
 
     /// Destroys an empty pool.
-    pub(crate) async fn pool_delete(&self, name: &str) -> Result<()> {
+    pub(crate) async fn pool_delete(&self, name: &str, is_forced: bool) -> Result<()> {
         let _turn = self.change().await?;
         self.check_open(name)?;
         let (volumes, snapshots) = self.known().index.counts(name);
@@ -309,7 +310,16 @@ impl Service {
             ));
         }
         self.check_unused(|image| self.is_in_pool(image, name), Taking::Content, false).await?;
-        let id = self.pool(name).await?.id;
+        let api::Pool { id, deleted_volume_count, .. } = self.pool(name).await?;
+        if deleted_volume_count > 0 && !is_forced {
+            return Err(Error::new(
+                api::ErrorKind::Busy,
+                format!(
+                    "pool `{name}` holds {deleted_volume_count} deleted volumes that can still come back"
+                ),
+                "`ashlar volume list --deleted` shows them; give them up with --force",
+            ));
+        }
         // Forgotten first: after a crash in between, the drives still carry a pool that can be imported.
         self.forget(name)?;
         self.pool_destroy(name).await?;
@@ -431,6 +441,8 @@ fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
         segment_numbers_percent: 0,
         volume_count: 0,
         snapshot_count: 0,
+        deleted_volume_count: 0,
+        recoverable_bytes: None,
         recovery: None,
         counters: Default::default(),
     }

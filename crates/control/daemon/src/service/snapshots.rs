@@ -1,4 +1,4 @@
-//! Snapshots and clones.
+//! Snapshots, holds and clones.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,6 +68,7 @@ impl Service {
     pub(crate) async fn snapshots_delete(&self, request: api::SnapshotsDelete) -> Result<()> {
         let _turn = self.change().await?;
         let of_pools = self.by_pool(&request.names)?;
+        self.check_not_held(&request.names).await?;
         let is_meant = |image: &str| {
             image
                 .split_once('@')
@@ -91,6 +92,44 @@ impl Service {
         Ok(())
     }
 
+    /// Refuses where one of these is held, also in another pool than the first.
+    async fn check_not_held(&self, names: &[String]) -> Result<()> {
+        let snapshots = self.snapshots().await?;
+        let held = snapshots.iter().filter(|snapshot| names.contains(&snapshot.name));
+        let held: Vec<(&String, &api::SnapshotHold)> =
+            held.filter_map(|snapshot| Some((&snapshot.name, snapshot.hold.as_ref()?))).collect();
+        let Some((first, hold)) = held.first() else { return Ok(()) };
+        let why = if hold.reason.is_empty() { String::new() } else { format!(" ({})", hold.reason) };
+        let more = if held.len() > 1 { format!(", and {} more", held.len() - 1) } else { String::new() };
+        Err(Error::new(
+            api::ErrorKind::Busy,
+            format!("snapshot `{first}` is held{why}{more}: none was deleted"),
+            format!("`ashlar snapshot release {first}` ends that"),
+        ))
+    }
+
+    /// Holds a snapshot: nobody and nothing deletes it until it is released.
+    pub(crate) async fn snapshot_hold(&self, name: &str, request: api::HoldRequest) -> Result<api::Snapshot> {
+        if request.reason.chars().any(char::is_control) {
+            return Err(Error::invalid("the reason holds control characters", "write it in one line"));
+        }
+        let _turn = self.change().await?;
+        let pool = self.known().index.snapshot(name)?.pool;
+        let why = if request.reason.is_empty() { String::new() } else { format!(": {}", request.reason) };
+        let snapshot = self.array.snapshot_hold(&pool, name, request.reason).await?;
+        self.log.info(format!("snapshot {name}"), format!("held{why}"));
+        Ok(snapshot)
+    }
+
+    /// Ends the hold of a snapshot, if there is one.
+    pub(crate) async fn snapshot_release(&self, name: &str) -> Result<api::Snapshot> {
+        let _turn = self.change().await?;
+        let pool = self.known().index.snapshot(name)?.pool;
+        let snapshot = self.array.snapshot_release(&pool, name).await?;
+        self.log.info(format!("snapshot {name}"), "released");
+        Ok(snapshot)
+    }
+
     fn by_pool(&self, names: &[String]) -> Result<BTreeMap<String, Vec<String>>> {
         if names.is_empty() {
             return Err(Error::invalid("no snapshot is named", "name one or more snapshots"));
@@ -102,20 +141,34 @@ impl Service {
         Ok(of_pools)
     }
 
-    /// Sets a snapshot's volumes back to it.
-    pub(crate) async fn snapshot_restore(&self, name: &str, is_forced: bool) -> Result<()> {
+    /// Sets a snapshot's volumes back to it, and keeps what they were in another if wanted.
+    pub(crate) async fn snapshot_restore(
+        &self,
+        name: &str,
+        is_forced: bool,
+        is_kept: bool,
+    ) -> Result<api::Restored> {
         let _turn = self.change().await?;
         let snapshot = self.known().index.snapshot(name)?;
         // A mounted file system would go on with what it remembers and destroy what came back.
         let is_meant = |image: &str| snapshot.volumes.iter().any(|volume| volume == image);
         self.check_unused(is_meant, Taking::Content, is_forced).await?;
-        self.array.snapshot_restore(&snapshot.pool, name).await?;
+        let backup = is_kept.then(|| self.known().index.name_of_backup());
+        self.array.snapshot_restore(&snapshot.pool, name, backup.clone()).await?;
+        if let Some(backup) = &backup {
+            self.known().index.add_snapshot(backup, &snapshot.pool, &snapshot.volumes);
+        }
         // A volume that was deleted since is back, or is not: ask.
         for volume in self.array.volumes().await? {
             self.known().index.add_volume(&volume.name, &volume.pool);
         }
-        self.log.info(format!("snapshot {name}"), format!("restored to {}", snapshot.volumes.join(" ")));
-        Ok(())
+        let kept = backup.as_ref().map_or_else(
+            || "; nothing is kept of what they were".to_string(),
+            |backup| format!("; what they were is snapshot {backup}"),
+        );
+        let volumes = snapshot.volumes.join(" ");
+        self.log.info(format!("snapshot {name}"), format!("restored to {volumes}{kept}"));
+        Ok(api::Restored { snapshot: name.to_string(), volumes: snapshot.volumes, backup })
     }
 
     /// Makes writable volumes from a snapshot or a volume.

@@ -25,7 +25,7 @@ impl Service {
         let within = check_within(request.within_seconds)?;
         let mut by_pool: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for name in request.names {
-            by_pool.entry(self.pool_of(&name)?).or_default().push(name);
+            by_pool.entry(self.pool_of(&name).await?).or_default().push(name);
         }
         let mut answer: Option<api::Reclaim> = None;
         for (pool, names) in by_pool {
@@ -43,12 +43,16 @@ impl Service {
     /// What keeps the space of a volume or snapshot.
     pub(crate) async fn holders(&self, name: &str, within_seconds: u64) -> Result<api::Holders> {
         let within = check_within(within_seconds)?;
-        let pool = self.pool_of(name)?;
+        let pool = self.pool_of(name).await?;
         self.array.holders(&pool, name, within).await
     }
 
-    /// The pool of `VOLUME`, `SNAPSHOT` or `VOLUME@SNAPSHOT`, with or without its kind in front.
-    fn pool_of(&self, name: &str) -> Result<String> {
+    /// The pool of `VOLUME`, `SNAPSHOT` or `VOLUME@SNAPSHOT`, with or without its kind in front, or of
+    /// `VOLUME:ID`, a deleted volume.
+    async fn pool_of(&self, name: &str) -> Result<String> {
+        if let Some(pool) = self.pool_of_deleted(name).await? {
+            return Ok(pool);
+        }
         let found = match name.split_once('@') {
             Some((volume, snapshot)) => self.pool_of_image(volume, snapshot),
             None => {
@@ -108,6 +112,7 @@ fn check_within(seconds: u64) -> Result<Duration> {
 
 fn add(mut sum: api::Reclaim, part: api::Reclaim) -> api::Reclaim {
     sum.members.extend(part.members);
+    sum.held.extend(part.held);
     sum.chunk_bytes += part.chunk_bytes;
     sum.chunk_count += part.chunk_count;
     sum.map_page_bytes += part.map_page_bytes;

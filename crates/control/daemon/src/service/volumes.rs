@@ -1,4 +1,4 @@
-//! Volumes: create, resize, delete.
+//! Volumes: create, resize, set.
 
 use ashlar_api as api;
 use ashlar_units::{BLOCK_BYTES, ByteCount};
@@ -127,17 +127,6 @@ impl Service {
         let what = format!("set to compression {}, dedupe {dedupe}", volume.compression.name());
         self.log.info(format!("volume {name}"), what);
         self.volume_uncounted(name).await
-    }
-
-    /// Deletes a volume, also one in use if forced.
-    pub(crate) async fn volume_delete(&self, name: &str, is_forced: bool) -> Result<()> {
-        let _turn = self.change().await?;
-        let pool = self.known().index.volume(name)?;
-        self.check_unused(|image| image == name, Taking::All, is_forced).await?;
-        self.array.volume_delete(&pool, name).await?;
-        self.known().index.remove_volume(name);
-        self.log.info(format!("volume {name}"), "deleted");
-        Ok(())
     }
 
     /// Refuses a volume that is attached or about to be.

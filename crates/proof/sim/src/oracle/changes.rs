@@ -43,12 +43,20 @@ pub enum Change {
     SnapshotRestore { name: String },
     /// Writable copies.
     Clone { name: String, source: CloneSource },
+    /// The volume goes, and may come back.
+    VolumeSetAside { name: String },
+    /// It comes back.
+    VolumeUndelete { name: String },
+    /// It cannot come back any more.
+    DeletedGiveUp { name: String },
+    /// A restore that keeps what was there before in a snapshot.
+    RestoreKeeping { name: String, backup: String },
 }
 
 /// How many kinds of changes there are, batches of notes included.
-pub const CHANGE_KINDS: usize = 8;
+pub const CHANGE_KINDS: usize = 12;
 /// Batches of notes, the last of them.
-pub const NOTES_KIND: usize = 7;
+pub const NOTES_KIND: usize = 11;
 
 impl Change {
     /// The kind's number, below [`CHANGE_KINDS`].
@@ -62,6 +70,10 @@ impl Change {
             Change::SnapshotDelete { .. } => 4,
             Change::SnapshotRestore { .. } => 5,
             Change::Clone { .. } => 6,
+            Change::VolumeSetAside { .. } => 7,
+            Change::VolumeUndelete { .. } => 8,
+            Change::DeletedGiveUp { .. } => 9,
+            Change::RestoreKeeping { .. } => 10,
         }
     }
 }
@@ -75,13 +87,18 @@ pub(super) enum Effect {
     AddSnapshot(String, Snapshot),
     RemoveSnapshot(String),
     Replace(Vec<(String, Image)>),
+    SetAside(String),
+    BringBack(String),
+    GiveUp(String),
+    /// Nothing is written to the volumes meanwhile.
+    ReplaceKeeping(Vec<(String, Image)>, String, Snapshot),
 }
 
 impl Effect {
     /// What it makes of a run of a volume.
     fn replaces(&self, volume: &str, run: Run, before: &Image) -> Option<Image> {
         match self {
-            Effect::Replace(images) => {
+            Effect::Replace(images) | Effect::ReplaceKeeping(images, ..) => {
                 images.iter().find(|(name, _)| name == volume).map(|(_, image)| image.excerpt(run))
             }
             Effect::Resize(name, size_bytes) if name == volume && *size_bytes < before.size_bytes => {
@@ -93,7 +110,10 @@ impl Effect {
             | Effect::AddVolumes(_)
             | Effect::RemoveVolume(_)
             | Effect::AddSnapshot(..)
-            | Effect::RemoveSnapshot(_) => None,
+            | Effect::RemoveSnapshot(_)
+            | Effect::SetAside(_)
+            | Effect::BringBack(_)
+            | Effect::GiveUp(_) => None,
         }
     }
 }
@@ -112,7 +132,7 @@ pub(super) struct Pending {
 impl Pending {
     /// True for a delete of this volume.
     pub(super) fn deletes(&self, volume: &str) -> bool {
-        matches!(&self.effect, Effect::RemoveVolume(name) if name == volume)
+        matches!(&self.effect, Effect::RemoveVolume(name) | Effect::SetAside(name) if name == volume)
     }
 
     /// What a restore or resize in flight may make of a run of an image, of which this is the content
@@ -125,14 +145,17 @@ impl Pending {
     /// True for a restore or resize of this volume that ends before this many bytes.
     pub(super) fn cuts_below(&self, volume: &str, end_bytes: u64) -> bool {
         match &self.effect {
-            Effect::Replace(images) => {
+            Effect::Replace(images) | Effect::ReplaceKeeping(images, ..) => {
                 images.iter().any(|(name, image)| name == volume && image.size_bytes < end_bytes)
             }
             Effect::Resize(name, size_bytes) => name == volume && *size_bytes < end_bytes,
             Effect::AddVolumes(_)
             | Effect::RemoveVolume(_)
             | Effect::AddSnapshot(..)
-            | Effect::RemoveSnapshot(_) => false,
+            | Effect::RemoveSnapshot(_)
+            | Effect::SetAside(_)
+            | Effect::BringBack(_)
+            | Effect::GiveUp(_) => false,
         }
     }
 
@@ -156,6 +179,8 @@ pub(super) struct Doubt {
 pub struct Listing {
     /// Name, size in bytes, logical block in bytes.
     pub volumes: BTreeMap<String, (u64, u32)>,
+    /// The same of deleted volumes that may come back, by the names they had.
+    pub deleted: BTreeMap<String, (u64, u32)>,
     /// Name and the volumes in it, sorted.
     pub snapshots: BTreeMap<String, Vec<String>>,
     /// Notes and their contents, if it keeps any.
@@ -206,6 +231,19 @@ impl Oracle {
                     watched.insert(self.volumes[volume].incarnation);
                 }
                 Effect::AddVolumes(self.clones(name, source))
+            }
+            Change::VolumeSetAside { name } => Effect::SetAside(name.clone()),
+            Change::VolumeUndelete { name } => Effect::BringBack(name.clone()),
+            Change::DeletedGiveUp { name } => Effect::GiveUp(name.clone()),
+            Change::RestoreKeeping { name, backup } => {
+                let images = self.snapshots[name].images.iter();
+                let images: Vec<(String, Image)> =
+                    images.map(|(name, (_, image))| (name.clone(), image.clone())).collect();
+                let number = self.number();
+                let kept = images.iter().map(|(name, _)| (name.clone(), &self.volumes[name]));
+                let kept = kept.map(|(name, volume)| (name, (volume.incarnation, volume.image.clone())));
+                let kept = Snapshot { number, images: kept.collect() };
+                Effect::ReplaceKeeping(images, backup.clone(), kept)
             }
         };
         if let Effect::AddVolumes(volumes) = &effect {
@@ -280,7 +318,7 @@ impl Oracle {
     pub(super) fn doubt_of(&mut self, pending: Pending, now: u64) -> Doubt {
         let Pending { mut effect, writes, watched, operation } = pending;
         self.operations[operation.0 as usize].acknowledged_at = Some(now);
-        if let Effect::Replace(images) = &mut effect {
+        if let Effect::Replace(images) | Effect::ReplaceKeeping(images, ..) = &mut effect {
             let issued_at = self.operations[operation.0 as usize].issued_at;
             for (name, image) in images {
                 let Some(volume) = self.volumes.get(name) else { continue };
@@ -315,9 +353,14 @@ impl Oracle {
                 });
                 images.collect()
             }
-            Effect::RemoveVolume(_) | Effect::Resize(..) | Effect::RemoveSnapshot(_) | Effect::Replace(_) => {
-                Vec::new()
-            }
+            Effect::RemoveVolume(_)
+            | Effect::Resize(..)
+            | Effect::RemoveSnapshot(_)
+            | Effect::Replace(_)
+            | Effect::SetAside(_)
+            | Effect::BringBack(_)
+            | Effect::GiveUp(_)
+            | Effect::ReplaceKeeping(..) => Vec::new(),
         };
         for (volume, image) in images {
             let writes = || {
@@ -363,20 +406,49 @@ impl Oracle {
                     }
                 }
             }
-            Effect::AddSnapshot(name, snapshot) => {
-                if self.snapshots.insert(name.clone(), snapshot).is_some() {
-                    return Err(format!("snapshot {name} was created although the name was taken"));
-                }
-            }
+            Effect::AddSnapshot(name, snapshot) => self.keep_snapshot(name, snapshot)?,
             Effect::RemoveSnapshot(name) => drop(self.snapshots.remove(&name)),
-            Effect::Replace(images) => {
-                for (name, image) in images {
-                    self.volumes.get_mut(&name).expect("a restored volume is kept alive").image = image;
+            Effect::Replace(images) => self.replace(images),
+            Effect::ReplaceKeeping(images, backup, kept) => {
+                self.keep_snapshot(backup, kept)?;
+                self.replace(images);
+            }
+            Effect::SetAside(name) => {
+                let volume = self.volumes.remove(&name).expect("a deleted volume was alive");
+                if self.deleted.insert(name.clone(), volume).is_some() {
+                    return Err(format!("two deleted volumes {name}: the tester made a mistake"));
                 }
             }
+            Effect::BringBack(name) => {
+                let volume = self.deleted.remove(&name).expect("it was deleted");
+                if self.volumes.insert(name.clone(), volume).is_some() {
+                    return Err(format!("volume {name} came back although the name was taken"));
+                }
+            }
+            Effect::GiveUp(name) => drop(self.deleted.remove(&name)),
         }
         self.groups.extend(doubt.group);
         Ok(())
+    }
+
+    fn keep_snapshot(&mut self, name: String, snapshot: Snapshot) -> Result<(), String> {
+        match self.snapshots.insert(name.clone(), snapshot) {
+            None => Ok(()),
+            Some(_) => Err(format!("snapshot {name} was created although the name was taken")),
+        }
+    }
+
+    fn replace(&mut self, images: Vec<(String, Image)>) {
+        for (name, image) in images {
+            self.volumes.get_mut(&name).expect("a restored volume is kept alive").image = image;
+        }
+    }
+
+    /// True while nothing is on its way to a volume, or left there in doubt.
+    #[must_use]
+    pub fn is_quiet(&self, volume: &str) -> bool {
+        let is_whole = self.volumes.get(volume).is_some_and(|known| known.alternative.is_none());
+        is_whole && self.flying.values().all(|(name, _)| name != volume)
     }
 
     /// Compares what the pool says it holds after a start with what it may hold, and settles the
@@ -412,6 +484,16 @@ impl Oracle {
                 ));
             }
         }
+        let expected: BTreeSet<&String> = self.deleted.keys().collect();
+        let found: BTreeSet<&String> = listing.deleted.keys().collect();
+        differ("deleted volume", &expected, &found)?;
+        for (name, found) in &listing.deleted {
+            let image = &self.deleted[name].image;
+            let expected = (image.size_bytes, image.block_bytes);
+            if expected != *found {
+                return Err(format!("deleted volume {name} is {found:?}, expected {expected:?}"));
+            }
+        }
         let expected: BTreeSet<&String> = self.snapshots.keys().collect();
         let found: BTreeSet<&String> = listing.snapshots.keys().collect();
         differ("snapshot", &expected, &found)?;
@@ -438,6 +520,17 @@ impl Oracle {
             Effect::Resize(name, size_bytes) => {
                 listing.volumes.get(name).is_some_and(|(found, _)| found == size_bytes)
             }
+            Effect::SetAside(name) => {
+                let (is_alive, is_deleted) =
+                    (listing.volumes.contains_key(name), listing.deleted.contains_key(name));
+                if is_alive == is_deleted {
+                    return Err(format!("volume {name} was deleted in part: {is_alive}, {is_deleted}"));
+                }
+                is_deleted
+            }
+            Effect::BringBack(name) => listing.volumes.contains_key(name),
+            Effect::GiveUp(name) => !listing.deleted.contains_key(name),
+            Effect::ReplaceKeeping(_, backup, _) => listing.snapshots.contains_key(backup),
             Effect::AddSnapshot(name, _) => listing.snapshots.contains_key(name),
             Effect::RemoveSnapshot(name) => !listing.snapshots.contains_key(name),
             Effect::Replace(_) => {

@@ -58,7 +58,7 @@ impl Oracle {
 
     /// Every image that exists, or may come to exist by what is in flight or in doubt.
     fn images_that_may_be(&self) -> impl Iterator<Item = &Image> {
-        let live = self.volumes.values().map(|volume| &volume.image);
+        let live = self.volumes.values().chain(self.deleted.values()).map(|volume| &volume.image);
         let forks = self.volumes.values().filter_map(|volume| Some(&volume.alternative.as_ref()?.1));
         let frozen = self.snapshots.values().flat_map(|snapshot| snapshot.images.values());
         let coming = self.pending.values().flat_map(|pending| images_of_effect(&pending.effect));
@@ -84,7 +84,16 @@ fn images_of_effect(effect: &Effect) -> Vec<&Image> {
         Effect::AddVolumes(volumes) => volumes.iter().map(|(_, volume)| &volume.image).collect(),
         Effect::AddSnapshot(_, snapshot) => snapshot.images.values().map(|(_, image)| image).collect(),
         Effect::Replace(images) => images.iter().map(|(_, image)| image).collect(),
-        Effect::RemoveVolume(_) | Effect::RemoveSnapshot(_) | Effect::Resize(..) => Vec::new(),
+        Effect::ReplaceKeeping(images, _, kept) => {
+            let kept = kept.images.values().map(|(_, image)| image);
+            images.iter().map(|(_, image)| image).chain(kept).collect()
+        }
+        Effect::RemoveVolume(_)
+        | Effect::RemoveSnapshot(_)
+        | Effect::Resize(..)
+        | Effect::SetAside(_)
+        | Effect::BringBack(_)
+        | Effect::GiveUp(_) => Vec::new(),
     }
 }
 

@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use changes::{CHANGE_KINDS, Change, CloneSource, Listing, NOTES_KIND, clone_names};
 pub use image::{Image, OperationId, Run};
-pub use notes::{NoteEdit, NoteName, content_of, note_bytes, note_of_creation};
+pub use notes::{NoteEdit, NoteName, content_of, deleted_name, note_bytes, note_of_creation};
 
 use ashlar_block::{Extent, ExtentKind};
 
@@ -167,6 +167,8 @@ pub struct Oracle {
     incarnations: u32,
     operations: Vec<Operation>,
     volumes: BTreeMap<String, Volume>,
+    /// Deleted volumes that may come back, by the names they had: one of a name.
+    deleted: BTreeMap<String, Volume>,
     snapshots: BTreeMap<String, Snapshot>,
     /// Writes in flight, each with its volume's name and incarnation: the volume may be deleted and
     /// its name used again meanwhile.
@@ -206,6 +208,7 @@ impl Oracle {
             incarnations: 0,
             operations: vec![beginning],
             volumes: BTreeMap::new(),
+            deleted: BTreeMap::new(),
             snapshots: BTreeMap::new(),
             flying: BTreeMap::new(),
             pending: BTreeMap::new(),
@@ -234,6 +237,12 @@ impl Oracle {
     #[must_use]
     pub fn volumes(&self) -> &BTreeMap<String, Volume> {
         &self.volumes
+    }
+
+    /// Deleted volumes that may come back.
+    #[must_use]
+    pub fn deleted(&self) -> &BTreeMap<String, Volume> {
+        &self.deleted
     }
 
     /// The snapshots.

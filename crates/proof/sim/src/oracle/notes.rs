@@ -53,6 +53,12 @@ pub fn content_of(bytes: &[u8]) -> Option<u64> {
     (note_bytes(number) == bytes).then_some(number)
 }
 
+/// Under which name the notes of a deleted volume are told: no volume can have it.
+#[must_use]
+pub fn deleted_name(volume: &str) -> String {
+    format!("{volume}:")
+}
+
 /// What every second volume is made with: a note in the same submission.
 #[must_use]
 pub fn note_of_creation(volume: &str, size_bytes: u64) -> Option<(u16, u64)> {
@@ -166,7 +172,9 @@ impl Oracle {
             notes.iter().map(|(part, content)| (name(*part), *content)).collect()
         };
         let of_volumes = self.volumes.iter().flat_map(|(name, volume)| of(name, &volume.notes));
-        of("", &self.notes.of_pool).into_iter().chain(of_volumes).collect()
+        let of_deleted =
+            self.deleted.iter().flat_map(|(name, volume)| of(&deleted_name(name), &volume.notes));
+        of("", &self.notes.of_pool).into_iter().chain(of_volumes).chain(of_deleted).collect()
     }
 
     /// What notes take at most: those that may be, in pages that are half full, and one page beside.

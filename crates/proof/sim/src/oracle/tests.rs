@@ -189,6 +189,7 @@ fn an_unfinished_restore_is_all_old_or_all_new() {
         oracle.change_begin(&Change::SnapshotRestore { name: "s".to_string() });
         oracle.stop();
         let listing = Listing {
+            deleted: [].into(),
             volumes: ["a", "b"].map(|name| (name.to_string(), (1 << 20, 4096))).into(),
             snapshots: [("s".to_string(), vec!["a".to_string()])].into(),
             notes: None,

@@ -7,7 +7,7 @@ use super::claims::{Claim, Object, Use};
 use super::notes::change_notes;
 use super::verify::verify_image;
 use crate::chance::Chance;
-use crate::oracle::{Change, CloneSource, ImageKey, Oracle, Outcome, Snapshot, clone_names};
+use crate::oracle::{Change, CloneSource, ImageKey, Oracle, Outcome, Snapshot, clone_names, deleted_name};
 use crate::system::{DedupeAction, Trouble, TroubleKind};
 
 /// Volumes beyond the wanted number that clones may add.
@@ -33,16 +33,20 @@ pub async fn work(world: Rc<World>) {
             mix.snapshot_delete,
             mix.snapshot_restore,
             mix.clone,
+            mix.volume_set_aside,
+            mix.volume_undelete,
+            mix.deleted_give_up,
+            mix.restore_keeping,
             mix.check,
             mix.verify_snapshot,
             mix.dedupe,
             mix.notes,
         ];
         match world.draw(|chance| chance.weighted(&weights)) {
-            7 => check(&world).await,
-            8 => verify_a_snapshot(&world).await,
-            9 => change_dedupe(&world).await,
-            10 => change_notes(&world).await,
+            11 => check(&world).await,
+            12 => verify_a_snapshot(&world).await,
+            13 => change_dedupe(&world).await,
+            14 => change_notes(&world).await,
             kind => {
                 let Some((change, claim)) = plan(&world, kind).await else { continue };
                 let snapshot = match &change {
@@ -72,16 +76,22 @@ pub async fn ensure_a_volume(world: &Rc<World>) {
 /// Deletes something: the pool is full.
 async fn make_room(world: &Rc<World>) {
     let kind = world.draw(|chance| *chance.pick(&[1, 4, 4]));
-    let (volumes, snapshots) = {
+    let (volumes, deleted, snapshots) = {
         let oracle = world.oracle.borrow();
-        (oracle.volumes().len(), oracle.snapshots().len())
+        (oracle.volumes().len(), oracle.deleted().len(), oracle.snapshots().len())
     };
-    match plan(world, if snapshots == 0 { 1 } else { kind }).await {
+    let kind = match (deleted, snapshots) {
+        (0, 0) => 1,
+        (0, _) => kind,
+        // As the array does: what is deleted already goes first.
+        _ => 9,
+    };
+    match plan(world, kind).await {
         Some((change, claim)) => {
             carry_out(world, change, claim).await;
             world.relieve();
         }
-        None if volumes <= 1 && snapshots == 0 => world.relieve(),
+        None if volumes <= 1 && deleted + snapshots == 0 => world.relieve(),
         None => world.pause(1_000).await,
     }
     ensure_a_volume(world).await;
@@ -107,13 +117,24 @@ pub async fn carry_out(world: &World, change: Change, claim: Claim) {
         world.record.fail(wrong);
     }
     if let Err(trouble) = result {
-        let is_delete = matches!(change, Change::VolumeDelete { .. } | Change::SnapshotDelete { .. });
+        let is_delete = matches!(
+            change,
+            Change::VolumeDelete { .. } | Change::SnapshotDelete { .. } | Change::DeletedGiveUp { .. }
+        );
         if is_delete && trouble.kind == TroubleKind::NoSpace {
             world
                 .record
                 .fail(format!("a delete was refused for want of space: {change:?}: {}", trouble.text));
         }
         world.judge(&format!("{change:?}"), &trouble);
+    }
+    if outcome == Outcome::Done {
+        let is_back = matches!(change, Change::VolumeUndelete { .. });
+        let is_kept = matches!(change, Change::RestoreKeeping { .. });
+        world.record.add_probes(&[
+            ("deleted volumes that came back", u64::from(is_back)),
+            ("restores that kept what was there", u64::from(is_kept)),
+        ]);
     }
     if outcome == Outcome::Doubtful {
         claim.keep();
@@ -133,7 +154,7 @@ fn volume_claim(name: &str, data: Use, volume: Use) -> Vec<(Object, Use)> {
 async fn plan(world: &World, kind: usize) -> Option<(Change, Claim)> {
     let (change, wanted) = draw_plan(world, kind)?;
     if let Some(claim) = world.claims.try_claim(wanted.clone()) {
-        return Some((change, claim));
+        return is_quiet_for(&world.oracle.borrow(), &change).then_some((change, claim));
     }
     let size_before = size_to_change(&world.oracle.borrow(), &change);
     let intent = world.claims.intend(wanted);
@@ -146,6 +167,27 @@ async fn plan(world: &World, kind: usize) -> Option<(Change, Claim)> {
         }
     }
     None
+}
+
+/// Whether nothing that was left in doubt is in the way of a change that wants to know what is there. Of
+/// hosts the claim sees to it.
+fn is_quiet_for(oracle: &Oracle, change: &Change) -> bool {
+    match change {
+        Change::VolumeSetAside { name } => oracle.is_quiet(name),
+        Change::RestoreKeeping { name, .. } => {
+            let snapshot = oracle.snapshots().get(name);
+            snapshot.is_some_and(|known| known.images.keys().all(|volume| oracle.is_quiet(volume)))
+        }
+        Change::VolumeCreate { .. }
+        | Change::VolumeDelete { .. }
+        | Change::VolumeResize { .. }
+        | Change::SnapshotCreate { .. }
+        | Change::SnapshotDelete { .. }
+        | Change::SnapshotRestore { .. }
+        | Change::Clone { .. }
+        | Change::VolumeUndelete { .. }
+        | Change::DeletedGiveUp { .. } => true,
+    }
 }
 
 /// The present size of a volume that is to get another: what a resize claims depends on it.
@@ -164,6 +206,17 @@ fn is_still_possible(oracle: &Oracle, change: &Change) -> bool {
         Change::SnapshotRestore { name } => {
             oracle.snapshots().get(name).is_some_and(|snapshot| is_restorable(oracle, snapshot))
         }
+        Change::VolumeSetAside { name } => {
+            is_quiet_for(oracle, change) && !oracle.deleted().contains_key(name)
+        }
+        Change::VolumeUndelete { name } => {
+            oracle.deleted().contains_key(name) && !oracle.volumes().contains_key(name)
+        }
+        Change::DeletedGiveUp { name } => oracle.deleted().contains_key(name),
+        Change::RestoreKeeping { name, backup } => oracle.snapshots().get(name).is_some_and(|snapshot| {
+            let is_free = !oracle.snapshots().contains_key(backup);
+            is_quiet_for(oracle, change) && is_restorable(oracle, snapshot) && is_free
+        }),
         // Their plans depend on more than names; they are drawn again.
         Change::VolumeCreate { .. } | Change::SnapshotCreate { .. } | Change::Clone { .. } => false,
     }
@@ -195,6 +248,14 @@ fn draw_plan(world: &World, kind: usize) -> Plan {
         }
         5 => plan_restore(&oracle, chance),
         6 => plan_clone(world, &oracle, chance),
+        7 => plan_set_aside(&oracle, chance),
+        8 => plan_undelete(&oracle, chance),
+        9 => {
+            let name = pick_name(chance, oracle.deleted().keys())?;
+            let wanted = vec![(Object::Volume(deleted_name(&name)), Use::Exclusive)];
+            Some((Change::DeletedGiveUp { name }, wanted))
+        }
+        10 => plan_restore_keeping(world, &oracle, chance),
         other => unreachable!("no change of kind {other}"),
     })
 }
@@ -296,6 +357,43 @@ fn plan_restore(oracle: &Oracle, chance: &mut Chance) -> Plan {
         wanted.extend(volume_claim(volume, data, Use::Exclusive));
     }
     Some((Change::SnapshotRestore { name }, wanted))
+}
+
+/// The oracle knows deleted volumes by their names: one of each.
+fn plan_set_aside(oracle: &Oracle, chance: &mut Chance) -> Plan {
+    let name = pick_name(chance, oracle.volumes().keys())?;
+    if oracle.deleted().contains_key(&name) {
+        return None;
+    }
+    let mut wanted = volume_claim(&name, Use::Exclusive, Use::Exclusive);
+    wanted.push((Object::Volume(deleted_name(&name)), Use::Exclusive));
+    Some((Change::VolumeSetAside { name }, wanted))
+}
+
+fn plan_undelete(oracle: &Oracle, chance: &mut Chance) -> Plan {
+    let name =
+        pick_name(chance, oracle.deleted().keys().filter(|name| !oracle.volumes().contains_key(*name)))?;
+    let mut wanted = volume_claim(&name, Use::Exclusive, Use::Exclusive);
+    wanted.push((Object::Volume(deleted_name(&name)), Use::Exclusive));
+    Some((Change::VolumeUndelete { name }, wanted))
+}
+
+/// The oracle takes the snapshot of before as the volumes are: nobody writes to them meanwhile.
+fn plan_restore_keeping(world: &World, oracle: &Oracle, chance: &mut Chance) -> Plan {
+    if oracle.snapshots().len() as u64 >= world.scenario.snapshots_max {
+        return None;
+    }
+    let (Change::SnapshotRestore { name }, _) = plan_restore(oracle, chance)? else { return None };
+    let backup = new_name(oracle, chance, "b");
+    let volumes = oracle.snapshots()[&name].images.keys();
+    let mut wanted = vec![
+        (Object::Snapshot(name.clone()), Use::Shared),
+        (Object::Snapshot(backup.clone()), Use::Exclusive),
+    ];
+    for volume in volumes {
+        wanted.extend(volume_claim(volume, Use::Exclusive, Use::Exclusive));
+    }
+    Some((Change::RestoreKeeping { name, backup }, wanted))
 }
 
 fn plan_clone(world: &World, oracle: &Oracle, chance: &mut Chance) -> Plan {

@@ -9,7 +9,7 @@ use super::claims::{Claim, Object, Use};
 use super::data::read;
 use super::verify::verify_everything;
 use crate::content::{Texture, Value};
-use crate::oracle::{Change, ImageKey, Outcome, Run};
+use crate::oracle::{Change, ImageKey, Outcome, Run, deleted_name};
 use crate::system::{Trouble, TroubleKind};
 
 /// Bytes written to an emptied pool, and how long they may take to be accepted.
@@ -30,6 +30,7 @@ pub fn claims_for_delete(world: &World, change: &Change) -> Claim {
     let object = match change {
         Change::SnapshotDelete { name } => Object::Snapshot(name.clone()),
         Change::VolumeDelete { name } => Object::Volume(name.clone()),
+        Change::DeletedGiveUp { name } => Object::Volume(deleted_name(name)),
         other => unreachable!("{other:?} is not a delete"),
     };
     world.claims.try_claim(vec![(object, Use::Exclusive)]).expect("nobody else is there")

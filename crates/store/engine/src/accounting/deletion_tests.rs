@@ -14,7 +14,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use ashlar_format::Pointer;
-use ashlar_format::catalogue::{Compression, Profile};
+use ashlar_format::catalogue::{Compression, Profile, VolumeEntry};
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::segment::Protection;
 use ashlar_pool::{DriveSpec, PoolSpec};
@@ -486,7 +486,9 @@ impl Reading {
     async fn check_each_alone(&self, turn: &Turn<'_>) {
         for (index, image) in self.report.images.iter().enumerate() {
             let only = image.walked.unwrap().only_bytes;
-            assert_eq!(unique_bytes(turn, &self.frozen, index).await.unwrap(), only, "{}", image.name);
+            let id = self.frozen.images[index].id;
+            let is_asked = |entry: &VolumeEntry| entry.id == id;
+            assert_eq!(unique_bytes(turn, &self.frozen, is_asked).await.unwrap(), only, "{}", image.name);
             let alone = reclaim(turn, &self.frozen, &[index]).await.unwrap();
             assert_eq!(alone.chunk_bytes, only, "{}", image.name);
         }

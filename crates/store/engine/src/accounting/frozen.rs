@@ -49,10 +49,9 @@ impl Frozen {
     }
 
     /// The images that a name stands for: `VOLUME`, `SNAPSHOT` or `VOLUME@SNAPSHOT`; `volume:NAME` and
-    /// `snapshot:NAME` where both exist.
+    /// `snapshot:NAME` where both exist; `VOLUME:NUMBER` of a deleted volume.
     pub(super) fn resolve(&self, name: &str) -> Result<Vec<usize>> {
-        let is_volume =
-            |entry: &VolumeEntry, name: &str| entry.kind == VolumeKind::Volume && entry.name == name;
+        let is_volume = |entry: &VolumeEntry, name: &str| entry.is_alive_volume() && entry.name == name;
         let is_image =
             |entry: &VolumeEntry, name: &str| entry.kind == VolumeKind::Snapshot && entry.name == name;
         let found = if let Some(name) = name.strip_prefix("volume:") {
@@ -67,6 +66,10 @@ impl Frozen {
                 self.select(|entry| is_volume(entry, name)),
                 self.select(|entry| is_image(entry, name)),
             )?
+        };
+        let found = match found.is_empty() {
+            true => self.select(|entry| entry.deleted().is_some() && entry.full_name() == name),
+            false => found,
         };
         if found.is_empty() {
             return Err(Error::new(ErrorKind::NotFound, format!("there is no volume or snapshot {name}")));

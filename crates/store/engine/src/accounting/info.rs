@@ -11,6 +11,9 @@ pub struct SpaceParts {
     /// chunks. The cleaner leaves them out when it moves a chunk. Only a walk tells; without one they
     /// are in `data_alive_bytes`.
     pub stranded_bytes: Option<u64>,
+    /// Blocks that only deleted volumes refer to which may come back, by the same share: given up, they are
+    /// dead. Only a walk tells; without one they are in `data_alive_bytes`.
+    pub recoverable_bytes: Option<u64>,
     /// Page records of maps and tables that are in use.
     pub metadata_alive_bytes: u64,
     /// Written, and nothing in use: overwritten and deleted chunks and pages that the cleaner has not
@@ -40,6 +43,7 @@ impl SpaceParts {
     pub fn sum_bytes(&self) -> u64 {
         self.data_alive_bytes
             + self.stranded_bytes.unwrap_or(0)
+            + self.recoverable_bytes.unwrap_or(0)
             + self.metadata_alive_bytes
             + self.dead_bytes
             + self.recent_bytes
@@ -67,7 +71,7 @@ pub struct SpaceReport {
 }
 
 /// What a walk over every image adds. `written` of all images less the two savings is
-/// `data_alive_bytes`.
+/// `data_alive_bytes` and `recoverable_bytes` together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WalkedSpace {
     /// Of the metadata in use, map pages.
@@ -86,10 +90,12 @@ pub struct WalkedSpace {
 /// A volume's or an image's share.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct VolumeSpace {
-    /// `VOLUME`, or `VOLUME@SNAPSHOT`.
+    /// `VOLUME`, `VOLUME@SNAPSHOT`, or `VOLUME:NUMBER` of a deleted volume.
     pub name: String,
     /// False for a volume.
     pub is_snapshot: bool,
+    /// A deleted volume that may come back.
+    pub is_deleted: bool,
     /// The size promised.
     pub provisioned_bytes: u64,
     /// Mapped to data; absent when it is being counted and nothing walked.
@@ -117,6 +123,8 @@ pub struct WalkedVolume {
 pub struct ReclaimReport {
     /// The volumes and images of the set.
     pub members: Vec<String>,
+    /// Snapshots of the set that are held, now.
+    pub held: Vec<String>,
     /// Chunks that nothing else refers to.
     pub chunk_bytes: u64,
     /// How many.

@@ -34,6 +34,7 @@ mod tests;
 use std::rc::Rc;
 use std::time::Duration;
 
+use ashlar_format::catalogue::VolumeEntry;
 use ashlar_runtime::sync::oneshot;
 use ashlar_runtime::{LocalFuture, Priority};
 
@@ -97,12 +98,24 @@ impl Engine {
     /// Bytes of chunks that only this volume refers to; `None` when that takes too long to find out.
     pub async fn unique_bytes(&self, name: &str) -> Result<Option<u64>> {
         let id = self.inner.volume_id(name)?;
+        self.bytes_only_of(move |entry| entry.id == id).await
+    }
+
+    /// Bytes of chunks that only deleted volumes refer to which may come back: what giving up all of them
+    /// gives back. `None` when that takes too long to find out.
+    pub async fn recoverable_bytes(&self) -> Result<Option<u64>> {
+        if self.inner.tree.borrow().catalogue.deleted().next().is_none() {
+            return Ok(Some(0));
+        }
+        self.bytes_only_of(|entry| entry.deleted().is_some()).await
+    }
+
+    async fn bytes_only_of(&self, is_asked: impl Fn(&VolumeEntry) -> bool + 'static) -> Result<Option<u64>> {
         let answer = self.count(move |inner| {
             Box::pin(async move {
                 let turn = Turn::begin(&inner, UNIQUE_WITHIN).await?;
                 let frozen = Frozen::take(&inner).await?;
-                let Some(index) = reclaim::index_of(&frozen, id) else { return Ok(0) };
-                reclaim::unique_bytes(&turn, &frozen, index).await
+                reclaim::unique_bytes(&turn, &frozen, is_asked).await
             })
         });
         match answer.await {

@@ -1,6 +1,8 @@
 //! What deleting a set of volumes and snapshots would give back.
 
-use ashlar_units::VolumeId;
+use std::collections::BTreeSet;
+
+use ashlar_format::catalogue::{VolumeEntry, VolumeKind};
 
 use super::census::{Tally, count};
 use super::frozen::Frozen;
@@ -9,6 +11,7 @@ use super::lengths::Measured;
 use super::sharing::{Holders, Others, Role};
 use super::turn::Turn;
 use crate::Result;
+use crate::holds::hold_of;
 
 impl Tally for ReclaimReport {
     fn wants(&self, holders: Holders) -> bool {
@@ -42,16 +45,28 @@ pub(super) async fn reclaim(turn: &Turn<'_>, frozen: &Frozen, set: &[usize]) -> 
         })
         .collect();
     let members = set.iter().map(|index| frozen.images[*index].full_name()).collect();
-    let mut report = ReclaimReport { members, ..ReclaimReport::default() };
+    let mut report = ReclaimReport { members, held: held(turn, frozen, set), ..ReclaimReport::default() };
     count(turn, &roots, &mut report).await?;
     Ok(report)
 }
 
-/// Chunks that only one image refers to. What it shares is not measured.
-pub(super) async fn unique_bytes(turn: &Turn<'_>, frozen: &Frozen, image: usize) -> Result<u64> {
-    let role = |index| if index == image { Role::Target } else { Role::other(0) };
-    let roots: Vec<_> =
-        frozen.images.iter().enumerate().map(|(index, entry)| (entry.root, role(index))).collect();
+/// The snapshots among these that are held, each once.
+fn held(turn: &Turn<'_>, frozen: &Frozen, set: &[usize]) -> Vec<String> {
+    let tree = turn.inner.tree.borrow();
+    let snapshots = set.iter().map(|index| &frozen.images[*index]);
+    let snapshots = snapshots.filter(|image| image.kind == VolumeKind::Snapshot);
+    let held = snapshots.filter(|image| hold_of(&tree.notebook, image.group).is_some());
+    BTreeSet::from_iter(held.map(|image| image.name.clone())).into_iter().collect()
+}
+
+/// Chunks that only these images refer to. What they share with others is not measured.
+pub(super) async fn unique_bytes(
+    turn: &Turn<'_>,
+    frozen: &Frozen,
+    is_asked: impl Fn(&VolumeEntry) -> bool,
+) -> Result<u64> {
+    let role = |entry| if is_asked(entry) { Role::Target } else { Role::other(0) };
+    let roots: Vec<_> = frozen.images.iter().map(|entry| (entry.root, role(entry))).collect();
     let mut unique = Unique::default();
     count(turn, &roots, &mut unique).await?;
     Ok(unique.chunk_bytes)
@@ -83,9 +98,4 @@ pub(super) fn resolve_set(frozen: &Frozen, names: &[String]) -> Result<Vec<usize
     set.sort_unstable();
     set.dedup();
     Ok(set)
-}
-
-/// The index of a volume.
-pub(super) fn index_of(frozen: &Frozen, id: VolumeId) -> Option<usize> {
-    frozen.images.iter().position(|entry| entry.id == id)
 }

@@ -73,6 +73,8 @@ struct InUse {
     data_bytes: u64,
     /// Of that, the share of blocks that nothing refers to; only a walk tells.
     stranded_bytes: Option<u64>,
+    /// Of the rest, the share of blocks that only deleted volumes refer to; only a walk tells.
+    recoverable_bytes: Option<u64>,
     metadata_bytes: u64,
 }
 
@@ -93,8 +95,11 @@ fn parts(inner: &Inner, frozen: &Frozen, written: &Written, in_use: &InUse) -> R
     })?;
     Ok(SpaceParts {
         physical_bytes,
-        data_alive_bytes: in_use.data_bytes - in_use.stranded_bytes.unwrap_or(0),
+        data_alive_bytes: in_use.data_bytes
+            - in_use.stranded_bytes.unwrap_or(0)
+            - in_use.recoverable_bytes.unwrap_or(0),
         stranded_bytes: in_use.stranded_bytes,
+        recoverable_bytes: in_use.recoverable_bytes,
         metadata_alive_bytes: in_use.metadata_bytes,
         dead_bytes,
         recent_bytes: written.recent_bytes,
@@ -118,6 +123,7 @@ pub(super) fn estimate(inner: &Inner, frozen: &Frozen) -> Result<SpaceReport> {
     let marked = InUse {
         data_bytes: written.data_marked_bytes,
         stranded_bytes: None,
+        recoverable_bytes: None,
         metadata_bytes: written.metadata_marked_bytes,
     };
     let parts = parts(inner, frozen, &written, &marked)?;
@@ -130,6 +136,7 @@ fn image(entry: &VolumeEntry) -> VolumeSpace {
     VolumeSpace {
         name: entry.full_name(),
         is_snapshot: entry.kind == VolumeKind::Snapshot,
+        is_deleted: entry.deleted().is_some(),
         provisioned_bytes: entry.size_bytes,
         written_bytes: is_known.then(|| entry.written_blocks * BLOCK_BYTES),
         walked: None,
@@ -143,6 +150,8 @@ struct Alive {
     data_bytes: u64,
     /// Of these, the share of blocks that nothing refers to.
     stranded_bytes: u64,
+    /// Of the rest, the share of blocks that only deleted volumes refer to.
+    recoverable_bytes: u64,
     map_page_bytes: u64,
     shared_bytes: u64,
     /// Blocks referred to, each once.
@@ -159,6 +168,10 @@ impl Tally for Alive {
         let blocks = u64::from(alive.count_ones());
         self.data_bytes += measured.bytes;
         self.stranded_bytes += measured.stranded_bytes(alive);
+        // Related is whatever is not deleted.
+        if !holders.is_related() {
+            self.recoverable_bytes += measured.bytes - measured.stranded_bytes(alive);
+        }
         self.blocks += blocks;
         match holders.others() {
             Others::One(index) => {
@@ -187,8 +200,10 @@ pub(super) async fn walked(turn: &Turn<'_>, frozen: &Frozen) -> Result<SpaceRepo
     let inner = turn.inner;
     let images = vec![WalkedVolume::default(); frozen.images.len()];
     let mut alive = Alive { images, ..Alive::default() };
+    let role =
+        |number: usize, entry: &VolumeEntry| Role::Other { number, is_related: entry.deleted().is_none() };
     let roots: Vec<_> =
-        (frozen.images.iter().enumerate()).map(|(index, entry)| (entry.root, Role::other(index))).collect();
+        (frozen.images.iter().enumerate()).map(|(index, entry)| (entry.root, role(index, entry))).collect();
     let mut families = Families::of(&frozen.images);
     let by_content = count_with_families(turn, &roots, &mut families, &mut alive).await?;
     let tables: u64 = measure(turn, &frozen.tables).await?.iter().map(|measured| measured.bytes).sum();
@@ -204,6 +219,7 @@ pub(super) async fn walked(turn: &Turn<'_>, frozen: &Frozen) -> Result<SpaceRepo
     let in_use = InUse {
         data_bytes: alive.data_bytes,
         stranded_bytes: Some(alive.stranded_bytes),
+        recoverable_bytes: Some(alive.recoverable_bytes),
         metadata_bytes: alive.map_page_bytes + tables,
     };
     report.parts = parts(inner, frozen, &written, &in_use)?;
@@ -213,7 +229,7 @@ pub(super) async fn walked(turn: &Turn<'_>, frozen: &Frozen) -> Result<SpaceRepo
         sharing_saved_bytes: (written_blocks - alive.blocks) * BLOCK_BYTES,
         content_saved_bytes: by_content * BLOCK_BYTES,
         compression_saved_bytes: (alive.blocks * BLOCK_BYTES).cast_signed()
-            - report.parts.data_alive_bytes.cast_signed(),
+            - (report.parts.data_alive_bytes + alive.recoverable_bytes).cast_signed(),
     });
     Ok(report)
 }

@@ -44,6 +44,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use ashlar_format::Pointer;
+use ashlar_format::catalogue::VolumeEntry;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::relocation::Relocation;
 use ashlar_format::segment::{SegmentEntry, SegmentKind, SegmentState};
@@ -478,7 +479,9 @@ impl Inner {
         // What is dirty in memory refers only to pages of the last checkpoint or to segments too young
         // to be freed, so starting from the roots in the published volume table is enough.
         let images = checkpointer.published_images().await?;
-        let mut roots: Vec<Pointer> = images.iter().map(|image| image.root).collect();
+        let is_left_out = |image: &VolumeEntry| planted(Fault::DeletedIsNoRoot) && image.deleted().is_some();
+        let mut roots: Vec<Pointer> =
+            images.iter().filter(|image| !is_left_out(image)).map(|image| image.root).collect();
         roots.retain(|root| root.is_page());
         roots.sort_unstable();
         roots.dedup();

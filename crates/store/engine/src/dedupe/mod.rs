@@ -60,7 +60,6 @@ mod window;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use ashlar_format::catalogue::VolumeKind;
 use ashlar_format::superblock::INCOMPATIBLE_SHARES;
 use ashlar_pool::Pool;
 use ashlar_reduction::{Fingerprint, FingerprintIndex, FingerprintKey};
@@ -227,17 +226,13 @@ impl Inner {
     fn blocks_to_dedupe(&self, volume: VolumeId) -> Option<u64> {
         let tree = self.tree.borrow();
         let entry = tree.catalogue.get(volume)?;
-        let is_wanted = entry.kind == VolumeKind::Volume && entry.dedupe;
+        let is_wanted = entry.is_alive_volume() && entry.dedupe;
         is_wanted.then_some(entry.size_bytes / BLOCK_BYTES)
     }
 
     /// Sees to it that the superblock tells of records that older programs do not know, before the
     /// first of them is journalled.
     pub(crate) async fn allow_share_records(&self) -> Result<()> {
-        if self.pool.superblock().incompatible & INCOMPATIBLE_SHARES != 0 {
-            return Ok(());
-        }
-        self.checkpointer.lock().await.incompatible |= INCOMPATIBLE_SHARES;
-        self.checkpoint_now(false).await
+        self.allow_feature(INCOMPATIBLE_SHARES).await
     }
 }

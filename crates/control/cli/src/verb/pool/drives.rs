@@ -43,7 +43,7 @@ pub struct AddDrive {
 /// longer carries the pool. `ashlar pool show` tells how far it is; until the end `ashlar pool online-drive`
 /// takes the drive back. The numbers of the other drives stay.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  ashlar pool remove-drive main 1 --wait")]
+#[command(after_help = "Example:\n  ashlar pool remove-drive main 1 --yes --wait")]
 pub struct RemoveDrive {
     /// Name of the pool.
     pool: String,
@@ -52,6 +52,9 @@ pub struct RemoveDrive {
     /// Return when the drive has left, with progress on stderr.
     #[arg(long)]
     wait: bool,
+    /// Do not ask.
+    #[arg(long)]
+    yes: bool,
 }
 
 /// Put a new drive in the place of another, and give it what it lacks.
@@ -113,6 +116,8 @@ impl AddDrive {
 
 impl RemoveDrive {
     pub fn run(self, context: &Context) -> Result<()> {
+        let (pool, number) = (&self.pool, self.number);
+        confirm(self.yes, &format!("let drive {number} leave pool `{pool}` for good?"))?;
         let client = context.client()?;
         let pool = client.drive_remove(&self.pool, self.number)?;
         if self.wait {
@@ -347,6 +352,8 @@ mod tests {
             segment_numbers_percent: 0,
             volume_count: 0,
             snapshot_count: 0,
+            deleted_volume_count: 0,
+            recoverable_bytes: None,
             recovery: None,
             counters: Default::default(),
         }

@@ -1,12 +1,12 @@
 //! `ashlar pool set-drive`, and how worn a drive is in a line.
 
 use ashlar_api::{Drive, DriveChange};
-use ashlar_units::ByteCount;
 
 use super::show;
 use crate::Context;
 use crate::failure::Result;
 use crate::output::{size, utc};
+use crate::parse;
 
 /// A date further away than this says nothing. Arbitrary: no drive lasts as long.
 const FORECAST_SECONDS_MAX: u64 = 100 * 365 * 24 * 60 * 60;
@@ -37,7 +37,7 @@ fn endurance(text: &str) -> std::result::Result<Endurance, String> {
     if text == "none" {
         return Ok(Endurance(None));
     }
-    let bytes = text.parse::<ByteCount>().map_err(|error| format!("{error}, or `none`"))?;
+    let bytes = parse::bytes(text).map_err(|error| format!("{error}, or `none`"))?;
     if bytes.0 == 0 { Err("write `none` to clear it".to_string()) } else { Ok(Endurance(Some(bytes.0))) }
 }
 

@@ -51,6 +51,10 @@ fn text(space: &PoolSpace) -> String {
         text.push('\n');
         text.push_str(&images("SNAPSHOT", &space.snapshots));
     }
+    if !space.deleted_volumes.is_empty() {
+        text.push('\n');
+        text.push_str(&images("DELETED VOLUME", &space.deleted_volumes));
+    }
     text
 }
 
@@ -66,6 +70,7 @@ fn pool_text(space: &PoolSpace) -> String {
         ("  data alive", marked(parts.data_alive_bytes)),
     ];
     pairs.extend(parts.stranded_bytes.map(|bytes| ("  stranded", size(bytes))));
+    pairs.extend(parts.recoverable_bytes.map(|bytes| ("  recoverable", size(bytes))));
     pairs.extend([
         ("  metadata alive", marked(parts.metadata_alive_bytes)),
         ("  dead, not yet cleaned", marked(parts.dead_bytes)),
@@ -82,7 +87,7 @@ fn pool_text(space: &PoolSpace) -> String {
     let by_content = space.content_saved_bytes;
     let by_clone = space.sharing_saved_bytes.map(|saved| saved - by_content.unwrap_or(0).min(saved));
     let walked = [
-        ("written, with snapshots", space.written_bytes),
+        ("written, with all images", space.written_bytes),
         ("  shared by snapshots, clones", by_clone),
         ("  shared by equal content", by_content),
     ];
