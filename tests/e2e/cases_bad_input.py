@@ -169,7 +169,7 @@ def a_drive_that_is_truncated_gone_or_of_another_pool(site):
     def closed(what, *words):
         array.start()
         pool = array.json("pool", "show", "p")
-        must(pool["state"] == "failed" and pool.get("reason"), f"{what}: pool p is {pool['state']}, {pool.get('reason')}")
+        must(pool["state"] in ("failed", "waiting") and pool.get("reason"), f"{what}: pool p is {pool['state']}, {pool.get('reason')}")
         for word in words or ("p-0.img",):
             must(word in pool["reason"], f"{what}: the reason does not name {word}: {pool['reason']}")
         must(array.json("pool", "show", "q")["state"] == "online", f"{what}: pool q suffers too")

@@ -35,7 +35,7 @@ pub const GROUP_HEADER_BYTES: usize = 64;
 /// A group never exceeds this, header and chunks together.
 pub const GROUP_BYTES_MAX: u64 = 1 << 20;
 
-const MAGIC: u32 = 0x414a_4731;
+pub(crate) const MAGIC: u32 = 0x414a_4731;
 /// Images of one record at most: more than any program asks for, and what bounds memory in replay.
 const MEMBERS_MAX: u32 = 4096;
 /// Records from this type on tell their class and length.

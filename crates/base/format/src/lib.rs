@@ -33,6 +33,7 @@ pub mod relocation;
 pub mod rows;
 pub mod segment;
 pub mod superblock;
+pub mod traces;
 
 pub use damage::{Damage, DamageKind};
 pub use key::{Kind, MediaKey};

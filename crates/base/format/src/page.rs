@@ -28,7 +28,7 @@ pub const PAGE_BYTES: usize = 4096;
 /// Pointers in a page.
 pub const PAGE_POINTERS: usize = PAGE_BYTES / 8;
 
-const MAGIC: u32 = 0x4150_4731;
+pub(crate) const MAGIC: u32 = 0x4150_4731;
 const ENCODING_FULL: u8 = 1;
 const ENCODING_DELTA: u8 = 2;
 

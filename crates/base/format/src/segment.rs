@@ -17,7 +17,7 @@ pub const MOVED_FOOTER_ENTRY_BYTES: u64 = 32;
 /// Bytes of the footer around its entries.
 pub const FOOTER_FIXED_BYTES: u64 = 32;
 
-const HEADER_MAGIC: u64 = 0x4153_4547_4844_5231;
+pub(crate) const HEADER_MAGIC: u64 = 0x4153_4547_4844_5231;
 /// Where the header's checksum stands: at the end of its block.
 const HEADER_CHECKSUM_AT: usize = SEGMENT_HEADER_BYTES as usize - 8;
 const FOOTER_MAGIC: u64 = 0x4153_4547_4654_5231;

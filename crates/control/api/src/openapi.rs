@@ -34,6 +34,7 @@ use crate::paths;
         paths::pool_scrub_change,
         paths::pool_export,
         paths::pool_import,
+        paths::pool_reopen,
         paths::drives_add,
         paths::drive_set,
         paths::drive_replace,

@@ -130,6 +130,19 @@ fn pool_export() {}
 )]
 fn pool_import() {}
 
+/// Opens a pool again that stopped writing, or that is not open. One that takes writes is left alone.
+#[utoipa::path(
+    post, path = "/v1/pools/{pool}/reopen", tag = "pools", operation_id = "pool_reopen",
+    params(("pool" = String, Path, description = "name of the pool")),
+    responses(
+        (status = 200, description = "the answer", body = Pool),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "the drives take no writes", body = ErrorBody),
+    )
+)]
+fn pool_reopen() {}
+
 /// Adds drives to a pool. Nothing is moved: when it answers, there is more room.
 #[utoipa::path(
     post, path = "/v1/pools/{pool}/drives", tag = "pools", operation_id = "drives_add",

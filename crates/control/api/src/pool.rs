@@ -24,10 +24,48 @@ pub enum PoolState {
     Opening,
     /// Serves reads and writes.
     Online,
+    /// Serves reads and writes, and lacks drives; `reason` says how many more it survives.
+    Degraded,
     /// Serves reads only; `reason` says why.
     ReadOnly,
+    /// Is not open yet: it is opened as soon as its drives are there; `reason` says which it waits for.
+    Waiting,
     /// Could not be opened; `reason` says why. Its drives were not changed.
     Failed,
+}
+
+impl PoolState {
+    /// Every state, in the order of the variants.
+    pub const ALL: [PoolState; 6] = [
+        PoolState::Opening,
+        PoolState::Online,
+        PoolState::Degraded,
+        PoolState::ReadOnly,
+        PoolState::Waiting,
+        PoolState::Failed,
+    ];
+
+    /// The one word that every list and metric shows.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            PoolState::Opening => "opening",
+            PoolState::Online => "online",
+            PoolState::Degraded => "degraded",
+            PoolState::ReadOnly => "read-only",
+            PoolState::Waiting => "waiting",
+            PoolState::Failed => "failed",
+        }
+    }
+
+    /// Whether it serves reads and writes.
+    #[must_use]
+    pub fn takes_writes(self) -> bool {
+        match self {
+            PoolState::Online | PoolState::Degraded => true,
+            PoolState::Opening | PoolState::ReadOnly | PoolState::Waiting | PoolState::Failed => false,
+        }
+    }
 }
 
 /// A pool.
@@ -320,6 +358,9 @@ pub struct DriveSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = 10737418240u64)]
     pub size_bytes: Option<u64>,
+    /// Take it although it holds data, a file system, or another pool, which are lost.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub force: bool,
 }
 
 /// Request to create a pool.

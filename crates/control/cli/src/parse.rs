@@ -32,7 +32,7 @@ pub fn drive(text: &str) -> std::result::Result<DriveSpec, String> {
         },
         None => (text, None),
     };
-    Ok(DriveSpec { path: path_text(path)?, size_bytes })
+    Ok(DriveSpec { path: path_text(path)?, size_bytes, force: false })
 }
 
 /// A path made absolute from the directory the command runs in: the array runs in another one.

@@ -38,13 +38,23 @@ fn a_drive_is_taken_out_replaced_and_found_after_a_restart() {
     array.good(&["volume", "create", "db", "--size", "64MiB"]);
     let pool = array.json(&["pool", "offline-drive", "main", "2", "--yes"]);
     assert_eq!(states(&pool), ["online", "online", "out", "online"]);
-    assert_eq!(pool["state"], "online");
+    assert_eq!(pool["state"], "degraded");
     assert_eq!(pool["reason"], "1 of 4 drives out, survives 0 more");
-    assert!(array.good(&["pool", "list"]).contains("degraded"));
+    for words in [&["pool", "list"][..], &["pool", "show", "main"], &["status"]] {
+        assert!(array.good(words).contains("degraded"), "{words:?}");
+    }
+    assert_eq!(array.json(&["status"])["pools"][0]["state"], "degraded");
+    assert_eq!(array.json(&["pool", "list"])[0]["state"], "degraded");
     assert!(array.good(&["pool", "show", "main"]).contains("taken out of service"));
     assert_eq!(array.json(&["status"])["pools"][0]["reason"], pool["reason"]);
     let metrics = array.http("GET", "/metrics", None).1;
     assert!(metrics.contains("ashlar_pool_drives{pool=\"main\",state=\"out\"} 1"), "{metrics}");
+    for (sample, value) in
+        [("state{pool=\"main\",state=\"degraded\"}", 1), ("state{pool=\"main\",state=\"online\"}", 0)]
+    {
+        assert!(metrics.contains(&format!("ashlar_pool_{sample} {value}")), "{metrics}");
+    }
+    assert!(metrics.contains("ashlar_pool_online{pool=\"main\"} 1"), "{metrics}");
     array.refused(&["pool", "offline-drive", "main", "1", "--yes"], &["drive 1", "needed", "1 of 4"]);
     array.good(&["pool", "offline-drive", "main", "2", "--yes"]);
 

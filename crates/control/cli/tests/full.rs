@@ -94,3 +94,34 @@ fn a_file_system_comes_back_from_a_full_pool() {
         array.good(&["pool", "check", "main"]);
     }
 }
+
+/// A deleted volume that could still come back makes room for a host that waits.
+#[test]
+fn a_deleted_volume_gives_way_to_a_write_that_waits() {
+    if !can_attach() {
+        return;
+    }
+    let mut array = Array::unstarted();
+    array.configure("no_space_wait_seconds = 60\n");
+    array.start();
+    let drive = format!("{},size=512MiB", array.path("main.img").display());
+    array.good(&["pool", "create", "main", "--drive", &drive]);
+    let mounts = ["old", "new"].map(|name| {
+        array.run(&["volume", "create", name, "--size", "2GiB"]);
+        let mount = array.path(name);
+        array.good(&["attach", name, "--format", "ext4", "--mount", &mount.display().to_string()]);
+        mount
+    });
+    for number in 0..24 {
+        write_synced(&mounts[0].join(format!("file-{number}"))).unwrap();
+    }
+    array.good(&["detach", "old"]);
+    array.good(&["volume", "delete", "old", "--yes"]);
+    // More than is free without it, less than with it.
+    for number in 0..40 {
+        write_synced(&mounts[1].join(format!("file-{number}"))).unwrap();
+    }
+    let deleted = array.json(&["volume", "list", "--deleted"]);
+    assert_eq!(deleted.as_array().map(Vec::len), Some(0), "{deleted}");
+    array.good(&["detach", "new"]);
+}

@@ -118,6 +118,11 @@ impl Client {
         self.send(Method::POST, &format!("/v1/pools/{}/import", segment(name)), Some(request))
     }
 
+    /// Opens a pool again that stopped writing.
+    pub fn pool_reopen(&self, name: &str) -> Result<Pool> {
+        self.send(Method::POST, &format!("/v1/pools/{}/reopen", segment(name)), None::<&()>)
+    }
+
     /// Adds drives to a pool.
     pub fn drives_add(&self, pool: &str, request: &DrivesAdd) -> Result<Pool> {
         self.send(Method::POST, &format!("/v1/pools/{}/drives", segment(pool)), Some(request))

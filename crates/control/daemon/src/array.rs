@@ -7,6 +7,7 @@ mod content;
 mod dedupe;
 mod deleted;
 mod drives;
+mod reopen;
 mod space;
 
 use std::cell::RefCell;
@@ -17,7 +18,7 @@ use std::time::Duration;
 
 use ashlar_api as api;
 use ashlar_block::{BlockDevice, Catalogue};
-use ashlar_engine::{Counters, Engine, Opening, Settings as EngineSettings};
+use ashlar_engine::{Counters, Engine, Lineage, Opening, Settings as EngineSettings};
 use ashlar_runtime::sync::Notify;
 use ashlar_runtime::{DriverChoice, LocalFuture, NotDone, Remote, Runtime, ShardSettings, ShardThread};
 use ashlar_telemetry::Registry;
@@ -28,6 +29,7 @@ use crate::names;
 use crate::settings::{IoDriver, Settings};
 
 pub(crate) use deleted::Deleted;
+pub(crate) use reopen::Stopped;
 
 /// Pause before the data shard is told again to stop while too much is under way on it. Arbitrary.
 const FULL_RETRY: Duration = Duration::from_millis(10);
@@ -36,6 +38,8 @@ const FULL_RETRY: Duration = Duration::from_millis(10);
 #[derive(Default)]
 pub(crate) struct Shard {
     engines: RefCell<BTreeMap<String, Engine>>,
+    /// Of pools that were let go to be opened again.
+    lineages: RefCell<BTreeMap<String, Lineage>>,
     pub(crate) registry: Rc<Registry>,
     pub(crate) servers: Servers,
     stop: Notify,
@@ -163,6 +167,7 @@ impl Array {
         drives: &[String],
         settings: &Settings,
         opening: Opening,
+        patience: Duration,
     ) -> Result<Contents> {
         let (name, drives) = (name.to_string(), drives.to_vec());
         let engine_settings = EngineSettings {
@@ -172,13 +177,16 @@ impl Array {
             dedupe_run_blocks_min: settings.dedupe_run_blocks_min,
             no_space_wait: Duration::from_secs(u64::from(settings.no_space_wait_seconds)),
             dedupe_sample_shift: settings.dedupe_sample_shift,
+            may_only_read: true,
             opening,
             ..EngineSettings::default()
         };
         self.run(move |runtime, shard| {
             Box::pin(async move {
-                let engine =
-                    open_patiently(&runtime, &drives, &engine_settings).await.map_err(from_engine)?;
+                let lineage = shard.lineages.borrow().get(&name).cloned().unwrap_or_default();
+                let engine = open_patiently(&runtime, &drives, &engine_settings, lineage, patience)
+                    .await
+                    .map_err(from_engine)?;
                 let found = engine.status().name;
                 if found != name {
                     engine.close().await.map_err(from_engine)?;
@@ -195,6 +203,7 @@ impl Array {
                         .map(|image| (image.name, image.volumes))
                         .collect(),
                 };
+                shard.lineages.borrow_mut().remove(&name);
                 shard.engines.borrow_mut().insert(name, engine);
                 Ok(contents)
             })
@@ -550,9 +559,11 @@ fn pool_view(engine: &Engine) -> api::Pool {
     let status = engine.status();
     let (state, reason) = match status.state.as_str() {
         "online" => (api::PoolState::Online, what_lacks(&status)),
-        why => (api::PoolState::ReadOnly, Some(why.strip_prefix("read-only: ").unwrap_or(why).to_string())),
+        why => (api::PoolState::ReadOnly, Some(reopen::reason(engine, &status.name, why))),
     };
     let rebuild = drives::rebuild_view(&status, engine.rebuild_status());
+    let drives = drives::views(status.drives);
+    let state = with_drives(state, &drives);
     let scrub = |now: ashlar_engine::ScrubStatus| api::Scrub {
         done_segment_count: now.done_segments,
         total_segment_count: now.total_segments,
@@ -571,7 +582,7 @@ fn pool_view(engine: &Engine) -> api::Pool {
             ashlar_engine::Protection::Dual => api::Protection::Dual,
         },
         rebuild,
-        drives: drives::views(status.drives),
+        drives,
         unused_drives: status.unused_drives,
         rebuild_error: engine.rebuild_error(),
         removal: engine.removal_status().map(drives::removal_view),
@@ -610,9 +621,18 @@ fn pool_view(engine: &Engine) -> api::Pool {
                 .collect(),
         }),
         counters: counter_views(&status.counters, status.cache_bytes_used, status.map_bytes_used)
+            .chain([("writes_waiting_for_room", status.writes_waiting_for_room)])
             .chain(dedupe::counter_views(&status.dedupe))
             .map(|(name, value)| (name.to_string(), value))
             .collect(),
+    }
+}
+
+/// A pool that serves without some of its drives is degraded.
+fn with_drives(state: api::PoolState, drives: &[api::Drive]) -> api::PoolState {
+    match state {
+        api::PoolState::Online if !drives.iter().all(api::Drive::is_served) => api::PoolState::Degraded,
+        state => state,
     }
 }
 
@@ -746,10 +766,12 @@ async fn open_patiently(
     runtime: &Runtime,
     drives: &[String],
     settings: &EngineSettings,
+    lineage: Lineage,
+    patience: Duration,
 ) -> ashlar_engine::Result<Engine> {
-    let end = runtime.now() + LINGER;
+    let end = runtime.now() + patience;
     loop {
-        match Engine::open(runtime, drives, settings.clone()).await {
+        match Engine::open_again(runtime, drives, settings.clone(), lineage.clone()).await {
             Err(error) if error.kind == ashlar_engine::ErrorKind::Busy && runtime.now() < end => {
                 runtime.sleep(LINGER_STEP).await;
             }

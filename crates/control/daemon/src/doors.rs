@@ -16,6 +16,7 @@ use ashlar_fuse::FuseServer;
 use ashlar_runtime::{Listener, Peer, Runtime};
 
 use crate::array::{Array, LINGER_STEP, Shard};
+use crate::attach;
 use crate::error::{Error, Result};
 use crate::log::Log;
 use crate::names;
@@ -414,6 +415,7 @@ impl Doors {
 
     /// Closes every door. Volumes are detached already; who still holds a file gets I/O errors.
     pub(crate) async fn stop(&self, array: &Array, log: &Log) -> bool {
+        self.tell_copies(log).await;
         let stopped = array.run(|_, shard| Box::pin(async move { Ok(stop_on_shard(&shard).await) })).await;
         match stopped {
             Ok(Ok(())) => true,
@@ -421,6 +423,20 @@ impl Doors {
                 log.error("fuse", error.to_string());
                 false
             }
+        }
+    }
+}
+
+impl Doors {
+    /// Says who has a copy of the directory of volumes in mounts of its own: it is cut off.
+    async fn tell_copies(&self, log: &Log) {
+        let volumes = self.volumes.clone();
+        let found = tokio::task::spawn_blocking(move || attach::mounted_elsewhere(&volumes)).await;
+        let Ok(Ok(processes)) = found else { return };
+        for process in processes {
+            let directory = self.volumes.display();
+            let what = "it is cut off, and what it had open there gives errors";
+            log.warning("fuse", format!("{process} has {directory} in a mount namespace of its own: {what}"));
         }
     }
 }

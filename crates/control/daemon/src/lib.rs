@@ -13,6 +13,7 @@
 mod array;
 pub mod attach;
 mod doors;
+mod drive_file;
 mod error;
 mod http;
 mod identity;

@@ -25,7 +25,7 @@ struct Metric {
     help: &'static str,
 }
 
-const METRICS: [Metric; 29] = [
+const METRICS: [Metric; 31] = [
     Metric { name: "ashlar_build_info", kind: "gauge", labels: "version", help: "Always 1." },
     Metric { name: "ashlar_uptime_seconds", kind: "gauge", labels: "", help: "Since the start." },
     Metric {
@@ -69,6 +69,18 @@ const METRICS: [Metric; 29] = [
         kind: "gauge",
         labels: "pool",
         help: "1 while the pool takes reads and writes, 0 otherwise.",
+    },
+    Metric {
+        name: "ashlar_pool_state",
+        kind: "gauge",
+        labels: "pool, state",
+        help: "1 for the state the pool is in: `online`, `degraded`, `read-only`, `waiting`, `failed` or `opening`.",
+    },
+    Metric {
+        name: "ashlar_pool_waiting",
+        kind: "gauge",
+        labels: "pool",
+        help: "1 while the pool is opened as soon as its drives are there, 0 otherwise.",
     },
     Metric {
         name: "ashlar_pool_bytes",
@@ -261,7 +273,13 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
         "ashlar_pool_online" => readings
             .pools
             .iter()
-            .map(|pool| (vec![("pool", pool.name.clone())], f64::from(pool.state == api::PoolState::Online)))
+            .map(|pool| (vec![("pool", pool.name.clone())], f64::from(pool.state.takes_writes())))
+            .collect(),
+        "ashlar_pool_state" => readings.pools.iter().flat_map(pool_states).collect(),
+        "ashlar_pool_waiting" => readings
+            .pools
+            .iter()
+            .map(|pool| (vec![("pool", pool.name.clone())], f64::from(pool.state == api::PoolState::Waiting)))
             .collect(),
         "ashlar_pool_bytes" => readings.pools.iter().flat_map(pool_parts).collect(),
         "ashlar_pool_dead_bytes" => readings
@@ -329,6 +347,12 @@ fn pool_parts(pool: &api::Pool) -> Vec<(Labels, f64)> {
     .into_iter()
     .map(|(part, bytes)| (vec![("pool", pool.name.clone()), ("part", part.to_string())], bytes as f64))
     .collect()
+}
+
+fn pool_states(pool: &api::Pool) -> Vec<(Labels, f64)> {
+    let labels = |state: &str| vec![("pool", pool.name.clone()), ("state", state.to_string())];
+    let sample = |state: api::PoolState| (labels(state.name()), f64::from(state == pool.state));
+    api::PoolState::ALL.into_iter().map(sample).collect()
 }
 
 fn pool_drives(pool: &api::Pool) -> Vec<(Labels, f64)> {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ashlar_api::ErrorKind;
 use ashlar_runtime::{DriverChoice, ShardSettings};
@@ -31,6 +32,12 @@ pub struct Options {
 
 /// Threads of the control path. Two, so that one long answer does not hold up all others.
 const CONTROL_THREADS: usize = 2;
+/// What systemd is asked for beyond its own limit of a start, again each second while drives are waited for.
+const START_EXTENSION: Duration = Duration::from_secs(30);
+/// How often a running array looks whether there is a pool to wait for. Arbitrary.
+const LATE_INTERVAL: Duration = Duration::from_secs(1);
+/// How long the end waits for threads that still work. Whatever they do was given up already.
+const THREADS_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Status of a process that a second signal ended, as shells count it: 128 + SIGINT.
 const STATUS_INTERRUPTED: i32 = 130;
 
@@ -68,7 +75,10 @@ pub fn serve(options: Options) -> Result<()> {
     let array = Array::start(&settings).map_err(|error| no_shard(&error))?;
     announce(&io_line(array.driver_line()));
     let service = Arc::new(Service::new(state, settings.clone(), places, array, log));
-    runtime.block_on(live(service, Doorkeeper { settings, group, descriptors }))
+    let lived = runtime.block_on(live(service, Doorkeeper { settings, group, descriptors }));
+    // A thread that hangs in a system call must not keep the process.
+    runtime.shutdown_timeout(THREADS_WAIT_MAX);
+    lived
 }
 
 /// What a killed array left attached is removed before anything is opened.
@@ -115,9 +125,8 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper) -> Result<()> {
         tokio::spawn(service.clone().keep_deleted());
         tokio::spawn(service.clone().scrub_when_due(settings.scrub_interval_days));
         tokio::spawn(service.clone().spare_when_lost(settings.spare_after_seconds));
-        service.log.info("array", "ready");
-        tell_supervisor(&service, "READY=1");
-        feed_watchdog(&service);
+        tokio::spawn(service.clone().reopen_when_writable());
+        tokio::spawn(get_ready(service.clone()));
         signals.next().await;
     }
     tell_supervisor(&service, "STOPPING=1");
@@ -138,6 +147,24 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper) -> Result<()> {
         "the array did not stop cleanly",
         "its log says what; no acknowledged write is lost",
     ))
+}
+
+/// Waits for pools whose drives are late, then tells that the array is ready. All else serves meanwhile.
+async fn get_ready(service: Arc<Service>) {
+    let extend = || {
+        let micros = START_EXTENSION.as_micros();
+        tell_supervisor(&service, &format!("EXTEND_TIMEOUT_USEC={micros}\nSTATUS=waits for drives of pools"));
+    };
+    if !service.open_late(extend).await {
+        return;
+    }
+    service.log.info("array", "ready");
+    tell_supervisor(&service, "READY=1");
+    feed_watchdog(&service);
+    // A pool that stopped and could not be opened again is waited for as well.
+    while service.open_late(|| ()).await {
+        tokio::time::sleep(LATE_INTERVAL).await;
+    }
 }
 
 /// Pools, doors, API: whatever fails for itself alone is reported and the rest goes on.

@@ -42,6 +42,10 @@ pub(crate) struct Settings {
     pub(crate) scrub_interval_days: u16,
     #[serde(deserialize_with = "after_seconds")]
     pub(crate) spare_after_seconds: u32,
+    #[serde(deserialize_with = "late_minutes")]
+    pub(crate) late_drive_minutes: u32,
+    #[serde(deserialize_with = "missing_seconds")]
+    pub(crate) missing_drive_wait_seconds: u32,
     #[serde(deserialize_with = "takeover_seconds")]
     pub(crate) takeover_wait_seconds: u32,
     #[serde(deserialize_with = "no_space_seconds")]
@@ -100,7 +104,7 @@ struct Described {
 }
 
 /// One line a field of [`Settings`]; a test keeps both in step.
-const DESCRIBED: [Described; 23] = [
+const DESCRIBED: [Described; 25] = [
     Described {
         name: "api",
         default: "\"off\"",
@@ -238,6 +242,20 @@ const DESCRIBED: [Described; 23] = [
                only given what was written meanwhile; one that somebody took out of service is left alone.",
     },
     Described {
+        name: "late_drive_minutes",
+        default: "10",
+        range: "1 to 1440, or 0 for never",
+        text: "A known pool whose drives are missing or in use at the start is opened as soon as they are there, for so \
+               long. The service counts as started when all known pools are open, or this is over.",
+    },
+    Described {
+        name: "missing_drive_wait_seconds",
+        default: "15",
+        range: "0 to 600",
+        text: "A pool that can do without some of its drives waits so long at the start for those that are missing, \
+               before it is opened degraded.",
+    },
+    Described {
         name: "takeover_wait_seconds",
         default: "30",
         range: "0 to 3600",
@@ -285,6 +303,8 @@ impl Default for Settings {
             dedupe_sample_shift: 0,
             scrub_interval_days: 30,
             spare_after_seconds: 300,
+            late_drive_minutes: 10,
+            missing_drive_wait_seconds: 15,
             takeover_wait_seconds: 30,
             no_space_wait_seconds: 60,
             deleted_volumes_hours: 24,
@@ -444,6 +464,14 @@ fn no_space_seconds<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<
 
 fn keep_hours<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u16, D::Error> {
     within(input, "deleted_volumes_hours", 0..=8760, "0 to 8760")
+}
+
+fn late_minutes<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {
+    within(input, "late_drive_minutes", 0..=1440, "1 to 1440, or 0 for never")
+}
+
+fn missing_seconds<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {
+    within(input, "missing_drive_wait_seconds", 0..=600, "0 to 600")
 }
 
 fn clients_max<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {

@@ -34,6 +34,7 @@ mod open;
 mod opening;
 mod owner;
 mod possible;
+mod probe;
 mod rebuild;
 mod scrub;
 mod space;
@@ -109,6 +110,8 @@ struct Inner {
     leaving: Cell<Option<usize>>,
     /// Set when a majority could not be written: nothing may be acknowledged any more.
     is_fenced: Cell<bool>,
+    /// Which write to which drive failed then, in the system's words.
+    fence_cause: RefCell<Option<String>>,
     /// Of what was named at the opening and is no drive of the pool: which, and why.
     unused: Vec<String>,
 }
@@ -475,6 +478,7 @@ impl Pool {
                 // Whether the drives that failed hold the old or the new one is unknown: stop here
                 // and let the next opening decide by majority.
                 self.inner.is_fenced.set(true);
+                self.inner.fence_cause.replace(Some(error.context.clone()));
                 Err(error.into())
             }
             _ => Ok(()),
@@ -533,11 +537,11 @@ impl Pool {
             return Err(lost);
         }
         if self.inner.is_fenced.get() {
-            return Err(Error::new(
-                ErrorKind::Medium,
-                "pool stopped: its superblock could not be written".to_string(),
-            )
-            .and_do("mend the drives and restart the array"));
+            let cause = self.inner.fence_cause.borrow();
+            let cause = cause.as_ref().map_or(String::new(), |cause| format!(": {cause}"));
+            let what = format!("pool stopped: its superblock or a segment could not be written{cause}");
+            return Err(Error::new(ErrorKind::Medium, what)
+                .and_do("mend the drives: `ashlar pool reopen` opens it again"));
         }
         Ok(())
     }
@@ -638,23 +642,26 @@ impl Pool {
         for (drive, address, length) in self.cells_of(entry.place) {
             // It ends with a flush, and a flush that fails may have lost what others wrote and hidden
             // it from their own flush: nothing may be acknowledged any more.
-            if drive.needs_preparing() && drive.prepare(address, length).await.is_err() {
-                self.preparing_failed(&drive);
+            if drive.needs_preparing()
+                && let Err(error) = drive.prepare(address, length).await
+            {
+                self.preparing_failed(&drive, &error.context);
             }
         }
     }
 
-    fn preparing_failed(&self, drive: &Rc<Drive>) {
+    fn preparing_failed(&self, drive: &Rc<Drive>, why: &str) {
         if planted(Fault::PreparingErrorIgnored) {
             return;
         }
         if self.inner.striping.is_none() {
+            self.inner.fence_cause.replace(Some(why.to_string()));
             return self.fence();
         }
         let position = self.inner.drives.borrow().iter().position(|known| known.path == drive.path());
         if let Some(index) = position {
             // Recorded with the next write that goes without it.
-            let _fenced = self.failed(index, drive, &format!("prepare a segment of drive {}", drive.path()));
+            let _fenced = self.failed(index, drive, why);
         }
     }
 

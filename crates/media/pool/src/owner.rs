@@ -352,6 +352,11 @@ impl Pool {
         lost
     }
 
+    /// The claim as it was written last.
+    pub(crate) fn owner_now(&self) -> Owner {
+        self.inner.ownership.owner.borrow().clone()
+    }
+
     /// Why the pool is another array's, if it is.
     #[must_use]
     pub fn taken_over(&self) -> Option<Error> {

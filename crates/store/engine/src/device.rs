@@ -1,6 +1,6 @@
 //! A volume or snapshot image as a block device.
 
-use std::rc::{Rc, Weak};
+use std::rc::Rc;
 
 use ashlar_block as block;
 use ashlar_block::{BlockDevice, Extent, ExtentKind, Geometry, LocalFuture, check_range};
@@ -9,21 +9,23 @@ use ashlar_map as map;
 use ashlar_units::{BLOCK_BYTES, VolumeId};
 
 use crate::engine::Inner;
+use crate::lineage::Lineage;
 use crate::{Error, ErrorKind, Result};
 
-/// Holds the pool weakly: a door that keeps a device does not keep a closed pool's drives.
+/// Holds the pool weakly: a door that keeps a device does not keep a closed pool's drives. It goes on when
+/// the pool is opened again.
 pub(crate) struct VolumeDevice {
-    inner: Weak<Inner>,
+    pool: Lineage,
     id: VolumeId,
 }
 
 impl VolumeDevice {
-    pub(crate) fn new(inner: Weak<Inner>, id: VolumeId) -> VolumeDevice {
-        VolumeDevice { inner, id }
+    pub(crate) fn new(pool: Lineage, id: VolumeId) -> VolumeDevice {
+        VolumeDevice { pool, id }
     }
 
     fn open(&self) -> Result<Rc<Inner>> {
-        self.inner.upgrade().ok_or_else(|| Error::new(ErrorKind::Closed, "the pool is closed"))
+        self.pool.pool().ok_or_else(|| Error::new(ErrorKind::Closed, "the pool is closed"))
     }
 
     /// The pool, once the request is known to make sense.
@@ -49,7 +51,7 @@ impl BlockDevice for VolumeDevice {
             optimal_block_bytes: 4096,
             is_read_only: true,
         };
-        let Some(inner) = self.inner.upgrade() else { return gone };
+        let Some(inner) = self.pool.pool() else { return gone };
         let tree = inner.tree.borrow();
         let entry = tree.catalogue.get(self.id).filter(|entry| entry.deleted().is_none());
         entry.map_or(gone, |entry| Geometry {

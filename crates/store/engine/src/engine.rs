@@ -22,6 +22,7 @@ use crate::dedupe::Dedupe;
 use crate::device::VolumeDevice;
 use crate::drives::Rebuilds;
 use crate::info::{Counters, DriveStatus, PoolStatus, RecoveryReport, SnapshotInfo, Space, VolumeInfo};
+use crate::lineage::Lineage;
 use crate::listing::Listings;
 use crate::media::Media;
 use crate::mover::Mover;
@@ -36,6 +37,7 @@ use crate::{Error, ErrorKind, Result, Settings};
 #[derive(Clone)]
 pub struct Engine {
     pub(crate) inner: Rc<Inner>,
+    pub(crate) lineage: Lineage,
 }
 
 /// Where the pool is in its life.
@@ -93,6 +95,8 @@ pub(crate) struct Inner {
     /// Background tasks that hold the pool open.
     tasks: Cell<usize>,
     task_ended: Notify,
+    /// A later program set a feature or a note that allows reading only.
+    pub(crate) must_only_read: bool,
     pub(crate) recovery: RecoveryReport,
 }
 
@@ -118,6 +122,8 @@ pub(crate) struct Parts {
     pub(crate) recovery: RecoveryReport,
     /// Why the pool may only be read, if it may.
     pub(crate) only_read: Option<String>,
+    /// Whatever becomes of its drives.
+    pub(crate) must_only_read: bool,
 }
 
 impl Engine {
@@ -144,6 +150,7 @@ impl Engine {
             checkpointer,
             recovery,
             only_read,
+            must_only_read,
         } = parts;
         let pool = media.pool.clone();
         let wanted = Notify::new();
@@ -186,6 +193,7 @@ impl Engine {
             is_applier_ended: Cell::new(false),
             tasks: Cell::new(0),
             task_ended: Notify::new(),
+            must_only_read,
             recovery,
             pool,
             media,
@@ -196,7 +204,9 @@ impl Engine {
         if let Some(why) = only_read {
             inner.stop(&Error::new(ErrorKind::Medium, why));
         }
-        Engine { inner }
+        let lineage = Lineage::default();
+        lineage.go_on(&inner);
+        Engine { inner, lineage }
     }
 
     /// Finishes what is in flight, writes a last checkpoint and lets go of the drives.
@@ -256,7 +266,7 @@ impl Engine {
             None => tree.catalogue.volume(name)?.id,
             Some((volume, snapshot)) => tree.catalogue.image(volume, snapshot)?.id,
         };
-        Some(Rc::new(VolumeDevice::new(Rc::downgrade(&self.inner), id)))
+        Some(Rc::new(VolumeDevice::new(self.lineage.clone(), id)))
     }
 
     /// Names of all volumes, sorted.
@@ -309,6 +319,7 @@ impl Engine {
             state,
             cleaner_trouble: inner.cleaner.mark_trouble(),
             space: inner.space(),
+            writes_waiting_for_room: inner.full.waiting(),
             provisioned_bytes: inner.provisioned_bytes(),
             full_percent: inner.full_percent(),
             segment_numbers_percent: inner.segment_numbers_percent(),

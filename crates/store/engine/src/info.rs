@@ -211,6 +211,8 @@ pub struct PoolStatus {
     pub unused_drives: Vec<String>,
     /// Where its bytes are.
     pub space: Space,
+    /// Writes that wait for room now.
+    pub writes_waiting_for_room: u64,
     /// The sizes of its volumes, added up: more than hosts can use where volumes are thin.
     pub provisioned_bytes: u64,
     /// How much of what hosts can use is alive, in per cent: what is free or known to be dead since the

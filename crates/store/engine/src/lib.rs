@@ -43,6 +43,7 @@ mod error;
 mod future_tests;
 mod holds;
 mod info;
+mod lineage;
 mod listing;
 mod media;
 mod metadata;
@@ -81,6 +82,7 @@ pub use info::{
     CheckReport, Counters, DedupeCounters, DedupeStatus, DeletedVolume, DriveStatus, PoolStatus,
     RecoveryReport, ScrubReport, ScrubStatus, SnapshotInfo, Space, VolumeInfo, VolumePolicy, VolumeSpec,
 };
+pub use lineage::Lineage;
 pub use notebook::{NoteBatch, NotesStatus};
 pub use removal::RemovalStatus;
 pub use settings::Settings;

@@ -78,14 +78,23 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
     steps.report.groups_replayed = end.groups;
     steps.report.records_replayed = end.records;
     let mut checkpointer = Checkpointer::new(&media, tables);
-    let only_read = only_read_for(&superblock).or(of_notes);
-    let (applied, resume_offset) = match only_read {
-        Some(_) => {
-            pool.only_read();
-            (Applied { end: end.position, next_lsn: end.next_lsn }, None)
-        }
-        None => take_over(&pool, &end, &adopted, &mut steps, &mut checkpointer, &tree).await?,
+    let mut only_read = only_read_for(&superblock).or(of_notes);
+    let must_only_read = only_read.is_some();
+    let taken = match only_read {
+        Some(_) => None,
+        None => match take_over(&pool, &end, &adopted, &mut steps, &mut checkpointer, &tree).await {
+            Ok(taken) => Some(taken),
+            Err(error) if settings.may_only_read && is_of_writing(&pool, &error) => {
+                only_read = Some(error.context);
+                None
+            }
+            Err(error) => return Err(error),
+        },
     };
+    let (applied, resume_offset) = taken.unwrap_or_else(|| {
+        pool.only_read();
+        (Applied { end: end.position, next_lsn: end.next_lsn }, None)
+    });
     steps.report.millis = runtime.now().duration_since(start).as_millis() as u64;
     Ok(Parts {
         runtime: runtime.clone(),
@@ -97,7 +106,13 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
         checkpointer,
         recovery: steps.report,
         only_read,
+        must_only_read,
     })
+}
+
+/// Whether all that failed is that drives take no writes: what was replayed is in memory and can be read.
+fn is_of_writing(pool: &Pool, error: &Error) -> bool {
+    matches!(error.kind, ErrorKind::Medium | ErrorKind::NoSpace) && pool.taken_over().is_none()
 }
 
 /// Makes the pool this opening's: claims it, says where the journal goes on, and makes that durable.

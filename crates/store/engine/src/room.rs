@@ -22,6 +22,18 @@ const LENT_FOR: Duration = Duration::from_mins(5);
 pub(crate) struct Full {
     since: Cell<Option<Instant>>,
     looked: Cell<Option<Instant>>,
+    waiting: Cell<u64>,
+}
+
+/// A write that waits for room.
+pub(crate) struct Waiting<'a> {
+    full: &'a Full,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.full.waiting.set(self.full.waiting.get() - 1);
+    }
 }
 
 impl Full {
@@ -32,6 +44,17 @@ impl Full {
         self.since.set(Some(since));
         self.looked.set(Some(now));
         now.duration_since(since)
+    }
+
+    /// A write begins to wait.
+    pub(crate) fn wait(&self) -> Waiting<'_> {
+        self.waiting.set(self.waiting.get() + 1);
+        Waiting { full: self }
+    }
+
+    /// Writes that wait now.
+    pub(crate) fn waiting(&self) -> u64 {
+        self.waiting.get()
     }
 
     /// A write found room.

@@ -37,6 +37,9 @@ pub struct Settings {
     /// So long a write to a full pool waits for room, since somebody may delete or unmap, or the pool may
     /// grow. Default 0: it is refused once cleaning does not help.
     pub no_space_wait: Duration,
+    /// Where the first writes of an opening fail, open the pool to read rather than not at all. Default
+    /// false. Not a setting of an operator.
+    pub may_only_read: bool,
     /// Who opens the pool, and what is known of it. Not a setting of an operator.
     pub opening: Opening,
 }
@@ -53,6 +56,7 @@ impl Default for Settings {
             dedupe_run_blocks_min: 2,
             dedupe_sample_shift: 0,
             no_space_wait: Duration::ZERO,
+            may_only_read: false,
             opening: Opening::default(),
         }
     }

@@ -22,8 +22,8 @@ use crate::wire::{self, InHeader, Request};
 
 /// A refused registration completes within the turn that sends it; this leaves room for a few.
 const REGISTRATION_WAIT: Duration = Duration::from_millis(5);
-/// How often and how long a busy mount point is tried again: a program that just closed its file, or
-/// udev looking at it, needs some milliseconds.
+/// How often and how long open files are waited for: a program that just closed its file, or udev looking at
+/// it, needs some milliseconds.
 const UNMOUNT_ATTEMPTS_MAX: usize = 40;
 const UNMOUNT_PAUSE: Duration = Duration::from_millis(25);
 
@@ -161,24 +161,23 @@ impl FuseServer {
 
     /// Unmounts and waits until every task has ended. While files are open it fails, and the mount
     /// goes on being served: detach loop devices first.
+    ///
+    /// The connection is cut, not only unmounted: another mount namespace may hold a copy of the mount (any
+    /// container or service that was started meanwhile does), and the kernel would keep the connection for
+    /// it.
     pub async fn unmount(&self) -> Result<()> {
         let mut attempt = 0;
-        loop {
-            match self.run_unmount(system::Unmount::WhenIdle).await {
-                Ok(()) => break,
-                Err(error) if error.raw_os_error() == Some(libc::EBUSY) && attempt < UNMOUNT_ATTEMPTS_MAX => {
-                    attempt += 1;
-                    self.connection.runtime.sleep(UNMOUNT_PAUSE).await;
-                }
-                Err(error) => {
-                    let open = self.open_files();
-                    let why = format!("unmount {} ({open} files open)", self.mount_point.to_string_lossy());
-                    return Err(Error::system(ErrorKind::MountPoint, why, error));
-                }
+        while self.open_files() > 0 {
+            if attempt == UNMOUNT_ATTEMPTS_MAX {
+                let open = self.open_files();
+                let why = format!("unmount {} ({open} files open)", self.mount_point.to_string_lossy());
+                let busy = io::Error::from_raw_os_error(libc::EBUSY);
+                return Err(Error::system(ErrorKind::MountPoint, why, busy));
             }
+            attempt += 1;
+            self.connection.runtime.sleep(UNMOUNT_PAUSE).await;
         }
-        self.wait_until_ended().await;
-        Ok(())
+        self.abort().await
     }
 
     /// Ends the connection at once: whoever still has a file open gets I/O errors.

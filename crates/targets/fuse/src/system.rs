@@ -51,8 +51,6 @@ pub fn mount(device: BorrowedFd<'_>, mount_point: &CStr, read_bytes_max: u32) ->
 /// Ways to unmount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unmount {
-    /// Only when no file is open.
-    WhenIdle,
     /// Out of sight now, gone when the last file is closed.
     Lazy,
     /// Cuts the connection, so that everything waiting for us fails; then as when idle.
@@ -63,7 +61,6 @@ pub enum Unmount {
 pub fn unmount(mount_point: &CStr, how: Unmount) -> io::Result<()> {
     let flags = libc::UMOUNT_NOFOLLOW
         | match how {
-            Unmount::WhenIdle => 0,
             Unmount::Lazy => libc::MNT_DETACH,
             Unmount::Abort => libc::MNT_FORCE,
         };

@@ -23,6 +23,9 @@ use crate::{Damage, DamageKind, Kind, MediaKey, Pointer};
 
 pub use root::{FEATURES_MAX, Feature, FeatureClass};
 
+/// The first eight bytes of a slot, as a number.
+pub(crate) const SLOT_MAGIC: u64 = root::MAGIC;
+
 /// Bytes from one slot to the next.
 pub const SUPERBLOCK_BYTES: usize = 64 << 10;
 /// Bytes of the root block, the first of a slot.

@@ -21,7 +21,7 @@ use crate::bytes::{Reader, Writer};
 use crate::segment::{Place, Protection};
 use crate::{Damage, DamageKind, FORMAT_VERSION, Kind, MediaKey, Pointer, checksum};
 
-const MAGIC: u64 = 0x4153_484c_4152_5331;
+pub(super) const MAGIC: u64 = 0x4153_484c_4152_5331;
 /// Seed of the public checksum: that of version 1.
 const PUBLIC_SEED: u64 = 0x7375_7065;
 const PUBLIC_CHECKSUM_AT: usize = ROOT_BYTES - 8;

@@ -5,7 +5,7 @@ mod drives;
 mod scrub;
 mod wear;
 
-use ashlar_api::{CheckReport, DriveSpec, Pool as PoolView, PoolCreate, PoolImport, PoolState, Protection};
+use ashlar_api::{CheckReport, DriveSpec, Pool as PoolView, PoolCreate, PoolImport, Protection};
 use clap::{Subcommand, ValueEnum};
 
 use crate::Context;
@@ -26,7 +26,12 @@ pub struct Pool {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Make a pool of drives; drives that carry a pool are refused.
+    /// Make a pool of drives.
+    ///
+    /// Drives that hold anything are refused: a pool, a file system, a partition table, or data of an unknown
+    /// kind. Looked at are the first two MiB, the last one, the places of second superblocks, 256 samples of
+    /// 64 KiB over the whole drive, and in a sparse file the beginning of each stretch of data. A file that
+    /// is there and sparse is given all its space.
     #[command(
         after_help = "Example:\n  ashlar pool create main --drive /dev/nvme0n1 --drive /dev/nvme1n1\n  \
             ashlar pool create lab --drive /srv/drive.img,size=10GiB\n  \
@@ -48,6 +53,9 @@ enum Verb {
         /// Drives for which there is spare space on all of them, at most 4 [default: none].
         #[arg(long, value_name = "DRIVES")]
         spares: Option<u8>,
+        /// Take drives although they hold data, a file system or another pool, which are lost.
+        #[arg(long)]
+        force: bool,
     },
     /// List the pools, also those that could not be opened.
     #[command(visible_alias = "ls", after_help = "Example:\n  ashlar pool list --json")]
@@ -99,6 +107,18 @@ enum Verb {
         #[arg(long)]
         yes: bool,
     },
+    /// Open a pool again that stopped writing, once its drives are mended.
+    ///
+    /// A pool stops when a write fails whose outcome nobody knows; reads go on. It comes back by itself when
+    /// its drives take writes again, with longer and longer pauses between attempts: this does it at once.
+    /// It opens as after a crash, and nothing that was acknowledged is lost. What is under way meanwhile
+    /// fails; NBD clients and attached devices go on afterwards, and a file system that gave up is mounted
+    /// anew by hand.
+    #[command(after_help = "Example:\n  ashlar pool reopen main")]
+    Reopen {
+        /// Name of the pool.
+        name: String,
+    },
     /// Open a pool from its drives and remember it; also tries a pool again that failed to open.
     #[command(after_help = "Example:\n  ashlar pool import main --drive /dev/nvme0n1 --drive /dev/nvme1n1")]
     Import {
@@ -135,7 +155,7 @@ impl Pool {
     pub fn run(self, context: &Context) -> Result<()> {
         let client = context.client()?;
         match self.verb {
-            Verb::Create { name, drives, protection, width, spares } => {
+            Verb::Create { name, drives, protection, width, spares, force } => {
                 let protection = match protection {
                     ProtectionName::None => Protection::None,
                     ProtectionName::Single => Protection::Single,
@@ -143,7 +163,7 @@ impl Pool {
                 };
                 let pool = client.pool_create(&PoolCreate {
                     name,
-                    drives,
+                    drives: drives::forced(drives, force),
                     protection,
                     width,
                     spare_count: spares,
@@ -177,6 +197,7 @@ impl Pool {
                 client.pool_export(&name, force)?;
                 context.output.done("exported pool", &name)?;
             }
+            Verb::Reopen { name } => context.output.print(&client.pool_reopen(&name)?, show)?,
             Verb::Import { name, drives, force, accept_older_state, yes } => {
                 if accept_older_state {
                     let what = "What was written since its drives were newer is lost.";
@@ -190,16 +211,6 @@ impl Pool {
             }
         }
         Ok(())
-    }
-}
-
-/// The state in one word.
-pub fn state_name(state: PoolState) -> &'static str {
-    match state {
-        PoolState::Opening => "opening",
-        PoolState::Online => "online",
-        PoolState::ReadOnly => "read-only",
-        PoolState::Failed => "failed",
     }
 }
 
@@ -225,7 +236,7 @@ fn list(pools: &[PoolView]) -> String {
             let space = pool.space.clone().unwrap_or_default();
             vec![
                 pool.name.clone(),
-                drives::state_name_with_drives(pool).to_string(),
+                pool.state.name().to_string(),
                 pool.drives.len().to_string(),
                 size(space.physical_bytes),
                 size(space.free_bytes),
@@ -260,8 +271,7 @@ fn recoverable(pool: &PoolView) -> String {
 }
 
 fn show(pool: &PoolView) -> String {
-    let mut pairs =
-        vec![("name", pool.name.clone()), ("state", drives::state_name_with_drives(pool).to_string())];
+    let mut pairs = vec![("name", pool.name.clone()), ("state", pool.state.name().to_string())];
     if let Some(reason) = &pool.reason {
         pairs.push(("reason", reason.clone()));
     }

@@ -5,7 +5,6 @@ use ashlar_api::{DoorState, Status as StatusView};
 use crate::Context;
 use crate::failure::Result;
 use crate::output::{fields, size, table};
-use crate::verb::pool::state_name;
 
 /// Show the array as a whole: pools, doors, memory, processor time.
 #[derive(clap::Args)]
@@ -57,7 +56,7 @@ fn text(status: &StatusView) -> String {
         .map(|pool| {
             vec![
                 pool.name.clone(),
-                state_name(pool.state).to_string(),
+                pool.state.name().to_string(),
                 size(pool.physical_bytes),
                 size(pool.free_bytes),
                 format!("{} %", pool.full_percent),

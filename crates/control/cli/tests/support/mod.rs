@@ -36,8 +36,9 @@ impl Array {
     pub fn unstarted() -> Array {
         let scratch = tempfile::Builder::new().prefix("ashlar-test-").tempdir().unwrap();
         let state = scratch.path().join("state");
-        std::fs::write(scratch.path().join("ashlar.toml"), "").unwrap();
-        Array { scratch, state, serve: None }
+        let array = Array { scratch, state, serve: None };
+        array.configure("");
+        array
     }
 
     /// An array that serves.
@@ -64,8 +65,14 @@ impl Array {
         self.scratch.path().join(name)
     }
 
-    /// Writes the settings file of the next start.
+    /// Writes the settings file of the next start. Where it does not say otherwise a start waits for no
+    /// drive of a pool that can do without: tests look at such pools at once.
     pub fn configure(&self, text: &str) {
+        let wait = "missing_drive_wait_seconds";
+        let text = match text.contains(wait) {
+            true => text.to_string(),
+            false => format!("{text}\n{wait} = 0\n"),
+        };
         std::fs::write(self.path("ashlar.toml"), text).unwrap();
     }
 
@@ -87,6 +94,27 @@ impl Array {
         let serve = self.serve_command();
         let mut command = Command::new("prlimit");
         command.arg(format!("--nofile={count}")).arg(serve.get_program()).args(serve.get_args());
+        self.start_as(command);
+    }
+
+    /// Starts an array that tells this socket how far it is.
+    pub fn start_notifying(&mut self, socket: &Path) {
+        let mut command = self.serve_command();
+        command.env("NOTIFY_SOCKET", socket);
+        self.start_as(command);
+    }
+
+    /// Starts an array whose /dev is a plain directory, as a container's may be, with what it needs but no
+    /// loop device.
+    pub fn start_in_bare_dev(&mut self) {
+        const BARE_DEV: &str = "set -e; mkdir -p \"$0\"; mount -t tmpfs -o mode=755 none \"$0\"; \
+            for name in null zero urandom fuse loop-control; do \
+            touch \"$0/$name\"; mount --bind \"/dev/$name\" \"$0/$name\"; done; \
+            mount --rbind \"$0\" /dev; exec \"$@\"";
+        let serve = self.serve_command();
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "--propagation", "private", "sh", "-c", BARE_DEV]);
+        command.arg(self.path("dev")).arg(serve.get_program()).args(serve.get_args());
         self.start_as(command);
     }
 

@@ -1,12 +1,16 @@
 //! Loop devices over files: attach, detach, resize, and finding ours again after a crash.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 
 use super::error::{Error, ErrorKind, Result};
 use super::uses::{Use, uses_of_device};
@@ -28,6 +32,10 @@ const CLAIM_ATTEMPTS_MAX: usize = 32;
 /// changed devices for some tens of milliseconds.
 const RELEASE_WAIT_MAX: Duration = Duration::from_secs(5);
 const RELEASE_POLL: Duration = Duration::from_millis(10);
+/// How long a new device's node may take to appear by itself.
+const NODE_WAIT_MAX: Duration = Duration::from_millis(200);
+/// How long a device may take to tell its label. Arbitrary: one whose file is served answers in microseconds.
+const LABEL_WAIT_MAX: Duration = Duration::from_secs(1);
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -118,6 +126,7 @@ pub fn attach(file: &Path, options: AttachOptions) -> Result<PathBuf> {
             return Err(Error::last("ask for a free loop device"));
         }
         let device = PathBuf::from(format!("/dev/loop{number}"));
+        make_node(&device)?;
         match claim(&device, file, &backing, options) {
             Ok(()) => {
                 if options.is_direct && !is_direct(&device) {
@@ -132,6 +141,34 @@ pub fn attach(file: &Path, options: AttachOptions) -> Result<PathBuf> {
         }
     }
     Err(Error::new(ErrorKind::Busy, "every free loop device was taken by others before we could claim it"))
+}
+
+/// Makes the device's node where nobody does: in a container /dev often is a plain directory.
+fn make_node(device: &Path) -> Result<()> {
+    if device.exists() {
+        return Ok(());
+    }
+    let number = sysfs(device, "dev").unwrap_or_default();
+    let numbers = number
+        .trim()
+        .split_once(':')
+        .and_then(|(major, minor)| Some((major.parse::<u32>().ok()?, minor.parse::<u32>().ok()?)));
+    // The driver made the device a moment ago: a node that comes by itself may not be there yet.
+    let end = Instant::now() + NODE_WAIT_MAX;
+    while !device.exists() && Instant::now() < end {
+        thread::sleep(RELEASE_POLL);
+    }
+    let Some((major, minor)) = numbers.filter(|_| !device.exists()) else { return Ok(()) };
+    let mode = Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP;
+    match mknodat(CWD, device, FileType::BlockDevice, mode, makedev(major, minor)) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => Ok(()),
+        Err(error) => {
+            let path = device.display();
+            let why = format!("{path} is missing here, as in a container, and cannot be made ({error})");
+            let cure = format!("`mknod {path} b {major} {minor}` as root makes it");
+            Err(Error::new(ErrorKind::Unsupported, format!("{why}: {cure}")))
+        }
+    }
 }
 
 fn claim(device: &Path, file: &Path, backing: &File, options: AttachOptions) -> Result<()> {
@@ -277,8 +314,10 @@ pub fn find_attached(directory: &Path) -> Result<Vec<Attached>> {
         let path = backing.trim_end_matches('\n').trim_end_matches(" (deleted)");
         let volume = match Path::new(path).strip_prefix(directory) {
             Ok(volume) => Some(volume.to_string_lossy().into_owned()),
-            // After a lazy unmount the kernel no longer knows the full path; our label does.
-            Err(_) => label(&device).and_then(|label| volume_of_label(&label, directory)),
+            Err(_) if is_cut_off(Path::new(path)) => {
+                label_in_time(&device).and_then(|label| volume_of_label(&label, directory))
+            }
+            Err(_) => None,
         };
         if let Some(volume) = volume {
             let is_leaving = sysfs(&device, "loop/autoclear").is_some_and(|text| text.trim() == "1");
@@ -341,6 +380,33 @@ pub(super) fn volume_of_label(label: &[u8], directory: &Path) -> Option<String> 
     let name =
         label.strip_prefix(plain.as_slice()).or_else(|| label.strip_prefix(&*directory_label(directory)))?;
     Some(String::from_utf8_lossy(name).into_owned())
+}
+
+/// After a lazy unmount the kernel no longer knows the way from the root to a file, only from where it was
+/// mounted: our volumes stand there at the top. Only then the label has to tell whose a device is.
+fn is_cut_off(path: &Path) -> bool {
+    path.parent() == Some(Path::new("/"))
+}
+
+/// The driver looks at the file before it tells the label, and so waits for whoever serves that file: another
+/// array that hangs would hold up this one.
+fn label_in_time(device: &Path) -> Option<Vec<u8>> {
+    /// Devices that have not answered yet are not asked again, so that not more and more threads wait.
+    static ASKED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    let asked = || ASKED.lock().expect("no holder of this lock panics");
+    if !asked().insert(device.to_path_buf()) {
+        return None;
+    }
+    let (tell, told) = mpsc::channel();
+    let device = device.to_path_buf();
+    let ask = move || {
+        let label = label(&device);
+        asked().remove(&device);
+        // Nobody listens any more when the time is over.
+        let _ = tell.send(label);
+    };
+    thread::Builder::new().name("loop-label".to_string()).spawn(ask).ok()?;
+    told.recv_timeout(LABEL_WAIT_MAX).ok().flatten()
 }
 
 fn label(device: &Path) -> Option<Vec<u8>> {

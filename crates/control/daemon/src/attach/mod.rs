@@ -7,13 +7,18 @@
 //! [`find_attached`] finds our devices after a restart, and [`clean_stale`] removes what a killed
 //! daemon left.
 
+mod below;
+mod elsewhere;
 mod error;
+mod kernel_messages;
 mod loop_device;
 mod mount;
 mod stack;
 mod stale;
 mod uses;
 
+pub use below::{Below, OnVolume, Place, below};
+pub use elsewhere::mounted_elsewhere;
 pub use error::{Error, ErrorKind, Result};
 pub use loop_device::{
     AttachOptions, Attached, attach, detach, find_attached, find_devices, in_use, is_direct, let_go, resize,

@@ -8,8 +8,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::error::{Error, ErrorKind, Result};
+use super::kernel_messages::KernelMessages;
 use super::stack::Stack;
 use super::uses::processes_below;
+
+/// What blkid calls partition tables.
+const PARTITION_TABLES: [&str; 6] = ["dos", "gpt", "mac", "sun", "bsd", "sgi"];
 
 /// The file systems we make.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -173,6 +177,14 @@ pub fn mount(device: &Path, directory: &Path, is_read_only: bool, trust: Trust) 
         let why = format!("nothing to mount on {}: format it first", device.display());
         return Err(Error::new(ErrorKind::Invalid, why));
     };
+    if PARTITION_TABLES.contains(&found.as_str()) {
+        let why = format!(
+            "{} carries a partition table ({found}), not a file system: `partx --add {0}` shows its partitions, \
+             which are mounted by hand",
+            device.display()
+        );
+        return Err(Error::new(ErrorKind::Invalid, why));
+    }
     // A clone carries its origin's UUID, and XFS refuses a second mount of one UUID unless told. Barriers are
     // flushes, and a write that was answered is durable here (decision 14); XFS has no such option any more.
     // A mount that is read-only replays the log all the same: without that it would show an older state.
@@ -194,14 +206,35 @@ pub fn mount(device: &Path, directory: &Path, is_read_only: bool, trust: Trust) 
     let invalid = |_| Error::new(ErrorKind::Invalid, "a path with a zero byte in it".to_string());
     let (source, target) = (source.map_err(invalid)?, target.map_err(invalid)?);
     let (kind, data) = (kind.map_err(invalid)?, data.map_err(invalid)?);
+    let messages = KernelMessages::from_now();
     // SAFETY: all four are strings with an end that live through the call.
     let result =
         unsafe { libc::mount(source.as_ptr(), target.as_ptr(), kind.as_ptr(), flags, data.as_ptr().cast()) };
     if result < 0 {
+        let error = io::Error::last_os_error();
         let why = format!("mount {} ({found}) on {}", device.display(), directory.display());
-        return Err(Error::last(why));
+        return Err(not_mounted(why, error, messages.about(device)));
     }
     Ok(())
+}
+
+/// What kind of failure a refused mount is: what lies on the volume is not to this kernel's liking, or
+/// something of this machine failed.
+fn not_mounted(mut why: String, error: io::Error, kernel_says: Option<String>) -> Error {
+    let is_of_content = matches!(error.raw_os_error(), Some(libc::ENODEV | libc::EINVAL | libc::EUCLEAN));
+    let reason = match (error.raw_os_error(), kernel_says) {
+        (_, Some(said)) => format!("the kernel says: {said}"),
+        (Some(libc::ENODEV), None) => "this kernel cannot mount file systems of that kind".to_string(),
+        (Some(libc::EINVAL), None) => {
+            "what lies there does not fit: one with blocks smaller than the volume's, for instance, needs a \
+             volume with `--logical-block 512`"
+                .to_string()
+        }
+        _ => return Error::system(why, error),
+    };
+    why = format!("{why}: {error}; {reason}");
+    let kind = if is_of_content { ErrorKind::Invalid } else { Error::system("", error).kind };
+    Error::new(kind, why)
 }
 
 /// Unmounts a directory; fails while somebody uses it, and says who.

@@ -137,7 +137,7 @@ fn loops_by_backing() -> BTreeMap<PathBuf, Vec<String>> {
 }
 
 /// The devices of each btrfs that is mounted anywhere.
-fn btrfs_members() -> Vec<Vec<String>> {
+pub(super) fn btrfs_members() -> Vec<Vec<String>> {
     let base = Path::new("/sys/fs/btrfs");
     entries(base).into_iter().map(|name| entries(&base.join(name).join("devices"))).collect()
 }

@@ -3,8 +3,9 @@
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use ashlar_block::{BlockDevice, Catalogue};
@@ -291,4 +292,113 @@ fn the_tower_above_a_killed_server_comes_down_at_once() {
     }
     assert!(killed.elapsed() < Duration::from_secs(12), "took {:?}", killed.elapsed());
     assert!(clean_stale(&scratch.0).unwrap().is_empty());
+}
+
+/// A process that serves a directory of volumes, and may be held. It is gone when this is, whatever happened:
+/// whoever waits for it then goes on.
+struct Foreign {
+    child: Child,
+    device: Option<PathBuf>,
+    scratch: Scratch,
+}
+
+impl Foreign {
+    fn serving() -> Foreign {
+        use std::os::unix::process::CommandExt;
+
+        let scratch = Scratch::new("foreign");
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--exact", "attach::tests::child_serves_a_volume_until_it_is_killed", "--nocapture"])
+            .env("ASHLAR_ATTACH_TEST_DIRECTORY", scratch.0.join("volumes"))
+            .stdout(Stdio::null());
+        // SAFETY: the call is one that may be made between fork and exec, and takes numbers only.
+        unsafe {
+            command.pre_exec(|| {
+                // It does not outlive us, also when we are killed.
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        let foreign = Foreign { child: command.spawn().unwrap(), device: None, scratch };
+        let end = Instant::now() + Duration::from_secs(20);
+        while !foreign.file().exists() {
+            assert!(Instant::now() < end, "the child does not serve");
+            thread::sleep(Duration::from_millis(10));
+        }
+        foreign
+    }
+
+    fn file(&self) -> PathBuf {
+        self.scratch.0.join("volumes/v")
+    }
+
+    fn hold(&self) {
+        let process = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(process, rustix::process::Signal::STOP).unwrap();
+    }
+}
+
+impl Drop for Foreign {
+    fn drop(&mut self) {
+        // A held process takes this signal, too; the kernel then answers for it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if let Some(device) = &self.device {
+            let _ = loop_device::release(device);
+        }
+    }
+}
+
+/// Runs on a thread of its own, and takes no longer than this.
+fn soon<T: Send + 'static>(what: &str, work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (tell, told) = std::sync::mpsc::channel();
+    thread::spawn(move || tell.send(work()));
+    told.recv_timeout(Duration::from_secs(10)).unwrap_or_else(|_| panic!("{what}: it waits"))
+}
+
+/// The driver was asked for the label of every loop device, which waits for whoever serves the device's file:
+/// an array that hung held up the attach, the detach, the start and the stop of every other one.
+#[test]
+fn an_array_that_hangs_holds_up_no_other() {
+    if !is_root_with_loop() || !Path::new("/dev/fuse").exists() {
+        return;
+    }
+    let own = Scratch::new("beside");
+    let volumes = own.0.join("volumes");
+    let file = own.volume("w", 64 << 20);
+    let mnt = own.0.join("mnt");
+    make_directory(&mnt).unwrap();
+    let mut foreign = Foreign::serving();
+    let foreign_device = attach(&foreign.file(), options(4096)).unwrap();
+    foreign.device = Some(foreign_device.clone());
+    foreign.hold();
+    for is_cut_off in [false, true] {
+        if is_cut_off {
+            // Its devices stand at no path then, and could be anybody's.
+            unmount_lazily(&foreign.scratch.0.join("volumes")).unwrap();
+        }
+        let (file, volumes, mnt, own) = (file.clone(), volumes.clone(), mnt.clone(), own.0.clone());
+        let begun = Instant::now();
+        soon("all of an attachment's life", move || {
+            let device = attach(&file, options(4096)).unwrap();
+            make_file_system(&device, FileSystem::Ext4, true).unwrap();
+            mount(&device, &mnt, false, Trust::default()).unwrap();
+            assert_eq!(find_devices(&file).unwrap(), std::slice::from_ref(&device));
+            assert!(uses_of_device(&device).unwrap().contains(&Use::Mounted { directory: mnt.clone() }));
+            assert!(!uses_below(&volumes).unwrap().is_empty());
+            assert_eq!(below(&mnt.join("new"), &volumes).unwrap().volume.unwrap().volume, "w");
+            assert_eq!(mounts_of_device(&device).unwrap(), std::slice::from_ref(&mnt));
+            unmount(&mnt).unwrap();
+            detach(&device).unwrap();
+            clean_stale(&own).unwrap();
+        });
+        assert!(begun.elapsed() < Duration::from_secs(9), "{:?}", begun.elapsed());
+    }
+    drop(foreign);
+    let end = Instant::now() + Duration::from_secs(20);
+    while loop_device::is_attached(&foreign_device) {
+        assert!(Instant::now() < end, "{} stays", foreign_device.display());
+        thread::sleep(Duration::from_millis(10));
+    }
 }

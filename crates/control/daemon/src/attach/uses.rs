@@ -305,7 +305,7 @@ fn descriptors() -> Vec<Descriptor> {
     found
 }
 
-fn process_ids() -> Vec<u32> {
+pub(super) fn process_ids() -> Vec<u32> {
     let listing = fs::read_dir("/proc").into_iter().flatten().flatten();
     listing.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }

@@ -112,6 +112,10 @@ pub(super) async fn pool_import(
     to_the_end(async move { array.pool_import(&pool, request).await }).await.map(Json)
 }
 
+pub(super) async fn pool_reopen(State(array): Array, Name(pool): Name) -> Answer<api::Pool> {
+    to_the_end(async move { array.pool_reopen(&pool).await }).await.map(Json)
+}
+
 pub(super) async fn drives_add(
     State(array): Array,
     caller: Caller,

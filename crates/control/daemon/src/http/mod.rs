@@ -22,6 +22,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/pools/{pool}/scrub", post(handlers::pool_scrub).patch(handlers::pool_scrub_change))
         .route("/v1/pools/{pool}/export", post(handlers::pool_export))
         .route("/v1/pools/{pool}/import", post(handlers::pool_import))
+        .route("/v1/pools/{pool}/reopen", post(handlers::pool_reopen))
         .route("/v1/pools/{pool}/drives", post(handlers::drives_add))
         .route("/v1/pools/{pool}/drives/{number}", patch(handlers::drive_set).delete(handlers::drive_remove))
         .route("/v1/pools/{pool}/drives/{number}/replace", post(handlers::drive_replace))

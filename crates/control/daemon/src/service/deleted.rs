@@ -330,8 +330,8 @@ impl Service {
             return;
         }
         let Ok(pools) = self.array.pools().await else { return };
-        for pool in pools.iter().filter(|pool| pool.full_percent >= ROOM_PERCENT) {
-            let marks = pool.counters.get("marks").copied().unwrap_or(0);
+        for pool in pools.iter().filter(|pool| needs_room(pool)) {
+            let marks = counter(pool, "marks");
             if given_up.get(&pool.name).is_some_and(|before| marks < before.marks + MARKS_UNTIL_SEEN) {
                 continue;
             }
@@ -406,6 +406,15 @@ fn no_such(which: &str) -> Error {
         format!("there is no deleted volume `{which}`"),
         "`ashlar volume list --deleted` shows those there are",
     )
+}
+
+/// A pool that is nearly full, or in which hosts wait.
+fn needs_room(pool: &api::Pool) -> bool {
+    pool.full_percent >= ROOM_PERCENT || counter(pool, "writes_waiting_for_room") > 0
+}
+
+fn counter(pool: &api::Pool, name: &str) -> u64 {
+    pool.counters.get(name).copied().unwrap_or(0)
 }
 
 /// The pool has no room to keep anything.

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use ashlar_api as api;
 
 use super::Service;
-use super::pools::{canonical, check_drives, check_nothing_on, files_to_make};
+use super::drive_content::{Joining, Ready, say_force};
+use super::pools::{canonical, check_drives, files_to_make};
 use crate::error::{Error, Result};
 
 impl Service {
@@ -26,14 +27,17 @@ impl Service {
         let paths: Vec<String> = drives.iter().map(|drive| drive.path.clone()).collect();
         for path in &paths {
             self.check_joins(&pool, None, path)?;
-            check_nothing_on(path).await?;
         }
+        let joining = Joining { pool: &pool, number: None };
+        self.check_below(&paths, Some(&joining)).await?;
+        self.check_content(&drives).await?;
         let made = files_to_make(&drives)?;
+        let ready = self.make_ready(&drives, Some(&joining)).await?;
         let joined = self.join(name, &paths, self.array.drives_add(name, &drives)).await;
         if let Err(error) = joined {
             let has_joined = |pool: api::Pool| pool.drives.iter().any(|now| paths.contains(&now.path));
-            self.remove_unless(name, made, has_joined).await;
-            return Err(error);
+            self.put_back_unless(name, made, ready, has_joined).await;
+            return Err(say_force(error));
         }
         let (count, all) = (paths.len(), pool.drives.len() + paths.len());
         self.log
@@ -42,10 +46,11 @@ impl Service {
     }
 
     /// What was not there before an attempt is not there after it, unless the pool writes to it.
-    async fn remove_unless(
+    async fn put_back_unless(
         &self,
         name: &str,
         made: Vec<PathBuf>,
+        ready: Ready,
         has_joined: impl FnOnce(api::Pool) -> bool,
     ) {
         if self.pool(name).await.map_or(true, has_joined) {
@@ -54,6 +59,7 @@ impl Service {
         for path in made {
             let _ = std::fs::remove_file(path);
         }
+        ready.restore().await;
     }
 
     /// Puts a new drive in the place of another.
@@ -80,8 +86,11 @@ impl Service {
         }
         let with = api::DriveSpec { path: canonical_to_be(&request.path), ..request };
         self.check_joins(&pool, Some(number), &with.path)?;
-        check_nothing_on(&with.path).await?;
+        let joining = Joining { pool: &pool, number: Some(number) };
+        self.check_below(std::slice::from_ref(&with.path), Some(&joining)).await?;
+        self.check_content(std::slice::from_ref(&with)).await?;
         let made = files_to_make(std::slice::from_ref(&with))?;
+        let ready = self.make_ready(std::slice::from_ref(&with), Some(&joining)).await?;
         let joined = self
             .join(name, std::slice::from_ref(&with.path), self.array.drive_replace(name, number, &with))
             .await;
@@ -89,8 +98,8 @@ impl Service {
             let is_new = |now: &api::Drive| now.path != drive.path || now.state != drive.state;
             let has_joined =
                 |pool: api::Pool| pool.drives.iter().any(|now| now.path == with.path && is_new(now));
-            self.remove_unless(name, made, has_joined).await;
-            return Err(error);
+            self.put_back_unless(name, made, ready, has_joined).await;
+            return Err(say_force(error));
         }
         self.told(name, false).await
     }
@@ -139,7 +148,7 @@ impl Service {
         };
         let mut refusals: Vec<Error> = Vec::new();
         for path in places {
-            self.check_joins(&pool, Some(number), &path)?;
+            self.check_returns(&pool, number, &path).await?;
             match self
                 .join(name, std::slice::from_ref(&path), self.array.drive_online(name, number, &path))
                 .await
@@ -236,6 +245,16 @@ impl Service {
         self.check_drive_free(path, Some(&pool.name))
     }
 
+    /// Refuses a path at which no drive of this pool can be.
+    async fn check_returns(&self, pool: &api::Pool, number: u32, path: &str) -> Result<()> {
+        self.check_joins(pool, Some(number), path)?;
+        if !Path::new(path).exists() {
+            return Ok(());
+        }
+        let joining = Joining { pool, number: Some(number) };
+        self.check_below(&[path.to_string()], Some(&joining)).await
+    }
+
     /// Recorded places at which no drive of the pool was found.
     fn places_without_a_drive(&self, pool: &api::Pool) -> Vec<String> {
         let mut places = self.recorded_drives(&pool.name);
@@ -243,7 +262,7 @@ impl Service {
         places
     }
 
-    fn recorded_drives(&self, name: &str) -> Vec<String> {
+    pub(super) fn recorded_drives(&self, name: &str) -> Vec<String> {
         let known = self.known();
         known.pools.iter().find(|pool| pool.name == name).map(|pool| pool.drives.clone()).unwrap_or_default()
     }

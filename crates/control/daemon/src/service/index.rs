@@ -39,6 +39,12 @@ impl Index {
         Ok(())
     }
 
+    /// The same for a pool that may be known from an earlier opening.
+    pub(super) fn replace_pool(&mut self, pool: &str, contents: &Contents) -> Result<()> {
+        self.remove_pool(pool);
+        self.add_pool(pool, contents)
+    }
+
     pub(super) fn remove_pool(&mut self, pool: &str) {
         self.volumes.retain(|_, holder| holder != pool);
         self.snapshots.retain(|_, group| group.pool != pool);

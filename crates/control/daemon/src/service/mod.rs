@@ -7,17 +7,21 @@
 mod attachments;
 mod clients;
 mod deleted;
+mod drive_content;
 mod drives;
 mod ends;
 mod forecast;
 mod generations;
 mod index;
+mod late;
 mod pools;
+mod reopen;
 mod scrubs;
 mod snapshots;
 mod space;
 mod spares;
 mod status;
+mod stop;
 mod users;
 mod volumes;
 mod watch;
@@ -38,9 +42,6 @@ use crate::settings::Settings;
 use crate::state::{KnownPool, State};
 
 use index::Index;
-
-/// How long a stop waits for the ages of deleted volumes to be durable. Arbitrary: it is one small write.
-const STORE_AGES_MAX: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The array as the API sees it.
 pub(crate) struct Service {
@@ -68,11 +69,29 @@ struct Known {
     pools: Vec<KnownPool>,
     /// Why a known pool is not open.
     failures: std::collections::BTreeMap<String, String>,
+    /// Which of these are opened as soon as their drives are there.
+    waits: std::collections::BTreeMap<String, late::Wait>,
     index: Index,
     /// The states and paths of each open pool's drives that the log told last, by their numbers.
     drive_states: std::collections::BTreeMap<String, std::collections::BTreeMap<u32, (String, String)>>,
     /// Volumes that are attached or about to be: they are not deleted, restored or exported.
     attached: std::collections::BTreeMap<String, Slot>,
+}
+
+impl Known {
+    /// What a known pool is that is not open.
+    fn closed_state(&self, pool: &str) -> api::PoolState {
+        match self.waits.contains_key(pool) {
+            true => api::PoolState::Waiting,
+            false => api::PoolState::Failed,
+        }
+    }
+
+    /// A pool is open, or not ours any more.
+    fn forget_failure(&mut self, pool: &str) {
+        self.failures.remove(pool);
+        self.waits.remove(pool);
+    }
 }
 
 /// A volume in the table of attachments.
@@ -125,34 +144,14 @@ impl Service {
     /// Waits for its turn to change something; refused once the array is stopping.
     async fn change(&self) -> Result<tokio::sync::MutexGuard<'_, ()>> {
         let turn = self.changes.lock().await;
-        if self.is_stopping.load(Ordering::Acquire) {
+        if self.is_stopping() {
             return Err(Error::stopping());
         }
         Ok(turn)
     }
 
-    /// Detaches every volume, stops the doors, closes every pool, ends the data shard. Goes through
-    /// all of it whatever fails; true when nothing did.
-    pub(crate) async fn stop(&self) -> bool {
-        self.is_stopping.store(true, Ordering::Release);
-        let _turn = self.changes.lock().await;
-        let mut is_clean = self.detach_all().await;
-        self.tell_users().await;
-        is_clean &= self.doors.stop(&self.array, &self.log).await;
-        // Without it deleted volumes are only kept longer: nobody waits for it long.
-        let _ = tokio::time::timeout(STORE_AGES_MAX, self.store_ages()).await;
-        for pool in self.open_pools() {
-            match self.pool_close(&pool).await {
-                Ok(()) => self.log.info(format!("pool {pool}"), "closed"),
-                Err(error) => {
-                    is_clean = false;
-                    self.log.error(format!("pool {pool}"), format!("close: {error}"));
-                }
-            }
-        }
-        self.store_wear_or_tell();
-        self.array.stop().await;
-        is_clean
+    fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Acquire)
     }
 
     fn open_pools(&self) -> Vec<String> {

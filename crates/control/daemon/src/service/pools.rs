@@ -4,66 +4,23 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Seek, SeekFrom};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ashlar_api as api;
 use ashlar_units::ByteCount;
 
 use super::Service;
+use super::drive_content::say_force;
 use super::generations::Overruled;
 use super::scrubs::unix_seconds;
 use super::users::Taking;
-use crate::array::Contents;
-use crate::attach;
+use crate::array::{Contents, LINGER};
 use crate::error::{Error, Result};
 use crate::names;
 use crate::state::KnownPool;
 
-/// A killed array lets go of its drives when the kernel has ended what was in flight: a moment, and seconds
-/// on a disk that others keep busy. Arbitrary: how long it takes at most was not measured.
-const LETTING_GO_MAX: Duration = Duration::from_secs(30);
-const LETTING_GO_INTERVAL: Duration = Duration::from_millis(50);
-
 impl Service {
-    /// Opens every known pool. One that fails is reported with its reason; the others go on.
-    pub(crate) async fn open_known(&self) -> Result<()> {
-        let pools = self.state().load_pools()?;
-        self.known().pools = pools.clone();
-        self.load_wear();
-        self.load_generations();
-        for pool in pools {
-            match self.open_when_let_go(&pool).await {
-                Ok(()) => self.log.info(format!("pool {}", pool.name), self.opened_line(&pool.name).await),
-                Err(error) => {
-                    self.log.error(format!("pool {}", pool.name), format!("not opened: {error}"));
-                    self.known().failures.insert(pool.name, error.to_string());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Opens a pool; one whose drives are in use is tried again for a while.
-    async fn open_when_let_go(&self, pool: &KnownPool) -> Result<()> {
-        let begin = Instant::now();
-        let mut is_told = false;
-        loop {
-            match self.open(pool, Overruled::default()).await {
-                Err(error) if error.kind == api::ErrorKind::Busy && begin.elapsed() < LETTING_GO_MAX => {
-                    if !is_told {
-                        is_told = true;
-                        let seconds = LETTING_GO_MAX.as_secs();
-                        let what = format!("{}; tried again for {seconds} s", error.message);
-                        self.log.warning(format!("pool {}", pool.name), what);
-                    }
-                    tokio::time::sleep(LETTING_GO_INTERVAL).await;
-                }
-                other => return other,
-            }
-        }
-    }
-
-    async fn opened_line(&self, name: &str) -> String {
+    pub(super) async fn opened_line(&self, name: &str) -> String {
         match self.pool(name).await {
             Ok(api::Pool { recovery: Some(recovery), volume_count, snapshot_count, .. }) => format!(
                 "opened in {} ms, {} journal groups replayed, {volume_count} volumes, {snapshot_count} snapshots",
@@ -73,12 +30,18 @@ impl Service {
         }
     }
 
-    /// Opens one pool and indexes its names.
-    async fn open(&self, pool: &KnownPool, overruled: Overruled) -> Result<()> {
+    /// Opens one pool and indexes its names. Drives in use are waited for a little.
+    pub(super) async fn open(
+        &self,
+        pool: &KnownPool,
+        overruled: Overruled,
+        patience: Duration,
+    ) -> Result<()> {
         let opening = self.opening(overruled);
-        let mut contents = self.array.pool_open(&pool.name, &pool.drives, &self.settings, opening).await?;
+        let opened = self.array.pool_open(&pool.name, &pool.drives, &self.settings, opening, patience);
+        let mut contents = opened.await?;
         self.sweep_hidden(&pool.name, &mut contents).await;
-        let indexed = self.known().index.add_pool(&pool.name, &contents);
+        let indexed = self.known().index.replace_pool(&pool.name, &contents);
         if let Err(error) = indexed {
             self.pool_close(&pool.name).await?;
             return Err(error);
@@ -89,7 +52,13 @@ impl Service {
     /// Deletes the clones by which an array that was killed had mounted snapshots. One that cannot be deleted
     /// is in nobody's way.
     async fn sweep_hidden(&self, pool: &str, contents: &mut Contents) {
+        // Those of this array's own attachments stay: the pool is opened again under them.
+        let carriers: BTreeSet<String> =
+            self.known().attached.values().map(|slot| slot.carrier.clone()).collect();
         for name in contents.volumes.extract_if(.., |name| names::is_hidden(name)) {
+            if carriers.contains(&name) {
+                continue;
+            }
             if let Err(error) = self.array.volume_delete(pool, &name).await {
                 let what = format!("the clone {name}, by which a snapshot was mounted, stays: {error}");
                 self.log.warning(format!("pool {pool}"), what);
@@ -107,10 +76,13 @@ impl Service {
             let (volumes, snapshots) = known.index.counts(&pool.name);
             (pool.volume_count, pool.snapshot_count) = (volumes as u64, snapshots as u64);
         }
-        for pool in &known.pools {
-            if let Some(reason) = known.failures.get(&pool.name) {
-                pools.push(failed_view(pool, reason));
-            }
+        let open: BTreeSet<String> = pools.iter().map(|pool| pool.name.clone()).collect();
+        for pool in known.pools.iter().filter(|pool| !open.contains(&pool.name)) {
+            let (state, reason) = match known.failures.get(&pool.name) {
+                Some(reason) => (known.closed_state(&pool.name), reason.as_str()),
+                None => (api::PoolState::Opening, "it is being opened"),
+            };
+            pools.push(failed_view(pool, state, reason));
         }
         for pool in &mut pools {
             let remembered = known.pools.iter().find(|other| other.name == pool.name);
@@ -136,19 +108,21 @@ impl Service {
         for drive in &request.drives {
             self.check_drive_free(&drive.path, None)?;
         }
-        for drive in &request.drives {
-            check_nothing_on(&drive.path).await?;
-        }
+        let paths: Vec<String> = request.drives.iter().map(|drive| canonical(&drive.path)).collect();
+        self.check_below(&paths, None).await?;
+        self.check_content(&request.drives).await?;
         let made = files_to_make(&request.drives)?;
+        let ready = self.make_ready(&request.drives, None).await?;
         let created = self.array.pool_create(&request).await;
         if let Err(error) = created {
             // What was not there before the attempt is not there after it.
             for path in made {
                 let _ = std::fs::remove_file(path);
             }
-            return Err(error);
+            ready.restore().await;
+            return Err(say_force(error));
         }
-        let paths: Vec<String> = request.drives.iter().map(|drive| canonical(&drive.path)).collect();
+        let paths: Vec<String> = paths.iter().map(|path| canonical(path)).collect();
         let pool = known_from_now(&request.name, paths);
         self.open_and_remember(pool, Overruled::default()).await?;
         self.log
@@ -161,7 +135,7 @@ impl Service {
         names::check("pool", name)?;
         let _turn = self.change().await?;
         let overruled = Overruled { is_forced: request.force, is_older_accepted: request.accept_older_state };
-        let drives = self.drives_to_import(name, request)?;
+        let drives = self.drives_to_import(name, request).await?;
         self.open_and_remember(known_from_now(name, drives), overruled).await?;
         self.log.info(format!("pool {name}"), "imported");
         if overruled.is_forced {
@@ -188,26 +162,19 @@ impl Service {
         self.record_drives(&pool.name, drives)
     }
 
-    fn drives_to_import(&self, name: &str, request: api::PoolImport) -> Result<Vec<String>> {
-        let known = self.known();
-        let failed = known.pools.iter().find(|pool| pool.name == name);
-        if failed.is_some() && !known.failures.contains_key(name) {
-            return Err(Error::new(
-                api::ErrorKind::Exists,
-                format!("pool `{name}` is open already"),
-                "`ashlar pool show` shows it",
-            ));
-        }
+    async fn drives_to_import(&self, name: &str, request: api::PoolImport) -> Result<Vec<String>> {
+        let recorded = self.recorded_unless_open(name)?;
         if !request.drives.is_empty() {
-            drop(known);
             check_drives(request.drives.iter().map(String::as_str))?;
             let drives: Vec<String> = request.drives.iter().map(|path| canonical(path)).collect();
             for drive in &drives {
                 self.check_drive_free(drive, None)?;
             }
+            let there: Vec<String> = drives.iter().filter(|path| Path::new(path).exists()).cloned().collect();
+            self.check_below(&there, None).await?;
             return Ok(drives);
         }
-        failed.map(|pool| pool.drives.clone()).ok_or_else(|| {
+        recorded.ok_or_else(|| {
             Error::invalid(
                 format!("no drive of pool `{name}` is named and none is recorded"),
                 format!("name every one: `ashlar pool import {name} --drive PATH ...`"),
@@ -215,8 +182,22 @@ impl Service {
         })
     }
 
+    /// The drives of a known pool that did not open.
+    fn recorded_unless_open(&self, name: &str) -> Result<Option<Vec<String>>> {
+        let known = self.known();
+        let found = known.pools.iter().find(|pool| pool.name == name);
+        if found.is_some() && !known.failures.contains_key(name) {
+            return Err(Error::new(
+                api::ErrorKind::Exists,
+                format!("pool `{name}` is open already"),
+                "`ashlar pool show` shows it",
+            ));
+        }
+        Ok(found.map(|pool| pool.drives.clone()))
+    }
+
     async fn open_and_remember(&self, pool: KnownPool, overruled: Overruled) -> Result<()> {
-        self.open(&pool, overruled).await?;
+        self.open(&pool, overruled, LINGER).await?;
         let mut pools = self.known().pools.clone();
         pools.retain(|other| other.name != pool.name);
         pools.push(pool.clone());
@@ -232,7 +213,7 @@ impl Service {
             ));
         }
         let mut known = self.known();
-        known.failures.remove(&pool.name);
+        known.forget_failure(&pool.name);
         known.pools = pools;
         Ok(())
     }
@@ -289,9 +270,14 @@ impl Service {
         let _turn = self.change().await?;
         let is_open = self.check_known(name)?;
         self.check_unused(|image| self.is_in_pool(image, name), Taking::All, is_forced).await?;
+        let had_stopped = is_open && !self.pool(name).await?.state.takes_writes();
         self.forget(name)?;
-        if is_open {
-            self.pool_close(name).await?;
+        if is_open && let Err(error) = self.pool_close(name).await {
+            if !had_stopped {
+                return Err(error);
+            }
+            // There was nothing left that could be written: it is closed all the same.
+            self.log.warning(format!("pool {name}"), format!("it had stopped before: {}", error.message));
         }
         self.log.info(format!("pool {name}"), "exported");
         Ok(())
@@ -310,7 +296,7 @@ impl Service {
             ));
         }
         self.check_unused(|image| self.is_in_pool(image, name), Taking::Content, false).await?;
-        let api::Pool { id, deleted_volume_count, .. } = self.pool(name).await?;
+        let api::Pool { id, deleted_volume_count, drives, .. } = self.pool(name).await?;
         if deleted_volume_count > 0 && !is_forced {
             return Err(Error::new(
                 api::ErrorKind::Busy,
@@ -324,6 +310,7 @@ impl Service {
         self.forget(name)?;
         self.pool_destroy(name).await?;
         self.forget_generation(&id);
+        self.empty_drives(drives.into_iter().map(|drive| drive.path).collect()).await;
         self.log.info(format!("pool {name}"), "deleted");
         Ok(())
     }
@@ -334,7 +321,7 @@ impl Service {
         self.state().store_pools(&pools)?;
         let mut known = self.known();
         known.pools = pools;
-        known.failures.remove(name);
+        known.forget_failure(name);
         known.index.remove_pool(name);
         Ok(())
     }
@@ -368,7 +355,7 @@ impl Service {
     }
 
     /// True when a known pool is open.
-    fn check_known(&self, name: &str) -> Result<bool> {
+    pub(super) fn check_known(&self, name: &str) -> Result<bool> {
         let known = self.known();
         if known.pools.iter().any(|pool| pool.name == name) {
             return Ok(!known.failures.contains_key(name));
@@ -381,9 +368,13 @@ impl Service {
         if self.check_known(name)? {
             return Ok(());
         }
+        let what = match self.known().closed_state(name) {
+            api::PoolState::Waiting => "waits for its drives",
+            _ => "could not be opened",
+        };
         Err(Error::new(
             api::ErrorKind::Closed,
-            format!("pool `{name}` could not be opened"),
+            format!("pool `{name}` {what}"),
             format!("`ashlar pool show {name}` says why, `ashlar pool import {name}` tries again"),
         ))
     }
@@ -410,7 +401,7 @@ fn known_from_now(name: &str, drives: Vec<String>) -> KnownPool {
     KnownPool { name: name.to_string(), drives, scrubbed_unix_seconds: unix_seconds() }
 }
 
-fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
+fn failed_view(pool: &KnownPool, state: api::PoolState, reason: &str) -> api::Pool {
     let drive = |path: &String| {
         let size = size_bytes(Path::new(path));
         api::Drive {
@@ -425,7 +416,7 @@ fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
         name: pool.name.clone(),
         id: String::new(),
         generation: 0,
-        state: api::PoolState::Failed,
+        state,
         reason: Some(reason.to_string()),
         protection: api::Protection::None,
         drives: pool.drives.iter().map(drive).collect(),
@@ -449,7 +440,7 @@ fn failed_view(pool: &KnownPool, reason: &str) -> api::Pool {
 }
 
 /// Size of a file or a block device.
-fn size_bytes(path: &Path) -> std::io::Result<u64> {
+pub(super) fn size_bytes(path: &Path) -> std::io::Result<u64> {
     let kind = std::fs::metadata(path)?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
         return Err(std::io::Error::other("it is neither a file nor a block device"));
@@ -542,22 +533,4 @@ fn check_space(drives: &[api::DriveSpec]) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// Refuses a drive that carries a file system, a partition table or the like.
-pub(super) async fn check_nothing_on(path: &str) -> Result<()> {
-    let drive = PathBuf::from(path);
-    if !drive.exists() {
-        return Ok(());
-    }
-    let probed = tokio::task::spawn_blocking(move || attach::probe(&drive)).await;
-    match probed.map_err(|_| Error::stopping())? {
-        Ok(None) => Ok(()),
-        Ok(Some(found)) => Err(Error::new(
-            api::ErrorKind::Busy,
-            format!("drive {path} carries {found}"),
-            "choose another drive",
-        )),
-        Err(error) => Err(Error::invalid(format!("drive {path}: {error}"), "install util-linux")),
-    }
 }

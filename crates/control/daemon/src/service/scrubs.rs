@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use ashlar_api as api;
 
@@ -12,6 +12,7 @@ use crate::error::Result;
 /// How often the schedule is looked at. Arbitrary: a scrub is due on a day, not at an hour.
 const INTERVAL: Duration = Duration::from_secs(600);
 const DAY_SECONDS: u64 = 24 * 60 * 60;
+const DAY: Duration = Duration::from_secs(DAY_SECONDS);
 
 impl Service {
     /// Checks a pool and compares every segment with its parity.
@@ -57,8 +58,9 @@ impl Service {
             return;
         }
         let interval_seconds = u64::from(interval_days) * DAY_SECONDS;
-        // One that failed or was stopped is tried again the next day.
-        let mut tried: BTreeMap<String, u64> = BTreeMap::new();
+        // One that failed or was stopped is tried again the next day, whatever becomes of the machine's
+        // clock.
+        let mut tried: BTreeMap<String, Instant> = BTreeMap::new();
         loop {
             tokio::time::sleep(INTERVAL).await;
             // The data shard is gone: the array is stopping.
@@ -66,14 +68,17 @@ impl Service {
             let open = |name: &str| pools.iter().any(|pool| pool.name == name && pool.scrub.is_none());
             let known = self.known().pools.clone();
             for pool in known.iter().filter(|pool| open(&pool.name)) {
-                let seconds_since = |then: u64| unix_seconds().saturating_sub(then);
-                let was_tried = tried.get(&pool.name).is_some_and(|then| seconds_since(*then) < DAY_SECONDS);
-                if was_tried || seconds_since(pool.scrubbed_unix_seconds) < interval_seconds {
+                let was_tried = tried.get(&pool.name).is_some_and(|then| then.elapsed() < DAY);
+                if was_tried || !is_due(pool.scrubbed_unix_seconds, unix_seconds(), interval_seconds) {
                     continue;
                 }
-                tried.insert(pool.name.clone(), unix_seconds());
+                tried.insert(pool.name.clone(), Instant::now());
                 let object = format!("pool {}", pool.name);
-                self.log.info(object.as_str(), format!("scrub: the last is {interval_days} days ago"));
+                let why = match pool.scrubbed_unix_seconds > unix_seconds() {
+                    true => "the last is told to be in the future: the machine's clock was wrong".to_string(),
+                    false => format!("the last is {interval_days} days ago"),
+                };
+                self.log.info(object.as_str(), format!("scrub: {why}"));
                 if let Err(error) = self.pool_scrub(&pool.name).await {
                     self.log.warning(object, format!("scrub: {error}"));
                 }
@@ -93,4 +98,30 @@ fn done(action: api::ScrubAction) -> &'static str {
 /// Now, by the machine's clock.
 pub(super) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+/// Whether a scrub is due. A time of the future was taken from a clock that was wrong: it counts as never.
+fn is_due(scrubbed: u64, now: u64, interval_seconds: u64) -> bool {
+    now.checked_sub(scrubbed).is_none_or(|since| since >= interval_seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The harm: a clock that was ten years ahead once ended scrubs for ten years.
+    #[test]
+    fn a_scrub_of_the_future_counts_as_none() {
+        let (now, days) = (1_800_000_000, 30 * DAY_SECONDS);
+        assert!(!is_due(now, now, days));
+        assert!(!is_due(now - days + 1, now, days));
+        assert!(is_due(now - days, now, days));
+        assert!(is_due(now + 1, now, days));
+        assert!(is_due(now + 10 * 365 * DAY_SECONDS, now, days));
+        assert!(is_due(u64::MAX, now, days));
+        assert!(is_due(0, now, days));
+        // A clock before 1970 reads 0.
+        assert!(is_due(now, 0, days));
+        assert!(!is_due(0, 0, days));
+    }
 }

@@ -34,7 +34,7 @@ const ADVICE: &str = "`ashlar space` tells what takes it, `ashlar space reclaim`
 /// What was last known of a pool.
 #[derive(Clone, PartialEq, Eq)]
 struct Seen {
-    state: api::PoolState,
+    takes_writes: bool,
     damage: u64,
     /// Mended blocks that were told, and looks until more may be.
     mended: u64,
@@ -56,7 +56,7 @@ struct Seen {
 impl Default for Seen {
     fn default() -> Seen {
         Seen {
-            state: api::PoolState::Online,
+            takes_writes: true,
             damage: 0,
             mended: 0,
             mended_pause: 0,
@@ -182,7 +182,7 @@ impl Service {
         let object = format!("pool {}", pool.name);
         self.report_forecast(&object, pool, &mut forecast);
         let now = Seen {
-            state: pool.state,
+            takes_writes: pool.state.takes_writes(),
             damage: counter("damage"),
             mended: if is_mended { mended } else { before.mended },
             mended_pause: if is_mended { MENDED_PAUSE } else { before.mended_pause.saturating_sub(1) },
@@ -220,9 +220,9 @@ impl Service {
             let message = format!("damage met {} times: `ashlar pool check {}`", now.damage, pool.name);
             self.log.error(object.clone(), message);
         }
-        if now.state != before.state {
-            match (now.state, &pool.reason) {
-                (api::PoolState::Online, _) => self.log.info(object, "online again"),
+        if now.takes_writes != before.takes_writes {
+            match (now.takes_writes, &pool.reason) {
+                (true, _) => self.log.info(object, format!("{} again", pool.state.name())),
                 (_, Some(reason)) => self.log.error(object, format!("takes no writes: {reason}")),
                 (_, None) => self.log.error(object, "takes no writes"),
             }

@@ -80,6 +80,14 @@ impl Service {
         closed.map(drop)
     }
 
+    /// Lets go of a pool that is to be opened again; what was written to its drives so far is counted.
+    pub(super) async fn pool_let_go(&self, name: &str) -> Result<()> {
+        self.count_wear().await?;
+        let let_go = self.array.pool_let_go(name).await;
+        self.wear().closed(name);
+        let_go
+    }
+
     /// Destroys a pool; the lives of its drives end with it.
     pub(super) async fn pool_destroy(&self, name: &str) -> Result<()> {
         let destroyed = self.array.pool_destroy(name).await;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use ashlar_api::{Drive, DriveOnline, DriveSpec, DrivesAdd, Pool as PoolView, PoolState, Rebuild, Removal};
+use ashlar_api::{Drive, DriveOnline, DriveSpec, DrivesAdd, Pool as PoolView, Rebuild, Removal};
 use ashlar_client::Client;
 
 use super::show;
@@ -32,6 +32,9 @@ pub struct AddDrive {
     /// A block device or a file; `size=` makes the file. May be given several times.
     #[arg(long = "drive", value_name = "PATH[,size=SIZE]", required = true, value_parser = parse::drive)]
     drives: Vec<DriveSpec>,
+    /// Take them although they hold data, a file system or another pool, which are lost.
+    #[arg(long)]
+    force: bool,
 }
 
 /// Let a drive leave a pool for good, while the pool serves.
@@ -71,6 +74,9 @@ pub struct ReplaceDrive {
     /// A block device or a file that is at least as large as the pool needs; `size=` makes the file.
     #[arg(long, value_name = "PATH[,size=SIZE]", value_parser = parse::drive)]
     with: DriveSpec,
+    /// Take it although it holds data, a file system or another pool, which are lost.
+    #[arg(long)]
+    force: bool,
     /// Return when the rebuild is over, with its progress on stderr.
     #[arg(long)]
     wait: bool,
@@ -107,9 +113,15 @@ pub struct OfflineDrive {
     yes: bool,
 }
 
+/// The drives, to be taken whatever they hold if that is said.
+pub fn forced(drives: Vec<DriveSpec>, force: bool) -> Vec<DriveSpec> {
+    drives.into_iter().map(|drive| DriveSpec { force, ..drive }).collect()
+}
+
 impl AddDrive {
     pub fn run(self, context: &Context) -> Result<()> {
-        let pool = context.client()?.drives_add(&self.pool, &DrivesAdd { drives: self.drives })?;
+        let drives = forced(self.drives, self.force);
+        let pool = context.client()?.drives_add(&self.pool, &DrivesAdd { drives })?;
         Ok(context.output.print(&pool, show)?)
     }
 }
@@ -139,7 +151,8 @@ impl ReplaceDrive {
     pub fn run(self, context: &Context) -> Result<()> {
         let client = context.client()?;
         let before = id_of(&client.pool(&self.pool)?, self.number);
-        let pool = client.drive_replace(&self.pool, self.number, &self.with)?;
+        let pool =
+            client.drive_replace(&self.pool, self.number, &DriveSpec { force: self.force, ..self.with })?;
         let pool = if self.wait { until_rebuilt(&client, pool, self.number)? } else { pool };
         if self.wait && id_of(&pool, self.number) == before {
             return Err(not_moved(&pool, self.number));
@@ -286,12 +299,6 @@ fn rebuild_line(rebuild: &Rebuild, number: u32) -> String {
     line(&what, rebuild.done_bytes, rebuild.total_bytes, Duration::from_millis(rebuild.elapsed_millis))
 }
 
-/// The state in one word; `degraded` for a pool that serves without some of its drives.
-pub fn state_name_with_drives(pool: &PoolView) -> &'static str {
-    let is_degraded = pool.state == PoolState::Online && pool.drives.iter().any(|drive| !drive.is_served());
-    if is_degraded { "degraded" } else { super::state_name(pool.state) }
-}
-
 /// Number, path, size, state, and why or how far.
 pub fn drive_line(pool: &PoolView, drive: &Drive) -> String {
     let number = drive.number.map_or_else(String::new, |number| format!("{number}  "));
@@ -336,7 +343,7 @@ mod tests {
             generation: 1,
             name: "main".to_string(),
             id: String::new(),
-            state: PoolState::Online,
+            state: ashlar_api::PoolState::Online,
             reason: None,
             protection: ashlar_api::Protection::Dual,
             drives: (0..).zip(drives).map(drive).collect(),
@@ -373,7 +380,6 @@ mod tests {
         assert_eq!(lines[0], "0  /d0  1 GiB  online");
         assert_eq!(lines[1], "1  /d1  1 GiB  rebuilding: 25 % of 4 GiB, 512 MiB a second, 6 s left");
         assert_eq!(lines[2], "2  /d2  1 GiB  out: gone");
-        assert_eq!(state_name_with_drives(&pool), "degraded");
     }
 
     #[test]
@@ -392,7 +398,6 @@ mod tests {
             drive_line(&pool, &pool.drives[1]),
             "1  /d1  1 GiB  leaving: 25 % of 4 GiB, 512 MiB a second, 6 s left"
         );
-        assert_eq!(state_name_with_drives(&pool), "online");
         pool.removal = Some(Removal { trouble: Some("it is full".to_string()), ..removal });
         assert!(drive_line(&pool, &pool.drives[1]).ends_with("left; in its way: it is full"));
     }
@@ -403,10 +408,5 @@ mod tests {
         let mut pool = pool(&["unknown"], None);
         pool.drives[0].size_bytes = 0;
         assert_eq!(drive_line(&pool, &pool.drives[0]), "0  /d0  -  unknown");
-    }
-
-    #[test]
-    fn a_pool_with_all_its_drives_is_not_degraded() {
-        assert_eq!(state_name_with_drives(&pool(&["online", "online"], None)), "online");
     }
 }

@@ -25,10 +25,10 @@ impl Report {
         let mut failed = Vec::new();
         for pool in client.pools()? {
             match pool.state {
-                PoolState::Online | PoolState::ReadOnly => {
+                PoolState::Online | PoolState::Degraded | PoolState::ReadOnly => {
                     spaces.push(client.pool_space(&pool.name, within_seconds)?);
                 }
-                PoolState::Opening | PoolState::Failed => failed.push(pool.name),
+                PoolState::Opening | PoolState::Waiting | PoolState::Failed => failed.push(pool.name),
             }
         }
         context.output.print(&spaces, |spaces| spaces.iter().map(text).collect::<Vec<_>>().join("\n"))?;
