@@ -555,6 +555,7 @@ fn what_lacks(status: &ashlar_engine::PoolStatus) -> Option<String> {
     (!all.is_empty()).then(|| all.join("; "))
 }
 
+// tidy: long because it is one view, told field by field.
 fn pool_view(engine: &Engine) -> api::Pool {
     let status = engine.status();
     let (state, reason) = match status.state.as_str() {

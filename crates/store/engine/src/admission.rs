@@ -112,7 +112,7 @@ impl Inner {
         if self.wait_for_room(|| self.has_room()).await? {
             return Ok(true);
         }
-        if planted(Fault::EndlessWaitForRoom) || !self.cleaner.may_try_once_more(self.applied_lsn()) {
+        if !self.cleaner.may_try_once_more(self.applied_lsn()) {
             return Ok(false);
         }
         let begun_before = self.cleaner.begun();

@@ -186,8 +186,8 @@ impl Volume {
                     dedupe: dedupe.into(),
                 };
                 let volume = client.volume_create(&request)?;
-                context.output.print(&volume, show)?;
-                client.pool(&volume.pool).iter().for_each(warn_overcommitted);
+                let note = client.pool(&volume.pool).ok().and_then(|pool| overcommitted(&pool));
+                context.output.print(&volume, |volume| show(volume) + &note.unwrap_or_default())?;
             }
             Verb::List { deleted: true } => {
                 context.output.print(&client.deleted_volumes()?, |volumes| deleted::list(volumes))?;
@@ -223,13 +223,11 @@ impl Volume {
     }
 }
 
-/// Says when a pool's volumes may hold more than it can: it fills before they do.
-fn warn_overcommitted(pool: &PoolView) {
+/// A line for a pool whose volumes may hold more than it can: it fills before they do.
+fn overcommitted(pool: &PoolView) -> Option<String> {
     let usable = pool.space.as_ref().map_or(0, ashlar_api::Space::usable_bytes);
-    if pool.provisioned_bytes > usable {
-        let what = provisioned(pool);
-        crate::stderr::line(format!("note: pool `{}` has {what}: watch how full it gets", pool.name));
-    }
+    let line = || format!("note: pool {} has {}: watch how full it gets\n", pool.name, provisioned(pool));
+    (pool.provisioned_bytes > usable).then(line)
 }
 
 /// A table of volumes.
