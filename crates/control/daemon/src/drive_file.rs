@@ -221,6 +221,10 @@ fn allocate(file: &File, size: u64, before: &mut Before) -> Result<(), NotReady>
     }
     let wanted_bytes = size - allocated_bytes;
     let space = rustix::fs::fstatvfs(file).map_err(io::Error::from)?;
+    if space.f_blocks == 0 {
+        // It tells nothing of its space, as many a FUSE file system: nothing can be said of this file's.
+        return Ok(());
+    }
     let free_bytes = space.f_bavail.saturating_mul(space.f_frsize);
     if wanted_bytes > free_bytes {
         return Err(NotReady::NoSpace { wanted_bytes, free_bytes });

@@ -150,8 +150,10 @@ impl Service {
         let drives: Vec<PathBuf> = self.recorded_drives(name).into_iter().map(PathBuf::from).collect();
         let look = move || {
             drives.iter().filter(|path| path.is_file()).all(|path| {
-                rustix::fs::statvfs(path)
-                    .is_ok_and(|space| space.f_bavail.saturating_mul(space.f_frsize) >= ROOM_BYTES)
+                rustix::fs::statvfs(path).is_ok_and(|space| {
+                    // One without blocks tells nothing of its space.
+                    space.f_blocks == 0 || space.f_bavail.saturating_mul(space.f_frsize) >= ROOM_BYTES
+                })
             })
         };
         tokio::task::spawn_blocking(look).await.unwrap_or(false)
