@@ -205,10 +205,7 @@ impl Inner {
 
     /// Journals one record and waits until it is applied.
     pub(crate) async fn change(&self, record: Record) -> Result<()> {
-        self.check_online()?;
-        self.admit_change().await?;
-        let credits = self.change_credits(1, record.encoded_bytes()).await;
-        outcome_of(self.submit(vec![Draft::Record(record)], credits).await)
+        self.change_together(vec![record]).await
     }
 
     /// Makes a range read as zeroes: whole blocks as one record, then parts of blocks. In a full pool the

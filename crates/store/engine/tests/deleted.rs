@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use ashlar_engine::{DriveSpec, Engine, ErrorKind, NoteBatch, NoteKind, PoolSpec, Protection, Settings};
+use ashlar_engine::{Engine, ErrorKind, NoteBatch, NoteKind, Settings};
 use ashlar_runtime::Runtime;
 use support::{bytes_of, in_directory, volume};
 
@@ -16,15 +16,7 @@ const PIECE: usize = 64 << 10;
 const MANY: u64 = 160;
 
 async fn create(runtime: &Runtime, path: &str) -> Engine {
-    let spec = PoolSpec {
-        name: "pool".into(),
-        drives: vec![DriveSpec { path: path.to_string(), create_size_bytes: Some(64 << 20) }],
-        protection: Protection::None,
-        segment_bytes: Some(256 << 10),
-        width: None,
-        spares: 0,
-    };
-    Engine::create_pool(runtime, spec).await.unwrap();
+    support::create_small_pool(runtime, path).await;
     open(runtime, path).await
 }
 

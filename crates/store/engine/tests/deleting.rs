@@ -3,7 +3,7 @@
 
 mod support;
 
-use ashlar_engine::{DriveSpec, Engine, ErrorKind, PoolSpec, Protection, Settings};
+use ashlar_engine::{Engine, ErrorKind, Settings};
 use ashlar_runtime::Runtime;
 use support::on_drive;
 
@@ -12,15 +12,7 @@ const SNAPSHOTS: usize = 40;
 const VOLUMES: usize = 64;
 
 async fn create(runtime: &Runtime, path: &str) -> Engine {
-    let spec = PoolSpec {
-        name: "pool".into(),
-        drives: vec![DriveSpec { path: path.to_string(), create_size_bytes: Some(64 << 20) }],
-        protection: Protection::None,
-        segment_bytes: Some(256 << 10),
-        width: None,
-        spares: 0,
-    };
-    Engine::create_pool(runtime, spec).await.unwrap();
+    support::create_small_pool(runtime, path).await;
     let engine = Engine::open(runtime, &[path.to_string()], Settings::default()).await.unwrap();
     for volume in volumes() {
         engine.volume_create(support::volume(&volume, 1 << 20)).await.unwrap();

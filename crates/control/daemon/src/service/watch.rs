@@ -127,7 +127,7 @@ impl Service {
         if now < before {
             self.log.info(object, format!("{} % full, less than before", pool.full_percent));
         }
-        for percent in FULL_PERCENTS.iter().take(now).skip(before) {
+        for percent in &FULL_PERCENTS[before.min(now)..now] {
             match percent {
                 99.. => {
                     let seconds = self.settings.no_space_wait_seconds;

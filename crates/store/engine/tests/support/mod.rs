@@ -1,7 +1,7 @@
 //! A shard for one test, and what tests make on it.
 #![allow(clippy::unwrap_used, dead_code)]
 
-use ashlar_engine::{Compression, Profile, VolumeSpec};
+use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, VolumeSpec};
 use ashlar_runtime::{LocalFuture, Runtime, ShardSettings, start_shard};
 
 /// Runs a test on a shard of its own, to its end.
@@ -59,4 +59,17 @@ pub fn volume(name: &str, size_bytes: u64) -> VolumeSpec {
         compression: Compression::Lz4,
         dedupe: false,
     }
+}
+
+/// Makes a pool of one drive of 64 MiB in segments of 256 KiB.
+pub async fn create_small_pool(runtime: &Runtime, path: &str) {
+    let spec = PoolSpec {
+        name: "pool".into(),
+        drives: vec![DriveSpec { path: path.to_string(), create_size_bytes: Some(64 << 20) }],
+        protection: Protection::None,
+        segment_bytes: Some(256 << 10),
+        width: None,
+        spares: 0,
+    };
+    Engine::create_pool(runtime, spec).await.unwrap();
 }
