@@ -140,6 +140,8 @@ faults! {
         "A failed flush of a place being prepared is ignored: what others wrote and flushed may be lost with it."
     ConfirmedTooHigh "media/pool/src/lib.rs"
         "A drive is said to hold a newer superblock than it does: a healthy drive is taken for an old one."
+    SuperblockNotConfirmed "media/pool/src/lib.rs"
+        "A pool takes writes before its drives tell that each holds its newest superblock: a copy of a drive from before counts as whole."
     LateWritesNotAwaited "media/pool/src/owner.rs"
         "A pool is taken over from another machine whose last writes have not landed yet: they hit what came after."
     NewerOwnerIgnored "media/pool/src/owner.rs"

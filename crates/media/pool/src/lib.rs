@@ -371,6 +371,16 @@ impl Pool {
         self.decide(next).await
     }
 
+    /// Writes one superblock more, so that the drives themselves tell that each of them holds the last one: a
+    /// copy of a drive from before that one is then known for what it is. Called when a pool was opened,
+    /// before it takes writes, and when it is closed.
+    pub async fn confirm_superblock(&self) -> Result<()> {
+        if self.inner.drives.borrow().len() < 2 || planted(Fault::SuperblockNotConfirmed) {
+            return Ok(());
+        }
+        self.extend_frontier().await
+    }
+
     /// Writes the superblock that publishes a segment table: `change` sets its roots, `recorded` are
     /// the segments that were opened when the table was taken (`opened_mark`) and need not be listed
     /// any more. Places freed by that table become reusable and are trimmed.

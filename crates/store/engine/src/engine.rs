@@ -228,7 +228,7 @@ impl Engine {
             // Nothing was written, and nothing is left to write.
             Life::Stopped(_) if inner.pool.is_read_only() => Ok(()),
             Life::Stopped(reason) => Err(Error::new(ErrorKind::Medium, reason)),
-            Life::Online | Life::Closing | Life::Closed => inner.checkpoint_now(true).await,
+            Life::Online | Life::Closing | Life::Closed => inner.last_checkpoint().await,
         };
         *inner.life.borrow_mut() = Life::Closed;
         inner.checkpoints.wanted.notify_one();
@@ -504,6 +504,12 @@ impl Inner {
         drop(counters);
         self.journal.checkpoint_published();
         Ok(())
+    }
+
+    /// The checkpoint that closes the pool, known to be on every drive.
+    async fn last_checkpoint(&self) -> Result<()> {
+        self.checkpoint_now(true).await?;
+        Ok(self.pool.confirm_superblock().await?)
     }
 
     fn counters_now(&self) -> Counters {

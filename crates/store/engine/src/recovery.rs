@@ -150,6 +150,7 @@ async fn take_over(
         Ok(pool.commit(&[], is_open).await?)
     };
     steps.run("checkpoint", write).await?;
+    steps.run("confirm the drives", async { Ok(pool.confirm_superblock().await?) }).await?;
     Ok((applied, resume))
 }
 

@@ -117,6 +117,49 @@ fn an_older_copy_of_a_drive_is_restored_before_it_counts() {
     }
 }
 
+/// A copy from right before the pool was opened, or made while it was open, lacks little. It was counted as
+/// whole, since the pool had written a single superblock since.
+#[test]
+fn a_copy_that_is_barely_older_is_restored_before_it_counts() {
+    for is_made_while_open in [false, true] {
+        in_directory(async move |runtime, directory| {
+            let paths = paths(&directory, 3);
+            let old = format!("{directory}/old");
+            let engine = create(&runtime, &paths, Protection::Single).await;
+            write(&engine, 0..10, 1).await;
+            engine.close().await.unwrap();
+            drop(engine);
+            if !is_made_while_open {
+                std::fs::copy(&paths[0], &old).unwrap();
+            }
+            let engine = open_with(&runtime, &paths, Opening::default()).await.unwrap();
+            if is_made_while_open {
+                std::fs::copy(&paths[0], &old).unwrap();
+            }
+            write(&engine, 5..8, 1000).await;
+            if is_made_while_open {
+                engine.close().await.unwrap();
+                std::fs::copy(&old, &paths[0]).unwrap();
+            } else {
+                // The machine stops.
+                let images = paths.iter().map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>();
+                engine.close().await.unwrap();
+                std::iter::zip(&paths, images).for_each(|(path, image)| std::fs::write(path, image).unwrap());
+                std::fs::copy(&old, &paths[0]).unwrap();
+            }
+            drop(engine);
+            let engine = open_with(&runtime, &paths, Opening::default()).await.unwrap();
+            let status = &engine.status().drives[0];
+            assert_ne!(status.state, "online", "{status:?}");
+            until_rebuilt(&runtime, &engine).await;
+            engine.drive_offline(1).await.unwrap();
+            verify(&engine, 0..5, 1).await;
+            verify(&engine, 5..8, 1000).await;
+            engine.close().await.unwrap();
+        });
+    }
+}
+
 /// Where nothing can restore what older drives lack, the pool is refused with all generations.
 #[test]
 fn older_drives_that_nothing_can_restore_are_refused_by_generation() {
