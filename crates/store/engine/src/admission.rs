@@ -93,8 +93,8 @@ impl Inner {
         if !patience.is_zero() {
             self.counters.borrow_mut().writes_waited_for_room += 1;
         }
-        let _waiting = self.full.wait();
-        while self.full.look(self.runtime.now(), patience) < patience {
+        let _waiting = self.full.wait(self.runtime.now(), patience);
+        while self.full.look(self.runtime.now()) < patience {
             self.runtime.sleep(ROOM_LOOK.min(patience)).await;
             self.check_numbers(HOST_NUMBERS_END)?;
             if self.wait_for_cleaning().await? || self.may_use_lent(id) {

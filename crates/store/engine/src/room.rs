@@ -37,17 +37,20 @@ impl Drop for Waiting<'_> {
 }
 
 impl Full {
-    /// A write finds the pool full: for how long it has been. Anew when nobody asked for a while.
-    pub(crate) fn look(&self, now: Instant, patience: Duration) -> Duration {
-        let is_recent = self.looked.get().is_some_and(|last| now.duration_since(last) <= patience);
-        let since = self.since.get().filter(|_| is_recent).unwrap_or(now);
+    /// A write finds the pool full: for how long it has been.
+    pub(crate) fn look(&self, now: Instant) -> Duration {
+        let since = self.since.get().unwrap_or(now);
         self.since.set(Some(since));
         self.looked.set(Some(now));
         now.duration_since(since)
     }
 
-    /// A write begins to wait.
-    pub(crate) fn wait(&self) -> Waiting<'_> {
+    /// A write begins to wait: anew when none did for a while.
+    pub(crate) fn wait(&self, now: Instant, patience: Duration) -> Waiting<'_> {
+        let is_recent = self.looked.get().is_some_and(|last| now.duration_since(last) <= patience);
+        if self.waiting.get() == 0 && !is_recent {
+            self.since.set(None);
+        }
         self.waiting.set(self.waiting.get() + 1);
         Waiting { full: self }
     }

@@ -117,6 +117,31 @@ fn writes_to_a_pool_full_behind_random_overwrites_are_told() {
     });
 }
 
+/// A wait that is shorter than the cleaner's work ends all the same: each look at the pool began it anew.
+#[test]
+fn writes_that_wait_for_less_than_a_cleaning_takes_are_told() {
+    on_drive(|runtime, path| {
+        Box::pin(async move {
+            let patience = Duration::from_millis(1);
+            let engine = create_waiting(&runtime, path, POOL_BYTES / 16, 4096, patience).await;
+            let told = Rc::new(Cell::new(false));
+            let (filler, is_told) = (engine.clone(), told.clone());
+            let _detached = runtime.spawn(Priority::Host, async move {
+                fill(&filler, 0).await;
+                is_told.set(true);
+            });
+            for _ in 0..3_000 {
+                if told.get() {
+                    break;
+                }
+                runtime.sleep(Duration::from_millis(10)).await;
+            }
+            assert!(told.get(), "nobody was told in 30 s");
+            engine.close().await.unwrap();
+        })
+    });
+}
+
 /// The parts of blocks at both ends were written first, and refused: nothing was given back by any unmap from
 /// an odd sector on.
 #[test]
