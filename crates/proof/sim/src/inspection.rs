@@ -233,7 +233,7 @@ impl Inspection<'_> {
             let pieces = RefCell::new(Pieces::new(&oracle, &key, exact.is_ok()));
             let check = pool.read(&key.device_name(), |block, bytes| {
                 if demand == Demand::Plausible
-                    && let Err(what) = check_plausible(&oracle.borrow(), &key, block, bytes)
+                    && let Err(what) = check_plausible(&oracle.borrow(), &listing, &key, block, bytes)
                 {
                     wrong.set(Some(what));
                 }
@@ -308,8 +308,19 @@ fn keys_of(listing: &Listing) -> Vec<ImageKey> {
     live.chain(frozen).collect()
 }
 
-fn check_plausible(oracle: &Oracle, key: &ImageKey, block: u64, bytes: &[u8]) -> Result<(), String> {
+/// `found` are the images of the report. One that has other blocks is an earlier volume of the name.
+fn check_plausible(
+    oracle: &Oracle,
+    found: &Listing,
+    key: &ImageKey,
+    block: u64,
+    bytes: &[u8],
+) -> Result<(), String> {
     let Some(image) = oracle.image(key) else { return Ok(()) };
+    let (ImageKey::Live(volume) | ImageKey::Frozen { volume, .. }) = key;
+    if found.volumes.get(volume).is_some_and(|(_, block_bytes)| *block_bytes != image.block_bytes) {
+        return Ok(());
+    }
     let unit_bytes = u64::from(image.unit_bytes);
     let run = Run { first: block * BLOCK_BYTES / unit_bytes, count: BLOCK_BYTES / unit_bytes };
     oracle.check_plausible(key, run, bytes)
