@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use crate::{fuzz, tidy};
 
-/// Seeds of the simulator in CI. The nightly run and `ashlar sim --seeds N` take more.
-const SIMULATOR_SEEDS: &str = "200";
-
-/// Seeds run twice and compared: everything rests on a seed doing the same thing again.
-const SIMULATOR_TWICE_SEEDS: &str = "20";
+/// Seeds of the simulator in CI: the first, how many, and with what. `ashlar sim --seeds N` takes more. The
+/// first ones run twice and are compared: everything rests on a seed doing the same thing again.
+const SIMULATOR_TWICE: [&str; 5] = ["--first-seed", "1", "--seeds", "20", "--twice"];
+const SIMULATOR_HALVES: [[&str; 4]; 2] =
+    [["--first-seed", "21", "--seeds", "80"], ["--first-seed", "101", "--seeds", "100"]];
 
 /// Seconds each fuzz target runs in CI: enough to replay its seeds and find a fresh regression;
 /// deeper searches are `cargo xtask fuzz --seconds N`.
@@ -47,7 +47,8 @@ const STEPS: [(&str, StepFunction); 7] = [
     ("test", |root, tally| {
         // Generated documents are checked here too: each has a test that fails when it is stale.
         let mut command = cargo(root);
-        command.args(["test", "--workspace", "--no-fail-fast"]);
+        // Without those in documents: there are none, and looking takes as long as many tests.
+        command.args(["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]);
         stream("cargo test", command, tally)
     }),
     ("simulator", |root, _| simulator(root)),
@@ -114,11 +115,20 @@ fn run_cargo(root: &Path, arguments: &[&str]) -> Outcome {
     if status.success() { Ok(Verdict::Passed) } else { Err(format!("{what} ended with {status}")) }
 }
 
-/// In the dev profile: with its light optimisation the seeds take a minute, and nothing is built twice.
+/// In the dev profile: with its light optimisation the seeds take a minute, and nothing is built twice. Two
+/// processes at once: a seed runs on one thread.
 fn simulator(root: &Path) -> Outcome {
-    let sim = ["run", "--quiet", "--package", "ashlar-cli", "--", "sim"];
-    run_cargo(root, &[&sim[..], &["--seeds", SIMULATOR_TWICE_SEEDS, "--twice"]].concat())?;
-    run_cargo(root, &[&sim[..], &["--seeds", SIMULATOR_SEEDS]].concat())
+    run_cargo(root, &["build", "--quiet", "--package", "ashlar-cli"])?;
+    let run = |arguments: &[&str]| {
+        let sim = ["run", "--quiet", "--package", "ashlar-cli", "--", "sim"];
+        run_cargo(root, &[&sim[..], arguments].concat())
+    };
+    let [first, second] = SIMULATOR_HALVES;
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| run(&second));
+        let one = run(&SIMULATOR_TWICE).and_then(|_| run(&first));
+        one.and(other.join().unwrap_or_else(|_| Err("the simulator's thread ended in a panic".to_string())))
+    })
 }
 
 /// Real clients and file systems against the program the steps before built.
