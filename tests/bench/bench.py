@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the array beside its peers, on this machine, in one run, and prints goals met and not met.
 
-usage: bench.py [nbd] [device] [postgres] [snapshot] [overwrite] [steady] [dedupe] [space] [parity] [rebuild] [before]   all of them by default
+usage: bench.py [nbd] [device] [postgres] [snapshot] [overwrite] [steady] [dedupe] [space] [discard] [parity] [rebuild] [before]   all of them by default
 
 Environment: QUICK=1 (fewer cells, shorter), ROUNDS=3, SECONDS_PER_CELL, PG_SCALE, PG_SECONDS,
 PG_PEERS, STEADY_POOL_MIB, STEADY_SECONDS, STEADY_FULL, STEADY_LOAD, SNAPSHOTS, SPACE_POOL_MIB,
@@ -18,6 +18,7 @@ import measure
 import part_before
 import part_dedupe
 import part_device
+import part_discard
 import part_nbd
 import part_overwrite
 import part_parity
@@ -32,7 +33,7 @@ from site_of_run import Site, run
 
 PARTS = {"nbd": part_nbd, "device": part_device, "postgres": part_postgres, "snapshot": part_snapshot,
          "overwrite": part_overwrite, "steady": part_steady, "dedupe": part_dedupe, "space": part_space,
-         "parity": part_parity, "rebuild": part_rebuild, "before": part_before}
+         "discard": part_discard, "parity": part_parity, "rebuild": part_rebuild, "before": part_before}
 
 
 def keep(part, goals):
