@@ -92,6 +92,11 @@ pub trait Catalogue {
 
     /// The names of all devices, sorted.
     fn names(&self) -> Vec<String>;
+
+    /// Whether somebody else has a device for himself: nobody may begin to write to it.
+    fn is_taken(&self, _name: &str) -> bool {
+        false
+    }
 }
 
 /// Checks contract point 1 for a request; every implementation calls it first.

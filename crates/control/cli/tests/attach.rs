@@ -194,6 +194,35 @@ fn whole_blocks_over_nbd_and_parts_of_them_through_the_file_lose_nothing() {
 }
 
 /// Who writes a volume over NBD would be root by a set-uid program on it as soon as it is mounted.
+/// `qemu-img convert` into the file of an attached volume overwrote the mounted file system without a word.
+#[test]
+fn the_file_of_an_attached_volume_takes_no_other_writer() {
+    if !can_attach() {
+        return;
+    }
+    let array = Array::with_pool();
+    array.good(&["volume", "create", "db", "--size", "64MiB"]);
+    let file = array.state().join("volumes/db");
+    let open = || std::fs::OpenOptions::new().write(true).open(&file);
+    array.good(&["attach", "db", "--format", "ext4", "--mount", &array.path("mnt").display().to_string()]);
+    assert_eq!(open().unwrap_err().kind(), std::io::ErrorKind::ResourceBusy);
+    std::fs::File::open(&file).unwrap();
+    let own_loop =
+        std::process::Command::new("losetup").args(["--find", "--show"]).arg(&file).output().unwrap();
+    let device = String::from_utf8_lossy(&own_loop.stdout).trim().to_string();
+    if own_loop.status.success() {
+        let name = Path::new(&device).file_name().unwrap();
+        let is_read_only = std::fs::read_to_string(Path::new("/sys/block").join(name).join("ro")).unwrap();
+        std::process::Command::new("losetup").args(["--detach", &device]).status().unwrap();
+        assert_eq!(is_read_only.trim(), "1", "a second device over the file only reads");
+    }
+    array.good(&["detach", "db"]);
+    open().unwrap();
+    array.good(&["attach", "db", "--shared"]);
+    open().unwrap();
+    array.good(&["detach", "db"]);
+}
+
 #[test]
 fn what_is_mounted_makes_nobody_root_unless_asked_for() {
     if !can_attach() || !has_program("mkfs.ext4") {

@@ -31,7 +31,7 @@ use crate::state::{NBD_SOCKET, State, VOLUMES};
 pub(crate) struct Servers {
     nbd: RefCell<Vec<ashlar_nbd::Server>>,
     nbd_door: ashlar_nbd::Door,
-    /// Volumes that NBD clients may only read, because they are attached.
+    /// Volumes that are attached: NBD clients only read them, and nobody else opens their files to write.
     shielded: RefCell<BTreeSet<String>>,
     fuse: RefCell<Option<Rc<FuseServer>>>,
 }
@@ -61,6 +61,23 @@ impl Catalogue for Exports {
 
     fn names(&self) -> Vec<String> {
         self.0.names()
+    }
+}
+
+/// What the directory of volumes shows: nobody begins to write to a volume that is attached.
+struct Files(Rc<Shard>);
+
+impl Catalogue for Files {
+    fn device(&self, name: &str) -> Option<Rc<dyn BlockDevice>> {
+        self.0.device(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.names()
+    }
+
+    fn is_taken(&self, name: &str) -> bool {
+        self.0.servers.shielded.borrow().contains(name)
     }
 }
 
@@ -319,7 +336,7 @@ impl Doors {
             .run(move |runtime, shard| {
                 Box::pin(async move {
                     let counters = shard.registry.clone();
-                    let catalogue = shard.clone();
+                    let catalogue = Rc::new(Files(shard.clone()));
                     let server = FuseServer::mount(&runtime, &directory, catalogue, settings, counters);
                     let server = server.await.map_err(|error| from_fuse(&error))?;
                     let line = server.transport_line().to_string();
@@ -387,7 +404,7 @@ impl Doors {
             .await
     }
 
-    /// Lets NBD clients that come from now on only read a volume, or write it again.
+    /// Lets who comes from now on only read a volume, or write it again.
     pub(crate) async fn shield(&self, array: &Array, name: &str, is_shielded: bool) -> Result<()> {
         let name = name.to_string();
         array

@@ -20,6 +20,7 @@ impl Errno {
     pub(crate) const IS_DIRECTORY: Errno = Errno(libc::EISDIR);
     pub(crate) const INVALID: Errno = Errno(libc::EINVAL);
     pub(crate) const NO_SPACE: Errno = Errno(libc::ENOSPC);
+    pub(crate) const BUSY: Errno = Errno(libc::EBUSY);
     pub(crate) const READ_ONLY: Errno = Errno(libc::EROFS);
     pub(crate) const NOT_IMPLEMENTED: Errno = Errno(libc::ENOSYS);
     pub(crate) const NOT_SUPPORTED: Errno = Errno(libc::EOPNOTSUPP);

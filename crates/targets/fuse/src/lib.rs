@@ -30,7 +30,7 @@ pub mod wire;
 pub use error::{Errno, Error, ErrorKind, Result};
 pub use fuzz::fuzz_requests;
 pub use server::FuseServer;
-pub use session::{Answer, Negotiated, OpenFile, Session};
+pub use session::{Answer, Negotiated, OpenFile, Session, TAKER_FLAG};
 pub use settings::{Settings, TransportChoice};
 pub use volume_work::{Operation, VolumeWork};
 

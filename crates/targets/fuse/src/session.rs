@@ -19,6 +19,10 @@ use crate::settings::Settings;
 use crate::volume_work::{Operation, VolumeWork};
 use crate::wire::{self, Attributes, DirectoryEntry, InitRequest, Request, SmallReply};
 
+/// By this flag of `open` who has taken a device for himself is told from anybody else. Nobody else sets it to
+/// write: it says that a read leaves the file's time alone.
+pub const TAKER_FLAG: i32 = libc::O_NOATIME;
+
 /// A volume opened by the kernel.
 pub struct OpenFile {
     /// Its name when it was opened.
@@ -172,7 +176,8 @@ impl Session {
                 Answer::Silent
             }
             Request::GetAttr { handle } => Answer::Small(self.attributes_of(node, handle)?),
-            Request::SetAttr { size, handle } => self.set_attributes(node, size, handle)?,
+            Request::SetAttr { is_of_access: true, .. } => return Err(Errno::PERM),
+            Request::SetAttr { size, handle, .. } => self.set_attributes(node, size, handle)?,
             Request::Open { flags } => self.open(node, flags)?,
             Request::OpenDir if node != wire::ROOT_NODE => return Err(Errno::NOT_DIRECTORY),
             Request::OpenDir => {
@@ -259,7 +264,7 @@ impl Session {
         Ok(wire::attributes_reply(&self.file_attributes(name, device.as_ref())))
     }
 
-    /// Times and modes are accepted and forgotten. A size is refused unless it is the present one, also
+    /// Times are accepted and forgotten. A size is refused unless it is the present one, also
     /// the 0 of an open with O_TRUNC: to keep the content would leave the old tail behind what `cp`
     /// writes, and to zero it would let one wrong name in a shell destroy a volume.
     fn set_attributes(&self, node: u64, size: Option<u64>, handle: Option<u64>) -> Result<Answer, Errno> {
@@ -282,6 +287,10 @@ impl Session {
         let is_writing = flags & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32;
         if is_writing && device.geometry().is_read_only {
             return Err(Errno::READ_ONLY);
+        }
+        let is_taker = flags & TAKER_FLAG as u32 != 0;
+        if is_writing && !is_taker && self.catalogue.is_taken(&entry.name) {
+            return Err(Errno::BUSY);
         }
         let counters = self.registry.counters("fuse", &entry.name);
         let file = OpenFile { name: entry.name.clone(), is_writable: is_writing, device, counters };

@@ -13,12 +13,12 @@ use ashlar_layers::MemoryDevice;
 use ashlar_telemetry::{Operation as Counted, Registry};
 
 use crate::error::Errno;
-use crate::session::{Answer, Session};
+use crate::session::{Answer, Session, TAKER_FLAG};
 use crate::settings::Settings;
 use crate::wire::{self, Request, opcode};
 
 #[derive(Default)]
-struct Shelf(RefCell<BTreeMap<String, Rc<MemoryDevice>>>);
+struct Shelf(RefCell<BTreeMap<String, Rc<MemoryDevice>>>, RefCell<Option<String>>);
 
 impl Shelf {
     fn put(&self, name: &str, size_bytes: u64, block: u32) -> Rc<MemoryDevice> {
@@ -35,6 +35,10 @@ impl Catalogue for Shelf {
 
     fn names(&self) -> Vec<String> {
         self.0.borrow().keys().cloned().collect()
+    }
+
+    fn is_taken(&self, name: &str) -> bool {
+        self.1.borrow().as_deref() == Some(name)
     }
 }
 
@@ -211,7 +215,7 @@ fn sizes_are_not_changed_not_even_by_a_truncating_open() {
     let (shelf, mut session) = session();
     shelf.put("v", 8192, 512);
     let (node, handle) = open(&mut session, "v");
-    let set = |size, handle| Request::SetAttr { size, handle };
+    let set = |size, handle| Request::SetAttr { size, handle, is_of_access: false };
     let kept = [7; 8192];
     write(&mut session, handle, 0, &kept).unwrap();
     // What open with O_TRUNC and truncate(2) send; to say yes and keep the bytes would be a lie.
@@ -222,6 +226,8 @@ fn sizes_are_not_changed_not_even_by_a_truncating_open() {
     assert_eq!(failure(session.apply(node, set(Some(0), Some(handle)))), libc::EPERM);
     assert_eq!(failure(session.apply(node, set(Some(4096), None))), libc::EPERM);
     assert_eq!(failure(session.apply(node, set(Some(8193), None))), libc::EPERM);
+    let chmod = Request::SetAttr { size: None, handle: None, is_of_access: true };
+    assert_eq!(failure(session.apply(node, chmod)), libc::EPERM);
     assert_eq!(read(&mut session, handle, 0, 8192), kept);
     assert_eq!(failure(session.apply(1, Request::ChangeDirectory)), libc::EPERM);
     assert_eq!(failure(session.apply(1, Request::Unknown)), libc::ENOSYS);
@@ -388,4 +394,19 @@ fn a_sync_reaches_the_device_unless_writes_are_durable_anyway() {
     let (node, handle) = open(&mut session, "v");
     // The kernel then asks no more.
     assert_eq!(failure(session.apply(node, Request::Fsync { handle })), libc::ENOSYS);
+}
+
+#[test]
+fn nobody_begins_to_write_to_what_somebody_has_for_himself() {
+    let (shelf, mut session) = session();
+    shelf.put("v", 1 << 20, 4096);
+    shelf.1.replace(Some("v".to_string()));
+    let node = lookup(&mut session, "v");
+    for flags in [libc::O_WRONLY, libc::O_RDWR] {
+        assert_eq!(failure(session.apply(node, Request::Open { flags: flags as u32 })), libc::EBUSY);
+    }
+    small(session.apply(node, Request::Open { flags: libc::O_RDONLY as u32 }));
+    small(session.apply(node, Request::Open { flags: (libc::O_RDWR | TAKER_FLAG) as u32 }));
+    shelf.1.replace(None);
+    open(&mut session, "v");
 }

@@ -118,6 +118,8 @@ pub enum Request<'a> {
     SetAttr {
         size: Option<u64>,
         handle: Option<u64>,
+        /// Mode, owner or group is to change.
+        is_of_access: bool,
     },
     Open {
         flags: u32,
@@ -235,6 +237,8 @@ pub fn split_classic(code: u32, body: &[u8]) -> Result<(&[u8], &[u8]), Errno> {
 /// Bit of GETATTR that says the handle counts.
 const GETATTR_HANDLE: u32 = 1 << 0;
 /// Bits of SETATTR that say which fields count.
+/// Mode, user and group.
+const SETATTR_ACCESS: u32 = 0b111;
 const SETATTR_SIZE: u32 = 1 << 3;
 const SETATTR_HANDLE: u32 = 1 << 6;
 
@@ -275,6 +279,7 @@ pub fn decode<'a>(code: u32, fixed: &[u8], data: &'a [u8]) -> Result<Request<'a>
             Request::SetAttr {
                 size: (valid & SETATTR_SIZE != 0).then_some(size),
                 handle: (valid & SETATTR_HANDLE != 0).then_some(handle),
+                is_of_access: valid & SETATTR_ACCESS != 0,
             }
         }
         opcode::OPEN => Request::Open { flags: f.u32()? },

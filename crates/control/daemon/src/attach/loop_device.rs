@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, mpsc};
 use std::thread;
@@ -112,6 +113,7 @@ pub fn attach(file: &Path, options: AttachOptions) -> Result<PathBuf> {
     let backing = OpenOptions::new()
         .read(true)
         .write(!options.is_read_only)
+        .custom_flags(ashlar_fuse::TAKER_FLAG)
         .open(file)
         .map_err(|e| Error::system(format!("open {}", file.display()), e))?;
     let control = OpenOptions::new()
