@@ -304,12 +304,39 @@ fn idle_nbd_clients_leave_room_for_commands_drives_and_attachments() {
     assert!((64.0..200.0).contains(&clients), "{clients}");
     assert!(value("ashlar_clients_refused_total{door=\"nbd\"}") >= 40.0);
     drop(idle);
+    // Of the API's places none is left, not even for root: that is told, and that nothing was done.
+    let crowd: Vec<_> =
+        (0..150).map(|_| UnixStream::connect(array.state().join("api.sock")).unwrap()).collect();
+    std::thread::sleep(Duration::from_secs(2));
+    array.refused(&["volume", "list"], &["which is the limit"]);
+    drop(crowd);
     // The places are free once the array has seen them leave.
     let end = Instant::now() + Duration::from_secs(30);
     while array.json(&["client", "list"]).as_array().unwrap().len() > 1 && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(10));
     }
     drop(Nbd::connect(array.state(), "db"));
+}
+
+/// NBD on TCP asks nobody who he is: silent clients there leave places for the socket.
+#[test]
+fn a_crowd_on_tcp_leaves_places_for_the_nbd_socket() {
+    let mut array = Array::unstarted();
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    array.configure(&format!("nbd_tcp = \"{free}\"\nnbd_clients_max = 8\n"));
+    array.start();
+    array.good(&[
+        "pool",
+        "create",
+        "main",
+        "--drive",
+        &format!("{},size=256MiB", array.path("main.img").display()),
+    ]);
+    array.good(&["volume", "create", "db", "--size", "64MiB"]);
+    let crowd: Vec<_> = (0..20).map(|_| std::net::TcpStream::connect(free).unwrap()).collect();
+    std::thread::sleep(Duration::from_secs(1));
+    drop(Nbd::connect(array.state(), "db"));
+    drop(crowd);
 }
 
 #[test]

@@ -134,7 +134,10 @@ where
             "check the name of the object",
         )
     })?;
-    let response = sender.send_request(request).await.map_err(|e| broken(address, &e.to_string()))?;
+    let response = sender
+        .send_request(request)
+        .await
+        .map_err(|e| if e.is_canceled() { not_taken(address) } else { broken(address, &e.to_string()) })?;
     let status = response.status();
     let bytes = response.into_body().collect().await.map_err(|e| broken(address, &e.to_string()))?.to_bytes();
     if status.is_success() {
@@ -171,6 +174,15 @@ fn not_connected(address: &Address, error: &io::Error) -> Error {
         _ => error.to_string(),
     };
     Error::new(ErrorKind::Closed, format!("no array answers at {address} ({why})"), action)
+}
+
+/// The request was never sent.
+fn not_taken(address: &Address) -> Error {
+    Error::new(
+        ErrorKind::Closed,
+        format!("the array at {address} closed the connection before it took the request"),
+        "nothing was done: repeat it",
+    )
 }
 
 fn broken(address: &Address, why: &str) -> Error {

@@ -26,6 +26,9 @@ use crate::settings::{Address, FuseTransport, Settings, Socket};
 use crate::sockets::{self, Group};
 use crate::state::{NBD_SOCKET, State, VOLUMES};
 
+/// Clients of NBD out of four that may come by TCP, where anybody may: the rest is for the socket.
+const GUESTS_PER_FOUR: usize = 3;
+
 /// What the data shard keeps of the doors.
 #[derive(Default)]
 pub(crate) struct Servers {
@@ -307,7 +310,12 @@ impl Doors {
             self.entries().nbd_socket = entry;
         }
         if let Address::At(address) = settings.nbd_tcp {
-            let opened = listen(array, clients_max, move |runtime| runtime.listen_tcp(address)).await;
+            let guests_max = if settings.nbd_socket == Socket::On {
+                (clients_max * GUESTS_PER_FOUR).div_ceil(4)
+            } else {
+                clients_max
+            };
+            let opened = listen(array, guests_max, move |runtime| runtime.listen_tcp(address)).await;
             let action =
                 "NBD goes on with its socket; free the port, or set `nbd_tcp` to another or to \"off\"";
             let entry = opened_door("tcp", address.to_string(), opened, action, log);

@@ -311,13 +311,15 @@ async fn serve_one<C: Connection>(connection: C, router: Router, watcher: Watche
     let _ = watcher.watch(served).await;
 }
 
-/// Answers before anything is asked, and reads what comes, so that the answer is not lost with it.
+/// Answers once something is asked, since clients take no answer before, and reads what comes after it, so that
+/// the answer is not lost with it.
 async fn refuse<C: Connection>(mut connection: C, answer: Vec<u8>, _place: OwnedSemaphorePermit) {
+    let mut asked = [0; 4096];
+    let _ = tokio::time::timeout(REFUSAL_WAIT_MAX, connection.read(&mut asked)).await;
     let _ = tokio::time::timeout(REFUSAL_WAIT_MAX, async {
         connection.write_all(&answer).await?;
         connection.shutdown().await?;
-        let mut rest = [0; 4096];
-        while connection.read(&mut rest).await? > 0 {}
+        while connection.read(&mut asked).await? > 0 {}
         io::Result::Ok(())
     })
     .await;

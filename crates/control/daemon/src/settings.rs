@@ -171,7 +171,8 @@ const DESCRIBED: [Described; 25] = [
         default: "256",
         range: "1 to 65536",
         text: "NBD clients at the same time; more are told so and let go. Fewer where the limit of open files \
-               leaves no room for so many beside drives, attachments and commands.",
+               leaves no room for so many beside drives, attachments and commands. Beside the socket no more \
+               than three of four come by TCP.",
     },
     Described {
         name: "io_driver",
