@@ -223,6 +223,85 @@ fn the_file_of_an_attached_volume_takes_no_other_writer() {
     array.good(&["detach", "db"]);
 }
 
+fn losetup(arguments: &[&str]) -> String {
+    let output = std::process::Command::new("losetup").args(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).trim().to_string()
+}
+
+/// A volume whose forced detach had ended stayed attached, to a device that soon was another's.
+#[test]
+fn a_device_that_went_with_its_last_user_is_detached() {
+    if !can_attach() {
+        return;
+    }
+    let array = Array::with_pool();
+    array.good(&["volume", "create", "db", "--size", "64MiB"]);
+    let mount = array.path("mnt");
+    let mount_text = mount.display().to_string();
+    array.good(&["attach", "db", "--format", "ext4", "--mount", &mount_text]);
+    let user = std::fs::File::create(mount.join("file")).unwrap();
+    array.refused(&["detach", "db", "--force", "--yes"], &["in use"]);
+    drop(user);
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while array.json(&["status"])["attachment_count"] != 0 {
+        assert!(std::time::Instant::now() < end, "still attached");
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert!(array.good(&["events"]).contains("has gone with its last user"));
+    array.good(&["attach", "db", "--mount", &mount_text]);
+    array.good(&["detach", "db"]);
+}
+
+/// What stands on a file of a mounted volume held it, and nothing told.
+#[test]
+fn devices_on_files_of_a_mounted_volume_are_named() {
+    if !can_attach() {
+        return;
+    }
+    let array = Array::with_pool();
+    array.good(&["volume", "create", "db", "--size", "64MiB"]);
+    let mount = array.path("mnt");
+    let mount_text = mount.display().to_string();
+    array.good(&["attach", "db", "--format", "ext4", "--mount", &mount_text]);
+    let inner = mount.join("inner.img");
+    std::fs::File::create(&inner).unwrap().set_len(8 << 20).unwrap();
+    let device = losetup(&["--find", "--show", &inner.display().to_string()]);
+    let shown = array.good(&["volume", "users", "db"]);
+    array.refused(&["detach", "db"], &[&device]);
+    losetup(&["--detach", &device]);
+    assert!(shown.contains(&device), "{shown}");
+    array.good(&["detach", "db"]);
+}
+
+/// Refusals named verbs of the array for what it did not do, and "mend the request" for a file system in need of
+/// a check.
+#[test]
+fn refusals_say_what_ends_them() {
+    if !can_attach() {
+        return;
+    }
+    let array = Array::with_pool();
+    array.good(&["volume", "create", "db", "--size", "64MiB"]);
+    let mount_text = array.path("mnt").display().to_string();
+    array.good(&["attach", "db", "--format", "ext4", "--mount", &mount_text]);
+    array.good(&["detach", "db"]);
+    let file = array.state().join("volumes/db");
+    let device = losetup(&["--find", "--show", &file.display().to_string()]);
+    let mounted = std::process::Command::new("mount").args([&device, &mount_text]).status().unwrap();
+    let refused = array.run(&["volume", "delete", "db", "--now", "--yes"]);
+    assert!(std::process::Command::new("umount").arg(&mount_text).status().unwrap().success());
+    losetup(&["--detach", &device]);
+    assert!(mounted.success());
+    assert!(refused.err.contains(&format!("`umount {mount_text}`")), "{}", refused.err);
+    assert!(!refused.err.contains("ashlar detach"), "{}", refused.err);
+    let damaged = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+    // The table of the first block group.
+    damaged.write_all_at(&[0xa5; 8192], 4096).unwrap();
+    drop(damaged);
+    array.refused(&["attach", "db", "--mount", &mount_text], &["without --mount", "fsck"]);
+}
+
 #[test]
 fn what_is_mounted_makes_nobody_root_unless_asked_for() {
     if !can_attach() || !has_program("mkfs.ext4") {

@@ -12,6 +12,8 @@ pub enum ErrorKind {
     Busy,
     /// The device carries data that would be overwritten: name another volume, or force it.
     HasData,
+    /// What lies on the device is not to the kernel's liking: look at it.
+    Content,
     /// The request itself is wrong: mend it.
     Invalid,
     /// The system refused a call it should grant; the context says which.

@@ -298,25 +298,27 @@ pub fn resize(device: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Every loop device that stands on a file, and the file as it was called when that began.
+pub(super) fn all() -> Result<Vec<(PathBuf, PathBuf)>> {
+    let listing = fs::read_dir("/sys/block").map_err(|e| Error::system("list /sys/block", e))?;
+    let of_entry = |entry: fs::DirEntry| {
+        let name = entry.file_name();
+        name.as_bytes().starts_with(b"loop").then_some(())?;
+        let backing = fs::read_to_string(entry.path().join("loop/backing_file")).ok()?;
+        let file = backing.trim_end_matches('\n').trim_end_matches(" (deleted)");
+        Some((Path::new("/dev").join(name), PathBuf::from(file)))
+    };
+    Ok(listing.flatten().filter_map(of_entry).collect())
+}
+
 /// The loop devices that stand on files of `directory`, by device. Works when the directory's server
 /// is dead, and when it was already unmounted.
 pub fn find_attached(directory: &Path) -> Result<Vec<Attached>> {
     let mut found = Vec::new();
-    let listing = match fs::read_dir("/sys/block") {
-        Ok(listing) => listing,
-        Err(e) => return Err(Error::system("list /sys/block", e)),
-    };
-    for entry in listing.flatten() {
-        let name = entry.file_name();
-        if !name.as_bytes().starts_with(b"loop") {
-            continue;
-        }
-        let Ok(backing) = fs::read_to_string(entry.path().join("loop/backing_file")) else { continue };
-        let device = Path::new("/dev").join(&name);
-        let path = backing.trim_end_matches('\n').trim_end_matches(" (deleted)");
-        let volume = match Path::new(path).strip_prefix(directory) {
+    for (device, path) in all()? {
+        let volume = match path.strip_prefix(directory) {
             Ok(volume) => Some(volume.to_string_lossy().into_owned()),
-            Err(_) if is_cut_off(Path::new(path)) => {
+            Err(_) if is_cut_off(&path) => {
                 label_in_time(&device).and_then(|label| volume_of_label(&label, directory))
             }
             Err(_) => None,

@@ -233,7 +233,7 @@ fn not_mounted(mut why: String, error: io::Error, kernel_says: Option<String>) -
         _ => return Error::system(why, error),
     };
     why = format!("{why}: {error}; {reason}");
-    let kind = if is_of_content { ErrorKind::Invalid } else { Error::system("", error).kind };
+    let kind = if is_of_content { ErrorKind::Content } else { Error::system("", error).kind };
     Error::new(kind, why)
 }
 

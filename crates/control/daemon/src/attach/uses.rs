@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use super::error::Result;
 use super::loop_device::find_attached;
 use super::mount::{self, MountEntry};
-use super::stack::Stack;
+use super::stack::{Layer, Stack};
 
 /// A process.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -162,8 +162,13 @@ fn uses_of_stack(stack: &Stack, descriptors: &[Descriptor]) -> Result<Vec<(usize
     }
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
     for device in swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(Path::new) {
-        if let Some(layer) = stack.named(device) {
+        if let Some(layer) = stack.named(device).or_else(|| layer_of_file(stack, device)) {
             found.insert((layer.bottom, Use::Swap { device: device.to_path_buf() }));
+        }
+    }
+    for (device, file) in super::loop_device::all()? {
+        if let Some(layer) = layer_of_file(stack, &file) {
+            found.insert((layer.bottom, Use::Device { device }));
         }
     }
     for descriptor in descriptors.iter().filter(|descriptor| descriptor.path.starts_with("/dev")) {
@@ -189,14 +194,18 @@ fn uses_of_stack(stack: &Stack, descriptors: &[Descriptor]) -> Result<Vec<(usize
     Ok(found.into_iter().collect())
 }
 
+/// The device whose file system holds a file. As the kernel remembers it: a file on a server that does not
+/// answer must not hold us up.
+fn layer_of_file<'a>(stack: &'a Stack, path: &Path) -> Option<&'a Layer> {
+    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS).ok()?;
+    stack.numbered(&format!("{}:{}", found.stx_dev_major, found.stx_dev_minor))
+}
+
 /// The open files of file systems on a stack's devices: what keeps one that was unmounted lazily. btrfs,
 /// whose files show a device number of their own, is not found this way.
 fn open_inside(stack: &Stack, descriptors: &[Descriptor]) -> Vec<(usize, Use)> {
     let of_stack = |descriptor: &Descriptor| {
-        // As the kernel remembers it: a file on a server that does not answer must not hold us up.
-        let flags = AtFlags::STATX_DONT_SYNC;
-        let found = statx(CWD, &descriptor.file, flags, StatxFlags::BASIC_STATS).ok()?;
-        let layer = stack.numbered(&format!("{}:{}", found.stx_dev_major, found.stx_dev_minor))?;
+        let layer = layer_of_file(stack, &descriptor.file)?;
         Some((layer.bottom, descriptor.using()))
     };
     descriptors.iter().filter_map(of_stack).collect()

@@ -337,6 +337,35 @@ impl Service {
         .await
     }
 
+    /// Takes out of the table what was detached behind the array's back: a forced detach ends with the last
+    /// user, and loop devices can be detached by anybody. The number of one that went is given out again.
+    pub(super) async fn forget_gone(&self) -> Result<()> {
+        let attachments = self.attachments();
+        if attachments.is_empty() {
+            return Ok(());
+        }
+        let volumes = self.state().path(VOLUMES);
+        let there = blocking(move || {
+            attach::find_attached(&volumes).map_err(|error| from_attach("the attached volumes", &error))
+        });
+        let there = there.await?;
+        for attachment in attachments {
+            let carrier = self.carrier_of(&attachment.volume);
+            let device = Path::new(&attachment.device);
+            if there.iter().any(|one| one.volume == carrier && one.device == device) {
+                continue;
+            }
+            // Unless somebody is at it: the table is asked again.
+            let is_still = self.attachments().iter().any(|now| *now == attachment);
+            if is_still {
+                self.forget_attachment(&attachment.volume).await;
+                let what = format!("detached: {} has gone with its last user", attachment.device);
+                self.log.info(format!("volume {}", attachment.volume), what);
+            }
+        }
+        Ok(())
+    }
+
     /// Detaches everything before the array stops; what is in use is taken away lazily.
     pub(super) async fn detach_all(&self) -> bool {
         let mut is_clean = true;
@@ -449,6 +478,10 @@ fn from_attach(volume: &str, error: &attach::Error) -> Error {
         attach::ErrorKind::HasData => {
             (api::ErrorKind::Exists, "attach without --format to use what is there")
         }
+        attach::ErrorKind::Content => (
+            api::ErrorKind::Invalid,
+            "attach it without --mount: its device can be checked (`fsck`) and mounted by hand",
+        ),
         attach::ErrorKind::Invalid => (api::ErrorKind::Invalid, "mend the request"),
         attach::ErrorKind::System => (api::ErrorKind::Medium, "see `ashlar doctor`"),
     };

@@ -231,7 +231,13 @@ impl Service {
             })
         });
         let found = scanned.await?.into_iter();
-        Ok(found.filter_map(|file_use| Some(file_user(images.get(&file_use.file)?, &file_use))).collect())
+        let slots = self.slots();
+        let is_ours = |found: &FileUse| {
+            let device = found.device.as_ref().map(|device| device.display().to_string());
+            device.is_some() && slots.iter().any(|(_, ours, _)| *ours == device)
+        };
+        let view = |found: FileUse| Some(file_user(images.get(&found.file)?, &found, is_ours(&found)));
+        Ok(found.filter_map(view).collect())
     }
 
     fn unknown_user(&self, image: &str) -> VolumeUser {
@@ -314,9 +320,10 @@ fn stands_on_it(device: &str) -> String {
     format!("{device} stands on it")
 }
 
-fn file_user(image: &str, file_use: &FileUse) -> VolumeUser {
+/// `is_ours` where the device is that of an attachment.
+fn file_user(image: &str, file_use: &FileUse, is_ours: bool) -> VolumeUser {
     let text = |path: &Path| Some(path.display().to_string());
-    let detach = format!("`ashlar detach {image}`");
+    let end_by = |other: String| if is_ours { format!("`ashlar detach {image}`") } else { other };
     let Some(using) = &file_use.using else {
         let device = file_use.device.as_deref().unwrap_or(Path::new("/dev"));
         let who = stands_on_it(&device.display().to_string());
@@ -326,7 +333,9 @@ fn file_user(image: &str, file_use: &FileUse) -> VolumeUser {
     let who = using.to_string();
     let end = |process: &Process| format!("end process {} ({})", process.id, process.name);
     let (kind, process, path, action) = match using {
-        Use::Mounted { directory } => (UseKind::Mount, None, directory, detach),
+        Use::Mounted { directory } => {
+            (UseKind::Mount, None, directory, end_by(format!("`umount {}`", directory.display())))
+        }
         Use::MountedElsewhere { directory, process, .. } => {
             let there = format!("unmount it there (`nsenter -t {} -m umount ...`)", process.id);
             (UseKind::Mount, Some(process), directory, format!("{} or {there}", end(process)))
@@ -334,7 +343,9 @@ fn file_user(image: &str, file_use: &FileUse) -> VolumeUser {
         Use::Open { process, path } => (UseKind::Process, Some(process), path, end(process)),
         Use::Device { device } => (UseKind::Device, None, device, format!("take down {}", device.display())),
         Use::Swap { device } => (UseKind::Device, None, device, format!("`swapoff {}`", device.display())),
-        Use::Claimed { device } => (UseKind::Unknown, None, device, detach),
+        Use::Claimed { device } => {
+            (UseKind::Unknown, None, device, end_by(format!("`losetup -d {}`", device.display())))
+        }
     };
     VolumeUser {
         process_id: process.map(|process| process.id),
