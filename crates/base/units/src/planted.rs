@@ -148,6 +148,8 @@ faults! {
         "Who finds that another opened the pool meanwhile goes on: both write, and what the other was told is lost."
     OldDriveTrusted "media/pool/src/generations.rs"
         "A drive that was away is taken for whole: reads give old bytes."
+    FreedNotRebuilt "media/pool/src/table.rs"
+        "A rebuild leaves out what was freed since the last checkpoint: after a crash that is in use again, and the drive lacks it."
     CalledOutTooLate "media/pool/src/stripes.rs"
         "A write is acknowledged before a superblock calls the drive out that failed it: after a crash that drive counts."
     LastParityLeftOut "media/pool/src/stripes.rs"

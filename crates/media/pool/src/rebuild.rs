@@ -371,8 +371,7 @@ impl Pool {
             }
         };
         let mut segments: Vec<_> = self.with_table(|table| {
-            let used = table.entries().iter().filter(|entry| entry.state != SegmentState::Free);
-            let stale = used.filter(|entry| entry.segment.0 >= stale_from && is_on_it(entry));
+            let stale = table.durable().filter(|entry| entry.segment.0 >= stale_from && is_on_it(entry));
             stale.map(|entry| (entry.segment, extent(entry))).collect()
         });
         segments.sort_unstable();
@@ -432,8 +431,9 @@ impl Pool {
         weigh: Weigh<'_>,
     ) -> Result<bool> {
         let drive = rebuild.drive;
-        // Freed meanwhile: its next tenant is written whole.
-        let Ok(place) = self.place_of(segment) else { return Ok(true) };
+        // Freed for good meanwhile: its next tenant is written whole.
+        let known = self.with_table(|table| table.find_durable(segment).map(|entry| entry.place));
+        let Some(place) = known else { return Ok(true) };
         let _hold = self.inner.held.hold(place);
         let Some(column) = striping.column_of(place.cell, drive) else { return Ok(true) };
         // Who mends here meanwhile changes what it is computed from.

@@ -8,7 +8,7 @@ use ashlar_format::segment::{
     Place, Protection, SEGMENT_ENTRY_BYTES, SegmentEntry, SegmentKind, SegmentState,
 };
 use ashlar_format::{Damage, DamageKind};
-use ashlar_units::{DriveIndex, SegmentId};
+use ashlar_units::{DriveIndex, Fault, SegmentId, planted};
 use rustc_hash::FxHashMap;
 
 use crate::frontier::SEGMENT_NUMBERS_END;
@@ -35,10 +35,10 @@ pub struct SegmentTable {
     free_count: usize,
     /// Places, free or not, of drives that are not closed.
     open_count: usize,
-    /// Freed in memory; reusable only after the superblock that says so.
-    freed: Vec<Place>,
-    /// Freed places whose table page is being written: the next superblock releases them.
-    freed_published: Vec<Place>,
+    /// Freed in memory, as they were: their places are reusable only after the superblock that says so.
+    freed: Vec<SegmentEntry>,
+    /// Freed ones whose table page is being written: the next superblock releases them.
+    freed_published: Vec<SegmentEntry>,
     is_page_dirty: Vec<bool>,
 }
 
@@ -381,9 +381,9 @@ impl SegmentTable {
         let Some(index) = self.by_segment.get(&segment).copied() else { return };
         assert_eq!(self.entries[index].state, SegmentState::Sealed, "segment {segment} freed while open");
         self.by_segment.remove(&segment);
-        let place = self.entries[index].place;
-        *self.touch(index) = SegmentEntry { used_units: WRITTEN_BEFORE, ..SegmentEntry::free(place) };
-        self.freed.push(place);
+        let freed = self.entries[index];
+        *self.touch(index) = SegmentEntry { used_units: WRITTEN_BEFORE, ..SegmentEntry::free(freed.place) };
+        self.freed.push(freed);
     }
 
     /// An open segment that no table on a drive knows goes as if it had never been opened: nothing refers to
@@ -409,6 +409,22 @@ impl SegmentTable {
 
     /// The superblock that published them is durable: the caller trims them and puts them back.
     pub(crate) fn release_freed(&mut self) -> Vec<Place> {
-        std::mem::take(&mut self.freed_published)
+        std::mem::take(&mut self.freed_published).into_iter().map(|entry| entry.place).collect()
+    }
+
+    /// The segments that are in use by the table on the drives, and may be again after a crash: those of this
+    /// table, and those freed since.
+    pub(crate) fn durable(&self) -> impl Iterator<Item = &SegmentEntry> {
+        self.entries.iter().filter(|entry| entry.state != SegmentState::Free).chain(self.unpublished())
+    }
+
+    fn unpublished(&self) -> impl Iterator<Item = &SegmentEntry> {
+        let freed = self.freed.iter().chain(&self.freed_published);
+        freed.filter(|_| !planted(Fault::FreedNotRebuilt))
+    }
+
+    /// One of them.
+    pub(crate) fn find_durable(&self, segment: SegmentId) -> Option<&SegmentEntry> {
+        self.find(segment).or_else(|| self.unpublished().find(|entry| entry.segment == segment))
     }
 }

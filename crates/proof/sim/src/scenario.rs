@@ -427,7 +427,7 @@ impl Scenario {
         Scenario {
             layout: PoolLayout {
                 cache_bytes: 64 << 10,
-                checkpoint_interval_millis: *chance.pick(&[50, 1_000, 30_000]),
+                checkpoint_interval_millis: *chance.pick(&[5, 50, 1_000, 30_000]),
                 free_percent_wanted: *chance.pick(&[1, 12, 50]),
                 ..self.layout
             },
@@ -449,21 +449,23 @@ impl Scenario {
         }
     }
 
-    /// The same with a small pool, and hosts that write more than it holds, everywhere and nothing twice.
+    /// The same with a small pool, and hosts that write more than it holds, everywhere and nothing twice. Half
+    /// of these pools have so many images that their table takes several pages, and maps of many pages.
     fn made_full(self, chance: &mut Chance, drive_bytes: u64) -> Scenario {
+        let is_wide = chance.one_in(2);
         Scenario {
             layout: PoolLayout { drive_bytes, ..self.layout },
             lives: 5,
-            requests: 200,
+            requests: if is_wide { 600 } else { 200 },
             refusals_max: 6,
             depth: *chance.pick(&[2, 8, 16]),
             change_depth: *chance.pick(&[0, 1, 2]),
-            volumes: 2,
-            snapshots_max: 2,
+            volumes: if is_wide { 6 } else { 2 },
+            snapshots_max: if is_wide { 8 } else { 2 },
             volume_bytes_min: 4 << 20,
-            volume_bytes_max: 8 << 20,
-            request_bytes_max: 512 << 10,
-            region_bytes: 3 << 19,
+            volume_bytes_max: if is_wide { 256 << 20 } else { 8 << 20 },
+            request_bytes_max: if is_wide { 32 << 10 } else { 512 << 10 },
+            region_bytes: if is_wide { 48 << 20 } else { 3 << 19 },
             repeated_per_mille: 0,
             data: DataMix { unmap: 0, write_zeroes: 0, ..self.data },
             life_magnitudes: (10, 14),
@@ -589,6 +591,7 @@ impl Scenario {
         match self.theme? {
             Theme::Losses if self.victims > 0 => Some(FaultRates {
                 write_error: *chance.pick(&[0, 500, 5_000]),
+                write_timeout: *chance.pick(&[0, 2_000, 20_000]),
                 sync_error: *chance.pick(&[0, 5_000, 20_000]),
                 ..quiet
             }),

@@ -41,6 +41,7 @@ pub struct SeedReport {
 const NO_FAULTS: FaultRates = FaultRates {
     read_error: 0,
     write_error: 0,
+    write_timeout: 0,
     sync_error: 0,
     sync_error_of_block: 0,
     superblock_error: 0,

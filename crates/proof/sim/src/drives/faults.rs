@@ -12,6 +12,8 @@ pub struct FaultRates {
     pub read_error: u64,
     /// A write reports an error; it may be stored, or a part of it.
     pub write_error: u64,
+    /// A write reports an error after a long time, in which whole checkpoints end.
+    pub write_timeout: u64,
     /// A sync reports an error; what it should have stored may be lost at once.
     pub sync_error: u64,
     /// The same for each block that the drive has in its cache.
@@ -44,6 +46,9 @@ pub struct Pace {
     /// Longest time of a slow request.
     pub slow_micros_max: u64,
 }
+
+/// How long a write takes that fails late, at least and at most.
+pub const TIMEOUT_MICROS: (u64, u64) = (20_000, 200_000);
 
 /// How the machine stops next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,5 +6,5 @@ mod late;
 mod storage;
 
 pub use drive::{Drive, Survival};
-pub use faults::{Crash, DriveCounters, FaultRates, Pace};
+pub use faults::{Crash, DriveCounters, FaultRates, Pace, TIMEOUT_MICROS};
 pub use storage::{DriveArray, kind_of};
