@@ -78,6 +78,8 @@ fn a_pool_that_another_array_serves_is_refused_by_another_path_and_by_force_take
     }
     assert!(first.good(&["pool", "show", "main"]).contains("another array"));
     drop(writer);
+    // What it knows of the pool is old.
+    assert_eq!(Nbd::connect(first.state(), "v").try_read(0, BLOCK), None);
     drop(first);
     for block in 0..200 {
         let seed = if block < 50 { 2 } else { 1 };

@@ -307,6 +307,15 @@ impl Pool {
         self.look().await
     }
 
+    /// Before an answer tells what the pool holds: the same. Another array may have changed it meanwhile. An
+    /// opening that only reads beats nowhere, and is not asked.
+    pub async fn check_still_ours(&self) -> Result<()> {
+        if self.inner.ownership.seen.get().is_none() || planted(Fault::LoserReads) {
+            return Ok(());
+        }
+        self.check_owner_if_overdue().await
+    }
+
     fn is_beat_overdue(&self) -> bool {
         let seen = self.inner.ownership.seen.get();
         seen.is_none_or(|seen| self.runtime().now().duration_since(seen) >= OVERDUE)

@@ -64,6 +64,9 @@ impl SimStorage for Port {
     }
 }
 
+/// Old bytes that somebody was given.
+type Stale = Rc<RefCell<Option<String>>>;
+
 /// What one engine was told to write, and what it acknowledged.
 #[derive(Default)]
 struct Ledger {
@@ -145,6 +148,39 @@ impl Machine {
             }
         });
     }
+}
+
+/// A host of the one that lost the pool reads on: what it gets is never older than what the other acknowledged.
+fn read_on(
+    machine: &Machine,
+    system: &Rc<dyn SystemUnderTest>,
+    heirs: &Rc<Ledger>,
+    mut chance: Chance,
+) -> Stale {
+    let stale = Stale::default();
+    let (runtime, heirs, told) = (machine.runtime(), heirs.clone(), stale.clone());
+    let device = system.device(VOLUME);
+    let _detached = machine.runtime().spawn(Priority::Host, async move {
+        let Some(device) = device else { return };
+        loop {
+            let block = chance.below(BLOCKS);
+            let known = heirs.acknowledged.borrow().get(&block).copied();
+            let mut bytes = vec![0; BLOCK_BYTES as usize];
+            let is_read = device.read(block * BLOCK_BYTES, &mut bytes).await.is_ok();
+            if let Some(known) = known.filter(|_| is_read) {
+                let now = heirs.acknowledged.borrow().get(&block).copied();
+                let pending = heirs.pending.get().filter(|(of, _)| *of == block).map(|(_, number)| number);
+                let sector = block * (BLOCK_BYTES / 512);
+                let is_it = |number: u32| Value::of_write(number, Texture::Random).matches(sector, &bytes);
+                if ![Some(known), now, pending].into_iter().flatten().any(is_it) {
+                    told.replace(Some(format!("block {block} is read as it was before write {known}")));
+                    return;
+                }
+            }
+            runtime.sleep(Duration::from_micros(chance.below(500))).await;
+        }
+    });
+    stale
 }
 
 /// Lets two machines run, each by its own clock, until `is_done`.
@@ -256,6 +292,7 @@ fn run(seed: u64) -> Result<(), String> {
     // The first wakes up, in the middle of what it did.
     let (acknowledged, until) = (old.count.get(), new.count.get() + 200);
     first.simulation.advance_clock_to(second.simulation.now());
+    let stale = read_on(&first, &system, &new, chance.fork(3));
     side_by_side(&mut first, &mut second, &|| new.count.get() >= until)?;
     second.is_working.set(false);
     let mut patience = STEPS_MAX;
@@ -263,6 +300,9 @@ fn run(seed: u64) -> Result<(), String> {
         patience = patience.saturating_sub(1);
         patience > 0 && new.pending.get().is_some()
     });
+    if let Some(stale) = stale.take() {
+        return Err(format!("one that lost its pool gives old bytes: {stale}"));
+    }
     // The one write that was done when the first was frozen it may still tell of: it is there, as all that
     // is acknowledged, which is looked at below. By force nobody waited until the first was overdue.
     if old.count.get() > acknowledged + 1 && !second.opener.is_forced {

@@ -106,7 +106,9 @@ impl BlockDevice for VolumeDevice {
     ) -> LocalFuture<'_, block::Result<Vec<Extent>>> {
         Box::pin(async move {
             let inner = self.check(offset, length, false)?;
-            Ok(inner.extents(self.id, offset, length, extents_max).await?)
+            let extents = inner.extents(self.id, offset, length, extents_max).await?;
+            inner.pool.check_still_ours().await.map_err(crate::Error::from)?;
+            Ok(extents)
         })
     }
 }

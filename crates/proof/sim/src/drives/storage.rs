@@ -9,7 +9,7 @@ use ashlar_runtime::{Durability, Instant, OpenDrive};
 use ashlar_units::BLOCK_BYTES;
 
 use super::late::LateWrites;
-use super::{Crash, Drive, DriveCounters, FaultRates, Pace, Survival};
+use super::{Crash, Drive, DriveCounters, FaultRates, Pace, Survival, TIMEOUT_MICROS};
 use crate::chance::Chance;
 use crate::forger::Sight;
 
@@ -447,6 +447,9 @@ impl DriveArray {
             // Refused: nothing of it is stored, this time and later.
             return Fate::Failure(io::ErrorKind::StorageFull);
         }
+        if self.draw(self.rates.write_timeout) {
+            return Fate::Failure(io::ErrorKind::TimedOut);
+        }
         if self.draw(self.rates.write_error) {
             self.maybe_stick(drive, block, true);
             return Fate::Failure(io::ErrorKind::Other);
@@ -578,6 +581,7 @@ impl SimStorage for DriveArray {
             sight.see(drive.0, *offset, data);
         }
         let fate = self.fate(operation);
+        let is_late = matches!(fate, Fate::Failure(io::ErrorKind::TimedOut));
         self.flights.insert(ticket, fate);
         if let SimOperation::Read { drive, .. } = operation {
             self.slots[drive.0 as usize].reads += 1;
@@ -587,7 +591,11 @@ impl SimStorage for DriveArray {
             SimOperation::Write { data, .. } => data.len() as u64,
             SimOperation::Sync { .. } | SimOperation::Discard { .. } => 0,
         };
-        now.as_nanos() + self.duration_micros(operation.drive(), bytes) * 1000
+        let micros = match is_late {
+            true => self.chance.between(TIMEOUT_MICROS.0, TIMEOUT_MICROS.1),
+            false => self.duration_micros(operation.drive(), bytes),
+        };
+        now.as_nanos() + micros * 1000
     }
 
     fn finish(&mut self, now: Instant, ticket: SimTicket, operation: &mut SimOperation) -> io::Result<()> {
