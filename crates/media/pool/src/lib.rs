@@ -44,6 +44,7 @@ mod table;
 mod under_way;
 
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use ashlar_drive::Drive;
@@ -112,6 +113,8 @@ struct Inner {
     is_fenced: Cell<bool>,
     /// Which write to which drive failed then, in the system's words.
     fence_cause: RefCell<Option<String>>,
+    /// Only the simulator asks for it: see [`Pool::refuse_metadata`].
+    metadata_refusals: RefCell<VecDeque<u64>>,
     /// Of what was named at the opening and is no drive of the pool: which, and why.
     unused: Vec<String>,
 }
@@ -554,6 +557,26 @@ impl Pool {
                 .and_do("mend the drives: `ashlar pool reopen` opens it again"));
         }
         Ok(())
+    }
+
+    /// Checkpoints find no free segment: after so many records the first, after so many more the next. For the
+    /// simulator, in which pools are too small to run full in the middle of a checkpoint.
+    pub fn refuse_metadata(&self, after_records: impl IntoIterator<Item = u64>) {
+        *self.inner.metadata_refusals.borrow_mut() = after_records.into_iter().collect();
+    }
+
+    /// Whether the next record is to find no room.
+    #[must_use]
+    pub fn is_metadata_refused(&self) -> bool {
+        let mut refusals = self.inner.metadata_refusals.borrow_mut();
+        match refusals.front_mut() {
+            Some(0) => refusals.pop_front().is_some(),
+            Some(left) => {
+                *left -= 1;
+                false
+            }
+            None => false,
+        }
     }
 
     /// Stops all writing: called after a failure whose outcome on the drives is unknown.

@@ -89,6 +89,7 @@ impl Pool {
                 is_settling: Cell::new(false),
                 leaving: Cell::new(leaving),
                 is_fenced: Cell::new(is_read_only),
+                metadata_refusals: RefCell::default(),
                 fence_cause: RefCell::default(),
                 unused: refused.into_iter().map(|error| error.context).collect(),
             }),

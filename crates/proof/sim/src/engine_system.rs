@@ -413,6 +413,10 @@ impl SystemUnderTest for EngineSystem {
         ]
     }
 
+    fn starve_checkpoints(&self, after_records: &[u64]) {
+        self.engine.starve_checkpoints(after_records.iter().copied());
+    }
+
     fn drives_out(&self) -> Vec<(usize, String)> {
         let drives = self.engine.status().drives.into_iter().enumerate();
         drives.filter(|(_, drive)| drive.state == "out").map(|(number, drive)| (number, drive.path)).collect()

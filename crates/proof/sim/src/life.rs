@@ -23,6 +23,9 @@ use crate::workload::{verify_everything, verify_notes, verify_plausible};
 /// times the longest recovery.
 const STALL: Duration = Duration::from_secs(1200);
 
+/// Checkpoints are starved while so many segments are left. Arbitrary: more than hosts may take.
+const STARVED_ABOVE: u64 = 4;
+
 /// Steps no life needs; beyond it the system spins.
 const STEPS_MAX: u64 = 30_000_000;
 
@@ -233,11 +236,13 @@ impl Life {
         self.record.enter(Phase::Working);
         let operator = self.start_operator(&system);
         let puller = self.start_puller(&system);
+        let starver = self.start_starver(&system, errand);
+        world.is_starved.set(starver.is_some());
         match errand {
             Errand::Create => unreachable!("done above"),
             Errand::Work if self.is_closed_at_end && self.chance.one_in(2) => {
-                if let Some(puller) = puller {
-                    puller.send_home().await;
+                for attendant in [puller, starver].into_iter().flatten() {
+                    attendant.send_home().await;
                 }
                 self.close_under_load(&world, operator).await;
                 return;
@@ -245,11 +250,8 @@ impl Life {
             Errand::Work => run_workload(&world).await,
             Errand::Farewell => farewell(&world).await,
         }
-        if let Some(operator) = operator {
-            operator.send_home().await;
-        }
-        if let Some(puller) = puller {
-            puller.send_home().await;
+        for attendant in [operator, puller, starver].into_iter().flatten() {
+            attendant.send_home().await;
         }
         self.record.enter(Phase::Done);
         self.array.borrow_mut().mend();
@@ -279,6 +281,30 @@ impl Life {
         let (array, record) = (self.array.clone(), self.record.clone());
         let chance = self.chance.fork(3);
         Some(crate::operator::start(&self.runtime, system.clone(), array, record, chance, layout))
+    }
+
+    /// Checkpoints of a full pool find no room, each in another moment.
+    fn start_starver(&mut self, system: &Rc<dyn SystemUnderTest>, errand: Errand) -> Option<Attendant> {
+        let is_due = self.scenario.theme == Some(Theme::Full) && errand == Errand::Work;
+        if !is_due || self.chance.one_in(2) {
+            return None;
+        }
+        let (runtime, system, mut chance) = (self.runtime.clone(), system.clone(), self.chance.fork(7));
+        let work = |is_over: Rc<Cell<bool>>| async move {
+            let pause_micros_max = *chance.pick(&[2_000, 20_000, 200_000]);
+            while !is_over.get() {
+                runtime.sleep(Duration::from_micros(chance.between(100, pause_micros_max))).await;
+                let records_max = *chance.pick(&[2, 8, 64]);
+                // While none succeeds the journal takes what is left, and without a segment a pool stops.
+                let segments = system.room().map_or(0, |room| room.segments);
+                let left = segments.saturating_sub(system.segments_in_use().unwrap_or(segments));
+                let refusals = if left < STARVED_ABOVE { 0 } else { chance.between(1, 3) };
+                let refusals: Vec<u64> = (0..refusals).map(|_| chance.below(records_max)).collect();
+                system.starve_checkpoints(&refusals);
+            }
+            system.starve_checkpoints(&[]);
+        };
+        Some(Attendant::start(&self.runtime, work))
     }
 
     fn start_puller(&mut self, system: &Rc<dyn SystemUnderTest>) -> Option<Attendant> {

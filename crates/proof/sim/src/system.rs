@@ -154,6 +154,8 @@ pub trait SystemUnderTest {
     fn room(&self) -> Option<Room> {
         None
     }
+    /// The next checkpoints are given up for want of room, after so many records each.
+    fn starve_checkpoints(&self, _after_records: &[u64]) {}
     /// Drives out of service: number and path.
     fn drives_out(&self) -> Vec<(usize, String)> {
         Vec::new()

@@ -80,12 +80,16 @@ impl MetadataStream {
         if self.batch.len() >= BATCH_BYTES {
             self.flush().await?;
         }
-        if self.has_room(records) {
+        let is_refused = self.pool.is_metadata_refused();
+        if self.has_room(records) && !is_refused {
             return Ok(());
         }
         self.flush().await?;
         if let Some(full) = self.open.take() {
             self.seal(full).await?;
+        }
+        if is_refused {
+            return Err(Error::new(ErrorKind::NoSpace, "no free segment is left for a checkpoint"));
         }
         let opened = self.pool.open_segment(SegmentKind::Metadata, birth.0).await?;
         self.open = Some(OpenStream {

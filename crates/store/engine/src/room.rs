@@ -88,6 +88,14 @@ impl Engine {
     }
 }
 
+impl Engine {
+    /// For the simulator: the next checkpoints are given up for want of room after so many records each.
+    #[doc(hidden)]
+    pub fn starve_checkpoints(&self, after_records: impl IntoIterator<Item = u64>) {
+        self.inner.pool.refuse_metadata(after_records);
+    }
+}
+
 impl Inner {
     /// Whether a volume may write into the reserve now.
     pub(crate) fn may_use_lent(&self, id: Option<VolumeId>) -> bool {

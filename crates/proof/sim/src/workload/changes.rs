@@ -121,7 +121,7 @@ pub async fn carry_out(world: &World, change: Change, claim: Claim) {
             change,
             Change::VolumeDelete { .. } | Change::SnapshotDelete { .. } | Change::DeletedGiveUp { .. }
         );
-        if is_delete && trouble.kind == TroubleKind::NoSpace {
+        if is_delete && trouble.kind == TroubleKind::NoSpace && !world.is_starved.get() {
             world
                 .record
                 .fail(format!("a delete was refused for want of space: {change:?}: {}", trouble.text));

@@ -83,6 +83,8 @@ pub struct World {
     pressure: Cell<u64>,
     refused: Cell<u64>,
     is_closing: Cell<bool>,
+    /// Checkpoints find no room, whatever there is: refusals are not judged.
+    pub is_starved: Cell<bool>,
     /// Connections by volume name and kind, each with the volume's incarnation.
     doors: RefCell<BTreeMap<(String, DoorKind), (u32, Door)>>,
 }
@@ -115,6 +117,7 @@ impl World {
             pressure: Cell::new(0),
             refused: Cell::new(0),
             is_closing: Cell::new(false),
+            is_starved: Cell::new(false),
             doors: RefCell::default(),
         })
     }
