@@ -86,6 +86,7 @@ fn parts(inner: &Inner, frozen: &Frozen, written: &Written, in_use: &InUse) -> R
     let there = drives.iter().filter(|bytes| **bytes > 0).count();
     let superblock_bytes = there as u64 * CELLS_START_BYTES;
     let reserve = inner.reserve_segments().min(cells.available());
+    let kept = inner.kept_segments(None).min(cells.available() - reserve);
     let settled = written.settled_bytes;
     let in_use_bytes = in_use.data_bytes + in_use.metadata_bytes;
     // No assertion: a pool stopped half way through a checkpoint is still to be looked at.
@@ -109,7 +110,8 @@ fn parts(inner: &Inner, frozen: &Frozen, written: &Written, in_use: &InUse) -> R
             - spare_bytes
             - cells.total * size,
         reserve_bytes: reserve * size,
-        free_bytes: (cells.available() - reserve) * size,
+        kept_bytes: kept * size,
+        free_bytes: (cells.available() - reserve - kept) * size,
         freed_bytes: cells.freed_only() * size,
         superblock_bytes,
         parity_bytes: *parity_bytes,
