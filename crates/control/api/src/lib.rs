@@ -28,7 +28,7 @@ pub use dedupe::{Dedupe, DedupeAction, DedupeBlocks, DedupeRequest};
 pub use error::{ErrorBody, ErrorKind};
 pub use event::{Event, EventLevel};
 pub use io::{DoorIo, OperationIo};
-pub use openapi::{openapi, openapi_json, operations};
+pub use openapi::{openapi, openapi_json, operations, query_parameters};
 pub use pool::{
     CheckReport, Drive, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ParityCheck, Pool, PoolCreate,
     PoolImport, PoolState, Protection, Rebuild, Recovery, RecoveryStep, Removal,

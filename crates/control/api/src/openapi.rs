@@ -1,5 +1,7 @@
 //! The OpenAPI description, generated from the types and the declared operations.
 
+use std::collections::BTreeMap;
+
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
@@ -112,13 +114,21 @@ pub fn openapi_json() -> String {
 /// Method (upper case) and path of every operation, for checking that each is served.
 #[must_use]
 pub fn operations() -> Vec<(String, String)> {
+    query_parameters().into_keys().collect()
+}
+
+/// What may stand after the question mark of every operation, by method (upper case) and path.
+#[must_use]
+pub fn query_parameters() -> BTreeMap<(String, String), Vec<String>> {
     let document: serde_json::Value = serde_json::to_value(openapi()).expect("the description is plain data");
-    let mut found = Vec::new();
+    let mut found = BTreeMap::new();
     for (path, item) in document["paths"].as_object().into_iter().flatten() {
         for method in ["get", "post", "patch", "delete", "put"] {
-            if item.get(method).is_some() {
-                found.push((method.to_uppercase(), path.clone()));
-            }
+            let Some(operation) = item.get(method) else { continue };
+            let parameters = operation["parameters"].as_array().into_iter().flatten();
+            let of_query = parameters.filter(|parameter| parameter["in"] == "query");
+            let names = of_query.filter_map(|parameter| parameter["name"].as_str().map(str::to_string));
+            found.insert((method.to_uppercase(), path.clone()), names.collect());
         }
     }
     found

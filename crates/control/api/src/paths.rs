@@ -468,7 +468,7 @@ fn volume_users() {}
 )]
 fn volume_disconnect() {}
 
-/// All snapshots of all pools.
+/// All snapshots of all pools, the oldest first.
 #[utoipa::path(
     get, path = "/v1/snapshots", tag = "snapshots", operation_id = "snapshots_list",
     responses(

@@ -162,6 +162,9 @@ pub struct Drive {
     /// Why it is not online.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// It was missing when the pool was opened, and is taken back into service as soon as it comes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_awaited: bool,
     /// Read from it since it was opened.
     #[serde(default)]
     pub read_bytes: u64,
@@ -302,8 +305,12 @@ pub struct Space {
     pub journal_bytes: u64,
     /// Free, kept for deletes, unmap and checkpoints.
     pub reserve_bytes: u64,
-    /// Superblock areas, what is left at the drives' ends, and what is free on a drive that leaves.
+    /// Superblock areas.
     pub superblock_bytes: u64,
+    /// What the pool cannot use: what larger drives have beyond the others, what is left at the drives' ends,
+    /// and what is free on a drive that leaves.
+    #[serde(default)]
+    pub unusable_bytes: u64,
     /// Parity columns.
     #[serde(default)]
     pub parity_bytes: u64,
@@ -315,11 +322,11 @@ pub struct Space {
 }
 
 impl Space {
-    /// What hosts can use: all but reserve, superblocks, parity and spare space.
+    /// What hosts can use: all but reserve, superblocks, parity, spare space and what is unusable.
     #[must_use]
     pub fn usable_bytes(&self) -> u64 {
         let kept = self.reserve_bytes + self.superblock_bytes + self.parity_bytes + self.spare_bytes;
-        self.physical_bytes.saturating_sub(kept)
+        self.physical_bytes.saturating_sub(kept + self.unusable_bytes)
     }
 
     /// The sum of the parts; equals `physical_bytes`.
@@ -332,6 +339,7 @@ impl Space {
             + self.journal_bytes
             + self.reserve_bytes
             + self.superblock_bytes
+            + self.unusable_bytes
             + self.parity_bytes
             + self.spare_bytes
             + self.freed_bytes

@@ -39,7 +39,7 @@ pub struct SpaceParts {
     pub dead_bytes: u64,
     /// Journal written while this was counted.
     pub recent_bytes: u64,
-    /// Not written: the rest of segments, and what is left at the drives' ends.
+    /// Not written: the rest of segments.
     pub slack_bytes: u64,
     /// Free, kept for deletes, unmap and checkpoints.
     pub reserve_bytes: u64,
@@ -52,6 +52,10 @@ pub struct SpaceParts {
     pub freed_bytes: u64,
     /// Superblock areas.
     pub superblock_bytes: u64,
+    /// What the pool cannot use: what larger drives have beyond the others, what is left at the drives' ends,
+    /// and what is free on a drive that leaves.
+    #[serde(default)]
+    pub unusable_bytes: u64,
     /// Parity columns.
     #[serde(default)]
     pub parity_bytes: u64,
@@ -76,6 +80,7 @@ impl SpaceParts {
             + self.free_bytes
             + self.freed_bytes
             + self.superblock_bytes
+            + self.unusable_bytes
             + self.parity_bytes
             + self.spare_bytes
     }

@@ -15,6 +15,7 @@ mod parse;
 mod progress;
 mod reference;
 mod stderr;
+mod usage;
 mod verb;
 
 use std::net::SocketAddr;
@@ -118,7 +119,7 @@ impl Context {
 }
 
 fn main() -> ExitCode {
-    match Arguments::try_parse().map_err(told).and_then(run) {
+    match usage::parse().map_err(told).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure @ (Failure::OutputClosed | Failure::Told(_))) => failure.status(),
         Err(failure) => {

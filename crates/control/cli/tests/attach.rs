@@ -274,8 +274,8 @@ fn devices_on_files_of_a_mounted_volume_are_named() {
     array.good(&["detach", "db"]);
 }
 
-/// Refusals named verbs of the array for what it did not do, and "mend the request" for a file system in need of
-/// a check.
+/// Refusals named verbs of the array for what it did not do, and "mend the request" for a file system in need
+/// of a check.
 #[test]
 fn refusals_say_what_ends_them() {
     if !can_attach() {

@@ -499,3 +499,35 @@ fn a_drive_that_is_leaving_is_taken_back_and_what_may_not_leave_is_told_why() {
         &["no spare space", "replace-drive main 1"],
     );
 }
+
+/// The harm: half of a larger drive was shown as superblocks.
+#[test]
+fn what_a_larger_drive_has_beyond_the_others_is_unusable() {
+    let array = Array::started();
+    let mut arguments = vec!["pool".to_string(), "create".into(), "main".into()];
+    arguments.extend(["--protection".to_string(), "single".into()]);
+    for (number, size) in ["64MiB", "64MiB", "192MiB"].into_iter().enumerate() {
+        let path = array.path(&format!("{number}.img"));
+        arguments.extend(["--drive".to_string(), format!("{},size={size}", path.display())]);
+    }
+    array.good(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
+    let space = array.json(&["pool", "show", "main"])["space"].clone();
+    let bytes = |part: &str| space[part].as_u64().unwrap();
+    assert_eq!(bytes("superblock_bytes"), 3 << 20, "{space}");
+    // What the third has more than the others, and less than a cell at each end.
+    let beyond = 128 << 20;
+    assert!((beyond..beyond + (16 << 20)).contains(&bytes("unusable_bytes")), "{space}");
+    let parts = space.as_object().unwrap().iter();
+    let parts = parts.filter(|(name, _)| !["physical_bytes", "dead_bytes"].contains(&name.as_str()));
+    assert_eq!(
+        parts.map(|(_, bytes)| bytes.as_u64().unwrap()).sum::<u64>(),
+        bytes("physical_bytes"),
+        "{space}"
+    );
+    let accounts = &array.json(&["space"])[0];
+    assert_eq!(accounts["parts"]["unusable_bytes"], space["unusable_bytes"], "{accounts}");
+    assert!(array.good(&["pool", "show", "main"]).contains("unusable"));
+    let (_, metrics) = array.http("GET", "/metrics", None);
+    let line = format!("ashlar_pool_bytes{{pool=\"main\",part=\"unusable\"}} {}", bytes("unusable_bytes"));
+    assert!(metrics.lines().any(|found| found == line), "{line} is not in\n{metrics}");
+}

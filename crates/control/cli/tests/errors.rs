@@ -56,6 +56,16 @@ fn names_that_are_missing_taken_or_impossible_are_named() {
     array.refused(&["attach", "nope"], &["`nope`"]);
     array.refused(&["detach", "nope"], &["`nope`"]);
     array.refused(&["detach", "db"], &["not attached"]);
+    // A snapshot's name where a volume's belongs, and the other way round.
+    array.refused(&["attach", "noon"], &["`noon`", "snapshot", "`db@noon`"]);
+    array.refused(&["detach", "noon"], &["`noon`", "snapshot", "`db@noon`"]);
+    array.refused(&["volume", "users", "noon"], &["`noon`", "snapshot", "`db@noon`"]);
+    array.refused(&["volume", "delete", "noon", "--now", "--yes"], &["`noon`", "ashlar snapshot"]);
+    array.refused(&["volume", "delete", "db@noon", "--now", "--yes"], &["`db@noon`", "clone create"]);
+    array.refused(&["snapshot", "create", "late", "noon"], &["`noon`", "`db@noon`"]);
+    array.refused(&["snapshot", "delete", "db@noon", "--yes"], &["`db@noon`", "`noon`"]);
+    array.refused(&["snapshot", "restore", "db", "--yes"], &["`db`", "is a volume"]);
+    array.refused(&["attach", "db@nope"], &["`nope`", "snapshot list"]);
     for name in ["a b", "../x", "a@b", "ä", "", "a\nb", &"x".repeat(64)] {
         array.refused(&["volume", "create", name, "--size", "1GiB"], &["letters"]);
         array.refused(&["pool", "create", name, "--drive", "/x,size=1GiB"], &["letters"]);

@@ -61,7 +61,12 @@ fn wrong_requests_get_a_clear_answer_in_the_same_shape() {
         ("GET", "/v1/volumes/a%2Fb%00", "{}", 404, "does not exist"),
         ("GET", "/v1/volumes/%ff", "{}", 400, "path"),
         ("GET", "/v1/events?after=x", "{}", 400, "query"),
-        ("GET", "/v1/events?before=1", "{}", 400, "before"),
+        ("GET", "/v1/events?before=1", "{}", 400, "`after`"),
+        ("GET", "/v1/volumes?limit=10", "{}", 400, "`limit`"),
+        ("GET", "/v1/pools/main?verbose", "{}", 400, "`verbose`"),
+        ("DELETE", "/v1/volumes/db?forced=true", "{}", 400, "`force`, `now`"),
+        ("POST", "/v1/volumes?dry_run=true", r#"{"name":"db","size_bytes":4096}"#, 400, "dry_run"),
+        ("GET", "/metrics?name=x", "{}", 400, "`name`"),
         ("GET", "/v1/nothing", "{}", 404, "/v1/nothing"),
         ("PUT", "/v1/volumes", "{}", 405, "PUT"),
     ] {
@@ -119,6 +124,10 @@ fn metrics_and_events_tell_what_happened() {
         "ashlar_volume_size_bytes{pool=\"main\",volume=\"db\"} 1073741824",
     ] {
         assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+    for level in ["cache_bytes", "map_bytes", "journal_queued_max", "writes_waiting", "dedupe_index_bytes"] {
+        let begin = format!("ashlar_pool_{level}{{pool=\"main\"}} ");
+        assert!(text.lines().any(|found| found.starts_with(&begin)), "{begin} is not in\n{text}");
     }
     let events = array.json(&["events"]);
     let events = events.as_array().unwrap();

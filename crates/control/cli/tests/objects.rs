@@ -85,6 +85,10 @@ fn snapshots_and_clones_form_a_tree_that_is_cut_in_any_order() {
     for name in ["dusk", "dawn"] {
         array.good(&["snapshot", "create", name, "data", "wal"]);
     }
+    let listed = array.json(&["snapshot", "list"]);
+    let listed: Vec<&str> =
+        listed.as_array().unwrap().iter().map(|snapshot| snapshot["name"].as_str().unwrap()).collect();
+    assert_eq!(listed, ["noon", "dusk", "dawn"], "the oldest first, whatever their names");
     array.refused(&["snapshot", "delete", "dawn", "nope", "dusk", "--yes"], &["`nope`"]);
     assert_eq!(array.json(&["snapshot", "list"]).as_array().unwrap().len(), 3);
     array.good(&["volume", "delete", "data", "--now", "--yes"]);

@@ -367,13 +367,15 @@ impl Array {
         .await
     }
 
-    /// The snapshots of all open pools.
+    /// The snapshots of all open pools, those of each in the order in which they were taken.
     pub(crate) async fn snapshots(&self) -> Result<Vec<api::Snapshot>> {
         self.run(|_, shard| {
             Box::pin(async move {
                 let engines = shard.engines.borrow();
                 let all = engines.iter().flat_map(|(pool, engine)| {
-                    engine.snapshots().into_iter().map(|snapshot| snapshot_view(pool, snapshot))
+                    let mut snapshots = engine.snapshots();
+                    snapshots.sort_by_key(|snapshot| snapshot.order);
+                    snapshots.into_iter().map(|snapshot| snapshot_view(pool, snapshot))
                 });
                 Ok(all.collect())
             })
@@ -614,6 +616,7 @@ fn pool_view(engine: &Engine) -> api::Pool {
             journal_bytes: status.space.journal_bytes,
             reserve_bytes: status.space.reserve_bytes,
             superblock_bytes: status.space.superblock_bytes,
+            unusable_bytes: status.space.unusable_bytes,
             parity_bytes: status.space.parity_bytes,
             spare_bytes: status.space.spare_bytes,
             freed_bytes: status.space.freed_bytes,

@@ -25,7 +25,19 @@ struct Metric {
     help: &'static str,
 }
 
-const METRICS: [Metric; 34] = [
+/// Of what a pool counts, what is a level or a maximum and does not only grow by what happens: metric and
+/// counter. `ashlar_pool_counter_total` is of the rest.
+const LEVELS: [(&str, &str); 7] = [
+    ("ashlar_pool_cache_bytes", "cache_bytes_used"),
+    ("ashlar_pool_map_bytes", "map_bytes_used"),
+    ("ashlar_pool_journal_queued_max", "journal_queued_max"),
+    ("ashlar_pool_writes_waiting", "writes_waiting_for_room"),
+    ("ashlar_pool_dedupe_index_bytes", "dedupe_index_bytes"),
+    ("ashlar_pool_dedupe_index_entries", "dedupe_index_entries"),
+    ("ashlar_pool_dedupe_blocks_queued", "dedupe_blocks_queued"),
+];
+
+const METRICS: [Metric; 41] = [
     Metric { name: "ashlar_build_info", kind: "gauge", labels: "version", help: "Always 1." },
     Metric { name: "ashlar_uptime_seconds", kind: "gauge", labels: "", help: "Since the start." },
     Metric {
@@ -86,7 +98,8 @@ const METRICS: [Metric; 34] = [
         name: "ashlar_pool_bytes",
         kind: "gauge",
         labels: "pool, part",
-        help: "Bytes of each part of the pool; the parts but `physical` sum to `physical`.",
+        help: "Bytes of each part of the pool; the parts but `physical` sum to `physical`. What larger drives \
+               have beyond the others, and what is left at the drives' ends, is `unusable`.",
     },
     Metric {
         name: "ashlar_pool_dead_bytes",
@@ -159,6 +172,48 @@ const METRICS: [Metric; 34] = [
         kind: "counter",
         labels: "pool, counter",
         help: "The pool's own counters since it was opened.",
+    },
+    Metric {
+        name: "ashlar_pool_cache_bytes",
+        kind: "gauge",
+        labels: "pool",
+        help: "Memory that holds blocks that were read.",
+    },
+    Metric {
+        name: "ashlar_pool_map_bytes",
+        kind: "gauge",
+        labels: "pool",
+        help: "Memory that holds map pages.",
+    },
+    Metric {
+        name: "ashlar_pool_journal_queued_max",
+        kind: "gauge",
+        labels: "pool",
+        help: "The most changes that waited for a journal group at once since the pool was opened.",
+    },
+    Metric {
+        name: "ashlar_pool_writes_waiting",
+        kind: "gauge",
+        labels: "pool",
+        help: "Writes that wait for room because the pool is full.",
+    },
+    Metric {
+        name: "ashlar_pool_dedupe_index_bytes",
+        kind: "gauge",
+        labels: "pool",
+        help: "Memory of the fingerprint index.",
+    },
+    Metric {
+        name: "ashlar_pool_dedupe_index_entries",
+        kind: "gauge",
+        labels: "pool",
+        help: "Fingerprints in the index.",
+    },
+    Metric {
+        name: "ashlar_pool_dedupe_blocks_queued",
+        kind: "gauge",
+        labels: "pool",
+        help: "Blocks that wait to be looked up by dedupe.",
     },
     Metric {
         name: "ashlar_volume_size_bytes",
@@ -325,7 +380,9 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
             .pools
             .iter()
             .flat_map(|pool| {
-                pool.counters.iter().map(|(counter, value)| {
+                let is_level = |name: &str| LEVELS.iter().any(|(_, level)| *level == name);
+                let counters = pool.counters.iter().filter(move |(name, _)| !is_level(name));
+                counters.map(|(counter, value)| {
                     (vec![("pool", pool.name.clone()), ("counter", counter.clone())], *value as f64)
                 })
             })
@@ -343,8 +400,18 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
         "ashlar_requests_total" => request_samples(|counted| counted.completed),
         "ashlar_request_errors_total" => request_samples(|counted| counted.failed),
         "ashlar_request_bytes_total" => request_samples(|counted| counted.bytes),
-        _ => Vec::new(),
+        level => levels(readings, level),
     }
+}
+
+/// The values of a metric of [`LEVELS`]; none of another.
+fn levels(readings: &Readings, metric: &str) -> Vec<(Labels, f64)> {
+    let Some((_, name)) = LEVELS.iter().find(|(level, _)| *level == metric) else { return Vec::new() };
+    let sample = |pool: &api::Pool| {
+        let value = pool.counters.get(*name)?;
+        Some((vec![("pool", pool.name.clone())], *value as f64))
+    };
+    readings.pools.iter().filter_map(sample).collect()
 }
 
 fn crowds(readings: &Readings, value: impl Fn(&Crowd) -> Option<u64>) -> Vec<(Labels, f64)> {
@@ -363,6 +430,7 @@ fn pool_parts(pool: &api::Pool) -> Vec<(Labels, f64)> {
         ("journal", space.journal_bytes),
         ("reserve", space.reserve_bytes),
         ("superblock", space.superblock_bytes),
+        ("unusable", space.unusable_bytes),
         ("parity", space.parity_bytes),
         ("spare", space.spare_bytes),
         ("freed", space.freed_bytes),
@@ -494,12 +562,16 @@ mod tests {
             "pools": [], "attachment_count": 0,
             "doors": [{"name": "nbd", "address": "a", "transport": "unix", "state": "serving"}],
         });
+        let mut counters_of_pool = serde_json::json!({"checkpoints": 2});
+        for (_, level) in LEVELS {
+            counters_of_pool[level] = 3.into();
+        }
         let pool = serde_json::json!({
             "name": "main", "id": "1", "generation": 3, "state": "online", "protection": "none",
                 "drives": [{"number": 0, "path": "/d", "size_bytes": 1, "state": "online",
                     "endurance_bytes": 9, "worn_percent": 1, "worn_out_unix_seconds": 5}],
             "space": api::Space { physical_bytes: 10, free_bytes: 7, data_bytes: 3, ..api::Space::default() },
-            "volume_count": 1, "snapshot_count": 0, "counters": {"checkpoints": 2},
+            "volume_count": 1, "snapshot_count": 0, "counters": counters_of_pool,
         });
         let volume = serde_json::json!({
             "name": "db", "pool": "main", "id": 1, "size_bytes": 8192, "logical_block_bytes": 4096,
@@ -529,6 +601,19 @@ mod tests {
                     || ["_bucket", "_sum", "_count"].iter().any(|end| format!("{}{end}", metric.name) == name)
             });
             assert!(is_known, "{line}");
+        }
+    }
+
+    /// The harm: a collector takes a level that goes down for a counter that began anew.
+    #[test]
+    fn what_may_go_down_is_a_gauge_and_no_counter() {
+        let text = text(&readings());
+        let has = |line: &str| text.lines().any(|found| found == line);
+        assert!(has("ashlar_pool_counter_total{pool=\"main\",counter=\"checkpoints\"} 2"), "{text}");
+        for (metric, counter) in LEVELS {
+            assert!(has(&format!("{metric}{{pool=\"main\"}} 3")), "{metric}");
+            assert!(has(&format!("# TYPE {metric} gauge")), "{metric}");
+            assert!(!text.contains(&format!("counter=\"{counter}\"")), "{counter}");
         }
     }
 

@@ -126,6 +126,7 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper) -> Result<()> {
         tokio::spawn(service.clone().scrub_when_due(settings.scrub_interval_days));
         tokio::spawn(service.clone().spare_when_lost(settings.spare_after_seconds));
         tokio::spawn(service.clone().reopen_when_writable());
+        tokio::spawn(service.clone().take_back_awaited());
         tokio::spawn(get_ready(service.clone()));
         signals.next().await;
     }

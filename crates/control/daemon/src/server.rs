@@ -311,8 +311,8 @@ async fn serve_one<C: Connection>(connection: C, router: Router, watcher: Watche
     let _ = watcher.watch(served).await;
 }
 
-/// Answers once something is asked, since clients take no answer before, and reads what comes after it, so that
-/// the answer is not lost with it.
+/// Answers once something is asked, since clients take no answer before, and reads what comes after it, so
+/// that the answer is not lost with it.
 async fn refuse<C: Connection>(mut connection: C, answer: Vec<u8>, _place: OwnedSemaphorePermit) {
     let mut asked = [0; 4096];
     let _ = tokio::time::timeout(REFUSAL_WAIT_MAX, connection.read(&mut asked)).await;

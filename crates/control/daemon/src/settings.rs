@@ -254,7 +254,7 @@ const DESCRIBED: [Described; 25] = [
         default: "15",
         range: "0 to 600",
         text: "A pool that can do without some of its drives waits so long at the start for those that are missing, \
-               before it is opened degraded.",
+               before it is opened degraded. One that comes later is taken back into service by itself.",
     },
     Described {
         name: "takeover_wait_seconds",

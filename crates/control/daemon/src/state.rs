@@ -68,6 +68,9 @@ pub(crate) struct KnownPool {
     /// When the last scrub ended, or since when the pool is known.
     #[serde(default)]
     pub(crate) scrubbed_unix_seconds: u64,
+    /// The identities of drives that were missing when it was opened and are taken back when they come.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) awaited_drives: Vec<String>,
 }
 
 /// The state file.
@@ -273,6 +276,7 @@ mod tests {
             name: "main".into(),
             drives: vec!["/a b".into(), "/c\"d".into()],
             scrubbed_unix_seconds: 7,
+            awaited_drives: vec!["0a".into()],
         }];
         state.store_pools(&pools).unwrap();
         assert_eq!(state.load_pools().unwrap(), pools);

@@ -33,6 +33,17 @@ pub(crate) struct KnownDrive {
     pub(crate) stale_from: u32,
     /// Why it is out.
     pub(crate) reason: Option<String>,
+    /// Whether it was out from the opening on.
+    pub(crate) away: Option<Away>,
+}
+
+/// What kept a drive out of service from the opening on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Away {
+    /// It was not there, and would have served.
+    Missed,
+    /// It was out before, which the superblock says without a reason.
+    Before,
 }
 
 /// A drive as the pool sees it.
@@ -48,6 +59,8 @@ pub struct DriveReport {
     pub state: DriveState,
     /// Why it is out of service, as far as this opening knows.
     pub reason: Option<String>,
+    /// What kept it out from the opening on; `None` for one that serves, failed since or was taken out.
+    pub away: Option<Away>,
     /// It is no more: the others hold what it held, in spare space.
     pub is_in_spare_space: bool,
     /// What was asked of it since it was opened.
@@ -75,6 +88,7 @@ impl Pool {
                 state => state,
             },
             reason: known.reason.clone(),
+            away: known.away.filter(|_| known.state == DriveState::Out),
             is_in_spare_space: is_in_spare_space(index),
             counters: known.drive.as_ref().map(|drive| drive.counters()).unwrap_or_default(),
         };
@@ -144,6 +158,7 @@ impl Pool {
             if known.state != DriveState::Out {
                 known.state = DriveState::Out;
                 known.reason = Some(reason.to_string());
+                known.away = None;
             }
         }
         self.give_up_moving(reason);

@@ -107,6 +107,7 @@ fn known(joining: Joining, number: usize) -> KnownDrive {
         state: DriveState::InService,
         stale_from: 0,
         reason: None,
+        away: None,
     }
 }
 

@@ -57,7 +57,7 @@ use ashlar_runtime::{Buf, Durability, Priority, Runtime};
 use ashlar_units::{BLOCK_BYTES, Fault, SegmentId, planted};
 
 pub use create::{DriveSpec, PoolSpec, segment_bytes_for};
-pub use drives::DriveReport;
+pub use drives::{Away, DriveReport};
 pub use error::{Error, ErrorKind, Result};
 pub use frontier::{OpenedSegment, SEGMENT_NUMBERS_END};
 pub use judge::{Weigh, Weight};
@@ -559,8 +559,8 @@ impl Pool {
         Ok(())
     }
 
-    /// Checkpoints find no free segment: after so many records the first, after so many more the next. For the
-    /// simulator, in which pools are too small to run full in the middle of a checkpoint.
+    /// Checkpoints find no free segment: after so many records the first, after so many more the next. For
+    /// the simulator, in which pools are too small to run full in the middle of a checkpoint.
     pub fn refuse_metadata(&self, after_records: impl IntoIterator<Item = u64>) {
         *self.inner.metadata_refusals.borrow_mut() = after_records.into_iter().collect();
     }

@@ -11,7 +11,7 @@ use ashlar_runtime::Runtime;
 use ashlar_runtime::sync::{Mutex, Notify};
 use ashlar_units::{ByteCount, DriveIndex, PoolId, SegmentId};
 
-use crate::drives::{KnownDrive, is_spare_filling, lacks};
+use crate::drives::{Away, KnownDrive, is_spare_filling, lacks};
 use crate::frontier::Frontier;
 use crate::generations::{self, check_quorum, check_remembered};
 use crate::mend::HeldPlaces;
@@ -423,6 +423,7 @@ fn arrange(
             stale_from: superblock.layout.as_ref().map_or(0, |layout| layout.stale_from[index]),
             reason: (superblock.drives[index].state == DriveState::Out)
                 .then(|| "it was out of service when the pool was opened".to_string()),
+            away: (superblock.drives[index].state == DriveState::Out).then_some(Away::Before),
             generation: 0,
         })
         .collect();
@@ -537,6 +538,9 @@ fn miss(drives: &mut [KnownDrive], refused: &[Error], superblock: &Superblock) -
         }
         if is_spare_filling {
             known.stale_from = 0;
+        }
+        if known.state != DriveState::Out {
+            known.away = Some(Away::Missed);
         }
         known.state = DriveState::Out;
         known.reason =

@@ -25,6 +25,8 @@ use crate::scrub::ScrubCount;
 use crate::stripes::Striping;
 use crate::{Error, ErrorKind, Pool, Result};
 
+/// The reason of a drive that somebody took out of service.
+const TAKEN_OUT: &str = "it was taken out of service";
 /// Stripes restored at a time: 64 KiB of each column. Hosts wait for no more than that.
 const STRIPES_AT_ONCE: u64 = 16;
 
@@ -299,6 +301,7 @@ impl Pool {
             known.size_bytes = drive.size_bytes();
             known.drive = Some(drive);
             known.reason = None;
+            known.away = None;
             if let Some(id) = new_id {
                 known.id = id;
                 known.stale_from = 0;
@@ -334,7 +337,10 @@ impl Pool {
         let state = self.inner.drives.borrow().get(index).map(|known| known.state);
         match state {
             None => return Err(Error::new(ErrorKind::NotFound, format!("the pool has no drive {index}"))),
-            Some(DriveState::Out) => return Ok(()),
+            Some(DriveState::Out) => {
+                self.keep_out(index);
+                return Ok(());
+            }
             Some(_) if self.striping()?.is_in_spare_space(index) => {
                 let what = format!("drive {index} is no more: spare space holds what was on it");
                 return Err(Error::new(ErrorKind::Invalid, what));
@@ -349,8 +355,16 @@ impl Pool {
                 return Err(Error::new(ErrorKind::Invalid, what));
             }
         }
-        self.give_up(index, "it was taken out of service")?;
+        self.give_up(index, TAKEN_OUT)?;
         self.record_drives().await
+    }
+
+    /// Somebody wants a drive out that was missed at the opening, or before.
+    fn keep_out(&self, index: usize) {
+        let known = &mut self.inner.drives.borrow_mut()[index];
+        if known.away.take().is_some() {
+            known.reason = Some(TAKEN_OUT.to_string());
+        }
     }
 
     /// What a drive lacks of the segments from this one on that have a column on it.

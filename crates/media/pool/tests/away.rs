@@ -71,8 +71,8 @@ fn a_drive_gets_back_what_it_missed_of_a_sealed_segment() {
     });
 }
 
-/// What is freed in memory is in use again after a crash before the next checkpoint: a rebuild that left it out
-/// made a drive count that lacked it.
+/// What is freed in memory is in use again after a crash before the next checkpoint: a rebuild that left it
+/// out made a drive count that lacked it.
 #[test]
 fn a_rebuild_restores_what_is_freed_and_not_yet_for_good() {
     on_shard(async |runtime, directory| {

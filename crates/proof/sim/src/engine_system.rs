@@ -336,6 +336,7 @@ impl SystemUnderTest for EngineSystem {
                 space.journal_bytes,
                 space.reserve_bytes,
                 space.superblock_bytes,
+                space.unusable_bytes,
                 space.parity_bytes,
                 space.spare_bytes,
                 space.freed_bytes,
@@ -379,7 +380,8 @@ impl SystemUnderTest for EngineSystem {
     fn room(&self) -> Option<Room> {
         let status = self.engine.status();
         let space = status.space;
-        let elsewhere = space.superblock_bytes + space.parity_bytes + space.spare_bytes;
+        let elsewhere =
+            space.superblock_bytes + space.unusable_bytes + space.parity_bytes + space.spare_bytes;
         // Nothing new is written to what is emptied.
         let is_leaving = self.engine.removal_status().is_some();
         let segments = (space.physical_bytes - elsewhere) / status.segment_bytes;

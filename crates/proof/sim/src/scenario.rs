@@ -449,8 +449,8 @@ impl Scenario {
         }
     }
 
-    /// The same with a small pool, and hosts that write more than it holds, everywhere and nothing twice. Half
-    /// of these pools have so many images that their table takes several pages, and maps of many pages.
+    /// The same with a small pool, and hosts that write more than it holds, everywhere and nothing twice.
+    /// Half of these pools have so many images that their table takes several pages, and maps of many pages.
     fn made_full(self, chance: &mut Chance, drive_bytes: u64) -> Scenario {
         let is_wide = chance.one_in(2);
         Scenario {

@@ -470,6 +470,7 @@ pub(crate) fn snapshot_info(tree: &Tree, name: &str, images: &[&VolumeEntry]) ->
     SnapshotInfo {
         hold: images.first().and_then(|image| hold_of(&tree.notebook, image.group)),
         name: name.to_string(),
+        order: images.first().map_or(0, |image| image.id.0),
         volumes: images.iter().map(|image| catalogue.origin_name(image).to_string()).collect(),
         created_unix_seconds: images.first().map_or(0, |image| image.created_unix_seconds),
         size_bytes: images.iter().map(|image| image.size_bytes).sum(),

@@ -6,7 +6,7 @@ use std::rc::{Rc, Weak};
 use ashlar_block::BlockDevice;
 use ashlar_format::catalogue::VolumeKind;
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
-use ashlar_format::superblock::DriveState;
+use ashlar_format::superblock::{CELLS_START_BYTES, DriveState};
 use ashlar_journal::Journal;
 use ashlar_map::BlockCache;
 use ashlar_pool::{DriveReport, Pool, PoolSpec};
@@ -340,6 +340,11 @@ impl Engine {
     }
 }
 
+/// The superblock areas of drives of these sizes; one that is no more has none.
+pub(crate) fn superblock_bytes(drives: impl Iterator<Item = u64>) -> u64 {
+    drives.filter(|bytes| *bytes > 0).count() as u64 * CELLS_START_BYTES
+}
+
 fn drive_statuses(pool: &Pool) -> Vec<DriveStatus> {
     let moving = pool.drive_moving();
     let reports = pool.drive_reports().into_iter().enumerate();
@@ -347,7 +352,7 @@ fn drive_statuses(pool: &Pool) -> Vec<DriveStatus> {
 }
 
 fn drive_status(report: DriveReport, is_moving: bool) -> DriveStatus {
-    let DriveReport { id, path, size_bytes, state, reason, is_in_spare_space, counters } = report;
+    let DriveReport { id, path, size_bytes, state, reason, away, is_in_spare_space, counters } = report;
     let state = match state {
         DriveState::InService if is_moving => "moving",
         DriveState::InService if is_in_spare_space => "spare",
@@ -358,7 +363,7 @@ fn drive_status(report: DriveReport, is_moving: bool) -> DriveStatus {
         DriveState::Gone => "gone",
     };
     let (id, state) = (format!("{id:032x}"), state.to_string());
-    DriveStatus { id, path, size_bytes, state, reason, is_in_spare_space, counters }
+    DriveStatus { id, path, size_bytes, state, reason, away, is_in_spare_space, counters }
 }
 
 impl Inner {
@@ -533,7 +538,9 @@ impl Inner {
     fn space(&self) -> Space {
         let cells = self.pool.cells();
         let size = self.pool.segment_bytes();
-        let physical_bytes: u64 = self.pool.drives().iter().map(|(_, bytes)| bytes).sum();
+        let drives = self.pool.drives();
+        let physical_bytes: u64 = drives.iter().map(|(_, bytes)| bytes).sum();
+        let superblock_bytes = superblock_bytes(drives.iter().map(|(_, bytes)| *bytes));
         let reserve = self.reserve_segments().min(cells.available());
         let kept = self.kept_segments(None).min(cells.available() - reserve);
         let journal = u64::from(cells.journal > 0);
@@ -551,7 +558,9 @@ impl Inner {
             reserve_bytes: reserve * size,
             freed_bytes: cells.freed_only() * size,
             dead_bytes,
-            superblock_bytes: physical_bytes
+            superblock_bytes,
+            unusable_bytes: physical_bytes
+                - superblock_bytes
                 - cells.total * size
                 - self.pool.parity_bytes()
                 - self.pool.spare_bytes(),
@@ -568,8 +577,8 @@ impl Inner {
     /// An estimate: what died since the last mark still counts as alive.
     fn full_percent(&self) -> u8 {
         let space = self.space();
-        let unusable = space.superblock_bytes + space.parity_bytes + space.spare_bytes + space.reserve_bytes;
-        let usable = space.physical_bytes - unusable;
+        let beside = space.superblock_bytes + space.unusable_bytes + space.parity_bytes + space.spare_bytes;
+        let usable = space.physical_bytes - beside - space.reserve_bytes;
         let alive = usable.saturating_sub(space.free_bytes + space.freed_bytes + space.dead_bytes);
         (alive * 100 / usable.max(1)).min(100) as u8
     }

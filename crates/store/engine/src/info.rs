@@ -3,7 +3,7 @@
 use ashlar_format::catalogue::{Compression, Profile};
 use ashlar_format::hold::Hold;
 use ashlar_format::segment::Protection;
-use ashlar_pool::{DriveCounters, ScrubCount};
+use ashlar_pool::{Away, DriveCounters, ScrubCount};
 
 use crate::allowance::Allowance;
 
@@ -59,6 +59,8 @@ pub struct VolumeInfo {
 pub struct SnapshotInfo {
     /// Its name.
     pub name: String,
+    /// Its place in the order in which the pool's snapshots were taken; says nothing else.
+    pub order: u64,
     /// The volumes, by their names at that time.
     pub volumes: Vec<String>,
     /// When it was taken.
@@ -94,6 +96,8 @@ pub struct DriveStatus {
     pub state: String,
     /// Why it is not online.
     pub reason: Option<String>,
+    /// What kept it out from the opening on.
+    pub away: Option<Away>,
     /// It is no more: the others hold what it held, or will, in spare space.
     pub is_in_spare_space: bool,
     /// What was asked of it since it was opened.
@@ -119,8 +123,11 @@ pub struct Space {
     pub journal_bytes: u64,
     /// Free, kept for deletes, unmap and checkpoints.
     pub reserve_bytes: u64,
-    /// Superblock areas, what is left at the drives' ends, and what is free on a drive that leaves.
+    /// Superblock areas.
     pub superblock_bytes: u64,
+    /// What no segment can lie in: what larger drives have beyond the others, what is left at the drives'
+    /// ends, and what is free on a drive that leaves.
+    pub unusable_bytes: u64,
     /// Parity columns.
     pub parity_bytes: u64,
     /// Spare space that no drive lives in.

@@ -76,7 +76,7 @@ pub use ashlar_format::note_kind::{NoteKind, NoteSubject};
 pub use ashlar_format::notes::Note;
 pub use ashlar_format::segment::Protection;
 pub use ashlar_pool::{
-    DriveCounters, DriveSpec, Identity, Opening, PoolSpec, ProcessProbe, Remembered, ScrubCount,
+    Away, DriveCounters, DriveSpec, Identity, Opening, PoolSpec, ProcessProbe, Remembered, ScrubCount,
 };
 pub use drives::RebuildStatus;
 pub use engine::Engine;

@@ -101,6 +101,7 @@ async fn life_of_a_pool(runtime: Runtime, dir: String) {
     let space = status.space;
     let parts = space.free_bytes + space.data_bytes + space.metadata_bytes + space.journal_bytes;
     let parts = parts + space.reserve_bytes + space.superblock_bytes + space.freed_bytes;
+    let parts = parts + space.unusable_bytes;
     assert_eq!(parts, space.physical_bytes, "{space:?}");
     assert!(status.counters.segments_freed > 40, "{:?}", status.counters);
     engine.close().await.unwrap();

@@ -82,6 +82,7 @@ fn assert_accounts(engine: &Engine) {
         + space.kept_bytes
         + space.reserve_bytes
         + space.superblock_bytes
+        + space.unusable_bytes
         + space.freed_bytes;
     assert_eq!(parts, space.physical_bytes, "{space:?}");
 }

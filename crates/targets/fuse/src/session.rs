@@ -19,8 +19,8 @@ use crate::settings::Settings;
 use crate::volume_work::{Operation, VolumeWork};
 use crate::wire::{self, Attributes, DirectoryEntry, InitRequest, Request, SmallReply};
 
-/// By this flag of `open` who has taken a device for himself is told from anybody else. Nobody else sets it to
-/// write: it says that a read leaves the file's time alone.
+/// By this flag of `open` who has taken a device for himself is told from anybody else. Nobody else sets it
+/// to write: it says that a read leaves the file's time alone.
 pub const TAKER_FLAG: i32 = libc::O_NOATIME;
 
 /// A volume opened by the kernel.

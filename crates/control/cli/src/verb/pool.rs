@@ -296,6 +296,7 @@ fn show(pool: &PoolView) -> String {
             ("  journal", space.journal_bytes),
             ("  reserve", space.reserve_bytes),
             ("  superblocks", space.superblock_bytes),
+            ("  unusable", space.unusable_bytes),
             ("  parity", space.parity_bytes),
             ("  spare", space.spare_bytes),
             ("  freed", space.freed_bytes),

@@ -30,7 +30,7 @@ enum Verb {
         #[arg(value_name = "VOLUME", required = true)]
         volumes: Vec<String>,
     },
-    /// List the snapshots.
+    /// List the snapshots, the oldest first.
     #[command(visible_alias = "ls", after_help = "Example:\n  ashlar snapshot list --json")]
     List,
     /// Show one snapshot.

@@ -1,7 +1,7 @@
 //! The life of a pool's drives, in the API's types.
 
 use ashlar_api as api;
-use ashlar_engine::{DriveStatus, PoolStatus, Protection, RebuildStatus, RemovalStatus};
+use ashlar_engine::{Away, DriveStatus, PoolStatus, Protection, RebuildStatus, RemovalStatus};
 
 use super::Array;
 use crate::error::Result;
@@ -35,6 +35,18 @@ impl Array {
         .await
     }
 
+    /// The identities of drives that have been out since the opening, and why.
+    pub(crate) async fn drives_away(&self, pool: &str) -> Result<Vec<(String, Away)>> {
+        self.with_pool(pool, move |engine, _| {
+            Box::pin(async move {
+                let drives = engine.status().drives.into_iter();
+                let away = drives.filter(|drive| !drive.is_in_spare_space);
+                Ok(away.filter_map(|drive| Some((drive.id, drive.away?))).collect())
+            })
+        })
+        .await
+    }
+
     /// Lets a drive leave: what it holds, or held, goes to spare space, or without protection to the others.
     pub(crate) async fn drive_remove(&self, pool: &str, number: u32) -> Result<()> {
         self.with_pool(pool, move |engine, _| {
@@ -64,7 +76,7 @@ impl Array {
 /// were opened.
 pub(super) fn views(drives: Vec<DriveStatus>) -> Vec<api::Drive> {
     let view = |(number, status)| {
-        let DriveStatus { id, path, size_bytes, state, reason, is_in_spare_space, counters } = status;
+        let DriveStatus { id, path, size_bytes, state, reason, is_in_spare_space, counters, .. } = status;
         api::Drive {
             number: Some(number),
             id,

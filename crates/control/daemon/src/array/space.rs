@@ -112,6 +112,7 @@ fn pool_space_view(pool: String, report: SpaceReport, reason: Option<String>) ->
             free_bytes: parts.free_bytes,
             freed_bytes: parts.freed_bytes,
             superblock_bytes: parts.superblock_bytes,
+            unusable_bytes: parts.unusable_bytes,
             parity_bytes: parts.parity_bytes,
             spare_bytes: parts.spare_bytes,
         },

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 use super::error::{Error, ErrorKind, Result};
 use super::loop_device::find_attached;
 use super::mount::{self, MountEntry};
+use super::nbd_device::Own;
 use super::stack::btrfs_members;
 
 /// One file or one device, by whatever path it is reached.
@@ -61,10 +62,10 @@ enum Target {
     Device(String),
 }
 
-/// What is below a file, a device, or a file that is to be made. `volumes` is the directory of volume files.
-/// Anything else is refused: a pipe, a directory, a character device.
-pub fn below(path: &Path, volumes: &Path) -> Result<Below> {
-    let world = World::new(volumes)?;
+/// What is below a file, a device, or a file that is to be made. Anything else is refused: a pipe, a
+/// directory, a character device.
+pub fn below(path: &Path, own: &Own) -> Result<Below> {
+    let world = World::new(own)?;
     let place = match world.volume_at(path) {
         // Not looked at: a volume's file is served by whoever asks.
         Some(name) => Place::New(Box::new(Place::File(0, 0)), PathBuf::from(name)),
@@ -99,24 +100,24 @@ enum Found {
 }
 
 /// What the kernel tells of mounts and of loop devices on volumes.
-struct World {
-    volumes: PathBuf,
+struct World<'a> {
+    own: &'a Own,
     mounts: BTreeMap<u64, MountEntry>,
     /// Loop devices on volumes, by number.
     attached: BTreeMap<String, String>,
 }
 
-impl World {
-    fn new(volumes: &Path) -> Result<World> {
+impl World<'_> {
+    fn new(own: &Own) -> Result<World<'_>> {
         let mut attached = BTreeMap::new();
-        for found in find_attached(volumes)? {
+        for found in find_attached(&own.volumes)? {
             let name = found.device.file_name().unwrap_or_default();
             if let Some(number) = read(&Path::new("/sys/class/block").join(name).join("dev")) {
                 attached.insert(number, found.volume);
             }
         }
         let mounts = mount::mounts()?.into_iter().map(|entry| (entry.id, entry)).collect();
-        Ok(World { volumes: volumes.to_path_buf(), mounts, attached })
+        Ok(World { own, mounts, attached })
     }
 
     /// What a path leads to, and the file if there is one yet. Nothing is opened for reading or writing.
@@ -194,14 +195,14 @@ impl World {
 
     /// The volume whose file this path names.
     fn volume_at(&self, path: &Path) -> Option<String> {
-        let name = path.strip_prefix(&self.volumes).ok()?;
+        let name = path.strip_prefix(&self.own.volumes).ok()?;
         (!name.as_os_str().is_empty()).then(|| name.to_string_lossy().into_owned())
     }
 
     /// True for the directory of volumes, also where it is bound to another place.
     fn is_volumes(&self, entry: &MountEntry) -> bool {
         let is_ours = |other: &MountEntry| {
-            other.directory == self.volumes && other.device_number == entry.device_number
+            other.directory == self.own.volumes && other.device_number == entry.device_number
         };
         entry.file_system.starts_with("fuse") && self.mounts.values().any(is_ours)
     }
@@ -212,6 +213,9 @@ impl World {
         let name = name.map_or_else(|| number.to_string(), |name| name.to_string_lossy().into_owned());
         if let Some(volume) = self.attached.get(number) {
             return Found::Volume(volume.clone());
+        }
+        if let Some(volume) = self.own.volume_of_device(&sys) {
+            return Found::Volume(volume);
         }
         let steps: Vec<String> = steps.iter().cloned().chain([format!("/dev/{name}")]).collect();
         let step = |to| Step { to, steps: steps.clone() };

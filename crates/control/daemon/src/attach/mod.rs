@@ -13,6 +13,7 @@ mod error;
 mod kernel_messages;
 mod loop_device;
 mod mount;
+mod nbd_device;
 mod stack;
 mod stale;
 mod uses;
@@ -27,6 +28,7 @@ pub use mount::{
     FileSystem, Trust, is_mount_point, make_directory, make_file_system, mount, mounts_of_device, probe,
     remove_directories, unmount, unmount_lazily, write_out,
 };
+pub use nbd_device::{Client, Own};
 pub use stale::{CleanReport, clean_stale};
 pub use uses::{FileUse, Process, Use, processes_below, uses_below, uses_of_device};
 

@@ -387,7 +387,8 @@ fn an_array_that_hangs_holds_up_no_other() {
             assert_eq!(find_devices(&file).unwrap(), std::slice::from_ref(&device));
             assert!(uses_of_device(&device).unwrap().contains(&Use::Mounted { directory: mnt.clone() }));
             assert!(!uses_below(&volumes).unwrap().is_empty());
-            assert_eq!(below(&mnt.join("new"), &volumes).unwrap().volume.unwrap().volume, "w");
+            let all = Own { volumes, socket: own.join("nbd.sock"), clients: Vec::new() };
+            assert_eq!(below(&mnt.join("new"), &all).unwrap().volume.unwrap().volume, "w");
             assert_eq!(mounts_of_device(&device).unwrap(), std::slice::from_ref(&mnt));
             unmount(&mnt).unwrap();
             detach(&device).unwrap();

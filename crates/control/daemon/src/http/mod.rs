@@ -3,10 +3,12 @@
 mod extract;
 mod guard;
 mod handlers;
+mod question;
 
 use std::sync::Arc;
 
 use axum::Router;
+use axum::middleware::from_fn;
 use axum::routing::{delete, get, patch, post, put};
 
 use crate::service::Service;
@@ -62,6 +64,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/events", get(handlers::events))
         .route("/openapi.json", get(handlers::openapi))
         .route("/metrics", get(handlers::metrics))
+        .route_layer(from_fn(question::only_known))
         .fallback(handlers::no_such_path)
         .method_not_allowed_fallback(handlers::no_such_method)
         .with_state(service)
@@ -71,6 +74,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
 pub(crate) fn metrics_router(service: Arc<Service>) -> Router {
     Router::new()
         .route("/metrics", get(handlers::metrics))
+        .route_layer(from_fn(question::only_known))
         .fallback(handlers::only_metrics)
         .method_not_allowed_fallback(handlers::only_metrics)
         .with_state(service)

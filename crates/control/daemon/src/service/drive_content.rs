@@ -12,9 +12,10 @@ use ashlar_units::ByteCount;
 
 use super::Service;
 use crate::attach::{self, Below};
+use crate::doors::Doors;
 use crate::drive_file::{self, Before, Content, NotReady};
 use crate::error::{Error, Result};
-use crate::state::VOLUMES;
+use crate::state::{NBD_SOCKET, VOLUMES};
 
 /// How long looking at a drive may take. Arbitrary: a hard disk seeks through all samples in seconds, and one
 /// that does not answer must not hold up other commands.
@@ -41,12 +42,12 @@ impl Service {
     /// named once.
     pub(super) async fn check_below(&self, paths: &[String], joining: Option<&Joining<'_>>) -> Result<()> {
         let taken = self.taken(joining);
-        let volumes = self.state().path(VOLUMES);
+        let own = self.own_volumes().await?;
         let paths = paths.to_vec();
         let look = move || {
             let mut seen: Vec<(String, Below)> = Vec::new();
             for path in paths {
-                let below = look_below(&path, &volumes)?;
+                let below = look_below(&path, &own)?;
                 if let Some((other, _)) = seen.iter().find(|(_, other)| is_same(other, &below)) {
                     let what = format!("drives {other} and {path} are one and the same");
                     return Err(Error::invalid(what, "name each drive once"));
@@ -55,8 +56,8 @@ impl Service {
             }
             for drive in taken {
                 // One that is away is nobody's second path.
-                let Ok(own) = attach::below(Path::new(&drive.path), &volumes) else { continue };
-                if let Some((path, _)) = seen.iter().find(|(_, below)| is_same(below, &own)) {
+                let Ok(there) = attach::below(Path::new(&drive.path), &own) else { continue };
+                if let Some((path, _)) = seen.iter().find(|(_, below)| is_same(below, &there)) {
                     let what = format!("drive {path} is {}, {}, by another path", drive.path, drive.what);
                     let what =
                         if *path == drive.path { format!("drive {path} is {}", drive.what) } else { what };
@@ -66,6 +67,18 @@ impl Service {
             Ok(())
         };
         within(LOOK_MAX, look).await
+    }
+
+    /// By what a volume of this array may come back as a drive.
+    async fn own_volumes(&self) -> Result<attach::Own> {
+        let clients = Doors::nbd_clients(&self.array).await?.into_iter();
+        let client =
+            |client: ashlar_nbd::Client| Some(attach::Client { peer: client.peer?, volume: client.export? });
+        Ok(attach::Own {
+            volumes: self.state().path(VOLUMES),
+            socket: self.state().path(NBD_SOCKET),
+            clients: clients.filter_map(client).collect(),
+        })
     }
 
     /// The drives of pools that are known here, but for the one whose place is taken.
@@ -203,8 +216,8 @@ async fn within<T: Send + 'static>(
     }
 }
 
-fn look_below(path: &str, volumes: &Path) -> Result<Below> {
-    let below = attach::below(Path::new(path), volumes).map_err(|error| match error.kind {
+fn look_below(path: &str, own: &attach::Own) -> Result<Below> {
+    let below = attach::below(Path::new(path), own).map_err(|error| match error.kind {
         attach::ErrorKind::Invalid => {
             Error::invalid(format!("drive {error}"), "name a file or a block device")
         }

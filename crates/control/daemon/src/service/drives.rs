@@ -178,7 +178,7 @@ impl Service {
     pub(crate) async fn drive_offline(&self, name: &str, number: u32) -> Result<api::Pool> {
         let _turn = self.change().await?;
         let (pool, drive) = self.find_drive(name, number).await?;
-        if drive.state == "out" {
+        if drive.state == "out" && !drive.is_awaited {
             return Ok(pool);
         }
         let lacking = pool.drives.iter().filter(|other| !other.is_served()).count();
@@ -246,7 +246,7 @@ impl Service {
     }
 
     /// Refuses a path at which no drive of this pool can be.
-    async fn check_returns(&self, pool: &api::Pool, number: u32, path: &str) -> Result<()> {
+    pub(super) async fn check_returns(&self, pool: &api::Pool, number: u32, path: &str) -> Result<()> {
         self.check_joins(pool, Some(number), path)?;
         if !Path::new(path).exists() {
             return Ok(());
@@ -268,7 +268,12 @@ impl Service {
     }
 
     /// Lets drives join: their paths are recorded first, and what is no longer needed forgotten afterwards.
-    async fn join(&self, name: &str, paths: &[String], work: impl Future<Output = Result<()>>) -> Result<()> {
+    pub(super) async fn join(
+        &self,
+        name: &str,
+        paths: &[String],
+        work: impl Future<Output = Result<()>>,
+    ) -> Result<()> {
         let before = self.recorded_drives(name);
         let mut wider = before.clone();
         wider.extend(paths.iter().filter(|path| !before.contains(path)).cloned());
@@ -306,8 +311,9 @@ impl Service {
     }
 
     /// The pool after a change of its drives, which is logged.
-    async fn told(&self, name: &str, is_asked: bool) -> Result<api::Pool> {
+    pub(super) async fn told(&self, name: &str, is_asked: bool) -> Result<api::Pool> {
         self.count_wear().await?;
+        self.note_awaited(name).await?;
         let pool = self.pool(name).await?;
         self.report_drives(&pool, is_asked);
         Ok(pool)

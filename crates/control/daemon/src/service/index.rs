@@ -69,12 +69,58 @@ impl Index {
 
     /// The pool of a volume.
     pub(super) fn volume(&self, name: &str) -> Result<String> {
-        self.volumes.get(name).cloned().ok_or_else(|| Error::not_found("volume", name))
+        self.volumes.get(name).cloned().ok_or_else(|| self.no_volume(name))
     }
 
     /// The pool and the volumes of a snapshot.
     pub(super) fn snapshot(&self, name: &str) -> Result<Group> {
-        self.snapshots.get(name).cloned().ok_or_else(|| Error::not_found("snapshot", name))
+        self.snapshots.get(name).cloned().ok_or_else(|| self.no_snapshot(name))
+    }
+
+    /// What to do instead, where a name is a snapshot's or an image's.
+    fn no_volume(&self, name: &str) -> Error {
+        let error = Error::not_found("volume", name);
+        if let Some(group) = self.snapshots.get(name) {
+            let images: Vec<String> =
+                group.volumes.iter().map(|volume| format!("`{volume}@{name}`")).collect();
+            let action = format!(
+                "`{name}` is a snapshot: what it holds is {}, and `ashlar snapshot` has its verbs",
+                images.join(", ")
+            );
+            return Error { action, ..error };
+        }
+        match self.image(name) {
+            Some((_, snapshot)) => Error {
+                action: format!(
+                    "it is read-only, in snapshot `{snapshot}`: `ashlar clone create NAME --from {name}` makes \
+                     a volume of it, and `ashlar snapshot` has the snapshot's verbs"
+                ),
+                ..error
+            },
+            None => error,
+        }
+    }
+
+    /// The same, where a name is a volume's or an image's.
+    fn no_snapshot(&self, name: &str) -> Error {
+        let error = Error::not_found("snapshot", name);
+        if let Some((volume, snapshot)) = self.image(name) {
+            let action = format!("`{snapshot}` is the snapshot's name, `{name}` its image of `{volume}`");
+            return Error { action, ..error };
+        }
+        if self.volumes.contains_key(name) {
+            let action =
+                format!("`{name}` is a volume; `ashlar snapshot list` shows the snapshots there are");
+            return Error { action, ..error };
+        }
+        error
+    }
+
+    /// The volume and the snapshot of `VOLUME@SNAPSHOT`, if there is such an image.
+    fn image<'a>(&self, name: &'a str) -> Option<(&'a str, &'a str)> {
+        let (volume, snapshot) = name.split_once('@')?;
+        let group = self.snapshots.get(snapshot)?;
+        group.volumes.iter().any(|own| own == volume).then_some((volume, snapshot))
     }
 
     /// The name of the next snapshot that a restore takes of what was there before.
@@ -121,6 +167,21 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+
+    #[test]
+    fn who_takes_a_snapshot_for_a_volume_is_told_its_images() {
+        let mut index = Index::default();
+        index.add_volume("db", "main");
+        index.add_snapshot("monday", "main", &["db".to_string(), "wal".to_string()]);
+        let action = |found: Result<String>| found.unwrap_err().action;
+        assert!(action(index.volume("monday")).contains("`db@monday`, `wal@monday`"));
+        assert!(action(index.volume("db@monday")).contains("snapshot `monday`"));
+        assert!(action(index.volume("x@monday")).contains("volume list"));
+        let action = |name: &str| index.snapshot(name).err().unwrap().action;
+        assert!(action("wal@monday").contains("`monday`"));
+        assert!(action("db").contains("`db` is a volume"));
+        assert!(action("nope").contains("snapshot list"));
+    }
 
     #[test]
     fn a_pool_that_brings_a_taken_name_adds_nothing() {

@@ -205,13 +205,18 @@ fn may_pass(error: &Error, there: &[bool]) -> bool {
     }
 }
 
-/// Which drives are there, by their recorded paths. A device without a medium is not.
 async fn drives_there(pool: &KnownPool) -> Vec<bool> {
-    let paths = pool.drives.clone();
+    are_there(&pool.drives).await
+}
+
+/// At which paths there is a drive. A device without a medium is none.
+pub(super) async fn are_there(paths: &[String]) -> Vec<bool> {
+    let count = paths.len();
+    let paths = paths.to_vec();
     let look =
         move || paths.iter().map(|path| size_bytes(Path::new(path)).is_ok_and(|size| size > 0)).collect();
     let looked = tokio::time::timeout(LOOK_MAX, tokio::task::spawn_blocking(look)).await;
-    looked.ok().and_then(std::result::Result::ok).unwrap_or_else(|| vec![false; pool.drives.len()])
+    looked.ok().and_then(std::result::Result::ok).unwrap_or_else(|| vec![false; count])
 }
 
 fn missing(pool: &KnownPool, there: &[bool]) -> Vec<String> {

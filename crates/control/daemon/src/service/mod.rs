@@ -5,6 +5,7 @@
 //! without asking the data shard, which matters with ten thousand snapshots.
 
 mod attachments;
+mod awaited;
 mod clients;
 mod deleted;
 mod drive_content;

@@ -46,6 +46,10 @@ impl Service {
             self.pool_close(&pool.name).await?;
             return Err(error);
         }
+        if let Err(error) = self.note_awaited(&pool.name).await {
+            let what = format!("drives that are missing may not be taken back by themselves: {error}");
+            self.log.warning(format!("pool {}", pool.name), what);
+        }
         self.count_wear().await
     }
 
@@ -87,6 +91,10 @@ impl Service {
         for pool in &mut pools {
             let remembered = known.pools.iter().find(|other| other.name == pool.name);
             pool.scrubbed_unix_seconds = remembered.map(|other| other.scrubbed_unix_seconds);
+            let awaited = remembered.map_or(&[][..], |other| &other.awaited_drives);
+            for drive in pool.drives.iter_mut().filter(|drive| drive.state == "out") {
+                drive.is_awaited = awaited.contains(&drive.id);
+            }
         }
         drop(known);
         pools.sort_by(|a, b| a.name.cmp(&b.name));
@@ -398,7 +406,12 @@ pub(super) fn device_volume(name: &str) -> &str {
 }
 
 fn known_from_now(name: &str, drives: Vec<String>) -> KnownPool {
-    KnownPool { name: name.to_string(), drives, scrubbed_unix_seconds: unix_seconds() }
+    KnownPool {
+        name: name.to_string(),
+        drives,
+        scrubbed_unix_seconds: unix_seconds(),
+        awaited_drives: Vec::new(),
+    }
 }
 
 fn failed_view(pool: &KnownPool, state: api::PoolState, reason: &str) -> api::Pool {

@@ -10,10 +10,10 @@ use crate::error::{Error, Result};
 use crate::names;
 
 impl Service {
-    /// All snapshots, by name.
+    /// All snapshots, the oldest first; of one second, those of a pool in the order in which they were taken.
     pub(crate) async fn snapshots(&self) -> Result<Vec<api::Snapshot>> {
         let mut snapshots = self.array.snapshots().await?;
-        snapshots.sort_by(|a, b| a.name.cmp(&b.name));
+        snapshots.sort_by_key(|snapshot| snapshot.created_unix_seconds);
         Ok(snapshots)
     }
 

@@ -182,7 +182,9 @@ impl World {
                     self.requests_left.set(self.requests_left.get().min(REQUESTS_AFTER_TROUBLE));
                 }
             }
-            TroubleKind::Drive | TroubleKind::Gone if array.errors_in_life() > 0 || array.is_damaged() => {
+            TroubleKind::Drive | TroubleKind::Gone
+                if array.errors_in_life() > 0 || array.is_damaged() || self.has_starved(trouble) =>
+            {
                 self.record.count(|counters| counters.drive_troubles += 1);
                 // The pool may have stopped; not much is left to learn from this life.
                 self.requests_left.set(self.requests_left.get().min(REQUESTS_AFTER_TROUBLE));
@@ -197,6 +199,12 @@ impl World {
                 self.record.fail(format!("{what}: refused: {}", trouble.text));
             }
         }
+    }
+
+    /// A pool whose checkpoints are starved for long has not even a segment for its journal in the end, and
+    /// stops.
+    fn has_starved(&self, trouble: &Trouble) -> bool {
+        self.is_starved.get() && trouble.text.contains("no free segment is left in the pool")
     }
 
     /// Judges a failure of a request for a run: a volume that a restore makes smaller meanwhile may say so.

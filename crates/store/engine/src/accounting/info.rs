@@ -21,7 +21,7 @@ pub struct SpaceParts {
     pub dead_bytes: u64,
     /// Journal written since the checkpoint the count speaks of.
     pub recent_bytes: u64,
-    /// Not written: the rest of segments, and what is left at the drives' ends.
+    /// Not written: the rest of segments.
     pub slack_bytes: u64,
     /// Free, kept for deletes, unmap and checkpoints.
     pub reserve_bytes: u64,
@@ -33,6 +33,9 @@ pub struct SpaceParts {
     pub freed_bytes: u64,
     /// Superblock areas.
     pub superblock_bytes: u64,
+    /// What no segment can lie in: what larger drives have beyond the others, what is left at the drives'
+    /// ends, and what is free on a drive that leaves.
+    pub unusable_bytes: u64,
     /// Parity columns.
     pub parity_bytes: u64,
     /// Spare space that no drive lives in.
@@ -55,6 +58,7 @@ impl SpaceParts {
             + self.free_bytes
             + self.freed_bytes
             + self.superblock_bytes
+            + self.unusable_bytes
             + self.parity_bytes
             + self.spare_bytes
     }

@@ -4,7 +4,6 @@ use ashlar_format::Pointer;
 use ashlar_format::catalogue::{VolumeEntry, VolumeKind};
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
 use ashlar_format::segment::{SegmentEntry, SegmentKind, SegmentState};
-use ashlar_format::superblock::CELLS_START_BYTES;
 use ashlar_units::BLOCK_BYTES;
 
 use super::census::{Tally, count_with_families};
@@ -15,7 +14,7 @@ use super::lengths::{Measured, measure};
 use super::sharing::{Holders, Others, Role};
 use super::turn::Turn;
 use crate::apply::WRITTEN_UNKNOWN;
-use crate::engine::Inner;
+use crate::engine::{Inner, superblock_bytes};
 use crate::walk::{Mapped, Visitor, Walk};
 use crate::{Error, ErrorKind, Result};
 
@@ -83,8 +82,7 @@ fn parts(inner: &Inner, frozen: &Frozen, written: &Written, in_use: &InUse) -> R
     let size = inner.pool.segment_bytes();
     let Frozen { cells, drives, parity_bytes, spare_bytes, .. } = frozen;
     let physical_bytes: u64 = drives.iter().sum();
-    let there = drives.iter().filter(|bytes| **bytes > 0).count();
-    let superblock_bytes = there as u64 * CELLS_START_BYTES;
+    let superblocks = superblock_bytes(drives.iter().copied());
     let reserve = inner.reserve_segments().min(cells.available());
     let kept = inner.kept_segments(None).min(cells.available() - reserve);
     let settled = written.settled_bytes;
@@ -104,16 +102,13 @@ fn parts(inner: &Inner, frozen: &Frozen, written: &Written, in_use: &InUse) -> R
         metadata_alive_bytes: in_use.metadata_bytes,
         dead_bytes,
         recent_bytes: written.recent_bytes,
-        slack_bytes: written.rest_bytes + physical_bytes
-            - superblock_bytes
-            - parity_bytes
-            - spare_bytes
-            - cells.total * size,
+        slack_bytes: written.rest_bytes,
         reserve_bytes: reserve * size,
         kept_bytes: kept * size,
         free_bytes: (cells.available() - reserve - kept) * size,
         freed_bytes: cells.freed_only() * size,
-        superblock_bytes,
+        superblock_bytes: superblocks,
+        unusable_bytes: physical_bytes - superblocks - parity_bytes - spare_bytes - cells.total * size,
         parity_bytes: *parity_bytes,
         spare_bytes: *spare_bytes,
     })

@@ -315,6 +315,9 @@ pub fn drive_line(pool: &PoolView, drive: &Drive) -> String {
         return format!("{number}{path}  {size}  {state}{trouble}");
     }
     let state = match (&drive.reason, rebuild) {
+        (Some(reason), _) if drive.is_awaited => {
+            format!("{}: {reason}; it is taken back when it comes", drive.state)
+        }
         (Some(reason), _) => format!("{}: {reason}", drive.state),
         (None, Some(rebuild)) => {
             let elapsed = Duration::from_millis(rebuild.elapsed_millis);
@@ -360,6 +363,7 @@ mod tests {
             volume_count: 0,
             snapshot_count: 0,
             deleted_volume_count: 0,
+            volumes_at_limit: Vec::new(),
             recoverable_bytes: None,
             recovery: None,
             counters: Default::default(),

@@ -81,6 +81,7 @@ fn pool_text(space: &PoolSpace) -> String {
         ("  free", size(parts.free_bytes)),
         ("  freed, being released", size(parts.freed_bytes)),
         ("  superblocks", size(parts.superblock_bytes)),
+        ("  unusable", size(parts.unusable_bytes)),
         ("  parity", size(parts.parity_bytes)),
         ("  spare", size(parts.spare_bytes)),
         ("provisioned", size(space.provisioned_bytes)),
