@@ -89,6 +89,45 @@ fn a_pool_that_another_array_serves_is_refused_by_another_path_and_by_force_take
     assert!(second.good(&["pool", "check", "main"]).contains("all well"), "{}", second.log());
 }
 
+/// By force a second array made a pool of its own on a drive that the first was writing, through a loop
+/// device: both acknowledged what they then destroyed.
+#[test]
+fn a_drive_that_another_array_writes_is_not_taken_by_force_and_its_loss_is_noticed() {
+    if !can_attach() {
+        return;
+    }
+    let first = Array::with_pool();
+    first.good(&["volume", "create", "v", "--size", "64MiB"]);
+    let mut writer = Nbd::connect(first.state(), "v");
+    (0..100).for_each(|block| writer.write(block * BLOCK as u64, &pattern(1, block)));
+    let device = LoopDevice::over(&first.path("main.img"));
+    let second = Array::started();
+    second.refused(
+        &["pool", "create", "q", "--drive", &device.0, "--force", "--yes"],
+        &["pool main is open on", "choose another drive"],
+    );
+    (100..200).for_each(|block| writer.write(block * BLOCK as u64, &pattern(1, block)));
+    // While the first is frozen nobody beats, and the drive can be taken. Who wakes up finds it gone.
+    let pid = first.pid().to_string();
+    let signal = |name: &str| assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
+    signal("-STOP");
+    let taken = second.run(&["pool", "create", "q", "--drive", &device.0, "--force", "--yes"]);
+    signal("-CONT");
+    assert_eq!(taken.status, 0, "{}{}", taken.out, taken.err);
+    second.good(&["volume", "create", "w", "--size", "64MiB"]);
+    let mut other = Nbd::connect(second.state(), "w");
+    (0..100).for_each(|block| other.write(block * BLOCK as u64, &pattern(2, block)));
+    let is_refused = Nbd::connect(first.state(), "v").try_write(0, &pattern(9, 0)).is_err();
+    assert!(is_refused, "the first writes on: {}", first.good(&["pool", "show", "main"]));
+    assert!(first.good(&["pool", "show", "main"]).contains("taken by somebody else"));
+    drop(first);
+    for block in 0..100 {
+        assert!(other.read(block * BLOCK as u64, BLOCK) == pattern(2, block), "block {block}");
+    }
+    drop(other);
+    assert!(second.good(&["pool", "check", "q"]).contains("all well"), "{}", second.log());
+}
+
 /// The only drive of a pool went back to an earlier state: it looks whole to itself, and the array knows
 /// better.
 #[test]

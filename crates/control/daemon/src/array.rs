@@ -211,6 +211,14 @@ impl Array {
         .await
     }
 
+    /// Refuses a drive that carries a pool which another array has open at this moment.
+    pub(crate) async fn check_not_served(&self, path: String) -> Result<()> {
+        self.run(move |runtime, _| {
+            Box::pin(async move { Engine::check_not_served(&runtime, &path).await.map_err(from_engine) })
+        })
+        .await
+    }
+
     /// Makes a pool on drives; it is not open yet.
     pub(crate) async fn pool_create(&self, wanted: &api::PoolCreate) -> Result<()> {
         let spec = ashlar_engine::PoolSpec {

@@ -24,6 +24,8 @@ pub struct Drive {
     file: DriveFile,
     path: String,
     counters: Cell<DriveCounters>,
+    /// Its owner block was written.
+    has_owner: Cell<bool>,
 }
 
 /// What was asked of a drive since it was opened.
@@ -58,7 +60,13 @@ impl Drive {
         let options = OpenDrive { create_size_bytes, is_read_only: false };
         let file =
             runtime.open_drive(path, options).await.map_err(|error| Error::io(path, "open", &error))?;
-        Ok(Drive { runtime: runtime.clone(), file, path: path.to_string(), counters: Cell::default() })
+        Ok(Drive {
+            runtime: runtime.clone(),
+            file,
+            path: path.to_string(),
+            counters: Cell::default(),
+            has_owner: Cell::new(false),
+        })
     }
 
     /// What was asked of it since it was opened.
@@ -243,7 +251,15 @@ impl Drive {
     /// Writes the owner block, durably.
     pub async fn write_owner(&self, key: &MediaKey, owner: &Owner) -> Result<()> {
         let buffer = self.runtime.buffer_from(&owner.encode(key));
-        self.write(OWNER_START_BYTES, buffer, Durability::Durable).await
+        self.write(OWNER_START_BYTES, buffer, Durability::Durable).await?;
+        self.has_owner.set(true);
+        Ok(())
+    }
+
+    /// Whether an owner block was written since it was opened.
+    #[must_use]
+    pub fn has_owner(&self) -> bool {
+        self.has_owner.get()
     }
 
     /// Wipes the ring and what stands behind it, so that the drive carries no pool.

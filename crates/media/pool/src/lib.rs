@@ -62,6 +62,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use frontier::{OpenedSegment, SEGMENT_NUMBERS_END};
 pub use judge::{Weigh, Weight};
 pub use opening::{Identity, Opening, ProcessProbe, Remembered};
+pub use owner::check_not_served;
 pub use rebuild::{Rebuild, RebuildProgress};
 pub use scrub::ScrubCount;
 pub use space::CellCount;

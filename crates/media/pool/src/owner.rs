@@ -153,7 +153,7 @@ pub(crate) async fn check_free(
     if opening.is_forced {
         return Ok(Before { may_still_write: true, ..before });
     }
-    let interval = Duration::from_millis(u64::from(found.interval_millis.clamp(100, 60_000)));
+    let interval = interval_of(&found);
     // A beat may have been written just before, and the next may be a little late.
     let end = runtime.now() + interval * 2 + interval / 2;
     while runtime.now() < end {
@@ -167,6 +167,32 @@ pub(crate) async fn check_free(
         }
     }
     Ok(Before { may_still_write: !is_of_this_machine, ..before })
+}
+
+/// Refuses a drive of a pool that somebody has open: what is on it may be given up by force, and not what is
+/// in use. The first drives of a pool tell, those with an owner block.
+pub async fn check_not_served(runtime: &Runtime, path: &str) -> Result<()> {
+    let drive = Drive::open(runtime, path, None).await?;
+    let Some(pool) = drive.read_ring().await?.valid.into_iter().next() else { return Ok(()) };
+    let is_of_pool = |owner: &Owner| (owner.pool, owner.copy) == (pool.pool, pool.copy) && owner.is_open;
+    let Some(found) = drive.read_owner(&pool.key).await?.filter(is_of_pool) else { return Ok(()) };
+    let interval = interval_of(&found);
+    let end = runtime.now() + interval * 2 + interval / 2;
+    while runtime.now() < end {
+        runtime.sleep(interval / 4).await;
+        let now = drive.read_owner(&pool.key).await?.filter(is_of_pool);
+        if now.is_some_and(|now| (now.session, now.beat) != (found.session, found.beat)) {
+            let what = in_use(&found, &pool.name).context;
+            return Err(Error::new(ErrorKind::Busy, format!("drive {path}: {what}"))
+                .and_do("close the pool there first, or choose another drive"));
+        }
+    }
+    Ok(())
+}
+
+/// From one beat of an owner to the next.
+fn interval_of(owner: &Owner) -> Duration {
+    Duration::from_millis(u64::from(owner.interval_millis.clamp(100, 60_000)))
 }
 
 /// Beats until the pool is closed. Between two beats it does not keep the drives open.
@@ -336,7 +362,12 @@ impl Pool {
         for drive in self.voters() {
             let Ok(found) = drive.read_owner(self.key()).await else { continue };
             is_read = true;
-            let Some(found) = found else { continue };
+            let Some(found) = found else {
+                if drive.has_owner() && !self.carries_the_pool(&drive).await {
+                    self.lose_drive(&drive)?;
+                }
+                continue;
+            };
             let own = ownership.owner.borrow().clone();
             let is_of_pool = (found.pool, found.copy) == (own.pool, own.copy);
             let is_others = is_of_pool && found.session >= own.session && !is_same_opener(&found, &own);
@@ -348,6 +379,31 @@ impl Pool {
             ownership.seen.set(Some(begun));
         }
         Ok(())
+    }
+
+    /// Whether a drive without an owner block is the pool's all the same: a block may rot.
+    async fn carries_the_pool(&self, drive: &Drive) -> bool {
+        let Ok(ring) = drive.read_ring().await else { return true };
+        let (pool, copy) = {
+            let state = self.inner.state.borrow();
+            (state.superblock.pool, state.superblock.copy)
+        };
+        ring.valid.first().is_some_and(|newest| (newest.pool, newest.copy) == (pool, copy))
+    }
+
+    /// Somebody took a drive away for something else: nothing more is written to it.
+    fn lose_drive(&self, drive: &Rc<Drive>) -> Result<()> {
+        let (path, name) = (drive.path(), self.superblock().name);
+        let what = format!("drive {path} of pool {name} was taken by somebody else: its marks are gone");
+        if self.inner.striping.is_some() {
+            let is_it = |known: &KnownDrive| known.drive.as_ref().is_some_and(|one| Rc::ptr_eq(one, drive));
+            let index = self.inner.drives.borrow().iter().position(is_it);
+            return index.map_or(Ok(()), |index| self.failed(index, drive, &what));
+        }
+        let lost = Error::new(ErrorKind::Medium, what).and_do("end whoever has it, and restore the pool");
+        self.inner.ownership.lost.replace(Some(lost.clone()));
+        self.fence();
+        Err(lost)
     }
 
     /// Another opening has the pool: nothing is written any more.

@@ -1,5 +1,5 @@
 //! Drives that are away for a while, on real files.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod support;
 

@@ -150,7 +150,7 @@ impl Machine {
     }
 }
 
-/// A host of the one that lost the pool reads on: what it gets is never older than what the other told as done.
+/// A host of the one that lost the pool reads on: what it gets is never older than what the other told.
 fn read_on(
     machine: &Machine,
     system: &Rc<dyn SystemUnderTest>,

@@ -135,6 +135,11 @@ impl Engine {
         Ok(Pool::create(runtime, &spec).await?)
     }
 
+    /// Refuses a drive that carries a pool which somebody has open at this moment.
+    pub async fn check_not_served(runtime: &Runtime, path: &str) -> Result<()> {
+        Ok(ashlar_pool::check_not_served(runtime, path).await?)
+    }
+
     /// Opens the pool on these drives, replaying its journal.
     pub async fn open(runtime: &Runtime, drives: &[String], settings: Settings) -> Result<Engine> {
         let parts = crate::recovery::recover(runtime, drives, settings).await?;

@@ -1,5 +1,5 @@
 //! Limits and reserves of volumes: a clone that fills up leaves production its room.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
 mod support;
 

@@ -357,7 +357,7 @@ impl Service {
                 continue;
             }
             // Unless somebody is at it: the table is asked again.
-            let is_still = self.attachments().iter().any(|now| *now == attachment);
+            let is_still = self.attachments().contains(&attachment);
             if is_still {
                 self.forget_attachment(&attachment.volume).await;
                 let what = format!("detached: {} has gone with its last user", attachment.device);

@@ -139,6 +139,9 @@ impl Service {
             let path = PathBuf::from(&drive.path);
             let own = joining.map(|joining| joining.pool.clone());
             let is_forced = drive.force;
+            if is_forced {
+                self.check_not_served(&path, own.as_ref()).await?;
+            }
             let made = within(ALLOCATE_MAX, move || {
                 let is_own = || match (drive_file::content(&path), &own) {
                     (Ok(Content::Pool(mark)), Some(own)) => is_drive_of(own, &mark),
@@ -161,6 +164,20 @@ impl Service {
             }
         }
         Ok(ready)
+    }
+
+    /// Refuses to take by force a drive that another array writes at this moment.
+    async fn check_not_served(&self, path: &Path, own: Option<&api::Pool>) -> Result<()> {
+        let look = {
+            let path = path.to_path_buf();
+            move || Ok(drive_file::content(&path).ok())
+        };
+        match within(LOOK_MAX, look).await? {
+            Some(Content::Pool(mark)) if own.is_none_or(|own| !is_drive_of(own, &mark)) => {
+                self.array.check_not_served(path.display().to_string()).await
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes what a deleted pool left on its drives read as zeroes, where that costs nothing.

@@ -39,7 +39,8 @@ fn may_be_full(demand_bytes: u64, room: Room) -> bool {
 }
 
 /// Judges a refused write. Not where drives report that they are full, or are emptied to leave, or
-/// checkpoints are starved; and not where space was given back meanwhile, or the pool grew: it may have looked before.
+/// checkpoints are starved; and not where space was given back meanwhile, or the pool grew: it may have
+/// looked before.
 pub(super) fn judge_refusal(world: &World, write: &Issued, what: &str) {
     let (oracle, array) = (world.oracle.borrow(), world.array.borrow());
     let is_excused = array.errors_in_life() > 0
