@@ -15,7 +15,6 @@
 //! record:   header (64 B) · page, or overrides of a base    (64 B aligned)
 //! ```
 
-pub mod allowance;
 pub mod bytes;
 pub mod catalogue;
 pub mod chunk;

@@ -103,7 +103,7 @@ fn a_drive_that_another_array_writes_is_not_taken_by_force_and_its_loss_is_notic
     let device = LoopDevice::over(&first.path("main.img"));
     let second = Array::started();
     second.refused(
-        &["pool", "create", "q", "--drive", &device.0, "--force", "--yes"],
+        &["pool", "create", "q", "--drive", &device.0, "--force"],
         &["pool main is open on", "choose another drive"],
     );
     (100..200).for_each(|block| writer.write(block * BLOCK as u64, &pattern(1, block)));
@@ -111,7 +111,7 @@ fn a_drive_that_another_array_writes_is_not_taken_by_force_and_its_loss_is_notic
     let pid = first.pid().to_string();
     let signal = |name: &str| assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     signal("-STOP");
-    let taken = second.run(&["pool", "create", "q", "--drive", &device.0, "--force", "--yes"]);
+    let taken = second.run(&["pool", "create", "q", "--drive", &device.0, "--force"]);
     signal("-CONT");
     assert_eq!(taken.status, 0, "{}{}", taken.out, taken.err);
     second.good(&["volume", "create", "w", "--size", "64MiB"]);

@@ -15,7 +15,6 @@ use ashlar_runtime::{Priority, Runtime};
 use ashlar_units::{PoolId, VolumeId};
 
 use crate::admission::CHANGE_BYTES_IN_FLIGHT;
-use crate::allowance::Growing;
 use crate::apply::{Outcome, Tree};
 use crate::checkpoint::{Applied, Checkpointer, Cut};
 use crate::cleaner::CleanerState;
@@ -86,7 +85,6 @@ pub(crate) struct Inner {
     /// One catalogue change at a time is checked and journalled.
     pub(crate) control_turn: Mutex<()>,
     pub(crate) full: Full,
-    pub(crate) growing: Growing,
     pub(crate) lent: Cell<Option<Lent>>,
     /// Which blocks are being written.
     pub(crate) ranges: RangeLock,
@@ -192,7 +190,6 @@ impl Engine {
             change_credits: Semaphore::new(CHANGE_BYTES_IN_FLIGHT),
             control_turn: Mutex::new(()),
             full: Full::default(),
-            growing: Growing::default(),
             lent: Cell::default(),
             ranges: RangeLock::default(),
             counters: RefCell::default(),
@@ -287,7 +284,7 @@ impl Engine {
     #[must_use]
     pub fn volumes(&self) -> Vec<VolumeInfo> {
         let tree = self.inner.tree.borrow();
-        tree.catalogue.volumes().map(|entry| crate::control::volume_info(&tree, entry)).collect()
+        tree.catalogue.volumes().map(|entry| crate::control::volume_info(&tree.catalogue, entry)).collect()
     }
 
     /// All snapshots.
@@ -328,7 +325,6 @@ impl Engine {
             cleaner_trouble: inner.cleaner.mark_trouble(),
             space: inner.space(),
             writes_waiting_for_room: inner.full.waiting(),
-            volumes_at_limit: inner.volumes_at_limit(),
             provisioned_bytes: inner.provisioned_bytes(),
             full_percent: inner.full_percent(),
             segment_numbers_percent: inner.segment_numbers_percent(),
@@ -547,7 +543,6 @@ impl Inner {
         let physical_bytes: u64 = drives.iter().map(|(_, bytes)| bytes).sum();
         let superblock_bytes = superblock_bytes(drives.iter().map(|(_, bytes)| *bytes));
         let reserve = self.reserve_segments().min(cells.available());
-        let kept = self.kept_segments(None).min(cells.available() - reserve);
         let journal = u64::from(cells.journal > 0);
         let dead_bytes = self.pool.with_table(|table| {
             let marked = table.entries().iter().filter(|entry| entry.live_units > 0);
@@ -555,8 +550,7 @@ impl Inner {
         });
         Space {
             physical_bytes,
-            free_bytes: (cells.available() - reserve - kept) * size,
-            kept_bytes: kept * size,
+            free_bytes: (cells.available() - reserve) * size,
             data_bytes: (cells.journal - journal + cells.moved) * size,
             metadata_bytes: cells.metadata * size,
             journal_bytes: journal * size,

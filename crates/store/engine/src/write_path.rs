@@ -128,13 +128,7 @@ impl Inner {
             let length = (blocks * BLOCK_BYTES).min(rest.len() as u64) as usize;
             let (piece, later) = rest.split_at(length);
             match self.admit(Some(entry.id), length).await {
-                Ok(credits) => match self.submit_piece(entry, block, piece, credits).await {
-                    Ok(submitted) => pending.push(submitted),
-                    Err(error) => {
-                        result = Err(error);
-                        break;
-                    }
-                },
+                Ok(credits) => pending.push(self.submit_piece(entry, block, piece, credits)),
                 Err(error) => {
                     result = Err(error);
                     break;
@@ -154,14 +148,7 @@ impl Inner {
         result
     }
 
-    /// Submits a piece, if its volume may take what it needs.
-    async fn submit_piece(
-        &self,
-        entry: Writable,
-        block: u64,
-        piece: &[u8],
-        credits: Permit,
-    ) -> Result<Pending> {
+    fn submit_piece(&self, entry: Writable, block: u64, piece: &[u8], credits: Permit) -> Pending {
         let mut drafts = Vec::new();
         for run in reduction::cut(entry.profile, block, piece) {
             if run.is_zero {
@@ -173,9 +160,7 @@ impl Inner {
                 self.make_chunks(entry, run.block, run.bytes, &mut drafts);
             }
         }
-        let range = block..block + piece.len() as u64 / BLOCK_BYTES;
-        let growth = self.grow(entry.id, range, &drafts).await?;
-        Ok(self.submit(drafts, growth.into_iter().chain([credits])))
+        self.submit(drafts, credits)
     }
 
     /// One chunk when it compresses. Data that do not are stored block by block: a read of one block
@@ -211,9 +196,9 @@ impl Inner {
     }
 
     /// Journals changes. The credits go back when they are applied.
-    pub(crate) fn submit(&self, drafts: Vec<Draft>, credits: impl IntoIterator<Item = Permit>) -> Pending {
+    pub(crate) fn submit(&self, drafts: Vec<Draft>, credits: impl Into<Option<Permit>>) -> Pending {
         let (done, pending) = oneshot();
-        let credits = credits.into_iter().collect();
+        let credits = credits.into();
         self.journal.submit(Submission { drafts, credits, done });
         pending
     }

@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use super::error::Result;
 use super::loop_device::find_attached;
 use super::mount::{self, MountEntry};
-use super::stack::{Layer, Stack};
+use super::stack::Stack;
 
 /// A process.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -157,18 +157,28 @@ fn uses_of_stack(stack: &Stack, descriptors: &[Descriptor]) -> Result<Vec<(usize
     for layer in stack.layers.iter().filter(|layer| !layer.is_direct) {
         found.insert((layer.bottom, Use::Device { device: Path::new("/dev").join(&layer.name) }));
     }
+    let mut mounted = Vec::new();
     for (bottom, using) in mounts_on(stack)? {
+        if let Use::Mounted { directory } = &using {
+            mounted.push((bottom, directory.clone()));
+        }
         found.insert((bottom, using));
     }
+    // By names alone: to look at a file on a server that does not answer would hold us up.
+    let holder_of = |file: &Path| {
+        let within = mounted.iter().filter(|(_, directory)| file.starts_with(directory));
+        within.max_by_key(|(_, directory)| directory.as_os_str().len()).map(|(bottom, _)| *bottom)
+    };
     let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
     for device in swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(Path::new) {
-        if let Some(layer) = stack.named(device).or_else(|| layer_of_file(stack, device)) {
-            found.insert((layer.bottom, Use::Swap { device: device.to_path_buf() }));
+        let bottom = holder_of(device).or_else(|| stack.named(device).map(|layer| layer.bottom));
+        if let Some(bottom) = bottom {
+            found.insert((bottom, Use::Swap { device: device.to_path_buf() }));
         }
     }
     for (device, file) in super::loop_device::all()? {
-        if let Some(layer) = layer_of_file(stack, &file) {
-            found.insert((layer.bottom, Use::Device { device }));
+        if let Some(bottom) = holder_of(&file) {
+            found.insert((bottom, Use::Device { device }));
         }
     }
     for descriptor in descriptors.iter().filter(|descriptor| descriptor.path.starts_with("/dev")) {
@@ -194,18 +204,14 @@ fn uses_of_stack(stack: &Stack, descriptors: &[Descriptor]) -> Result<Vec<(usize
     Ok(found.into_iter().collect())
 }
 
-/// The device whose file system holds a file. As the kernel remembers it: a file on a server that does not
-/// answer must not hold us up.
-fn layer_of_file<'a>(stack: &'a Stack, path: &Path) -> Option<&'a Layer> {
-    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS).ok()?;
-    stack.numbered(&format!("{}:{}", found.stx_dev_major, found.stx_dev_minor))
-}
-
 /// The open files of file systems on a stack's devices: what keeps one that was unmounted lazily. btrfs,
 /// whose files show a device number of their own, is not found this way.
 fn open_inside(stack: &Stack, descriptors: &[Descriptor]) -> Vec<(usize, Use)> {
     let of_stack = |descriptor: &Descriptor| {
-        let layer = layer_of_file(stack, &descriptor.file)?;
+        // As the kernel remembers it: a file on a server that does not answer must not hold us up.
+        let flags = AtFlags::STATX_DONT_SYNC;
+        let found = statx(CWD, &descriptor.file, flags, StatxFlags::BASIC_STATS).ok()?;
+        let layer = stack.numbered(&format!("{}:{}", found.stx_dev_major, found.stx_dev_minor))?;
         Some((layer.bottom, descriptor.using()))
     };
     descriptors.iter().filter_map(of_stack).collect()
