@@ -273,13 +273,13 @@ struct Cycle {
 }
 
 impl Inner {
-    /// Whether a cycle could win anything: something changed since the last mark; or the last few left more
-    /// room, and one is under way or the last one won.
+    /// Whether a cycle could win anything: one is under way, something changed since the last one, or that
+    /// one won and the last few left more room.
     pub(crate) fn can_clean(&self) -> bool {
         let is_online = *self.life.borrow() == Life::Online;
         let has_news = self.cleaner.marked_lsn.get() != Some(self.applied_lsn());
-        let may_win = self.cleaner.gained() > 0 || self.cleaner.is_running();
-        is_online && (has_news || may_win && !self.cleaner.is_standing())
+        let may_win = self.cleaner.gained() > 0 && !self.cleaner.is_standing();
+        is_online && (self.cleaner.is_running() || has_news || may_win)
     }
 
     /// The LSN behind the last change.
