@@ -117,7 +117,7 @@ fn a_drive_that_another_array_writes_is_not_taken_by_force_and_its_loss_is_notic
     second.good(&["volume", "create", "w", "--size", "64MiB"]);
     let mut other = Nbd::connect(second.state(), "w");
     (0..100).for_each(|block| other.write(block * BLOCK as u64, &pattern(2, block)));
-    let is_refused = Nbd::connect(first.state(), "v").try_write(0, &pattern(9, 0)).is_err();
+    let is_refused = Nbd::connect(first.state(), "v").is_refused(0, &pattern(9, 0));
     assert!(is_refused, "the first writes on: {}", first.good(&["pool", "show", "main"]));
     assert!(first.good(&["pool", "show", "main"]).contains("taken by somebody else"));
     drop(first);
