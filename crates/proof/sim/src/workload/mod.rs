@@ -204,7 +204,8 @@ impl World {
     /// A pool whose checkpoints are starved for long has not even a segment for its journal in the end, and
     /// stops.
     fn has_starved(&self, trouble: &Trouble) -> bool {
-        self.is_starved.get() && trouble.text.contains("no free segment is left in the pool")
+        let why = ["no free segment is left in the pool", "pool stopped: its superblock or a segment"];
+        self.is_starved.get() && why.iter().any(|why| trouble.text.contains(why))
     }
 
     /// Judges a failure of a request for a run: a volume that a restore makes smaller meanwhile may say so.
