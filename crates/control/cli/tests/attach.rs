@@ -200,11 +200,9 @@ fn the_file_of_an_attached_volume_takes_no_other_writer() {
     if !can_attach() {
         return;
     }
-    let array = Array::with_pool();
-    array.good(&["volume", "create", "db", "--size", "64MiB"]);
+    let (array, _) = mounted();
     let file = array.state().join("volumes/db");
     let open = || std::fs::OpenOptions::new().write(true).open(&file);
-    array.good(&["attach", "db", "--format", "ext4", "--mount", &array.path("mnt").display().to_string()]);
     assert_eq!(open().unwrap_err().kind(), std::io::ErrorKind::ResourceBusy);
     std::fs::File::open(&file).unwrap();
     let own_loop =
@@ -223,6 +221,15 @@ fn the_file_of_an_attached_volume_takes_no_other_writer() {
     array.good(&["detach", "db"]);
 }
 
+/// An array with a mounted volume `db`, and where it is.
+fn mounted() -> (Array, std::path::PathBuf) {
+    let array = Array::with_pool();
+    array.good(&["volume", "create", "db", "--size", "64MiB"]);
+    let mount = array.path("mnt");
+    array.good(&["attach", "db", "--format", "ext4", "--mount", &mount.display().to_string()]);
+    (array, mount)
+}
+
 fn losetup(arguments: &[&str]) -> String {
     let output = std::process::Command::new("losetup").args(arguments).output().unwrap();
     assert!(output.status.success(), "{output:?}");
@@ -235,11 +242,8 @@ fn a_device_that_went_with_its_last_user_is_detached() {
     if !can_attach() {
         return;
     }
-    let array = Array::with_pool();
-    array.good(&["volume", "create", "db", "--size", "64MiB"]);
-    let mount = array.path("mnt");
+    let (array, mount) = mounted();
     let mount_text = mount.display().to_string();
-    array.good(&["attach", "db", "--format", "ext4", "--mount", &mount_text]);
     let user = std::fs::File::create(mount.join("file")).unwrap();
     array.refused(&["detach", "db", "--force", "--yes"], &["in use"]);
     drop(user);
@@ -259,11 +263,7 @@ fn devices_on_files_of_a_mounted_volume_are_named() {
     if !can_attach() {
         return;
     }
-    let array = Array::with_pool();
-    array.good(&["volume", "create", "db", "--size", "64MiB"]);
-    let mount = array.path("mnt");
-    let mount_text = mount.display().to_string();
-    array.good(&["attach", "db", "--format", "ext4", "--mount", &mount_text]);
+    let (array, mount) = mounted();
     let inner = mount.join("inner.img");
     std::fs::File::create(&inner).unwrap().set_len(8 << 20).unwrap();
     let device = losetup(&["--find", "--show", &inner.display().to_string()]);
@@ -281,10 +281,8 @@ fn refusals_say_what_ends_them() {
     if !can_attach() {
         return;
     }
-    let array = Array::with_pool();
-    array.good(&["volume", "create", "db", "--size", "64MiB"]);
-    let mount_text = array.path("mnt").display().to_string();
-    array.good(&["attach", "db", "--format", "ext4", "--mount", &mount_text]);
+    let (array, mount) = mounted();
+    let mount_text = mount.display().to_string();
     array.good(&["detach", "db"]);
     let file = array.state().join("volumes/db");
     let device = losetup(&["--find", "--show", &file.display().to_string()]);

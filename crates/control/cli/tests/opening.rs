@@ -106,6 +106,16 @@ fn a_drive_that_another_array_writes_is_not_taken_by_force_and_its_loss_is_notic
         &["pool", "create", "q", "--drive", &device.0, "--force"],
         &["pool main is open on", "choose another drive"],
     );
+    // What else was named by force is as it was.
+    let given = second.path("given.img");
+    let content = vec![7; 64 << 20];
+    std::fs::write(&given, &content).unwrap();
+    let given_text = given.display().to_string();
+    second.refused(
+        &["pool", "create", "q", "--drive", &given_text, "--drive", &device.0, "--force"],
+        &["pool main is open on"],
+    );
+    assert!(std::fs::read(&given).unwrap() == content);
     (100..200).for_each(|block| writer.write(block * BLOCK as u64, &pattern(1, block)));
     // While the first is frozen nobody beats, and the drive can be taken. Who wakes up finds it gone.
     let pid = first.pid().to_string();

@@ -153,18 +153,10 @@ pub(crate) async fn check_free(
     if opening.is_forced {
         return Ok(Before { may_still_write: true, ..before });
     }
-    let interval = interval_of(&found);
-    // A beat may have been written just before, and the next may be a little late.
-    let end = runtime.now() + interval * 2 + interval / 2;
-    while runtime.now() < end {
-        runtime.sleep(interval / 4).await;
-        let now = newest_owner(drives, pool).await;
-        let is_same = |now: &Owner| (now.session, now.beat, now.is_open) == (found.session, found.beat, true);
-        match now {
-            Some(now) if !now.is_open => return Ok(Before { session: now.session, ..before }),
-            Some(now) if !is_same(&now) => return Err(in_use(&now, &pool.name)),
-            Some(_) | None => {}
-        }
+    match change_of(runtime, &found, async || Ok(newest_owner(drives, pool).await)).await? {
+        Some(now) if !now.is_open => return Ok(Before { session: now.session, ..before }),
+        Some(now) => return Err(in_use(&now, &pool.name)),
+        None => {}
     }
     Ok(Before { may_still_write: !is_of_this_machine, ..before })
 }
@@ -176,23 +168,34 @@ pub async fn check_not_served(runtime: &Runtime, path: &str) -> Result<()> {
     let Some(pool) = drive.read_ring().await?.valid.into_iter().next() else { return Ok(()) };
     let is_of_pool = |owner: &Owner| (owner.pool, owner.copy) == (pool.pool, pool.copy) && owner.is_open;
     let Some(found) = drive.read_owner(&pool.key).await?.filter(is_of_pool) else { return Ok(()) };
-    let interval = interval_of(&found);
-    let end = runtime.now() + interval * 2 + interval / 2;
-    while runtime.now() < end {
-        runtime.sleep(interval / 4).await;
-        let now = drive.read_owner(&pool.key).await?.filter(is_of_pool);
-        if now.is_some_and(|now| (now.session, now.beat) != (found.session, found.beat)) {
-            let what = in_use(&found, &pool.name).context;
-            return Err(Error::new(ErrorKind::Busy, format!("drive {path}: {what}"))
-                .and_do("close the pool there first, or choose another drive"));
+    let read = async || Ok(drive.read_owner(&pool.key).await?.filter(is_of_pool));
+    match change_of(runtime, &found, read).await? {
+        None => Ok(()),
+        Some(now) => {
+            let what = format!("drive {path}: {}", in_use(&now, &pool.name).context);
+            Err(Error::new(ErrorKind::Busy, what)
+                .and_do("close the pool there first, or choose another drive"))
         }
     }
-    Ok(())
 }
 
-/// From one beat of an owner to the next.
-fn interval_of(owner: &Owner) -> Duration {
-    Duration::from_millis(u64::from(owner.interval_millis.clamp(100, 60_000)))
+/// Watches an owner block for two beats: the first that says something else, if any does.
+async fn change_of(
+    runtime: &Runtime,
+    found: &Owner,
+    read: impl AsyncFn() -> Result<Option<Owner>>,
+) -> Result<Option<Owner>> {
+    let interval = Duration::from_millis(u64::from(found.interval_millis.clamp(100, 60_000)));
+    // A beat may have been written just before, and the next may be a little late.
+    let end = runtime.now() + interval * 2 + interval / 2;
+    let state_of = |owner: &Owner| (owner.session, owner.beat, owner.is_open);
+    while runtime.now() < end {
+        runtime.sleep(interval / 4).await;
+        if let Some(now) = read().await?.filter(|now| state_of(now) != state_of(found)) {
+            return Ok(Some(now));
+        }
+    }
+    Ok(None)
 }
 
 /// Beats until the pool is closed. Between two beats it does not keep the drives open.

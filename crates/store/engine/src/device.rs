@@ -65,7 +65,8 @@ impl BlockDevice for VolumeDevice {
     fn read<'a>(&'a self, offset: u64, into: &'a mut [u8]) -> LocalFuture<'a, block::Result<()>> {
         Box::pin(async move {
             let inner = self.check(offset, into.len() as u64, false)?;
-            Ok(inner.read(self.id, offset, into).await?)
+            inner.read(self.id, offset, into).await?;
+            Ok(inner.check_still_ours().await?)
         })
     }
 
@@ -107,13 +108,18 @@ impl BlockDevice for VolumeDevice {
         Box::pin(async move {
             let inner = self.check(offset, length, false)?;
             let extents = inner.extents(self.id, offset, length, extents_max).await?;
-            inner.pool.check_still_ours().await.map_err(crate::Error::from)?;
+            inner.check_still_ours().await?;
             Ok(extents)
         })
     }
 }
 
 impl Inner {
+    /// Before a host is told what a volume holds: another array may have the pool by now.
+    async fn check_still_ours(&self) -> Result<()> {
+        Ok(self.pool.check_still_ours().await?)
+    }
+
     pub(crate) async fn extents(
         &self,
         id: VolumeId,

@@ -47,11 +47,6 @@ impl Inner {
     /// Fills `into` with the bytes at `offset`.
     pub(crate) async fn read(self: &Rc<Self>, id: VolumeId, offset: u64, into: &mut [u8]) -> Result<()> {
         self.counters.borrow_mut().host_bytes_read += into.len() as u64;
-        self.read_any(id, offset, into).await?;
-        Ok(self.pool.check_still_ours().await?)
-    }
-
-    async fn read_any(self: &Rc<Self>, id: VolumeId, offset: u64, into: &mut [u8]) -> Result<()> {
         let end = offset + into.len() as u64;
         if offset.is_multiple_of(BLOCK_BYTES) && end.is_multiple_of(BLOCK_BYTES) {
             return self.read_blocks(id, offset / BLOCK_BYTES, into).await;

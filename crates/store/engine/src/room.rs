@@ -86,9 +86,7 @@ impl Engine {
         inner.lent.set(Some(Lent { volume, until: inner.runtime.now() + LENT_FOR }));
         Ok(())
     }
-}
 
-impl Engine {
     /// For the simulator: the next checkpoints are given up for want of room after so many records each.
     #[doc(hidden)]
     pub fn starve_checkpoints(&self, after_records: impl IntoIterator<Item = u64>) {

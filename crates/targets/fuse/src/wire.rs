@@ -236,8 +236,7 @@ pub fn split_classic(code: u32, body: &[u8]) -> Result<(&[u8], &[u8]), Errno> {
 
 /// Bit of GETATTR that says the handle counts.
 const GETATTR_HANDLE: u32 = 1 << 0;
-/// Bits of SETATTR that say which fields count.
-/// Mode, user and group.
+/// Bits of SETATTR that say which fields count; these are mode, user and group.
 const SETATTR_ACCESS: u32 = 0b111;
 const SETATTR_SIZE: u32 = 1 << 3;
 const SETATTR_HANDLE: u32 = 1 << 6;

@@ -134,14 +134,15 @@ impl Service {
         drives: &[api::DriveSpec],
         joining: Option<&Joining<'_>>,
     ) -> Result<Ready> {
+        // All of them first: nothing is to be put back then.
+        for drive in drives.iter().filter(|drive| drive.force && drive.size_bytes.is_none()) {
+            self.check_not_served(Path::new(&drive.path), joining.map(|joining| joining.pool)).await?;
+        }
         let mut ready = Ready(Vec::new());
         for drive in drives.iter().filter(|drive| drive.size_bytes.is_none()) {
             let path = PathBuf::from(&drive.path);
             let own = joining.map(|joining| joining.pool.clone());
             let is_forced = drive.force;
-            if is_forced {
-                self.check_not_served(&path, own.as_ref()).await?;
-            }
             let made = within(ALLOCATE_MAX, move || {
                 let is_own = || match (drive_file::content(&path), &own) {
                     (Ok(Content::Pool(mark)), Some(own)) => is_drive_of(own, &mark),

@@ -104,9 +104,8 @@ impl Service {
                 self.watch_wear(&pools);
                 self.watch_generations(&pools);
             }
-            if let Err(error) = self.forget_gone().await {
-                self.log.warning("attachments", error.to_string());
-            }
+            // The next look tries again; who attaches or detaches is told of the same trouble.
+            let _untold = self.forget_gone().await;
             let is_there = |name: &str| pools.iter().any(|pool| pool.name == name);
             seen.retain(|name, _| is_there(name));
             self.known().drive_states.retain(|name, _| is_there(name));
