@@ -256,6 +256,8 @@ fn entry() -> VolumeEntry {
         birth: Lsn(99),
         newest_snapshot: Lsn(98),
         written_blocks: 12,
+        own_bytes: 12,
+        own_from: 12,
         name: "data".into(),
         origin_name: "monday".into(),
         carried: [0; CARRIED_BYTES],

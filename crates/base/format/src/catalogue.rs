@@ -7,7 +7,8 @@
 //! 48 u64 group (snapshots)       56 u64 birth LSN      64 u64 newest snapshot LSN
 //! 72 u64 written blocks          80 name (1 + 63)     144 origin name (1 + 63)
 //! 208 u64 deleted at            216 u32 key domain    220 u8 atomic write shift   221 u8 page shift
-//! 222 u8 kind of page checksum  223 zero              224 u64 seconds seen deleted  232 zero
+//! 222 u8 kind of page checksum  223 zero              224 u64 seconds seen deleted
+//! 232 u64 own bytes             240 u64 own from      248 zero
 //! ```
 //!
 //! Tier, flags and what follows the names are reserved: zero, and carried when they are not. Of the flags
@@ -32,6 +33,9 @@ pub const CARRIED_BYTES: usize = 3 + (VOLUME_ENTRY_BYTES - CARRIED_FROM);
 pub const VOLUME_BYTES_MAX: u64 = 1 << 48;
 
 const CARRIED_FROM: usize = 208;
+/// What a volume has of its own: counted, and so not carried.
+const OWN_AT: usize = 232;
+const OWN_END: usize = OWN_AT + 16;
 /// The flag of a deleted volume, in the byte of flags that must be understood.
 const FLAG_DELETED: u8 = 1;
 /// Where that byte is in what is carried.
@@ -153,11 +157,17 @@ pub struct VolumeEntry {
     pub newest_snapshot: Lsn,
     /// Blocks mapped to data.
     pub written_blocks: u64,
+    /// Bytes of the chunks that it wrote itself and still refers to: those born at `own_from` and later. At
+    /// most so many where `written_blocks` is not known.
+    pub own_bytes: u64,
+    /// Where chunks are born that it writes itself, as [`Pointer::birth_place`] tells it: what a clone found
+    /// when it was made lies before that. 0: all it has is its own.
+    pub own_from: u64,
     /// Volume: its name. Snapshot image: the snapshot's name.
     pub name: String,
     /// Snapshot image: the volume's name at that time. Clone: what it was made from.
     pub origin_name: String,
-    /// Bytes 13 to 15 and 208 to 255, as they were read.
+    /// Bytes 13 to 15 and 208 to 255, as they were read, without what it has of its own.
     pub carried: [u8; CARRIED_BYTES],
 }
 
@@ -213,7 +223,9 @@ impl VolumeEntry {
         writer.u64(self.created_unix_seconds).u64(self.size_bytes).u64(self.root.0).u64(self.origin.0);
         writer.u64(self.group.0).u64(self.birth.0).u64(self.newest_snapshot.0).u64(self.written_blocks);
         writer.name(&self.name).pad_to(start + 80 + 1 + NAME_BYTES_MAX);
-        writer.name(&self.origin_name).pad_to(start + CARRIED_FROM).put(&self.carried[3..]);
+        let carried = &self.carried[3..];
+        writer.name(&self.origin_name).pad_to(start + CARRIED_FROM).put(&carried[..OWN_AT - CARRIED_FROM]);
+        writer.u64(self.own_bytes).u64(self.own_from).put(&carried[OWN_END - CARRIED_FROM..]);
     }
 
     /// An empty place in the table.
@@ -250,6 +262,7 @@ impl VolumeEntry {
         let mut carried = [0; CARRIED_BYTES];
         carried[..3].copy_from_slice(reader.take(3)?);
         carried[3..].copy_from_slice(&bytes[CARRIED_FROM..]);
+        let carried = without_own(carried);
         if carried[FLAGS_AT] & !FLAG_DELETED != 0 {
             return Err(unknown("volume has flags that this program does not know"));
         }
@@ -263,6 +276,8 @@ impl VolumeEntry {
         let written_blocks = reader.u64()?;
         let name = Reader::new(&bytes[80..144]).name()?;
         let origin_name = Reader::new(&bytes[144..CARRIED_FROM]).name()?;
+        let mut own = Reader::new(&bytes[OWN_AT..OWN_END]);
+        let (own_bytes, own_from) = (own.u64()?, own.u64()?);
         Ok(Some(VolumeEntry {
             id,
             kind,
@@ -278,11 +293,19 @@ impl VolumeEntry {
             birth,
             newest_snapshot,
             written_blocks,
+            own_bytes,
+            own_from,
             name,
             origin_name,
             carried,
         }))
     }
+}
+
+/// Carried bytes without those that say what the volume has of its own: they have fields.
+pub(crate) fn without_own(mut carried: [u8; CARRIED_BYTES]) -> [u8; CARRIED_BYTES] {
+    carried[3 + OWN_AT - CARRIED_FROM..3 + OWN_END - CARRIED_FROM].fill(0);
+    carried
 }
 
 #[cfg(test)]
@@ -306,11 +329,14 @@ pub(crate) mod tests {
             birth: Lsn(99),
             newest_snapshot: Lsn(98),
             written_blocks: 12,
+            own_bytes: 77 << 20,
+            own_from: 5 << 20,
             name: "n".repeat(NAME_BYTES_MAX),
             origin_name: "o".repeat(ORIGIN_BYTES_MAX),
             carried: {
                 let mut carried = [9; CARRIED_BYTES];
                 carried[1] = 0;
+                carried[27..43].fill(0);
                 carried
             },
         }

@@ -22,7 +22,7 @@ use ashlar_units::{Lsn, SegmentId, VolumeId};
 
 use crate::bytes::{Reader, Writer};
 use crate::catalogue::{
-    CARRIED_BYTES, Compression, NAME_BYTES_MAX, VOLUME_ENTRY_BYTES, VolumeEntry, check_size,
+    CARRIED_BYTES, Compression, NAME_BYTES_MAX, VOLUME_ENTRY_BYTES, VolumeEntry, check_size, without_own,
 };
 use crate::chunk::CHUNK_BLOCKS_MAX;
 use crate::notes::{NoteChange, decode_changes, encode_changes};
@@ -285,7 +285,8 @@ impl Record {
                 let dedupe = reader.u8()? != 0;
                 let volume = VolumeId(reader.u64()?);
                 let name = short_name(reader)?;
-                Record::SetEntry { volume, name, compression, dedupe, carried: reader.array()? }
+                let carried = without_own(reader.array()?);
+                Record::SetEntry { volume, name, compression, dedupe, carried }
             }
             kind @ FIRST_SKIPPABLE.. => decode_with_class(kind, reader)?,
             _ => return Err(unknown_record()),
@@ -494,7 +495,7 @@ mod tests {
                 name: "sales".into(),
                 compression: Compression::Lz4,
                 dedupe: true,
-                carried: [5; CARRIED_BYTES],
+                carried: without_own([5; CARRIED_BYTES]),
             },
             Record::Notes { changes: note_changes() },
             Record::Skipped { kind: 200, bytes: vec![1, 2, 3] },

@@ -15,6 +15,7 @@
 //! record:   header (64 B) · page, or overrides of a base    (64 B aligned)
 //! ```
 
+pub mod allowance;
 pub mod bytes;
 pub mod catalogue;
 pub mod chunk;

@@ -64,9 +64,9 @@ pub enum NoteSubject {
 /// The kinds that this program knows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum NoteKind {
-    /// How many requests and bytes a volume's hosts may have in a second.
+    /// What a volume may take at most. Part 0: bytes of its own on the drives; others are for rates.
     Limit,
-    /// How much room is kept for a volume.
+    /// How many bytes on the drives are kept for a volume.
     Reserve,
     /// Who may do what.
     Role,

@@ -126,6 +126,13 @@ impl Pointer {
         (self.0 >> 12 & 0xf_ffff) * PLACE_UNIT_BYTES
     }
 
+    /// Where it was born, as one number: segment, then offset. What is journalled later has a larger one.
+    #[inline]
+    #[must_use]
+    pub fn birth_place(self) -> u64 {
+        self.0 << 2 >> 14
+    }
+
     /// How many bytes at most, rounded up to [`LENGTH_UNIT_BYTES`].
     #[inline]
     #[must_use]

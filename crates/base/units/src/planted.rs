@@ -104,6 +104,8 @@ faults! {
         "What came along with a chunk is cached under its first block: a later read gives another block's bytes."
     EndlessWaitForRoom "store/engine/src/admission.rs"
         "A write that finds the pool full waits for ever instead of being refused."
+    LimitNotKept "store/engine/src/allowance.rs"
+        "A volume grows beyond its limit: a test clone fills the pool, and production stops."
     NoReserve "store/engine/src/admission.rs"
         "Hosts may fill the pool to the last segment: nothing can be deleted any more."
     SharedWithoutComparing "store/engine/src/dedupe/window.rs"

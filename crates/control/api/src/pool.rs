@@ -111,6 +111,9 @@ pub struct Pool {
     /// count; what died since the last mark still does. 0 while the pool could not be opened.
     #[serde(default)]
     pub full_percent: u8,
+    /// Volumes whose limit has refused a write and that are not well below it since.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes_at_limit: Vec<String>,
     /// How much of its segment numbers a pool has used, in per cent. Each is used once, however often space
     /// is written anew; at 100 the pool takes no more writes, and its volumes must move to another pool.
     #[serde(default)]
@@ -285,8 +288,11 @@ pub struct Removal {
 pub struct Space {
     /// The drives' sizes.
     pub physical_bytes: u64,
-    /// Free for host writes at once. A pool in use has little of it, however much of it is dead.
+    /// Free for the writes of any host at once. A pool in use has little of it, however much of it is dead.
     pub free_bytes: u64,
+    /// Free, kept for volumes that have a reserve.
+    #[serde(default)]
+    pub kept_bytes: u64,
     /// Segments of data, live or not yet cleaned.
     pub data_bytes: u64,
     /// Segments of map and table pages, live or not yet cleaned.
@@ -327,6 +333,7 @@ impl Space {
     #[must_use]
     pub fn parts_bytes(&self) -> u64 {
         self.free_bytes
+            + self.kept_bytes
             + self.data_bytes
             + self.metadata_bytes
             + self.journal_bytes

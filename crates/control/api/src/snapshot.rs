@@ -78,4 +78,10 @@ pub struct CloneCreate {
     /// SNAPSHOT, VOLUME@SNAPSHOT, or VOLUME (an unnamed snapshot is taken).
     #[schema(example = "before-upgrade")]
     pub from: String,
+    /// Bytes on the drives that each new volume may have of its own at most; absent: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
+    /// Bytes of the pool kept for each new volume; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve_bytes: Option<u64>,
 }

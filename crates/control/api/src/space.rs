@@ -43,7 +43,10 @@ pub struct SpaceParts {
     pub slack_bytes: u64,
     /// Free, kept for deletes, unmap and checkpoints.
     pub reserve_bytes: u64,
-    /// Free for host writes.
+    /// Free, kept for volumes that have a reserve.
+    #[serde(default)]
+    pub kept_bytes: u64,
+    /// Free for the writes of any host.
     pub free_bytes: u64,
     /// Freed, being released.
     pub freed_bytes: u64,
@@ -73,6 +76,7 @@ impl SpaceParts {
             + self.recent_bytes
             + self.slack_bytes
             + self.reserve_bytes
+            + self.kept_bytes
             + self.free_bytes
             + self.freed_bytes
             + self.superblock_bytes

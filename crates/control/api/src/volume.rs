@@ -54,6 +54,16 @@ pub struct Volume {
     pub dedupe: bool,
     /// Bytes of the volume that hold data.
     pub written_bytes: u64,
+    /// Bytes on the drives of what the volume wrote itself and still refers to, snapshots of it not counted;
+    /// of a clone what it wrote since it was made. Limit and reserve go by it.
+    #[serde(default)]
+    pub own_bytes: u64,
+    /// Bytes on the drives that the volume may have of its own at most; absent: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
+    /// Bytes of the pool kept for the volume, with what it has of its own already; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve_bytes: Option<u64>,
     /// Bytes on the drives that only this volume holds; deleting it gives them back. Absent while it
     /// is being counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -132,14 +142,20 @@ pub struct VolumeCreate {
     /// Whether blocks equal to others of the pool are stored once.
     #[serde(default)]
     pub dedupe: bool,
+    /// Bytes on the drives that the volume may have of its own at most; absent: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
+    /// Bytes of the pool kept for the volume, with what it has of its own already; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve_bytes: Option<u64>,
 }
 
 fn logical_block_default() -> u32 {
     4096
 }
 
-/// Request to change how a volume's data are reduced from now on; what is absent stays as it is. What
-/// is stored already stays as it is; a rebuild of dedupe looks at it.
+/// Request to change how a volume's data are reduced from now on, what it may take and what is kept for
+/// it; what is absent stays as it is. What is stored already stays as it is; a rebuild of dedupe looks at it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumePolicy {
@@ -147,6 +163,12 @@ pub struct VolumePolicy {
     pub compression: Option<Compression>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dedupe: Option<bool>,
+    /// Bytes on the drives that the volume may have of its own at most; 0: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit_bytes: Option<u64>,
+    /// Bytes of the pool kept for the volume, with what it has of its own already; 0: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reserve_bytes: Option<u64>,
 }
 
 /// Request to change a volume's size.

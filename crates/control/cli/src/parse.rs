@@ -17,6 +17,14 @@ pub fn bytes(text: &str) -> std::result::Result<ByteCount, String> {
     Ok(count)
 }
 
+/// What a volume may take or what is kept for it: bytes on the drives, or `none`, which is 0.
+pub fn allowance(text: &str) -> std::result::Result<u64, String> {
+    match text {
+        "none" => Ok(0),
+        _ => Ok(bytes(text)?.0),
+    }
+}
+
 /// A size in binary or decimal units, rounded up to whole blocks of 4096 bytes: `10GB` is not a whole
 /// number of blocks, and a volume may be larger than asked but never smaller.
 pub fn size(text: &str) -> std::result::Result<u64, String> {

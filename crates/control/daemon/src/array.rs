@@ -418,6 +418,7 @@ impl Array {
     }
 
     pub(crate) async fn volume_create(&self, pool: &str, request: api::VolumeCreate) -> Result<api::Volume> {
+        let allowance = allowance_of(request.limit_bytes, request.reserve_bytes);
         let spec = ashlar_engine::VolumeSpec {
             name: request.name,
             size_bytes: request.size_bytes,
@@ -431,7 +432,9 @@ impl Array {
             dedupe: request.dedupe,
         };
         self.with_pool(pool, move |engine, pool| {
-            Box::pin(async move { Ok(volume_view(&pool, engine.volume_create(spec).await?)) })
+            Box::pin(
+                async move { Ok(volume_view(&pool, engine.volume_create_allowed(spec, allowance).await?)) },
+            )
         })
         .await
     }
@@ -452,7 +455,13 @@ impl Array {
     ) -> Result<api::Volume> {
         let name = name.to_string();
         let compression = request.compression.map(engine_compression);
-        let policy = ashlar_engine::VolumePolicy { compression, dedupe: request.dedupe };
+        let allowed = |bytes: Option<u64>| bytes.map(|bytes| Some(bytes).filter(|bytes| *bytes > 0));
+        let policy = ashlar_engine::VolumePolicy {
+            compression,
+            dedupe: request.dedupe,
+            limit_bytes: allowed(request.limit_bytes),
+            reserve_bytes: allowed(request.reserve_bytes),
+        };
         self.with_pool(pool, move |engine, pool| {
             Box::pin(async move { Ok(volume_view(&pool, engine.volume_set(&name, policy).await?)) })
         })
@@ -525,7 +534,8 @@ impl Array {
     ) -> Result<Vec<api::Volume>> {
         self.with_pool(pool, move |engine, pool| {
             Box::pin(async move {
-                let clones = engine.clone_create(&request.name, &request.from).await?;
+                let allowance = allowance_of(request.limit_bytes, request.reserve_bytes);
+                let clones = engine.clone_create_allowed(&request.name, &request.from, allowance).await?;
                 Ok(clones.into_iter().map(|volume| volume_view(&pool, volume)).collect())
             })
         })
@@ -545,6 +555,11 @@ impl Array {
     pub(crate) async fn counters(&self) -> Result<ashlar_telemetry::Snapshot> {
         self.run(|_, shard| Box::pin(async move { Ok(shard.registry.snapshot()) })).await
     }
+}
+
+fn allowance_of(limit_bytes: Option<u64>, reserve_bytes: Option<u64>) -> ashlar_engine::Allowance {
+    let some = |bytes: Option<u64>| bytes.filter(|bytes| *bytes > 0);
+    ashlar_engine::Allowance { limit_bytes: some(limit_bytes), reserve_bytes: some(reserve_bytes) }
 }
 
 fn engine_compression(compression: api::Compression) -> ashlar_engine::Compression {
@@ -602,6 +617,7 @@ fn pool_view(engine: &Engine) -> api::Pool {
         space: Some(api::Space {
             physical_bytes: status.space.physical_bytes,
             free_bytes: status.space.free_bytes,
+            kept_bytes: status.space.kept_bytes,
             data_bytes: status.space.data_bytes,
             metadata_bytes: status.space.metadata_bytes,
             dead_bytes: status.space.dead_bytes,
@@ -614,6 +630,7 @@ fn pool_view(engine: &Engine) -> api::Pool {
             freed_bytes: status.space.freed_bytes,
         }),
         provisioned_bytes: status.provisioned_bytes,
+        volumes_at_limit: status.volumes_at_limit,
         full_percent: status.full_percent,
         segment_numbers_percent: status.segment_numbers_percent,
         // Counted by the index of names: with ten thousand snapshots this shard has better things to do.
@@ -678,6 +695,7 @@ fn counter_views(
         host_bytes_written,
         writes_waited_for_room,
         writes_refused_for_room,
+        writes_refused_by_limit,
         host_bytes_read,
         stored_bytes,
         zero_blocks,
@@ -706,6 +724,7 @@ fn counter_views(
         ("host_bytes_written", host_bytes_written),
         ("writes_waited_for_room", writes_waited_for_room),
         ("writes_refused_for_room", writes_refused_for_room),
+        ("writes_refused_by_limit", writes_refused_by_limit),
         ("host_bytes_read", host_bytes_read),
         ("stored_bytes", stored_bytes),
         ("zero_blocks", zero_blocks),
@@ -747,6 +766,9 @@ fn volume_view(pool: &str, volume: ashlar_engine::VolumeInfo) -> api::Volume {
         },
         dedupe: volume.dedupe,
         written_bytes: volume.written_bytes,
+        own_bytes: volume.own_bytes,
+        limit_bytes: volume.allowance.limit_bytes,
+        reserve_bytes: volume.allowance.reserve_bytes,
         unique_bytes: None,
         origin: volume.origin,
         created_unix_seconds: volume.created_unix_seconds,

@@ -37,7 +37,7 @@ const LEVELS: [(&str, &str); 7] = [
     ("ashlar_pool_dedupe_blocks_queued", "dedupe_blocks_queued"),
 ];
 
-const METRICS: [Metric; 38] = [
+const METRICS: [Metric; 41] = [
     Metric { name: "ashlar_build_info", kind: "gauge", labels: "version", help: "Always 1." },
     Metric { name: "ashlar_uptime_seconds", kind: "gauge", labels: "", help: "Since the start." },
     Metric {
@@ -228,10 +228,28 @@ const METRICS: [Metric; 38] = [
         help: "Bytes of the volume that hold data.",
     },
     Metric {
+        name: "ashlar_volume_own_bytes",
+        kind: "gauge",
+        labels: "pool, volume",
+        help: "Bytes on the drives of what the volume wrote itself and refers to.",
+    },
+    Metric {
+        name: "ashlar_volume_limit_bytes",
+        kind: "gauge",
+        labels: "pool, volume",
+        help: "What `ashlar_volume_own_bytes` may come to; absent without a limit.",
+    },
+    Metric {
+        name: "ashlar_volume_reserve_bytes",
+        kind: "gauge",
+        labels: "pool, volume",
+        help: "Bytes of the pool kept for the volume, its own included; absent without a reserve.",
+    },
+    Metric {
         name: "ashlar_pool_full_percent",
         kind: "gauge",
         labels: "pool",
-        help: "How much of what hosts can use is alive.",
+        help: "How much of what hosts can use is alive or kept for some volume.",
     },
     Metric {
         name: "ashlar_requests_total",
@@ -294,10 +312,11 @@ fn escape(value: &str) -> String {
 // tidy: long because it is a table of every metric and where its values come from.
 fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
     let status = &readings.status;
-    let volume_samples = |value: fn(&api::Volume) -> u64| {
+    let volume_samples = |value: fn(&api::Volume) -> Option<u64>| {
         let labels =
             |volume: &api::Volume| vec![("pool", volume.pool.clone()), ("volume", volume.name.clone())];
-        readings.volumes.iter().map(|volume| (labels(volume), value(volume) as f64)).collect()
+        let sample = |volume| Some((labels(volume), value(volume)? as f64));
+        readings.volumes.iter().filter_map(sample).collect()
     };
     let request_samples = |value: fn(&ashlar_telemetry::OperationSnapshot) -> u64| {
         let mut all = Vec::new();
@@ -368,8 +387,11 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
                 })
             })
             .collect(),
-        "ashlar_volume_size_bytes" => volume_samples(|volume| volume.size_bytes),
-        "ashlar_volume_written_bytes" => volume_samples(|volume| volume.written_bytes),
+        "ashlar_volume_size_bytes" => volume_samples(|volume| Some(volume.size_bytes)),
+        "ashlar_volume_written_bytes" => volume_samples(|volume| Some(volume.written_bytes)),
+        "ashlar_volume_own_bytes" => volume_samples(|volume| Some(volume.own_bytes)),
+        "ashlar_volume_limit_bytes" => volume_samples(|volume| volume.limit_bytes),
+        "ashlar_volume_reserve_bytes" => volume_samples(|volume| volume.reserve_bytes),
         "ashlar_pool_full_percent" => readings
             .pools
             .iter()
@@ -402,6 +424,7 @@ fn pool_parts(pool: &api::Pool) -> Vec<(Labels, f64)> {
     [
         ("physical", space.physical_bytes),
         ("free", space.free_bytes),
+        ("kept", space.kept_bytes),
         ("data", space.data_bytes),
         ("metadata", space.metadata_bytes),
         ("journal", space.journal_bytes),
@@ -554,6 +577,7 @@ mod tests {
             "name": "db", "pool": "main", "id": 1, "size_bytes": 8192, "logical_block_bytes": 4096,
             "profile": "oltp", "compression": "lz4", "dedupe": false, "written_bytes": 4096,
             "unique_bytes": 512, "created_unix_seconds": 0,
+            "own_bytes": 4160, "limit_bytes": 1 << 20, "reserve_bytes": 1 << 19,
         });
         Readings {
             status: serde_json::from_value(status).unwrap(),

@@ -83,7 +83,8 @@ impl Frontier {
         if table.is_closed(entry.place) {
             table.put_free(entry.place);
         } else {
-            self.prepared.push_back(entry);
+            let at = self.prepared.partition_point(|other| other.segment < entry.segment);
+            self.prepared.insert(at, entry);
         }
     }
 
@@ -114,13 +115,17 @@ impl Frontier {
         !self.preparing.is_empty() || !self.openable.is_empty()
     }
 
-    /// Opens the next place.
+    /// Opens the next place, in the order of the numbers: one that is prepared before its turn waits.
     pub(crate) fn open(
         &mut self,
         table: &mut SegmentTable,
         kind: SegmentKind,
         birth: u64,
     ) -> Option<FrontierEntry> {
+        let next = self.prepared.front()?.segment;
+        if self.preparing.iter().any(|entry| entry.segment < next) {
+            return None;
+        }
         let entry = self.prepared.pop_front()?;
         table.set_open(entry.segment, entry.place, kind, birth);
         self.opened.push(entry);
@@ -200,5 +205,27 @@ impl OpenedSegment {
     #[must_use]
     pub fn place(&self) -> Place {
         self.header.place
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The harm: a chunk that is younger than a clone had a smaller address than what the clone inherited.
+    #[test]
+    fn places_are_opened_in_the_order_of_their_numbers_whichever_is_prepared_first() {
+        let mut table = SegmentTable::new(&[8]);
+        table.finish_loading().unwrap();
+        let (mut frontier, mut segment_next) = (Frontier::default(), 1);
+        let listed = frontier.list(&mut table, &mut segment_next);
+        frontier.make_openable(&listed);
+        let (first, second) = (frontier.start_preparing().unwrap(), frontier.start_preparing().unwrap());
+        frontier.finish_preparing(second, &mut table);
+        assert_eq!(frontier.open(&mut table, SegmentKind::Journal, 1), None);
+        assert!(frontier.is_place_coming());
+        frontier.finish_preparing(first, &mut table);
+        let mut opened = || frontier.open(&mut table, SegmentKind::Journal, 1);
+        assert_eq!((opened(), opened(), opened()), (Some(first), Some(second), None));
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! 1. A segment number is given out once. After a crash the numbers listed in the frontier but not
-//!    found opened are dropped, and their places get new ones.
+//!    found opened are dropped, and their places get new ones. Segments are opened in the order of their
+//!    numbers: what is journalled later has a larger address.
 //! 2. No address of a segment is written twice (the writers above keep it, `write` asserts the
 //!    alignment and bounds only).
 //! 3. A place freed by superblock N is opened again only after N is durable on a majority.

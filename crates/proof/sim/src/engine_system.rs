@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use ashlar_block::{BlockDevice, LocalFuture};
 use ashlar_engine::{
-    Compression, DeletedVolume, DriveSpec, Engine, Error, ErrorKind, Identity, Note, NoteBatch, NoteKind,
-    Opening, PoolSpec, Profile, Protection, Settings, VolumePolicy, VolumeSpec,
+    Allowance, Compression, DeletedVolume, DriveSpec, Engine, Error, ErrorKind, Identity, Note, NoteBatch,
+    NoteKind, Opening, PoolSpec, Profile, Protection, Settings, VolumeInfo, VolumePolicy, VolumeSpec,
 };
 use ashlar_runtime::Runtime;
 use ashlar_units::VolumeId;
@@ -235,7 +235,8 @@ async fn change(engine: Engine, change: Change) -> Result<(), Trouble> {
                 CloneSource::SnapshotVolume { snapshot, volume } => format!("{volume}@{snapshot}"),
                 CloneSource::Volume(volume) => volume,
             };
-            engine.clone_create(&name, &from).await?;
+            let allowance = Allowance { limit_bytes: limit_of_clone(&name), reserve_bytes: None };
+            engine.clone_create_allowed(&name, &from, allowance).await?;
         }
         Change::VolumeSetAside { name } => {
             engine.volume_set_aside(&name).await?;
@@ -249,6 +250,25 @@ async fn change(engine: Engine, change: Change) -> Result<(), Trouble> {
         }
     }
     Ok(())
+}
+
+/// Some clones have a limit, by their names: a few chunks up to some MiB.
+fn limit_of_clone(name: &str) -> Option<u64> {
+    let drawn: u64 = name.bytes().map(u64::from).sum();
+    drawn.is_multiple_of(3).then_some(64 << (10 + drawn / 3 % 6))
+}
+
+/// Volumes that have more of their own than their limit and what may be in flight allow. Dedupe is not bound
+/// by limits: a share may refer to a chunk longer than the one it leaves.
+fn beyond_their_limits(engine: &Engine) -> impl Iterator<Item = String> {
+    let in_flight = 2 * engine.status().segment_bytes;
+    let is_beyond = move |volume: &VolumeInfo| {
+        let most = volume.allowance.limit_bytes.map_or(u64::MAX, |limit| limit + in_flight);
+        volume.own_bytes > most
+    };
+    let is_shared = engine.status().dedupe.counters.shared > 0;
+    let volumes = engine.volumes().into_iter().filter(move |volume| !is_shared && is_beyond(volume));
+    volumes.map(|volume| format!("{} is beyond its limit: {volume:?}", volume.name))
 }
 
 fn deleted_listed(deleted: DeletedVolume) -> (String, (u64, u32)) {
@@ -280,6 +300,11 @@ impl SystemUnderTest for EngineSystem {
         }
     }
 
+    fn limit_of(&self, name: &str) -> Option<u64> {
+        let volumes = self.engine.volumes().into_iter();
+        volumes.filter(|volume| volume.name == name).find_map(|volume| volume.allowance.limit_bytes)
+    }
+
     fn notes(&self) -> Option<BTreeMap<NoteName, u64>> {
         Some(noted(&self.engine))
     }
@@ -305,6 +330,7 @@ impl SystemUnderTest for EngineSystem {
             let space = engine.status().space;
             let parts = [
                 space.free_bytes,
+                space.kept_bytes,
                 space.data_bytes,
                 space.metadata_bytes,
                 space.journal_bytes,
@@ -318,6 +344,7 @@ impl SystemUnderTest for EngineSystem {
             if parts.iter().sum::<u64>() != space.physical_bytes {
                 errors.push(format!("the parts of the space do not sum up: {space:?}"));
             }
+            errors.extend(beyond_their_limits(&engine));
             errors.extend(check_accounts(&engine).await?);
             Ok(errors)
         })

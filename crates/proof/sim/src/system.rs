@@ -156,6 +156,10 @@ pub trait SystemUnderTest {
     }
     /// The next checkpoints are given up for want of room, after so many records each.
     fn starve_checkpoints(&self, _after_records: &[u64]) {}
+    /// What a volume may have of its own at most, if it has a limit.
+    fn limit_of(&self, _volume: &str) -> Option<u64> {
+        None
+    }
     /// Drives out of service: number and path.
     fn drives_out(&self) -> Vec<(usize, String)> {
         Vec::new()

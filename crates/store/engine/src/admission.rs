@@ -64,10 +64,10 @@ impl Inner {
         self.pool.with_table(|table| table.open_count() as u64)
     }
 
-    /// What a drive that leaves may not fill in a pool of so many segments: the reserve, and what hosts need
-    /// to write without being slowed down.
+    /// What a drive that leaves may not fill in a pool of so many segments: the reserve, what is kept for
+    /// volumes, and what hosts need to write without being slowed down.
     pub(crate) fn kept_from_vacating(&self, total: u64) -> u64 {
-        self.reserve_of(total) + throttle_band(total)
+        self.reserve_of(total) + throttle_band(total) + self.kept_segments(None)
     }
 
     /// Waits for the right to have `bytes` in flight. `NoSpace` when the pool is full and cleaning
@@ -77,7 +77,7 @@ impl Inner {
         self.check_numbers(HOST_NUMBERS_END)?;
         let permit = self.write_credits.acquire(bytes.min(self.write_credits_total)).await;
         self.wait_while_full(id).await?;
-        let pause = self.throttle();
+        let pause = self.throttle(id);
         if !pause.is_zero() {
             self.runtime.sleep(pause).await;
         }
@@ -86,7 +86,7 @@ impl Inner {
 
     /// Waits for the cleaner, and for people where cleaning does not help. `NoSpace` when the wait is over.
     async fn wait_while_full(&self, id: Option<VolumeId>) -> Result<()> {
-        if self.wait_for_cleaning().await? || self.may_use_lent(id) {
+        if self.wait_for_cleaning(id).await? || self.may_use_lent(id) {
             return Ok(());
         }
         let patience = self.settings.no_space_wait;
@@ -97,19 +97,23 @@ impl Inner {
         while self.full.look(self.runtime.now()) < patience {
             self.runtime.sleep(ROOM_LOOK.min(patience)).await;
             self.check_numbers(HOST_NUMBERS_END)?;
-            if self.wait_for_cleaning().await? || self.may_use_lent(id) {
+            if self.wait_for_cleaning(id).await? || self.may_use_lent(id) {
                 self.full.end();
                 return Ok(());
             }
         }
         self.counters.borrow_mut().writes_refused_for_room += 1;
-        Err(Error::new(ErrorKind::NoSpace, "the pool is full").and_do("delete or unmap something"))
+        let what = match self.kept_segments(id) {
+            0 => "the pool is full",
+            _ => "the pool is full but for what is kept for other volumes",
+        };
+        Err(Error::new(ErrorKind::NoSpace, what).and_do("delete or unmap something"))
     }
 
     /// Waits until hosts may write. Before they may not, a cycle that looks at everything tells: what the
     /// last ones moved and left behind may be room now.
-    async fn wait_for_cleaning(&self) -> Result<bool> {
-        if self.wait_for_room(|| self.has_room()).await? {
+    async fn wait_for_cleaning(&self, id: Option<VolumeId>) -> Result<bool> {
+        if self.wait_for_room(|| self.has_room(id)).await? {
             return Ok(true);
         }
         if !self.cleaner.may_try_once_more(self.applied_lsn()) {
@@ -118,7 +122,7 @@ impl Inner {
         let begun_before = self.cleaner.begun();
         self.cleaner.want_mark();
         self.checkpoints.wanted.notify_one();
-        while !self.has_room() && self.cleaner.ended() <= begun_before {
+        while !self.has_room(id) && self.cleaner.ended() <= begun_before {
             self.check_online()?;
             let ended_before = self.cleaner.ended();
             self.cleaner.finished.notified().await;
@@ -127,7 +131,7 @@ impl Inner {
                 break;
             }
         }
-        Ok(self.has_room())
+        Ok(self.has_room(id))
     }
 
     /// Changes without data pass where writes do not: they are small, and they are what makes room. But
@@ -199,17 +203,20 @@ impl Inner {
 
     /// How long a write waits while the cleaner falls behind: longer the less is left, so that hosts
     /// slow down to the cleaner's speed instead of running into a wall.
-    fn throttle(&self) -> Duration {
+    fn throttle(&self, id: Option<VolumeId>) -> Duration {
         let band = throttle_band(self.segments_total());
-        let spare = self.pool.cells_available().saturating_sub(self.reserve_segments());
+        let kept = self.reserve_segments() + self.kept_segments(id);
+        let spare = self.pool.cells_available().saturating_sub(kept);
         let missing = band.saturating_sub(spare);
         THROTTLE_MAX * u32::try_from(missing).unwrap_or(u32::MAX) / u32::try_from(band).unwrap_or(u32::MAX)
     }
 
-    /// Room for what is in flight, the reserve, and the map pages that wait to be written.
-    pub(crate) fn has_room(&self) -> bool {
+    /// Room for what is in flight, the reserve, what is kept for other volumes, and the map pages that wait
+    /// to be written.
+    pub(crate) fn has_room(&self, id: Option<VolumeId>) -> bool {
+        let kept = self.reserve_segments() + self.kept_segments(id);
         self.check_numbers(HOST_NUMBERS_END).is_ok()
-            && self.pool.cells_available() > self.reserve_segments() + self.dirty_segments()
+            && self.pool.cells_available() > kept + self.dirty_segments()
     }
 
     /// Segments that the map pages and the notes which wait to be written need.

@@ -11,6 +11,7 @@ use ashlar_units::{BLOCK_BYTES, Fault, Lsn, VolumeId, planted};
 
 use crate::catalogue::{Catalogue, is_possible, is_size_possible};
 use crate::notebook::Notebook;
+use crate::own::{OwnChange, edges_of, own_change};
 
 /// `written_blocks` when a large unmap dropped more than it counted.
 pub(crate) const WRITTEN_UNKNOWN: u64 = u64::MAX;
@@ -35,6 +36,8 @@ pub(crate) struct Tree {
     pub(crate) arena: PageArena,
     pub(crate) catalogue: Catalogue,
     pub(crate) notebook: Notebook,
+    /// Where the next chunk is born at the earliest ([`Pointer::birth_place`]).
+    pub(crate) born_next: u64,
 }
 
 /// What a record says of a volume's entry.
@@ -92,14 +95,23 @@ impl Tree {
         for (index, slot) in pointers[..blocks].iter_mut().enumerate() {
             *slot = pointer.with_block_index(pointer.block_index() + index);
         }
-        let mut root = entry.root;
+        let (mut root, from) = (entry.root, entry.own_from);
+        let range = block..block + blocks as u64;
+        let own = own_change(&mut self.arena, root, from, range, |at| pointers[(at - block) as usize])?;
         let outcome = self.arena.set(&mut root, block, &pointers[..blocks])?;
+        debug_assert!(
+            pointer.birth_place() >= self.born_next,
+            "{pointer:?} was born before {}",
+            self.born_next
+        );
+        self.born_next = self.born_next.max(pointer.birth_place() + 1);
         let entry = self.catalogue.get_mut(id).expect("looked up above");
         entry.root = root;
         if entry.written_blocks != WRITTEN_UNKNOWN {
             let (before, after) = (outcome.data_blocks_before, outcome.data_blocks_after);
             entry.written_blocks = recounted(entry.written_blocks, before, after);
         }
+        own.of(entry);
         Ok(Outcome::Done)
     }
 
@@ -127,7 +139,12 @@ impl Tree {
         if blocks == 0 {
             return Ok(Outcome::Done);
         }
-        let mut root = entry.root;
+        let (mut root, from) = (entry.root, entry.own_from);
+        self.arena.prefetch_check_fill(root, block, blocks)?;
+        let mut own = OwnChange::default();
+        for edge in edges_of(block..block + blocks) {
+            own.add(own_change(&mut self.arena, root, from, edge, |_| value)?);
+        }
         let outcome = self.arena.fill(&mut root, block, blocks, value)?;
         let entry = self.catalogue.get_mut(id).expect("looked up above");
         entry.root = root;
@@ -139,6 +156,10 @@ impl Tree {
             }
             _ => WRITTEN_UNKNOWN,
         };
+        own.of(entry);
+        if !root.is_page() {
+            entry.own_bytes = 0;
+        }
         Ok(Outcome::Done)
     }
 
@@ -231,7 +252,9 @@ impl Tree {
             };
             let written = source.written_blocks;
             let size_bytes = source.size_bytes;
-            let clone = VolumeEntry { size_bytes, newest_snapshot: lsn, ..entry.clone() };
+            let own_from = self.born_next;
+            let clone =
+                VolumeEntry { size_bytes, newest_snapshot: lsn, own_bytes: 0, own_from, ..entry.clone() };
             self.create(lsn, &clone, root, written);
         }
         Outcome::Done
@@ -254,6 +277,7 @@ impl Tree {
                 entry.size_bytes = image.size_bytes;
             }
             entry.written_blocks = image.written_blocks;
+            (entry.own_bytes, entry.own_from) = (image.own_bytes, image.own_from);
             entry.newest_snapshot = lsn;
             self.arena.release(before);
         }
@@ -274,7 +298,7 @@ impl Tree {
         if block.saturating_add(blocks as u64) > entry.size_bytes / BLOCK_BYTES {
             return Ok(Outcome::OutOfRange);
         }
-        let mut root = entry.root;
+        let (mut root, from) = (entry.root, entry.own_from);
         let mut found = Vec::with_capacity(blocks);
         self.arena.lookup_run(root, block, blocks as u64, &mut found)?;
         let of = |first: Pointer, index| first.with_block_index(first.block_index() + index);
@@ -282,9 +306,13 @@ impl Tree {
             return Ok(Outcome::Overtaken);
         }
         let shared: Vec<Pointer> = (0..blocks).map(|index| of(pointer, index)).collect();
+        let range = block..block + blocks as u64;
+        let own = own_change(&mut self.arena, root, from, range, |at| shared[(at - block) as usize])?;
         // Data for data: what is written does not change in number.
         self.arena.set(&mut root, block, &shared)?;
-        self.catalogue.get_mut(id).expect("looked up above").root = root;
+        let entry = self.catalogue.get_mut(id).expect("looked up above");
+        entry.root = root;
+        own.of(entry);
         Ok(Outcome::Done)
     }
 
@@ -354,6 +382,8 @@ mod tests {
             birth: Lsn(0),
             newest_snapshot: Lsn(0),
             written_blocks: 0,
+            own_bytes: 0,
+            own_from: 0,
             name: format!("volume-{id}"),
             origin_name: String::new(),
             carried: [0; CARRIED_BYTES],
@@ -365,6 +395,7 @@ mod tests {
             arena: PageArena::new(1 << 20),
             catalogue: Catalogue::default(),
             notebook: Notebook::default(),
+            born_next: 0,
         };
         let created = tree.apply(Lsn(1), &Record::CreateVolume(Box::new(entry(1, 1 << 20))));
         assert_eq!(created.ok(), Some(Outcome::Done));

@@ -9,10 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ashlar_format::bytes::Writer;
 use ashlar_format::catalogue::{CARRIED_BYTES, VOLUME_ENTRY_BYTES, VolumeEntry, VolumeKind};
+use ashlar_format::chunk::CHUNK_HEADER_BYTES;
 use ashlar_format::page::PAGE_BYTES;
 use ashlar_format::{Damage, DamageKind, Pointer};
 use ashlar_map::BLOCKS_MAX;
 use ashlar_units::{BLOCK_BYTES, VolumeId};
+
+use crate::apply::WRITTEN_UNKNOWN;
 
 const ENTRIES_PER_PAGE: usize = PAGE_BYTES / VOLUME_ENTRY_BYTES;
 
@@ -214,7 +217,7 @@ impl Catalogue {
     /// Takes a page as read from a drive.
     pub(crate) fn load_page(&mut self, page: usize, bytes: &[u8]) -> Result<(), Damage> {
         for (index, slot) in bytes.chunks_exact(VOLUME_ENTRY_BYTES).enumerate() {
-            if let Some(entry) = VolumeEntry::decode(slot)? {
+            if let Some(mut entry) = VolumeEntry::decode(slot)? {
                 // A pointer into memory would lead to whatever page has that number now.
                 if entry.root.is_data() || entry.root.as_in_memory().is_some() {
                     return Err(Damage::new(
@@ -229,11 +232,22 @@ impl Catalogue {
                 if self.by_id.contains_key(&id) {
                     return Err(Damage::new(DamageKind::Impossible, "two volumes with one identity"));
                 }
+                distrust_own(&mut entry);
                 self.insert_at(page * ENTRIES_PER_PAGE + index, entry);
                 self.dirty_roots.remove(&id);
             }
         }
         Ok(())
+    }
+}
+
+/// Where all that is written is a volume's own and yet nothing counts as such, a program wrote the entry that
+/// does not count it: it is counted anew, and until then is at most all of it.
+fn distrust_own(entry: &mut VolumeEntry) {
+    if entry.own_from == 0 && entry.own_bytes == 0 && entry.written_blocks > 0 {
+        let block_bytes = BLOCK_BYTES + CHUNK_HEADER_BYTES.next_multiple_of(64) as u64;
+        entry.own_bytes = entry.written_blocks.saturating_mul(block_bytes);
+        entry.written_blocks = WRITTEN_UNKNOWN;
     }
 }
 

@@ -12,8 +12,8 @@ use ashlar_journal::Draft;
 use ashlar_map::BLOCKS_MAX;
 use ashlar_units::{BLOCK_BYTES, Fault, Lsn, VolumeId, planted};
 
+use crate::allowance::Allowance;
 use crate::apply::{Tree, WRITTEN_UNKNOWN};
-use crate::catalogue::Catalogue;
 use crate::engine::{Engine, Inner};
 use crate::holds::hold_of;
 use crate::info::{SnapshotInfo, VolumeInfo, VolumePolicy, VolumeSpec};
@@ -29,13 +29,27 @@ const IMAGES_DELETED_MAX: usize = 1024;
 impl Engine {
     /// Makes an empty volume.
     pub async fn volume_create(&self, spec: VolumeSpec) -> Result<VolumeInfo> {
-        self.volume_create_noted(spec, |_| NoteBatch::new()).await
+        self.create(spec, Allowance::default(), |_| NoteBatch::new()).await
+    }
+
+    /// Makes an empty volume that may take so much, and for which so much is kept.
+    pub async fn volume_create_allowed(&self, spec: VolumeSpec, allowance: Allowance) -> Result<VolumeInfo> {
+        self.create(spec, allowance, |_| NoteBatch::new()).await
     }
 
     /// Makes an empty volume and notes, which are told the volume's identity: both, or neither.
     pub async fn volume_create_noted(
         &self,
         spec: VolumeSpec,
+        notes: impl FnOnce(VolumeId) -> NoteBatch,
+    ) -> Result<VolumeInfo> {
+        self.create(spec, Allowance::default(), notes).await
+    }
+
+    async fn create(
+        &self,
+        spec: VolumeSpec,
+        allowance: Allowance,
         notes: impl FnOnce(VolumeId) -> NoteBatch,
     ) -> Result<VolumeInfo> {
         let inner = &self.inner;
@@ -52,6 +66,8 @@ impl Engine {
         }
         let _turn = inner.control_turn.lock().await;
         inner.check_volume_free(&spec.name)?;
+        allowance.check(&spec.name)?;
+        inner.check_reserve(&spec.name, allowance.reserve_bytes.unwrap_or(0), None)?;
         let entry = VolumeEntry {
             id: inner.next_id(),
             kind: VolumeKind::Volume,
@@ -67,11 +83,13 @@ impl Engine {
             birth: Lsn(0),
             newest_snapshot: Lsn(0),
             written_blocks: 0,
+            own_bytes: 0,
+            own_from: 0,
             name: spec.name.clone(),
             origin_name: String::new(),
             carried: [0; CARRIED_BYTES],
         };
-        let batch = notes(entry.id);
+        let batch = allowance.note(Allowance::default(), entry.id, notes(entry.id));
         inner.change_noted(Some(Record::CreateVolume(Box::new(entry))), batch).await?;
         inner.info_of(&spec.name)
     }
@@ -93,12 +111,22 @@ impl Engine {
         inner.info_of(name)
     }
 
-    /// Changes how a volume's data are reduced from now on. What is stored already stays as it is.
+    /// Changes how a volume's data are reduced from now on, what it may take and what is kept for it. What is
+    /// stored already stays as it is.
     pub async fn volume_set(&self, name: &str, policy: VolumePolicy) -> Result<VolumeInfo> {
         let inner = &self.inner;
         let _turn = inner.control_turn.lock().await;
         let volume = inner.volume_id(name)?;
         let now = inner.info_of(name)?;
+        let allowance = Allowance {
+            limit_bytes: policy.limit_bytes.unwrap_or(now.allowance.limit_bytes),
+            reserve_bytes: policy.reserve_bytes.unwrap_or(now.allowance.reserve_bytes),
+        };
+        allowance.check(name)?;
+        if allowance.reserve_bytes > now.allowance.reserve_bytes {
+            let wanted = allowance.reserve_bytes.unwrap_or(0).saturating_sub(now.own_bytes);
+            inner.check_reserve(name, wanted, Some(volume))?;
+        }
         let compression = policy.compression.unwrap_or(now.compression);
         let dedupe = policy.dedupe.unwrap_or(now.dedupe);
         if (compression, dedupe) != (now.compression, now.dedupe) {
@@ -106,6 +134,10 @@ impl Engine {
                 inner.tree.borrow().catalogue.get(volume).map_or([0; CARRIED_BYTES], |own| own.carried);
             let name = name.to_string();
             inner.change(Record::SetEntry { volume, name, compression, dedupe, carried }).await?;
+        }
+        if allowance != now.allowance {
+            let batch = allowance.note(now.allowance, volume, NoteBatch::new());
+            inner.change_noted(None, batch).await?;
         }
         inner.info_of(name)
     }
@@ -209,11 +241,24 @@ impl Engine {
     /// Makes writable volumes from a snapshot (`NAME`, or `NAME-VOLUME` for each when it has several
     /// volumes), from one of its volumes (`VOLUME@SNAPSHOT`), or from a volume as it is now.
     pub async fn clone_create(&self, name: &str, from: &str) -> Result<Vec<VolumeInfo>> {
+        self.clone_create_allowed(name, from, Allowance::default()).await
+    }
+
+    /// The same; each may take so much, and so much is kept for each.
+    pub async fn clone_create_allowed(
+        &self,
+        name: &str,
+        from: &str,
+        allowance: Allowance,
+    ) -> Result<Vec<VolumeInfo>> {
         let inner = &self.inner;
         check_clone_name(name)?;
         let _turn = inner.control_turn.lock().await;
         let sources = inner.clone_sources(from)?;
         let is_single = sources.len() == 1;
+        allowance.check(name)?;
+        let wanted = allowance.reserve_bytes.unwrap_or(0).saturating_mul(sources.len() as u64);
+        inner.check_reserve(name, wanted, None)?;
         let mut members = Vec::new();
         let mut names = Vec::new();
         for source in sources {
@@ -239,7 +284,10 @@ impl Engine {
             members.push((entry, source.id));
             names.push(clone_name);
         }
-        inner.change(Record::Clone { members }).await?;
+        let batch = members.iter().fold(NoteBatch::new(), |batch, (entry, _)| {
+            allowance.note(Allowance::default(), entry.id, batch)
+        });
+        inner.change_noted(Some(Record::Clone { members }), batch).await?;
         names.iter().map(|name| inner.info_of(name)).collect()
     }
 }
@@ -275,7 +323,7 @@ impl Inner {
         let bytes = records.iter().map(Record::encoded_bytes).max().unwrap_or_default();
         let credits = self.change_credits(records.len(), bytes).await;
         let drafts = records.into_iter().map(Draft::Record).collect();
-        outcome_of(self.submit(drafts, credits).await)
+        outcome_of(self.submit(drafts, [credits]).await)
     }
 
     /// Sees to it that the superblock tells of a feature that older programs do not know, before the first
@@ -323,7 +371,7 @@ impl Inner {
         let tree = self.tree.borrow();
         let entry = tree.catalogue.volume(name);
         entry
-            .map(|entry| volume_info(&tree.catalogue, entry))
+            .map(|entry| volume_info(&tree, entry))
             .ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no volume {name}")))
     }
 
@@ -398,7 +446,7 @@ fn check_size(name: &str, size_bytes: u64) -> Result<()> {
 }
 
 /// A volume's entry as told to the outside.
-pub(crate) fn volume_info(catalogue: &Catalogue, entry: &VolumeEntry) -> VolumeInfo {
+pub(crate) fn volume_info(tree: &Tree, entry: &VolumeEntry) -> VolumeInfo {
     let written = if entry.written_blocks == WRITTEN_UNKNOWN { 0 } else { entry.written_blocks };
     VolumeInfo {
         id: entry.id.0,
@@ -409,7 +457,9 @@ pub(crate) fn volume_info(catalogue: &Catalogue, entry: &VolumeEntry) -> VolumeI
         compression: entry.compression,
         dedupe: entry.dedupe,
         written_bytes: written * BLOCK_BYTES,
-        origin: catalogue.made_from(entry),
+        own_bytes: entry.own_bytes,
+        allowance: Allowance::of(&tree.notebook, entry.id),
+        origin: tree.catalogue.made_from(entry),
         created_unix_seconds: entry.created_unix_seconds,
     }
 }

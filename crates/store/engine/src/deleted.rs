@@ -133,6 +133,6 @@ impl Inner {
 
 fn view(inner: &Inner, entry: &VolumeEntry) -> DeletedVolume {
     let Deleted { unix_seconds, seen_seconds } = entry.deleted().unwrap_or_default();
-    let info = volume_info(&inner.tree.borrow().catalogue, entry);
+    let info = volume_info(&inner.tree.borrow(), entry);
     DeletedVolume { info, deleted_unix_seconds: unix_seconds, seen_seconds }
 }

@@ -15,6 +15,7 @@ use ashlar_runtime::{Priority, Runtime};
 use ashlar_units::{PoolId, VolumeId};
 
 use crate::admission::CHANGE_BYTES_IN_FLIGHT;
+use crate::allowance::Growing;
 use crate::apply::{Outcome, Tree};
 use crate::checkpoint::{Applied, Checkpointer, Cut};
 use crate::cleaner::CleanerState;
@@ -85,6 +86,7 @@ pub(crate) struct Inner {
     /// One catalogue change at a time is checked and journalled.
     pub(crate) control_turn: Mutex<()>,
     pub(crate) full: Full,
+    pub(crate) growing: Growing,
     pub(crate) lent: Cell<Option<Lent>>,
     /// Which blocks are being written.
     pub(crate) ranges: RangeLock,
@@ -190,6 +192,7 @@ impl Engine {
             change_credits: Semaphore::new(CHANGE_BYTES_IN_FLIGHT),
             control_turn: Mutex::new(()),
             full: Full::default(),
+            growing: Growing::default(),
             lent: Cell::default(),
             ranges: RangeLock::default(),
             counters: RefCell::default(),
@@ -284,7 +287,7 @@ impl Engine {
     #[must_use]
     pub fn volumes(&self) -> Vec<VolumeInfo> {
         let tree = self.inner.tree.borrow();
-        tree.catalogue.volumes().map(|entry| crate::control::volume_info(&tree.catalogue, entry)).collect()
+        tree.catalogue.volumes().map(|entry| crate::control::volume_info(&tree, entry)).collect()
     }
 
     /// All snapshots.
@@ -325,6 +328,7 @@ impl Engine {
             cleaner_trouble: inner.cleaner.mark_trouble(),
             space: inner.space(),
             writes_waiting_for_room: inner.full.waiting(),
+            volumes_at_limit: inner.volumes_at_limit(),
             provisioned_bytes: inner.provisioned_bytes(),
             full_percent: inner.full_percent(),
             segment_numbers_percent: inner.segment_numbers_percent(),
@@ -543,6 +547,7 @@ impl Inner {
         let physical_bytes: u64 = drives.iter().map(|(_, bytes)| bytes).sum();
         let superblock_bytes = superblock_bytes(drives.iter().map(|(_, bytes)| *bytes));
         let reserve = self.reserve_segments().min(cells.available());
+        let kept = self.kept_segments(None).min(cells.available() - reserve);
         let journal = u64::from(cells.journal > 0);
         let dead_bytes = self.pool.with_table(|table| {
             let marked = table.entries().iter().filter(|entry| entry.live_units > 0);
@@ -550,7 +555,8 @@ impl Inner {
         });
         Space {
             physical_bytes,
-            free_bytes: (cells.available() - reserve) * size,
+            free_bytes: (cells.available() - reserve - kept) * size,
+            kept_bytes: kept * size,
             data_bytes: (cells.journal - journal + cells.moved) * size,
             metadata_bytes: cells.metadata * size,
             journal_bytes: journal * size,

@@ -79,6 +79,8 @@ fn add_future(superblock: &mut Superblock) {
 fn carried_entry() -> [u8; CARRIED_BYTES] {
     let mut carried = [5; CARRIED_BYTES];
     carried[1] = 0;
+    // What a volume has of its own is counted.
+    carried[27..43].fill(0);
     carried
 }
 

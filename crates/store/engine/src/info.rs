@@ -5,6 +5,8 @@ use ashlar_format::hold::Hold;
 use ashlar_format::segment::Protection;
 use ashlar_pool::{Away, DriveCounters, ScrubCount};
 
+use crate::allowance::Allowance;
+
 /// A volume to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeSpec {
@@ -41,6 +43,11 @@ pub struct VolumeInfo {
     pub dedupe: bool,
     /// Bytes mapped to data. Recounted in the background after a large unmap.
     pub written_bytes: u64,
+    /// Bytes on the drives of the chunks that it wrote itself and refers to. At most so many while it is
+    /// being counted.
+    pub own_bytes: u64,
+    /// What it may take, and what is kept for it.
+    pub allowance: Allowance,
     /// What it was cloned from.
     pub origin: Option<String>,
     /// When it was made.
@@ -102,8 +109,10 @@ pub struct DriveStatus {
 pub struct Space {
     /// The drives' sizes.
     pub physical_bytes: u64,
-    /// Free for host writes.
+    /// Free for the writes of any host.
     pub free_bytes: u64,
+    /// Free, kept for volumes that have a reserve.
+    pub kept_bytes: u64,
     /// Segments of chunks, live or not.
     pub data_bytes: u64,
     /// Segments of map and table pages, live or not.
@@ -163,6 +172,8 @@ pub struct Counters {
     pub writes_waited_for_room: u64,
     /// Writes refused because the pool was full.
     pub writes_refused_for_room: u64,
+    /// Writes refused because their volume was at its limit.
+    pub writes_refused_by_limit: u64,
     /// Bytes hosts read.
     pub host_bytes_read: u64,
     /// Chunk payload bytes stored for them.
@@ -220,10 +231,12 @@ pub struct PoolStatus {
     pub space: Space,
     /// Writes that wait for room now.
     pub writes_waiting_for_room: u64,
+    /// Volumes whose limit has refused a write and that are not well below it since.
+    pub volumes_at_limit: Vec<String>,
     /// The sizes of its volumes, added up: more than hosts can use where volumes are thin.
     pub provisioned_bytes: u64,
-    /// How much of what hosts can use is alive, in per cent: what is free or known to be dead since the
-    /// last mark does not count.
+    /// How much of what hosts can use is alive or kept for some volume, in per cent: what is free or known
+    /// to be dead since the last mark does not count.
     pub full_percent: u8,
     /// How much of the segment numbers that hosts may use up is used, in per cent: at 100 their writes are
     /// refused.
@@ -296,13 +309,17 @@ pub struct DedupeStatus {
     pub counters: DedupeCounters,
 }
 
-/// How a volume's data are to be reduced from now on; what is absent stays as it is.
+/// What is to be changed of a volume from now on; what is absent stays as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VolumePolicy {
     /// How new chunks are compressed.
     pub compression: Option<Compression>,
     /// Whether equal blocks are looked for.
     pub dedupe: Option<bool>,
+    /// What it may have of its own on the drives at most, or that there is no limit.
+    pub limit_bytes: Option<Option<u64>>,
+    /// What is kept for it on the drives, or that nothing is.
+    pub reserve_bytes: Option<Option<u64>>,
 }
 
 /// What a check found.

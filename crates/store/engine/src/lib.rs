@@ -26,6 +26,7 @@
 
 mod accounting;
 mod admission;
+mod allowance;
 mod applier;
 mod apply;
 mod catalogue;
@@ -49,6 +50,7 @@ mod media;
 mod metadata;
 mod mover;
 mod notebook;
+mod own;
 mod pace;
 mod range_lock;
 mod read_path;
@@ -67,6 +69,7 @@ mod write_path;
 pub use accounting::{
     Holder, HoldersReport, ReclaimReport, SpaceParts, SpaceReport, VolumeSpace, WalkedSpace, WalkedVolume,
 };
+pub use allowance::Allowance;
 pub use ashlar_format::catalogue::{Compression, Profile};
 pub use ashlar_format::hold::Hold;
 pub use ashlar_format::note_kind::{NoteKind, NoteSubject};

@@ -14,7 +14,7 @@
 use std::cell::RefCell;
 
 use ashlar_format::group::Record;
-use ashlar_format::pointer::PLACE_UNIT_BYTES;
+use ashlar_format::pointer::{PLACE_UNIT_BYTES, SEGMENT_BYTES_MAX};
 use ashlar_format::segment::{SegmentEntry, SegmentKind, SegmentState};
 use ashlar_format::superblock::{FeatureClass, JournalPosition, Superblock};
 use ashlar_journal::{Replay, ReplayEnd, WINDOW};
@@ -65,7 +65,9 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
     steps.run("load segment table", load_segment_table(&pool, &mut tables)).await?;
     let adopted = steps.run("probe frontier", async { Ok(pool.adopt_frontier().await?) }).await?;
     let arena = PageArena::new(settings.map_cache_bytes as usize);
-    let tree = RefCell::new(Tree { arena, catalogue: Catalogue::default(), notebook: Notebook::default() });
+    let born_next = birth_place_of(&pool.superblock().journal);
+    let (catalogue, notebook) = (Catalogue::default(), Notebook::default());
+    let tree = RefCell::new(Tree { arena, catalogue, notebook, born_next });
     let media = Media::new(&pool, Relocations::new(settings.map_cache_bytes / 8));
     steps.run("load relocation table", media.load_relocations(pool.superblock().relocation_table)).await?;
     steps.run("load volume table", load_volume_table(&media, &mut tables, &tree)).await?;
@@ -108,6 +110,12 @@ pub(crate) async fn recover(runtime: &Runtime, drives: &[String], settings: Sett
         only_read,
         must_only_read,
     })
+}
+
+/// No chunk that is journalled from there on is born before this ([`ashlar_format::Pointer::birth_place`]).
+fn birth_place_of(position: &JournalPosition) -> u64 {
+    let offset = position.offset_bytes.min(SEGMENT_BYTES_MAX - 1);
+    (u64::from(position.segment.0) * SEGMENT_BYTES_MAX + offset) / PLACE_UNIT_BYTES
 }
 
 /// Whether all that failed is that drives take no writes: what was replayed is in memory and can be read.

@@ -79,7 +79,7 @@ impl Engine {
     pub fn lend_reserve(&self, volume: &str) -> Result<()> {
         let inner = &self.inner;
         let volume = inner.volume_id(volume)?;
-        if inner.has_room() {
+        if inner.has_room(Some(volume)) {
             // What is lent before it is needed is used up by then.
             return Ok(());
         }
@@ -98,7 +98,7 @@ impl Inner {
     /// Whether a volume may write into the reserve now.
     pub(crate) fn may_use_lent(&self, id: Option<VolumeId>) -> bool {
         let Some(lent) = self.lent.get() else { return false };
-        let kept = (self.reserve_segments() * KEPT_EIGHTHS).div_ceil(8);
+        let kept = (self.reserve_segments() * KEPT_EIGHTHS).div_ceil(8) + self.kept_segments(id);
         Some(lent.volume) == id
             && self.runtime.now() < lent.until
             && self.pool.cells_available() > kept + self.dirty_segments()

@@ -9,6 +9,7 @@ use rustc_hash::FxHashMap;
 use crate::Result;
 use crate::accounting::Turn;
 use crate::engine::Inner;
+use crate::own::own_bytes;
 
 /// What a walk tells.
 pub(crate) trait Visitor {
@@ -31,10 +32,13 @@ pub(crate) const PAGES_AT_ONCE: usize = 32;
 pub(crate) struct Mapped {
     pub(crate) data_blocks: u64,
     pub(crate) zero_blocks: u64,
+    /// Of the chunks that are born where the walk was told, or later.
+    pub(crate) own_bytes: u64,
 }
 
 impl Mapped {
     fn add(&mut self, other: Mapped) {
+        self.own_bytes += other.own_bytes;
         self.data_blocks += other.data_blocks;
         self.zero_blocks += other.zero_blocks;
     }
@@ -45,6 +49,8 @@ pub(crate) struct Walk<'a> {
     inner: &'a Inner,
     /// Whose turn the walk is part of, if it has an end in time.
     turn: Option<&'a Turn<'a>>,
+    /// Where the chunks are born whose bytes are told, if they are.
+    own_from: Option<u64>,
     /// What is mapped below each page seen.
     mapped: FxHashMap<Pointer, Mapped>,
     pub(crate) pages: u64,
@@ -52,7 +58,12 @@ pub(crate) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     pub(crate) fn new(inner: &'a Inner) -> Walk<'a> {
-        Walk { inner, turn: None, mapped: FxHashMap::default(), pages: 0 }
+        Walk { inner, turn: None, own_from: None, mapped: FxHashMap::default(), pages: 0 }
+    }
+
+    /// A walk that tells of own bytes, which begin there.
+    pub(crate) fn of_own(inner: &'a Inner, own_from: u64) -> Walk<'a> {
+        Walk { own_from: Some(own_from), ..Walk::new(inner) }
     }
 
     /// A walk that ends with its turn.
@@ -95,10 +106,12 @@ impl<'a> Walk<'a> {
         }
         let page = tracked.pointers();
         let zero_slots = page.iter().filter(|pointer| **pointer == Pointer::ZERO).count() as u64;
-        let mut mapped = Mapped { data_blocks: 0, zero_blocks: zero_slots * slot_span_blocks(at.level) };
+        let zero_blocks = zero_slots * slot_span_blocks(at.level);
+        let mut mapped = Mapped { zero_blocks, ..Mapped::default() };
         if at.level == 0 {
             visitor.leaf(&page[..]);
             mapped.data_blocks = page.iter().filter(|pointer| pointer.is_data()).count() as u64;
+            mapped.own_bytes = self.own_from.map_or(0, |from| own_bytes(&page[..], from));
         }
         mapped
     }

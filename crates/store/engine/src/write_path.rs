@@ -128,7 +128,13 @@ impl Inner {
             let length = (blocks * BLOCK_BYTES).min(rest.len() as u64) as usize;
             let (piece, later) = rest.split_at(length);
             match self.admit(Some(entry.id), length).await {
-                Ok(credits) => pending.push(self.submit_piece(entry, block, piece, credits)),
+                Ok(credits) => match self.submit_piece(entry, block, piece, credits).await {
+                    Ok(submitted) => pending.push(submitted),
+                    Err(error) => {
+                        result = Err(error);
+                        break;
+                    }
+                },
                 Err(error) => {
                     result = Err(error);
                     break;
@@ -148,7 +154,14 @@ impl Inner {
         result
     }
 
-    fn submit_piece(&self, entry: Writable, block: u64, piece: &[u8], credits: Permit) -> Pending {
+    /// Submits a piece, if its volume may take what it needs.
+    async fn submit_piece(
+        &self,
+        entry: Writable,
+        block: u64,
+        piece: &[u8],
+        credits: Permit,
+    ) -> Result<Pending> {
         let mut drafts = Vec::new();
         for run in reduction::cut(entry.profile, block, piece) {
             if run.is_zero {
@@ -160,7 +173,9 @@ impl Inner {
                 self.make_chunks(entry, run.block, run.bytes, &mut drafts);
             }
         }
-        self.submit(drafts, credits)
+        let range = block..block + piece.len() as u64 / BLOCK_BYTES;
+        let growth = self.grow(entry.id, range, &drafts).await?;
+        Ok(self.submit(drafts, growth.into_iter().chain([credits])))
     }
 
     /// One chunk when it compresses. Data that do not are stored block by block: a read of one block
@@ -196,9 +211,9 @@ impl Inner {
     }
 
     /// Journals changes. The credits go back when they are applied.
-    pub(crate) fn submit(&self, drafts: Vec<Draft>, credits: impl Into<Option<Permit>>) -> Pending {
+    pub(crate) fn submit(&self, drafts: Vec<Draft>, credits: impl IntoIterator<Item = Permit>) -> Pending {
         let (done, pending) = oneshot();
-        let credits = credits.into();
+        let credits = credits.into_iter().collect();
         self.journal.submit(Submission { drafts, credits, done });
         pending
     }

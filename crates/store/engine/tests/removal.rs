@@ -79,6 +79,7 @@ fn assert_accounts(engine: &Engine) {
         + space.data_bytes
         + space.metadata_bytes
         + space.journal_bytes
+        + space.kept_bytes
         + space.reserve_bytes
         + space.superblock_bytes
         + space.unusable_bytes

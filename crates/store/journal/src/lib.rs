@@ -71,7 +71,7 @@ pub struct Submission<T> {
     /// The changes, in order.
     pub drafts: Vec<Draft>,
     /// Given back when the changes are applied or have failed, whoever still waits for them.
-    pub credits: Option<Permit>,
+    pub credits: Vec<Permit>,
     /// Told the outcome by the engine after applying, or by the journal when it fails.
     pub done: Completion<std::result::Result<T, Error>>,
 }
@@ -95,7 +95,7 @@ pub struct DurableSubmission<T> {
     /// The records, pointers filled in.
     pub records: Vec<Record>,
     /// As submitted.
-    pub credits: Option<Permit>,
+    pub credits: Vec<Permit>,
     /// To be told after applying.
     pub done: Completion<std::result::Result<T, Error>>,
 }

@@ -113,7 +113,7 @@ mod tests {
         for block in 0..4096 {
             let record = Record::Fill { volume: VolumeId(1), block, blocks: 1, is_zero: false };
             let (done, _pending) = oneshot();
-            queue.push(Submission { drafts: vec![Draft::Record(record)], credits: None, done });
+            queue.push(Submission { drafts: vec![Draft::Record(record)], credits: Vec::new(), done });
         }
         assert_eq!((queue.bytes.get(), queue.len_max()), (4096 * 26, 4096));
         for left in (0..4096).rev() {

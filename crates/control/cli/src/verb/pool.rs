@@ -289,6 +289,7 @@ fn show(pool: &PoolView) -> String {
         for (name, bytes) in [
             ("physical", space.physical_bytes),
             ("  free", space.free_bytes),
+            ("  kept for volumes", space.kept_bytes),
             ("  data", space.data_bytes),
             ("  metadata", space.metadata_bytes),
             ("    dead in both", space.dead_bytes),
@@ -303,6 +304,9 @@ fn show(pool: &PoolView) -> String {
             pairs.push((name, size(bytes)));
         }
         pairs.push(("segment numbers", format!("{} % used", pool.segment_numbers_percent)));
+    }
+    if !pool.volumes_at_limit.is_empty() {
+        pairs.push(("at their limit", pool.volumes_at_limit.join(", ")));
     }
     if let Some(recovery) = &pool.recovery {
         let line = format!(

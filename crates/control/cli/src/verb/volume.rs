@@ -51,6 +51,20 @@ enum Verb {
         /// Whether equal blocks are stored once.
         #[arg(long, value_enum, default_value = "off")]
         dedupe: DedupeName,
+        /// Bytes on the drives that it may have of its own at most, compressed, or `none`.
+        ///
+        /// Its own is what it wrote itself and still refers to. Of a clone that is what it wrote since it was
+        /// made, not what it found; of other volumes all they refer to. What only snapshots of it show, map
+        /// pages and parity do not count. At the limit a write that needs more room fails at once with "no
+        /// space"; writing over what it has, unmaps and zeroes go on.
+        #[arg(long, value_name = "BYTES", value_parser = parse::allowance)]
+        limit: Option<u64>,
+        /// Bytes on the drives that are kept for it, its own included, or `none`.
+        ///
+        /// To the other volumes the pool is full before they take what is kept and not used yet. Refused when
+        /// the pool has not so much free.
+        #[arg(long, value_name = "BYTES", value_parser = parse::allowance)]
+        reserve: Option<u64>,
     },
     /// List the volumes.
     #[command(
@@ -87,20 +101,35 @@ enum Verb {
         #[arg(long)]
         yes: bool,
     },
-    /// Change how a volume's data are reduced from now on.
+    /// Change how a volume's data are reduced from now on, what it may take and what is kept for it.
     ///
     /// What is stored already stays as it is. `ashlar pool dedupe rebuild` looks for equal blocks in it,
-    /// too.
-    #[command(after_help = "Example:\n  ashlar volume set db --dedupe on")]
+    /// too. A volume that has more than a new limit just cannot grow.
+    #[command(after_help = "Example:\n  ashlar volume set db --dedupe on --reserve 100GiB\n  \
+            ashlar volume set test --limit none")]
     Set {
         /// Name of the volume.
         name: String,
         /// How its data are compressed.
-        #[arg(long, value_enum, required_unless_present = "dedupe")]
+        #[arg(long, value_enum, required_unless_present_any = ["dedupe", "limit", "reserve"])]
         compression: Option<CompressionName>,
         /// Whether equal blocks are stored once.
         #[arg(long, value_enum)]
         dedupe: Option<DedupeName>,
+        /// Bytes on the drives that it may have of its own at most, compressed, or `none`.
+        ///
+        /// Its own is what it wrote itself and still refers to. Of a clone that is what it wrote since it was
+        /// made, not what it found; of other volumes all they refer to. What only snapshots of it show, map
+        /// pages and parity do not count. At the limit a write that needs more room fails at once with "no
+        /// space"; writing over what it has, unmaps and zeroes go on.
+        #[arg(long, value_name = "BYTES", value_parser = parse::allowance)]
+        limit: Option<u64>,
+        /// Bytes on the drives that are kept for it, its own included, or `none`.
+        ///
+        /// To the other volumes the pool is full before they take what is kept and not used yet. Refused when
+        /// the pool has not so much free.
+        #[arg(long, value_name = "BYTES", value_parser = parse::allowance)]
+        reserve: Option<u64>,
     },
     Delete(deleted::Delete),
     Undelete(deleted::Undelete),
@@ -145,6 +174,16 @@ enum DedupeName {
     Off,
 }
 
+impl From<ProfileName> for Profile {
+    fn from(name: ProfileName) -> Profile {
+        match name {
+            ProfileName::Oltp => Profile::Oltp,
+            ProfileName::General => Profile::General,
+            ProfileName::Bulk => Profile::Bulk,
+        }
+    }
+}
+
 impl From<CompressionName> for Compression {
     fn from(name: CompressionName) -> Compression {
         match name {
@@ -168,7 +207,17 @@ impl Volume {
     pub fn run(self, context: &Context) -> Result<()> {
         let client = context.client()?;
         match self.verb {
-            Verb::Create { name, size, pool, logical_block, profile, compression, dedupe } => {
+            Verb::Create {
+                name,
+                size,
+                pool,
+                logical_block,
+                profile,
+                compression,
+                dedupe,
+                limit,
+                reserve,
+            } => {
                 let request = VolumeCreate {
                     name,
                     size_bytes: size,
@@ -177,13 +226,11 @@ impl Volume {
                         LogicalBlock::Bytes512 => 512,
                         LogicalBlock::Bytes4096 => 4096,
                     },
-                    profile: match profile {
-                        ProfileName::Oltp => Profile::Oltp,
-                        ProfileName::General => Profile::General,
-                        ProfileName::Bulk => Profile::Bulk,
-                    },
+                    profile: profile.into(),
                     compression: compression.into(),
                     dedupe: dedupe.into(),
+                    limit_bytes: limit,
+                    reserve_bytes: reserve,
                 };
                 let volume = client.volume_create(&request)?;
                 let note = client.pool(&volume.pool).ok().and_then(|pool| overcommitted(&pool));
@@ -206,9 +253,13 @@ impl Volume {
                 let request = VolumeResize { size_bytes: size, may_shrink: shrink, force };
                 context.output.print(&client.volume_resize(&name, &request)?, show)?;
             }
-            Verb::Set { name, compression, dedupe } => {
-                let policy =
-                    VolumePolicy { compression: compression.map(Into::into), dedupe: dedupe.map(Into::into) };
+            Verb::Set { name, compression, dedupe, limit, reserve } => {
+                let policy = VolumePolicy {
+                    compression: compression.map(Into::into),
+                    dedupe: dedupe.map(Into::into),
+                    limit_bytes: limit,
+                    reserve_bytes: reserve,
+                };
                 context.output.print(&client.volume_set(&name, &policy)?, show)?;
             }
             Verb::Delete(verb) => verb.run(context)?,
@@ -260,6 +311,7 @@ fn show(volume: &VolumeView) -> String {
         ("pool", volume.pool.clone()),
         ("size", size(volume.size_bytes)),
         ("written", size(volume.written_bytes)),
+        ("own", size(volume.own_bytes)),
         ("unique", volume.unique_bytes.map_or_else(|| "-".to_string(), size)),
         ("logical block", format!("{} B", volume.logical_block_bytes)),
         ("profile", profile.to_string()),
@@ -267,6 +319,8 @@ fn show(volume: &VolumeView) -> String {
         ("dedupe", if volume.dedupe { "on" } else { "off" }.to_string()),
         ("created", utc(volume.created_unix_seconds)),
     ];
+    pairs.extend(volume.limit_bytes.map(|bytes| ("limit", size(bytes))));
+    pairs.extend(volume.reserve_bytes.map(|bytes| ("reserve", size(bytes))));
     if let Some(origin) = &volume.origin {
         pairs.push(("origin", origin.clone()));
     }

@@ -61,10 +61,15 @@ impl Nbd {
 
     /// True when a write is answered with an error.
     pub fn is_refused(&mut self, offset: u64, bytes: &[u8]) -> bool {
+        self.error_of_write(offset, bytes) != 0
+    }
+
+    /// The number of the error that a write is answered with; 0 when it is done.
+    pub fn error_of_write(&mut self, offset: u64, bytes: &[u8]) -> u32 {
         self.send_write(offset, bytes);
         let mut answer = [0; 16];
         self.0.read_exact(&mut answer).unwrap();
-        answer[4..8] != [0; 4]
+        u32::from_be_bytes([answer[4], answer[5], answer[6], answer[7]])
     }
 
     /// Sends a write without waiting for the answer.

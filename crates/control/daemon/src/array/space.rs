@@ -108,6 +108,7 @@ fn pool_space_view(pool: String, report: SpaceReport, reason: Option<String>) ->
             recent_bytes: parts.recent_bytes,
             slack_bytes: parts.slack_bytes,
             reserve_bytes: parts.reserve_bytes,
+            kept_bytes: parts.kept_bytes,
             free_bytes: parts.free_bytes,
             freed_bytes: parts.freed_bytes,
             superblock_bytes: parts.superblock_bytes,

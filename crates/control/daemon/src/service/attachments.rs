@@ -156,7 +156,8 @@ impl Service {
     /// shows what was synced before the snapshot. It goes with the attachment.
     async fn clone_to_mount(&self, name: &str) -> Result<String> {
         let clone = names::of_mounted_snapshot(self.snapshots_mounted.fetch_add(1, Ordering::Relaxed));
-        let request = api::CloneCreate { name: clone.clone(), from: name.to_string() };
+        let (name_of_clone, from) = (clone.clone(), name.to_string());
+        let request = api::CloneCreate { name: name_of_clone, from, limit_bytes: None, reserve_bytes: None };
         let pool = self.pool_holding(name)?;
         self.array.clone_create(&pool, request).await.map_err(|error| {
             let message = format!("no clone by which to mount `{name}`: {}", error.message);

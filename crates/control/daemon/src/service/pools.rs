@@ -442,6 +442,7 @@ fn failed_view(pool: &KnownPool, state: api::PoolState, reason: &str) -> api::Po
         space: None,
         provisioned_bytes: 0,
         full_percent: 0,
+        volumes_at_limit: Vec::new(),
         segment_numbers_percent: 0,
         volume_count: 0,
         snapshot_count: 0,

@@ -115,16 +115,23 @@ impl Service {
         self.volume_uncounted(name).await
     }
 
-    /// Changes how a volume's data are reduced from now on.
+    /// Changes how a volume's data are reduced from now on, what it may take and what is kept for it.
     pub(crate) async fn volume_set(&self, name: &str, request: api::VolumePolicy) -> Result<api::Volume> {
         if request == api::VolumePolicy::default() {
-            return Err(Error::invalid("nothing is to be changed", "name compression, dedupe or both"));
+            return Err(Error::invalid(
+                "nothing is to be changed",
+                "name compression, dedupe, a limit or a reserve",
+            ));
         }
         let _turn = self.change().await?;
         let pool = self.known().index.volume(name)?;
         let volume = self.array.volume_set(&pool, name, request).await?;
         let dedupe = if volume.dedupe { "on" } else { "off" };
-        let what = format!("set to compression {}, dedupe {dedupe}", volume.compression.name());
+        let bytes =
+            |bytes: Option<u64>| bytes.map_or("none".to_string(), |bytes| ByteCount(bytes).to_string());
+        let (limit, reserve) = (bytes(volume.limit_bytes), bytes(volume.reserve_bytes));
+        let reduction = format!("compression {}, dedupe {dedupe}", volume.compression.name());
+        let what = format!("set to {reduction}, limit {limit}, reserve {reserve}");
         self.log.info(format!("volume {name}"), what);
         self.volume_uncounted(name).await
     }

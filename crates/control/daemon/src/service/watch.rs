@@ -47,6 +47,8 @@ struct Seen {
     fullness: usize,
     /// Writes that found it full, so far.
     found_full: u64,
+    /// Volumes that are at their limit.
+    at_limit: Vec<String>,
     /// When it will be full at the speed of the last hour.
     forecast: Forecast,
     /// How many of [`NUMBERS_PERCENTS`] it has passed.
@@ -64,6 +66,7 @@ impl Default for Seen {
             removal_trouble: None,
             fullness: 0,
             found_full: 0,
+            at_limit: Vec::new(),
             forecast: Forecast::default(),
             numbers: 0,
         }
@@ -146,6 +149,18 @@ impl Service {
         }
     }
 
+    /// One line when a volume's limit is reached, and one when it is well below it again.
+    fn report_limits(&self, before: &[String], now: &[String]) {
+        for name in now.iter().filter(|name| !before.contains(name)) {
+            let what = "at its limit: what it has may be written over, and writes that need room are refused";
+            let way_out = format!("delete and unmap in it, or `ashlar volume set {name} --limit`");
+            self.log.warning(format!("volume {name}"), format!("{what}; {way_out}"));
+        }
+        for name in before.iter().filter(|name| !now.contains(name)) {
+            self.log.info(format!("volume {name}"), "not at its limit any more");
+        }
+    }
+
     fn report_forecast(&self, object: &str, pool: &api::Pool, forecast: &mut Forecast) {
         let Some(space) = &pool.space else { return };
         let free = space.free_bytes + space.freed_bytes + space.dead_bytes;
@@ -192,6 +207,7 @@ impl Service {
             removal_trouble: pool.removal.as_ref().and_then(|removal| removal.trouble.clone()),
             fullness: fullness(before.fullness, percent),
             found_full,
+            at_limit: pool.volumes_at_limit.clone(),
             forecast,
             numbers: numbers(pool.segment_numbers_percent),
         };
@@ -215,6 +231,7 @@ impl Service {
             self.log.warning(object.as_str(), format!("{what}; {back}"));
         }
         self.report_fullness(&object, pool, before.fullness, now.fullness);
+        self.report_limits(&before.at_limit, &now.at_limit);
         if now.numbers > before.numbers {
             self.report_numbers(&object, pool);
         }

@@ -318,7 +318,10 @@ impl World {
     async fn change_policy(&mut self, name: &str) {
         let compression = (self.chance.below(3) > 0).then(|| self.chance.pick(&CODECS).unwrap());
         let dedupe = (self.chance.below(2) > 0).then(|| self.chance.below(3) > 0);
-        self.engine.volume_set(name, VolumePolicy { compression, dedupe }).await.unwrap();
+        self.engine
+            .volume_set(name, VolumePolicy { compression, dedupe, ..VolumePolicy::default() })
+            .await
+            .unwrap();
     }
 
     async fn restore(&mut self) {

@@ -25,7 +25,9 @@ pub struct SpaceParts {
     pub slack_bytes: u64,
     /// Free, kept for deletes, unmap and checkpoints.
     pub reserve_bytes: u64,
-    /// Free for host writes.
+    /// Free, kept for volumes that have a reserve.
+    pub kept_bytes: u64,
+    /// Free for the writes of any host.
     pub free_bytes: u64,
     /// Freed, not yet reusable.
     pub freed_bytes: u64,
@@ -52,6 +54,7 @@ impl SpaceParts {
             + self.recent_bytes
             + self.slack_bytes
             + self.reserve_bytes
+            + self.kept_bytes
             + self.free_bytes
             + self.freed_bytes
             + self.superblock_bytes

@@ -84,6 +84,7 @@ fn parts(inner: &Inner, frozen: &Frozen, written: &Written, in_use: &InUse) -> R
     let physical_bytes: u64 = drives.iter().sum();
     let superblocks = superblock_bytes(drives.iter().copied());
     let reserve = inner.reserve_segments().min(cells.available());
+    let kept = inner.kept_segments(None).min(cells.available() - reserve);
     let settled = written.settled_bytes;
     let in_use_bytes = in_use.data_bytes + in_use.metadata_bytes;
     // No assertion: a pool stopped half way through a checkpoint is still to be looked at.
@@ -103,7 +104,8 @@ fn parts(inner: &Inner, frozen: &Frozen, written: &Written, in_use: &InUse) -> R
         recent_bytes: written.recent_bytes,
         slack_bytes: written.rest_bytes,
         reserve_bytes: reserve * size,
-        free_bytes: (cells.available() - reserve) * size,
+        kept_bytes: kept * size,
+        free_bytes: (cells.available() - reserve - kept) * size,
         freed_bytes: cells.freed_only() * size,
         superblock_bytes: superblocks,
         unusable_bytes: physical_bytes - superblocks - parity_bytes - spare_bytes - cells.total * size,

@@ -52,6 +52,7 @@ impl<'a> Turn<'a> {
     }
 
     fn is_cleaner_needed(&self) -> bool {
-        self.inner.pool.cells_available() <= self.inner.reserve_segments() && self.inner.can_clean()
+        let kept = self.inner.reserve_segments() + self.inner.kept_segments(None);
+        self.inner.pool.cells_available() <= kept && self.inner.can_clean()
     }
 }

@@ -1,7 +1,7 @@
 //! The images of a pool, slice by slice.
 
 use ashlar_format::Pointer;
-use ashlar_format::catalogue::VolumeEntry;
+use ashlar_format::catalogue::{VolumeEntry, VolumeKind};
 use ashlar_map::{Missing, ROOT_LEVEL, slot_span_blocks};
 use ashlar_runtime::{LocalFuture, Priority};
 use ashlar_units::VolumeId;
@@ -9,10 +9,17 @@ use ashlar_units::VolumeId;
 use super::Check;
 use crate::Result;
 use crate::apply::WRITTEN_UNKNOWN;
-use crate::walk::children_of;
+use crate::walk::{Visitor, Walk, children_of};
 
 /// Leaves of a slice: 16 MiB of a volume, a tenth of a second, or a few of them beside hosts.
 const LEAVES_AT_ONCE: usize = 8;
+
+struct Nothing;
+
+impl Visitor for Nothing {
+    fn page(&mut self, _pointer: Pointer) {}
+    fn leaf(&mut self, _pointers: &[Pointer]) {}
+}
 
 impl Check<'_> {
     pub(super) async fn check_images(&mut self, between: impl AsyncFn() -> Result<()>) -> Result<()> {
@@ -33,8 +40,30 @@ impl Check<'_> {
                 drop(cleaner_waits);
                 self.inner.runtime.yield_now().await;
             }
+            self.compare_own(id).await?;
         }
         Ok(())
+    }
+
+    /// What a volume has of its own against what its entry says.
+    async fn compare_own(&mut self, id: VolumeId) -> Result<()> {
+        let _cleaner_waits = self.inner.hold_cleaner().await?;
+        self.read_images().await?;
+        let Some(image) = self.images.entries.iter().find(|image| image.id == id) else { return Ok(()) };
+        if image.kind != VolumeKind::Volume || image.written_blocks == WRITTEN_UNKNOWN {
+            return Ok(());
+        }
+        let (name, counted) = (image.full_name(), image.own_bytes);
+        let mut walk = Walk::of_own(self.inner, image.own_from);
+        // What cannot be read was told of.
+        let walked = walk.visit_root(image.root, &mut Nothing).await;
+        if let Ok(mapped) = walked
+            && mapped.own_bytes != counted
+        {
+            let own = mapped.own_bytes;
+            self.note(format!("{name}: {own} bytes are its own, {counted} are counted"));
+        }
+        self.inner.check_not_closing()
     }
 
     /// Reads what images there are, when another checkpoint was published.

@@ -138,7 +138,7 @@ impl SegmentMarks {
 /// What a chunk or a page record takes of its segment, an estimate: its length is known to 256 bytes only.
 /// Blocks that did not compress take themselves and a header, which tells them by their length; what else
 /// there is ends anywhere in its last unit. Segments that look fuller than they are would never be emptied.
-fn taken_bytes(length_bytes_max: u64) -> u64 {
+pub(crate) fn taken_bytes(length_bytes_max: u64) -> u64 {
     let header_bytes = CHUNK_HEADER_BYTES as u64;
     let blocks = length_bytes_max.saturating_sub(header_bytes) / BLOCK_BYTES;
     let uncompressed = (header_bytes + blocks * BLOCK_BYTES).next_multiple_of(PLACE_UNIT_BYTES);

@@ -61,6 +61,7 @@ use condemned::Condemned;
 pub(crate) use deaths::Deaths;
 use evacuate::{Choice, MOVED_SEGMENTS_MAX, Plan, Reason};
 use marks::Marks;
+pub(crate) use marks::taken_bytes;
 
 /// A cycle starts when this share of the pool was written since the last one, in segments (1/20, the
 /// design's 5 % of capacity).
@@ -596,7 +597,8 @@ impl Inner {
         let vacating = self.pool.drive_leaving().map_or(0, |drive| self.pool.cells_taken_on(drive));
         let share = total * u64::from(self.settings.free_percent_wanted.min(100)) / 100;
         let next_mark = self.cleaner.opened_meanwhile.get().min(total / MARK_FRACTION);
-        let wanted = self.reserve_segments() + share.max(2) + next_mark + vacating.min(MOVED_SEGMENTS_MAX);
+        let kept = self.reserve_segments() + self.kept_segments(None);
+        let wanted = kept + share.max(2) + next_mark + vacating.min(MOVED_SEGMENTS_MAX);
         wanted.saturating_sub(self.lasting_segments() + freed)
     }
 

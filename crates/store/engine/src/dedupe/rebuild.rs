@@ -56,7 +56,7 @@ impl Inner {
     /// One step; false when there is nothing to do now.
     pub(super) async fn rebuild_step(&self, reader: &mut ChunkReader) -> bool {
         // A full pool: go on when there is room again. Every checkpoint has it look.
-        if self.dedupe.rebuild.borrow().is_none() || !self.has_room() {
+        if self.dedupe.rebuild.borrow().is_none() || !self.has_room(None) {
             return false;
         }
         // Most of the pool is condemned until the mark is done, and the end of it rings.

@@ -83,7 +83,7 @@ impl Inner {
         fingerprints: Vec<Option<Fingerprint>>,
         reader: &mut ChunkReader,
     ) -> bool {
-        if !self.has_room() {
+        if !self.has_room(None) {
             self.dedupe.count(|counters| counters.without_room += fingerprints.len() as u64);
             return false;
         }

@@ -363,6 +363,7 @@ mod tests {
             volume_count: 0,
             snapshot_count: 0,
             deleted_volume_count: 0,
+            volumes_at_limit: Vec::new(),
             recoverable_bytes: None,
             recovery: None,
             counters: Default::default(),

@@ -77,6 +77,7 @@ fn pool_text(space: &PoolSpace) -> String {
         ("  recent", size(parts.recent_bytes)),
         ("  slack", size(parts.slack_bytes)),
         ("  reserve", size(parts.reserve_bytes)),
+        ("  kept for volumes", size(parts.kept_bytes)),
         ("  free", size(parts.free_bytes)),
         ("  freed, being released", size(parts.freed_bytes)),
         ("  superblocks", size(parts.superblock_bytes)),
