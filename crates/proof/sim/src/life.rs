@@ -32,6 +32,9 @@ const STEPS_MAX: u64 = 30_000_000;
 /// Tries of a start whose drives report errors, before they are mended.
 const START_TRIES: u64 = 3;
 
+/// A kill that waits for a superblock to be on its way waits so many steps: several are written in them.
+const SUPERBLOCK_STEPS: u64 = 1 << 13;
+
 /// What outlives a crash.
 pub struct Machine {
     /// The drives.
@@ -96,6 +99,8 @@ impl Machine {
             Ending::Close => (STEPS_MAX, None, Crash::Kill),
             Ending::Crash { after_steps, in_change, how, .. } => (after_steps, in_change, how),
         };
+        let waits_until = steps_max.saturating_add(self.wait_for_superblock(ending));
+        let array = self.array.clone();
         let record = self.record.clone();
         let mut wall_clock = self.wall_clock.as_mut();
         let progress = simulation.run_while(&mut |simulation| {
@@ -110,15 +115,11 @@ impl Machine {
                 steps_max = steps_max.min(simulation.steps() + aim.steps);
                 in_change = None;
             }
-            !is_done.get() && !record.has_failed() && simulation.steps() < steps_max
+            let is_due = simulation.steps() >= steps_max
+                && (simulation.steps() >= waits_until || array.borrow().writes_superblock());
+            !is_done.get() && !record.has_failed() && !is_due
         });
-        if !self.record.has_failed() {
-            if progress == Progress::Stalled && !is_done.get() {
-                self.record.fail("stalled: requests wait for something that cannot happen");
-            } else if simulation.steps() >= STEPS_MAX {
-                self.record.fail(format!("no end after {STEPS_MAX} steps"));
-            }
-        }
+        self.judge_end(progress == Progress::Stalled && !is_done.get(), simulation.steps());
         self.now = simulation.now();
         self.steps += simulation.steps();
         self.record.digest_fact(simulation.digest());
@@ -141,6 +142,25 @@ impl Machine {
     /// Of its own requests a machine knows when they have ended: those that land late are another's.
     fn machine_of_life(&self) -> u128 {
         if self.scenario.has_late_writes { u128::from(self.now.as_nanos()) + 2 } else { 1 }
+    }
+
+    fn judge_end(&self, is_stalled: bool, steps: u64) {
+        if self.record.has_failed() {
+            return;
+        }
+        if is_stalled {
+            self.record.fail("stalled: requests wait for something that cannot happen");
+        } else if steps >= STEPS_MAX {
+            self.record.fail(format!("no end after {STEPS_MAX} steps"));
+        }
+    }
+
+    /// So many steps later a machine is killed whose superblock may land late: that is rarely under way, and
+    /// no late write does as much.
+    fn wait_for_superblock(&self, ending: Ending) -> u64 {
+        let is_kill = matches!(ending, Ending::Crash { how: Crash::Kill, in_change: None, .. });
+        let waits = is_kill && self.scenario.has_late_writes && Chance::new(self.steps).one_in(2);
+        if waits { SUPERBLOCK_STEPS } else { 0 }
     }
 
     fn count_crash(&self, ending: Ending) {

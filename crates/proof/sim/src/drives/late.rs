@@ -61,6 +61,11 @@ impl LateWrites {
         Some(self.waiting.swap_remove(due))
     }
 
+    /// A drive is not there any more.
+    pub(super) fn forget(&mut self, drive: u32) {
+        self.waiting.retain(|write| write.drive != drive);
+    }
+
     /// The power is gone, and with it what was under way.
     pub(super) fn lose_power(&mut self) {
         self.waiting.clear();

@@ -1,6 +1,6 @@
 //! The simulator's storage: a set of simulated drives behind the runtime's drive requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use ashlar_format::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock};
@@ -60,6 +60,8 @@ struct Slot {
 pub struct DriveArray {
     slots: Vec<Slot>,
     flights: BTreeMap<SimTicket, Fate>,
+    /// Those of them that write a superblock.
+    superblock_flights: BTreeSet<SimTicket>,
     bad_places: Vec<BadPlace>,
     chance: Chance,
     sector_bytes: usize,
@@ -91,6 +93,7 @@ impl DriveArray {
         DriveArray {
             slots: Vec::new(),
             flights: BTreeMap::new(),
+            superblock_flights: BTreeSet::new(),
             bad_places: Vec::new(),
             chance: Chance::new(seed),
             sector_bytes,
@@ -166,6 +169,12 @@ impl DriveArray {
     #[must_use]
     pub fn has_in_flight(&self) -> bool {
         !self.flights.is_empty()
+    }
+
+    /// Whether a superblock is on its way to a drive.
+    #[must_use]
+    pub fn writes_superblock(&self) -> bool {
+        !self.superblock_flights.is_empty()
     }
 
     /// The last journal group that was written, if that is watched and one was.
@@ -248,8 +257,11 @@ impl DriveArray {
 
     /// A drive gets the content of its copy; false when there is none.
     pub fn bring_back_copy(&mut self, path: &str) -> bool {
-        let Some(slot) = self.slots.iter_mut().find(|slot| slot.path == path) else { return false };
+        let Some(index) = self.slots.iter().position(|slot| slot.path == path) else { return false };
         let Some(copy) = self.copies.remove(path) else { return false };
+        // What is still on its way goes to the drive that was there before.
+        self.late.iter_mut().for_each(|late| late.forget(index as u32));
+        let slot = &mut self.slots[index];
         (slot.was_unplugged, self.counters.survivable) = (true, self.counters.survivable + 1);
         slot.drive = copy;
         true
@@ -586,6 +598,11 @@ impl SimStorage for DriveArray {
         if let SimOperation::Read { drive, .. } = operation {
             self.slots[drive.0 as usize].reads += 1;
         }
+        if let SimOperation::Write { offset, .. } = operation
+            && offset / BLOCK_BYTES < SUPERBLOCKS_END
+        {
+            self.superblock_flights.insert(ticket);
+        }
         let bytes = match operation {
             SimOperation::Read { into, .. } => into.len() as u64,
             SimOperation::Write { data, .. } => data.len() as u64,
@@ -601,6 +618,7 @@ impl SimStorage for DriveArray {
     fn finish(&mut self, now: Instant, ticket: SimTicket, operation: &mut SimOperation) -> io::Result<()> {
         self.land_late_writes(now);
         let fate = self.flights.remove(&ticket).expect("every request was started");
+        self.superblock_flights.remove(&ticket);
         let drive = operation.drive().0 as usize;
         self.maybe_rot(drive);
         match operation {
@@ -638,6 +656,7 @@ impl SimStorage for DriveArray {
         // Those of other machines go on.
         for (ticket, _) in &in_flight {
             self.flights.remove(ticket);
+            self.superblock_flights.remove(ticket);
         }
         let mut writes: Vec<SimOperation> = in_flight.into_iter().map(|(_, operation)| operation).collect();
         match (&mut self.late, self.next_crash) {
