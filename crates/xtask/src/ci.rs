@@ -52,7 +52,7 @@ const STEPS: [(&str, StepFunction); 7] = [
         stream("cargo test", command, tally)
     }),
     ("simulator", |root, _| simulator(root)),
-    ("fuzz", |root, _| fuzz::run(root, &["--seconds", FUZZ_SECONDS]).map(|()| Verdict::Passed)),
+    ("fuzz", |root, _| fuzz::run(root, fuzz::BUILT, &["--seconds", FUZZ_SECONDS]).map(|()| Verdict::Passed)),
     ("end-to-end", end_to_end),
 ];
 

@@ -29,12 +29,17 @@ const COVERAGE_FLAGS: [&str; 4] = [
 /// Tells the wrapped copy of this program what it is.
 const WRAPPER_MARK: &str = "ASHLAR_XTASK_IS_RUSTC_WRAPPER";
 
-/// Builds and runs the fuzzer with these arguments.
-pub fn run(root: &Path, arguments: &[&str]) -> Result<(), String> {
+/// The profile that searches fastest.
+pub const FAST: &str = "fuzz";
+/// The profile whose dependencies are built already when the tests are: for a short run.
+pub const BUILT: &str = "dev";
+
+/// Builds the fuzzer in this profile and runs it with these arguments.
+pub fn run(root: &Path, profile: &str, arguments: &[&str]) -> Result<(), String> {
     let own_path = std::env::current_exe().map_err(|error| format!("find xtask's own path: {error}"))?;
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let status = Command::new(cargo)
-        .args(["run", "--quiet", "--package", "ashlar-fuzz", "--profile", "fuzz", "--"])
+        .args(["run", "--quiet", "--package", "ashlar-fuzz", "--profile", profile, "--"])
         .args(arguments)
         .current_dir(root)
         .env("RUSTC_WORKSPACE_WRAPPER", own_path)

@@ -27,7 +27,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["ci", steps @ ..] => ci::run(&root(), steps),
         ["tidy"] => tidy::run(&root()),
-        ["fuzz", rest @ ..] => fuzz::run(&root(), rest),
+        ["fuzz", rest @ ..] => fuzz::run(&root(), fuzz::FAST, rest),
         ["planted", rest @ ..] => planted::run(&root(), rest),
         _ => {
             eprintln!("{USAGE}");
