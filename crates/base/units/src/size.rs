@@ -15,7 +15,7 @@ pub struct ParseSizeError(String);
 
 impl fmt::Display for ParseSizeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "`{}` is not a size: write a number and a unit, as in 64GiB, 512MiB or 4096", self.0)
+        write!(f, "`{}` is not a size: write a number and a unit, as in 64GiB or 512MiB", self.0)
     }
 }
 

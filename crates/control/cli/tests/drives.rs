@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::time::{Duration, Instant};
+
 use serde_json::Value;
 use support::Array;
 
@@ -530,4 +532,33 @@ fn what_a_larger_drive_has_beyond_the_others_is_unusable() {
     let (_, metrics) = array.http("GET", "/metrics", None);
     let line = format!("ashlar_pool_bytes{{pool=\"main\",part=\"unusable\"}} {}", bytes("unusable_bytes"));
     assert!(metrics.lines().any(|found| found == line), "{line} is not in\n{metrics}");
+}
+
+/// The harm: nobody notices before the next start, when the data are gone.
+#[test]
+fn a_drive_file_that_is_deleted_replaced_or_cut_under_a_running_array_is_told() {
+    let array = protected();
+    // Until the array has looked at the files once: it looks each second.
+    std::thread::sleep(Duration::from_secs(4));
+    let told_before = array.good(&["events"]);
+    assert!(!told_before.contains("the file was"), "{told_before}");
+    std::fs::remove_file(array.path("0.img")).unwrap();
+    std::fs::copy(array.path("1.img"), array.path("copy")).unwrap();
+    std::fs::rename(array.path("copy"), array.path("1.img")).unwrap();
+    let cut = std::fs::OpenOptions::new().write(true).open(array.path("2.img")).unwrap();
+    cut.set_len(32 << 20).unwrap();
+    let wanted = [
+        "0.img: the file was deleted or moved away",
+        "1.img: the file was replaced by another file",
+        "2.img: the file was cut short: 33554432 of 67108864 bytes are left",
+    ];
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let told = array.good(&["events"]);
+        if wanted.iter().all(|text| told.matches(text).count() == 1) {
+            break;
+        }
+        assert!(Instant::now() < end, "{told}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }

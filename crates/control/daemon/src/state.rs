@@ -11,12 +11,13 @@
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use ashlar_api::ErrorKind;
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, OFlags, flock};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -162,14 +163,8 @@ impl State {
     pub(crate) fn load_pools(&self) -> Result<Vec<KnownPool>> {
         let path = self.path(POOLS);
         let Some(text) = read_if_there(&path)? else { return Ok(Vec::new()) };
-        let remembered: Remembered = toml::from_str(&text).map_err(|error| {
-            Error::new(
-                ErrorKind::Damaged,
-                format!("state file {} is damaged: {}", path.display(), error.message()),
-                "move it away and `ashlar pool import` the pools: the drives hold all that matters",
-            )
-        })?;
-        Ok(remembered.pool)
+        let action = "move it away and `ashlar pool import` the pools: the drives hold all that matters";
+        parse(&path, &text, action).map(|remembered: Remembered| remembered.pool)
     }
 
     /// Replaces the known pools; durable when this returns.
@@ -184,10 +179,7 @@ impl State {
     pub(crate) fn load_generations(&self) -> Result<BTreeMap<String, u64>> {
         let path = self.path(GENERATIONS);
         let Some(text) = read_if_there(&path)? else { return Ok(BTreeMap::new()) };
-        toml::from_str(&text).map_err(|error| {
-            let what = format!("state file {} is damaged: {}", path.display(), error.message());
-            Error::new(ErrorKind::Damaged, what, "it is written anew at the next change")
-        })
+        parse(&path, &text, "it is written anew at the next change")
     }
 
     /// Replaces them; durable when this returns.
@@ -201,14 +193,10 @@ impl State {
     pub(crate) fn load_wear(&self) -> Result<Vec<Life>> {
         let path = self.path(WEAR);
         let Some(text) = read_if_there(&path)? else { return Ok(Vec::new()) };
-        toml::from_str(&text).map(|lives: Lives| lives.drive).map_err(|error| {
+        let action = format!("what it held is in {WEAR_DAMAGED}; declare endurances again");
+        parse(&path, &text, &action).map(|lives: Lives| lives.drive).inspect_err(|_| {
             // Whether or not that works, the next writing replaces it.
             let _ = std::fs::rename(&path, self.path(WEAR_DAMAGED));
-            Error::new(
-                ErrorKind::Damaged,
-                format!("state file {} is damaged: {}", path.display(), error.message()),
-                format!("what it held is in {WEAR_DAMAGED}; declare endurances again"),
-            )
         })
     }
 
@@ -252,13 +240,38 @@ impl State {
     }
 }
 
-/// The text of a state file; `None` before it was first written.
+/// The text of a state file; `None` before it was first written. It does not wait for a writer of what is no
+/// file.
 fn read_if_there(path: &Path) -> Result<Option<String>> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Error::file("read", path, &error)),
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let mut file = match OpenOptions::new().read(true).custom_flags(nonblocking).open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(Error::file("read", path, &error)),
+    };
+    let metadata = file.metadata().map_err(|error| Error::file("look at", path, &error))?;
+    if !metadata.is_file() {
+        return Err(Error::new(
+            ErrorKind::Damaged,
+            format!("{} is no file", path.display()),
+            "remove it: the array writes a file of that name",
+        ));
     }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(|error| Error::file("read", path, &error))?;
+    Ok(Some(text))
+}
+
+/// What a state file says. One without a word was never written like that.
+fn parse<T: DeserializeOwned>(path: &Path, text: &str, action: &str) -> Result<T> {
+    let damaged = |what: &str| {
+        let what = format!("state file {} is damaged: {what}", path.display());
+        Error::new(ErrorKind::Damaged, what, action)
+    };
+    if text.trim().is_empty() {
+        return Err(damaged("it is empty"));
+    }
+    toml::from_str(text).map_err(|error| damaged(error.message()))
 }
 
 #[cfg(test)]
@@ -285,6 +298,23 @@ mod tests {
         let directory = state.directory().to_path_buf();
         drop(state);
         assert_eq!(State::open(&directory).unwrap().load_pools().unwrap(), pools);
+    }
+
+    /// The harm: an array without a word that it knows no pool any more; a start that hangs.
+    #[test]
+    fn an_empty_state_file_and_what_is_no_file_are_told() {
+        let scratch = tempfile::tempdir().unwrap();
+        let state = State::open(scratch.path()).unwrap();
+        state.store_pools(&[]).unwrap();
+        assert_eq!(state.load_pools().unwrap(), vec![]);
+        std::fs::write(state.path(POOLS), "\n").unwrap();
+        let told = state.load_pools().unwrap_err().to_string();
+        assert!(told.contains("is damaged: it is empty"), "{told}");
+        std::fs::remove_file(state.path(POOLS)).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(state.path(POOLS)).status().unwrap();
+        assert!(made.success());
+        let told = state.load_pools().unwrap_err().to_string();
+        assert!(told.contains("pools.toml is no file"), "{told}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod awaited;
 mod clients;
 mod deleted;
 mod drive_content;
+mod drive_files;
 mod drives;
 mod ends;
 mod forecast;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use ashlar_api as api;
 
 use super::Service;
+use super::drive_files::DriveFiles;
 use super::forecast::Forecast;
 use crate::doors::Doors;
 
@@ -87,6 +88,7 @@ impl Service {
     /// Reports changes until the array stops.
     pub(crate) async fn watch(self: Arc<Self>) {
         let mut seen = BTreeMap::new();
+        let mut files = DriveFiles::default();
         let mut ticks = tokio::time::interval(INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -107,6 +109,7 @@ impl Service {
                 self.watch_wear(&pools);
                 self.watch_generations(&pools);
             }
+            files.watch(&pools, &self.log).await;
             // The next look tries again; who attaches or detaches is told of the same trouble.
             let _untold = self.forget_gone().await;
             let is_there = |name: &str| pools.iter().any(|pool| pool.name == name);

@@ -1,0 +1,128 @@
+//! Drives that are files, and what somebody does to them while their pool is open: deleted, moved away, put
+//! another in their place, cut short. The array goes on with the file it holds open, and nobody would notice
+//! before its next start, when the data are gone.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+
+use ashlar_api as api;
+use tokio::task::JoinHandle;
+
+use crate::log::Log;
+
+/// A drive as it was at the first look.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Identity {
+    device: u64,
+    inode: u64,
+}
+
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Key {
+    pool: String,
+    drive: String,
+    path: String,
+}
+
+/// What is at the path of a drive.
+enum Found {
+    Nothing,
+    File {
+        identity: Identity,
+        length_bytes: u64,
+    },
+    /// No file, or it does not say.
+    Else,
+}
+
+struct Watched {
+    identity: Identity,
+    is_told: bool,
+}
+
+/// The drives that are files.
+#[derive(Default)]
+pub(super) struct DriveFiles {
+    watched: BTreeMap<Key, Watched>,
+    /// On a thread of its own: a server of files that does not answer holds up nobody else.
+    look: Option<JoinHandle<Vec<(Key, u64, Found)>>>,
+}
+
+impl DriveFiles {
+    /// Takes what the last look found, and looks again.
+    pub(super) async fn watch(&mut self, pools: &[api::Pool], log: &Log) {
+        match self.look.take() {
+            Some(look) if !look.is_finished() => {
+                self.look = Some(look);
+                return;
+            }
+            Some(look) => {
+                let found = look.await.unwrap_or_default();
+                found
+                    .into_iter()
+                    .for_each(|(key, size_bytes, found)| self.judge(key, size_bytes, found, log));
+            }
+            None => {}
+        }
+        let drives = open_drives(pools);
+        self.watched.retain(|key, _| drives.iter().any(|(drive, _)| drive == key));
+        let look_at = |(key, size_bytes): (Key, u64)| {
+            let found = look_at(&key.path);
+            (key, size_bytes, found)
+        };
+        self.look =
+            Some(tokio::task::spawn_blocking(move || drives.into_iter().map(look_at).collect::<Vec<_>>()));
+    }
+
+    fn judge(&mut self, key: Key, size_bytes: u64, found: Found, log: &Log) {
+        let Some(watched) = self.watched.get_mut(&key) else {
+            if let Found::File { identity, .. } = found {
+                self.watched.insert(key, Watched { identity, is_told: false });
+            }
+            return;
+        };
+        let what = match found {
+            Found::Nothing => "was deleted or moved away".to_string(),
+            Found::File { identity, .. } if identity != watched.identity => {
+                "was replaced by another file".to_string()
+            }
+            Found::File { length_bytes, .. } if length_bytes < size_bytes => {
+                format!("was cut short: {length_bytes} of {size_bytes} bytes are left")
+            }
+            Found::File { .. } | Found::Else => {
+                watched.is_told = false;
+                return;
+            }
+        };
+        if !std::mem::replace(&mut watched.is_told, true) {
+            let path = &key.path;
+            let advice = "what is on it is lost at the latest when the array stops: replace the drive, or move \
+                          the volumes to another pool, before that";
+            log.error(format!("pool {}", key.pool), format!("drive {path}: the file {what}; {advice}"));
+        }
+    }
+}
+
+/// Drives that pools hold open.
+fn open_drives(pools: &[api::Pool]) -> Vec<(Key, u64)> {
+    let of_pool = |pool: &api::Pool| {
+        let open = pool.drives.iter().filter(|drive| drive.is_served() && !drive.path.is_empty());
+        let keyed = open.map(|drive| {
+            let key = Key { pool: pool.name.clone(), drive: drive.id.clone(), path: drive.path.clone() };
+            (key, drive.size_bytes)
+        });
+        keyed.filter(|(key, _)| !key.drive.is_empty()).collect::<Vec<_>>()
+    };
+    pools.iter().flat_map(of_pool).collect()
+}
+
+fn look_at(path: &str) -> Found {
+    match std::fs::metadata(path) {
+        Ok(found) if found.is_file() => {
+            let identity = Identity { device: found.dev(), inode: found.ino() };
+            Found::File { identity, length_bytes: found.len() }
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Found::Nothing,
+        Ok(_) | Err(_) => Found::Else,
+    }
+}
