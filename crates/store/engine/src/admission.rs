@@ -116,10 +116,7 @@ impl Inner {
         if self.wait_for_room(|| self.has_room(id)).await? {
             return Ok(true);
         }
-        if !self.cleaner.may_try_once_more(self.applied_lsn()) {
-            return Ok(false);
-        }
-        let begun_before = self.cleaner.begun();
+        let Some(begun_before) = self.cleaner.try_once_more(self.applied_lsn()) else { return Ok(false) };
         self.cleaner.want_mark();
         self.checkpoints.wanted.notify_one();
         while !self.has_room(id) && self.cleaner.ended() <= begun_before {

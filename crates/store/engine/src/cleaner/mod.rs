@@ -115,8 +115,9 @@ pub(crate) struct CleanerState {
     marked_lsn: Cell<Option<u64>>,
     /// Journal segments opened by the time of the last cycle.
     marked_segments: Cell<u64>,
-    /// The LSN at which a write last asked for a cycle of its own before it was refused.
-    tried_lsn: Cell<Option<u64>>,
+    /// The LSN at which a write last asked for a cycle of its own before it was refused, and the cycles begun
+    /// by then.
+    tried: Cell<Option<(u64, u64)>>,
     /// Segments won by the last cycle.
     gained: Cell<u64>,
     /// What died since the running cycle's cut.
@@ -178,9 +179,15 @@ impl CleanerState {
         self.is_standing() && self.ended.get() >= begun_before + STANDING_CYCLES
     }
 
-    /// Whether one cycle more, before a write is refused, was not tried yet since the last change.
-    pub(crate) fn may_try_once_more(&self, lsn: u64) -> bool {
-        self.tried_lsn.replace(Some(lsn)) != Some(lsn)
+    /// One cycle more since the last change, before a write is refused: the number of cycles that may not have
+    /// seen it. The first who asks causes it, and all who ask before its end wait for it.
+    pub(crate) fn try_once_more(&self, lsn: u64) -> Option<u64> {
+        let begun_before = match self.tried.get() {
+            Some((tried_lsn, begun_before)) if tried_lsn == lsn => begun_before,
+            Some(_) | None => self.begun(),
+        };
+        self.tried.set(Some((lsn, begun_before)));
+        (self.ended() <= begun_before).then_some(begun_before)
     }
 
     fn is_standing(&self) -> bool {
