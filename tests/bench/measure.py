@@ -104,6 +104,13 @@ class Table:
             middle = statistics.median(ratios)
             self.goals.append((text, f"{middle:.2f}x ({min(ratios):.2f} to {max(ratios):.2f})", f"{least}x", middle >= least))
 
+    def kept(self, text, least, part, cell, ours, peers, key="iops"):
+        """A goal that nothing got slower: the rounds do not all lie below."""
+        ratios = self.ratios(part, cell, ours, peers, key)
+        if ratios:
+            shown = f"{statistics.median(ratios):.2f}x ({min(ratios):.2f} to {max(ratios):.2f})"
+            self.goals.append((text, shown, f"reaches {least}x", max(ratios) >= least))
+
     def bound(self, text, value, limit, shown, shown_limit):
         """A goal that is a limit: the value must not be above it."""
         self.goals.append((text, shown, shown_limit, value <= limit))

@@ -10,10 +10,13 @@ from array_of_run import GIB, MIB, Array
 SPAN = GIB
 BLOCKS = ("4k",) if measure.QUICK else ("4k", "8k", "64k")
 PART = "NBD, now and before"
+# Rounds on a machine that others use spread this much.
+LEAST = 0.95
 
 
 def serve(site, name, program=None):
-    array = Array(site, name)
+    # An earlier program may not know the settings that the rig makes otherwise.
+    array = Array(site, name, {"missing_drive_wait_seconds": None, "no_space_wait_seconds": None})
     array.binary = program or array.binary
     array.start()
     array.pool(name, 2, 6144)
@@ -42,7 +45,7 @@ def play(site, table):
         arrays.reverse()
     for block, pattern, depth in cells:
         cell = f"{block} {pattern} depth {depth}"
-        table.goal(f"NBD {cell}: the program before", 1.0, PART, cell, "now", ("before",))
+        table.kept(f"NBD {cell}: the program before", LEAST, PART, cell, "now", ("before",))
     play_postgres(site, table, arrays)
     for name, array in arrays:
         array.check(name)
@@ -64,6 +67,6 @@ def play_postgres(site, table, arrays):
         for name, array, data in places:
             table.add(PART, "pgbench", name, postgres.measure(data, (array.process.pid,)))
         places.reverse()
-    table.goal("pgbench: the program before", 1.0, PART, "pgbench", "now", ("before",), "tps")
+    table.kept("pgbench: the program before", LEAST, PART, "pgbench", "now", ("before",), "tps")
     for _, array in arrays:
         array.run("detach", "pg")

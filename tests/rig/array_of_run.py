@@ -68,7 +68,8 @@ class Array:
         with open(self.config, "w", encoding="utf-8") as f:
             # A start waits for no drive of a pool that can do without: cases look at such pools at once.
             for key, value in {"missing_drive_wait_seconds": 0, "no_space_wait_seconds": 1, **(settings or {})}.items():
-                f.write(f"{key} = {json.dumps(value)}\n")
+                if value is not None:
+                    f.write(f"{key} = {json.dumps(value)}\n")
 
     def start(self, seconds=120, is_waiting=True, **options):
         """Starts the process and waits until every pool has settled. Returns the seconds it took."""

@@ -15,7 +15,7 @@ const SIMULATOR_HALVES: [[&str; 4]; 2] =
 
 /// Seconds each fuzz target runs in CI: enough to replay its seeds and find a fresh regression;
 /// deeper searches are `cargo xtask fuzz --seconds N`.
-const FUZZ_SECONDS: &str = "5";
+const FUZZ_SECONDS: &str = "3";
 
 /// How many tests passed and failed, as cargo's own closing lines tell.
 #[derive(Default)]

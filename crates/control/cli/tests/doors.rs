@@ -90,7 +90,7 @@ fn the_command_line_finds_the_token_and_says_when_it_is_not_the_right_one() {
     array.good(&["pool", "list", "--address", &address]);
     let elsewhere = array.path("elsewhere.token");
     std::fs::copy(array.state().join("api.token"), &elsewhere).unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
+    let mut command = Command::new(support::program());
     command.args(["--state", "/nonexistent", "pool", "list"]);
     command.env("ASHLAR_ADDRESS", &address).env("ASHLAR_TOKEN_FILE", &elsewhere);
     assert_eq!(done(command.output().unwrap()).status, 0);
@@ -453,7 +453,7 @@ fn an_array_that_does_not_answer_is_told_after_some_seconds() {
         [vec!["status"], vec!["volume", "list"], vec!["pool", "check", "main"], vec!["client", "list"]]
             .into_iter()
             .map(|arguments| {
-                let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
+                let mut command = Command::new(support::program());
                 command.arg("--state").arg(array.state()).args(arguments);
                 command
                     .stdout(std::process::Stdio::piped())

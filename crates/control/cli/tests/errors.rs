@@ -114,7 +114,7 @@ fn options_may_stand_before_or_after_the_command() {
     let array = Array::started();
     let state = array.state().display().to_string();
     let run = |arguments: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ashlar"));
+        let mut command = std::process::Command::new(support::program());
         support::done(command.env("ASHLAR_STATE", "/nonexistent").args(arguments).output().unwrap())
     };
     for arguments in [
@@ -137,7 +137,7 @@ fn output_that_cannot_be_written_ends_a_command_without_a_crash() {
     let array = Array::with_pool();
     let full = || std::fs::File::options().write(true).open("/dev/full").unwrap();
     let command = |arguments: &[&str]| {
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_ashlar"));
+        let mut command = std::process::Command::new(support::program());
         command.arg("--state").arg(array.state()).args(arguments).stdin(std::process::Stdio::null());
         command
     };

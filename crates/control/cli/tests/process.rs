@@ -232,7 +232,7 @@ fn taken_ports_are_reported_and_only_one_that_was_asked_for_ends_the_start() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let mut array = Array::unstarted();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
+    let mut command = Command::new(support::program());
     let refused =
         done(command.args(["serve", "--api", &address, "--state"]).arg(array.state()).output().unwrap());
     assert_eq!(refused.status, 1);

@@ -28,7 +28,7 @@ fn reads(array: &Array, volume: &str) -> u8 {
 
 /// Runs a command whose standard input is a pipe with this in it.
 fn piped(array: &Array, arguments: &[&str], input: &str) -> Done {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
+    let mut command = Command::new(support::program());
     command.arg("--state").arg(array.state()).args(arguments);
     let mut child =
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -38,7 +38,7 @@ fn piped(array: &Array, arguments: &[&str], input: &str) -> Done {
 
 /// Runs a command at a terminal, where somebody types this.
 fn typed(array: &Array, arguments: &[&str], input: &str) -> Done {
-    let program = env!("CARGO_BIN_EXE_ashlar");
+    let program = support::program();
     let line = format!("{program} --state {} {}", array.state().display(), arguments.join(" "));
     let mut child = Command::new("script")
         .args(["--quiet", "--return", "--command", &line, "/dev/null"])

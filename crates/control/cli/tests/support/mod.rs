@@ -13,7 +13,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const PROGRAM: &str = env!("CARGO_BIN_EXE_ashlar");
+/// The program under test: the one built with the tests, or what `ASHLAR_BIN` names, a release build for one.
+pub fn program() -> String {
+    std::env::var("ASHLAR_BIN").unwrap_or_else(|_| env!("CARGO_BIN_EXE_ashlar").to_string())
+}
+
 /// Nothing here takes longer unless something is wrong.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -77,7 +81,7 @@ impl Array {
     }
 
     pub fn serve_command(&self) -> Command {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.args(["serve", "--state"]).arg(&self.state);
         command.arg("--config").arg(self.path("ashlar.toml"));
         command.env_remove("NOTIFY_SOCKET").env_remove("JOURNAL_STREAM");
@@ -165,7 +169,7 @@ impl Array {
 
     /// Runs `ashlar` with `--state` in front.
     pub fn run(&self, arguments: &[&str]) -> Done {
-        let mut command = Command::new(PROGRAM);
+        let mut command = Command::new(program());
         command.arg("--state").arg(&self.state).args(arguments).stdin(Stdio::null());
         done(command.output().unwrap())
     }

@@ -171,10 +171,12 @@ impl DriveArray {
         !self.flights.is_empty()
     }
 
-    /// Whether a superblock is on its way to a drive.
+    /// Whether a superblock is on its way to a drive, and all drives are there. It may be the one that calls
+    /// half of them out, and without it the pool is rightly not opened.
     #[must_use]
     pub fn writes_superblock(&self) -> bool {
         !self.superblock_flights.is_empty()
+            && self.slots.iter().all(|slot| !slot.is_dead && !slot.is_unplugged)
     }
 
     /// The last journal group that was written, if that is watched and one was.

@@ -217,8 +217,7 @@ fn end_write(
     match result {
         Ok(()) => world.record.note(|| format!("{name}: {} acknowledged", id.0)),
         Err(trouble) => {
-            if trouble.kind == TroubleKind::NoSpace && world.system.limit_of(name).is_some() {
-                // Its own limit may have refused it: that says nothing of the pool.
+            if trouble.kind == TroubleKind::NoSpace && issued.is_limited {
                 world.record.note(|| format!("{name}: {} refused: {}", id.0, trouble.text));
                 return;
             }

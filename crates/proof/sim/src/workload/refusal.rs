@@ -22,13 +22,15 @@ pub(super) struct Issued {
     pub(super) id: OperationId,
     /// What the pool had room for when it was issued.
     room: Option<Room>,
+    /// Its volume's own limit may refuse it: that says nothing of the pool.
+    pub(super) is_limited: bool,
 }
 
 impl Issued {
     /// A write, or zeroes, for this run of a volume.
     pub(super) fn now(world: &World, volume: &str, run: Run, value: Value) -> Issued {
         let id = world.oracle.borrow_mut().write_begin(volume, run, value);
-        Issued { id, room: world.system.room() }
+        Issued { id, room: world.system.room(), is_limited: world.system.limit_of(volume).is_some() }
     }
 }
 

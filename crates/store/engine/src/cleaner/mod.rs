@@ -179,8 +179,8 @@ impl CleanerState {
         self.is_standing() && self.ended.get() >= begun_before + STANDING_CYCLES
     }
 
-    /// One cycle more since the last change, before a write is refused: the number of cycles that may not have
-    /// seen it. The first who asks causes it, and all who ask before its end wait for it.
+    /// One cycle more since the last change, before a write is refused: the number of cycles that may not
+    /// have seen it. The first who asks causes it, and all who ask before its end wait for it.
     pub(crate) fn try_once_more(&self, lsn: u64) -> Option<u64> {
         let begun_before = match self.tried.get() {
             Some((tried_lsn, begun_before)) if tried_lsn == lsn => begun_before,
