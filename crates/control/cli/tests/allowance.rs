@@ -79,6 +79,18 @@ fn a_test_clone_at_its_limit_leaves_production_alone() {
 }
 
 #[test]
+fn a_volume_at_its_limit_and_one_above_it_are_told() {
+    let array = Array::with_pool();
+    array.good(&["volume", "create", "small", "--size", "64MiB", "--limit", "5400KiB"]);
+    let mut small = Nbd::connect(array.state(), "small");
+    (0..5).for_each(|piece| small.write(piece * PIECE_BYTES as u64, &noise()));
+    assert_eq!(small.error_of_write(8 << 20, &noise()), ENOSPC);
+    wait_for_event(&array, "volume small: at its limit");
+    let told = array.good(&["volume", "set", "small", "--limit", "1MiB"]);
+    assert!(told.contains("more than its limit"), "{told}");
+}
+
+#[test]
 fn a_reserve_is_kept_from_other_volumes_and_told() {
     let mut array = Array::unstarted();
     array.configure("no_space_wait_seconds = 1\n");

@@ -343,3 +343,23 @@ fn a_sparse_file_gets_its_space_when_it_joins_or_is_refused_with_its_holes() {
     }
     assert_eq!(blocks(&large), 0);
 }
+
+/// The harm: a mount by a loop device went on writing over the pool that was made on its file.
+#[test]
+fn a_file_with_a_loop_device_over_it_is_no_drive_even_by_force() {
+    if !can_attach() {
+        return;
+    }
+    let array = Array::started();
+    let file = array.path("used.img");
+    sparse(&file, 64 * MIB);
+    let device = run("losetup", &["--find", "--show", &text(&file)]);
+    let _detached = Made("losetup", vec!["--detach".to_string(), device.clone()]);
+    for force in [&[][..], &["--force"]] {
+        let create = ["pool", "create", "main", "--drive", &text(&file)];
+        array.refused(
+            &[&create[..], force].concat(),
+            &["is in use: the loop device", &device, "losetup --detach"],
+        );
+    }
+}

@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use ashlar_api::ErrorKind;
@@ -138,13 +139,13 @@ impl State {
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(Error::new(
-                    ErrorKind::Busy,
-                    format!("another array serves the state directory {}", directory.display()),
-                    "`ashlar status` shows it, and every command talks to it",
-                ));
+                return Err(served(&directory));
             }
             Err(error) => return Err(Error::file("lock", &path, &error.into())),
+        }
+        // Somebody may have removed the file that the other holds locked.
+        if UnixStream::connect(directory.join(API_SOCKET)).is_ok() {
+            return Err(served(&directory));
         }
         Ok(State { directory, _lock: lock })
     }
@@ -240,6 +241,14 @@ impl State {
     }
 }
 
+fn served(directory: &Path) -> Error {
+    Error::new(
+        ErrorKind::Busy,
+        format!("another array serves the state directory {}", directory.display()),
+        "`ashlar status` shows it, and every command talks to it",
+    )
+}
+
 /// The text of a state file; `None` before it was first written. It does not wait for a writer of what is no
 /// file.
 fn read_if_there(path: &Path) -> Result<Option<String>> {
@@ -296,7 +305,11 @@ mod tests {
         let error = State::open(state.directory()).err().unwrap();
         assert_eq!(error.kind, ErrorKind::Busy);
         let directory = state.directory().to_path_buf();
-        drop(state);
+        // Somebody removed the lock's file: who answers at the socket serves still.
+        std::fs::remove_file(directory.join(LOCK)).unwrap();
+        let listener = std::os::unix::net::UnixListener::bind(directory.join(API_SOCKET)).unwrap();
+        assert_eq!(State::open(&directory).err().unwrap().kind, ErrorKind::Busy);
+        drop((state, listener));
         assert_eq!(State::open(&directory).unwrap().load_pools().unwrap(), pools);
     }
 

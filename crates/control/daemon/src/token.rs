@@ -6,6 +6,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use ashlar_api::ErrorKind;
+use rustix::fs::OFlags;
 use subtle::ConstantTimeEq;
 
 use crate::error::{Error, Result};
@@ -33,7 +34,9 @@ pub(crate) struct Token(String);
 impl Token {
     /// The token that a file holds; a file that is not there is made, with mode 0600.
     pub(crate) fn load_or_make(path: &Path, readers: Readers) -> Result<Token> {
-        match File::open(path) {
+        // It does not wait for a writer of what is no file.
+        let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+        match OpenOptions::new().read(true).custom_flags(nonblocking).open(path) {
             Ok(file) => Token::read(file, path, readers),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Token::make(path),
             Err(error) => Err(Error::file("read token", path, &error)),
@@ -45,6 +48,9 @@ impl Token {
             Err(Error::new(ErrorKind::Forbidden, format!("token file {} {why}", path.display()), action))
         };
         let metadata = file.metadata().map_err(|error| Error::file("read token", path, &error))?;
+        if !metadata.is_file() {
+            return refused("is no file", "remove it: the next start makes one");
+        }
         let is_ours = [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid());
         if !is_ours {
             return refused("belongs to another user", "give it to the user who runs the array");
@@ -117,6 +123,16 @@ mod tests {
         assert!(!again.is(&first[1..]) && !again.is("") && !again.is(&first.to_uppercase()));
         let other = Token::load_or_make(&scratch.path().join("other"), Readers::Owner).unwrap();
         assert!(!other.is(&first));
+    }
+
+    /// The harm: a start that hangs, with its pools open and no way to command it.
+    #[test]
+    fn a_token_file_that_is_no_file_is_refused_at_once() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("api.token");
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let error = Token::load_or_make(&path, Readers::Owner).err().unwrap();
+        assert!(error.to_string().contains("is no file"), "{error}");
     }
 
     #[test]

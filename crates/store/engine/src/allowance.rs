@@ -15,7 +15,7 @@
 //! 4. What is kept was free when the reserve was set, or given up by whoever had it.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ashlar_format::Pointer;
@@ -100,8 +100,8 @@ fn key_of(kind: NoteKind, id: VolumeId) -> NoteKey {
 pub(crate) struct Growing {
     /// Permits that are out: bytes by which writes in flight make a volume grow.
     volumes: RefCell<BTreeMap<VolumeId, Semaphore>>,
-    /// Volumes whose limit refused a write.
-    refused: RefCell<BTreeSet<VolumeId>>,
+    /// Volumes whose limit refused a write, and by how much that would have made them grow.
+    refused: RefCell<BTreeMap<VolumeId, u64>>,
     /// One at a time counts a volume anew.
     recount_turn: Mutex<()>,
 }
@@ -119,8 +119,8 @@ impl Growing {
 enum Growth {
     /// It fits; what it grows by is noted while this is held.
     Fits(Option<Permit>),
-    /// It has so many bytes and would grow beyond its limit.
-    Beyond(u64),
+    /// It has so many bytes and would grow by so many, beyond its limit.
+    Beyond { own: u64, growth: u64 },
 }
 
 impl Inner {
@@ -138,14 +138,17 @@ impl Inner {
         loop {
             match self.growth(id, limit, range.clone(), new_bytes) {
                 Ok(Growth::Fits(permit)) => return Ok(permit),
-                Ok(Growth::Beyond(_)) if self.is_uncounted(id) && recounts < RECOUNTS_MAX => {
+                Ok(Growth::Beyond { .. }) if self.is_uncounted(id) && recounts < RECOUNTS_MAX => {
                     recounts += 1;
                     let _turn = self.growing.recount_turn.lock().await;
                     if self.is_uncounted(id) {
                         self.recount_now(id).await?;
                     }
                 }
-                Ok(Growth::Beyond(own)) => return Err(self.refused_by_limit(id, own, limit)),
+                Ok(Growth::Beyond { own, growth }) => {
+                    self.growing.refused.borrow_mut().insert(id, growth);
+                    return Err(self.refused_by_limit(id, own, limit));
+                }
                 Err(missing) => self.load_page(missing).await?,
             }
         }
@@ -170,7 +173,7 @@ impl Inner {
         let growing = self.growing.of(id);
         let in_flight = (GROWTH_MAX - growing.available()) as u64;
         if entry.own_bytes.saturating_add(in_flight).saturating_add(growth) > limit {
-            return Ok(Growth::Beyond(entry.own_bytes));
+            return Ok(Growth::Beyond { own: entry.own_bytes, growth });
         }
         Ok(Growth::Fits(growing.try_acquire(usize::try_from(growth).unwrap_or(GROWTH_MAX))))
     }
@@ -182,7 +185,6 @@ impl Inner {
     }
 
     fn refused_by_limit(&self, id: VolumeId, own: u64, limit: u64) -> Error {
-        self.growing.refused.borrow_mut().insert(id);
         self.counters.borrow_mut().writes_refused_by_limit += 1;
         let tree = self.tree.borrow();
         let name = tree.catalogue.get(id).map_or_else(String::new, |entry| entry.name.clone());
@@ -196,16 +198,19 @@ impl Inner {
         Allowance::of(&self.tree.borrow().notebook, id).limit_bytes
     }
 
-    /// Names of volumes whose limit has refused a write, as long as they are not well below it.
+    /// Names of volumes whose limit has refused a write, as long as that would be refused still, or they are
+    /// not well below it.
     pub(crate) fn volumes_at_limit(&self) -> Vec<String> {
         let tree = self.tree.borrow();
         let mut refused = self.growing.refused.borrow_mut();
-        refused.retain(|id| {
+        refused.retain(|id, growth| {
             let limit = Allowance::of(&tree.notebook, *id).limit_bytes.unwrap_or(u64::MAX);
             let own = tree.catalogue.get(*id).filter(|entry| entry.is_alive_volume());
-            own.is_some_and(|entry| entry.own_bytes > limit - limit / BELOW_FRACTION)
+            own.is_some_and(|entry| {
+                entry.own_bytes > limit.saturating_sub((*growth).max(limit / BELOW_FRACTION))
+            })
         });
-        refused.iter().filter_map(|id| tree.catalogue.get(*id)).map(|entry| entry.name.clone()).collect()
+        refused.keys().filter_map(|id| tree.catalogue.get(*id)).map(|entry| entry.name.clone()).collect()
     }
 
     /// Segments that are kept for volumes, but for this one.

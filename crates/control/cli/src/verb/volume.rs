@@ -260,7 +260,7 @@ impl Volume {
                     limit_bytes: limit,
                     reserve_bytes: reserve,
                 };
-                context.output.print(&client.volume_set(&name, &policy)?, show)?;
+                context.output.print(&client.volume_set(&name, &policy)?, show_set)?;
             }
             Verb::Delete(verb) => verb.run(context)?,
             Verb::Undelete(verb) => {
@@ -298,6 +298,18 @@ pub fn list(volumes: &[VolumeView]) -> String {
         })
         .collect();
     table(&["NAME", "POOL", "SIZE", "WRITTEN", "UNIQUE", "ORIGIN", "DEVICE"], &[2, 3, 4], &rows)
+}
+
+/// The same after a change. A volume above its limit writes nothing new, and a file system may need that.
+fn show_set(volume: &VolumeView) -> String {
+    let mut shown = show(volume);
+    if volume.limit_bytes.is_some_and(|limit| volume.own_bytes >= limit) {
+        shown.push_str(
+            "note: it has more than its limit: a file system on it may not mount, and files that are deleted in it \
+             may come back\n",
+        );
+    }
+    shown
 }
 
 fn show(volume: &VolumeView) -> String {

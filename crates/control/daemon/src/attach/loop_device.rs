@@ -299,7 +299,7 @@ pub fn resize(device: &Path) -> Result<()> {
 }
 
 /// Every loop device that stands on a file, and the file as it was called when that began.
-pub(super) fn all() -> Result<Vec<(PathBuf, PathBuf)>> {
+pub fn all() -> Result<Vec<(PathBuf, PathBuf)>> {
     let listing = fs::read_dir("/sys/block").map_err(|e| Error::system("list /sys/block", e))?;
     let of_entry = |entry: fs::DirEntry| {
         let name = entry.file_name();

@@ -22,7 +22,8 @@ pub use below::{Below, OnVolume, Place, below};
 pub use elsewhere::mounted_elsewhere;
 pub use error::{Error, ErrorKind, Result};
 pub use loop_device::{
-    AttachOptions, Attached, attach, detach, find_attached, find_devices, in_use, is_direct, let_go, resize,
+    AttachOptions, Attached, all as loop_devices, attach, detach, find_attached, find_devices, in_use,
+    is_direct, let_go, resize,
 };
 pub use mount::{
     FileSystem, Trust, is_mount_point, make_directory, make_file_system, mount, mounts_of_device, probe,

@@ -54,6 +54,7 @@ impl Service {
                 }
                 seen.push((path, below));
             }
+            check_no_loop_device(&seen, &own)?;
             for drive in taken {
                 // One that is away is nobody's second path.
                 let Ok(there) = attach::below(Path::new(&drive.path), &own) else { continue };
@@ -250,6 +251,31 @@ fn look_below(path: &str, own: &attach::Own) -> Result<Below> {
         ),
         "choose a drive that lies on no volume of this array",
     ))
+}
+
+/// Refuses files that a loop device stands on: whoever uses it, a mount for one, would write over the pool.
+fn check_no_loop_device(drives: &[(String, Below)], own: &attach::Own) -> Result<()> {
+    let loops = attach::loop_devices().map_err(|error| {
+        Error::new(
+            api::ErrorKind::Medium,
+            error.to_string(),
+            "mount /sys, by which users of a drive are found",
+        )
+    })?;
+    for (device, file) in loops {
+        if file.starts_with(&own.volumes) {
+            continue;
+        }
+        let Ok(there) = attach::below(&file, own) else { continue };
+        let Some((path, _)) = drives.iter().find(|(_, below)| below.place == there.place) else { continue };
+        let device = device.display();
+        return Err(Error::new(
+            api::ErrorKind::Busy,
+            format!("drive {path} is in use: the loop device {device} stands on it"),
+            format!("unmount it and `losetup --detach {device}`, or choose another drive"),
+        ));
+    }
+    Ok(())
 }
 
 /// Two paths of the same bytes: one place, or one that the other stands on.
