@@ -54,10 +54,7 @@ pub struct Allowance {
 impl Allowance {
     /// What the notes of a volume say.
     pub(crate) fn of(notebook: &Notebook, id: VolumeId) -> Allowance {
-        let bytes = |kind| {
-            let note = notebook.get(key_of(kind, id))?;
-            decode(note.version, &note.value)
-        };
+        let bytes = |kind| noted(notebook, kind, id);
         Allowance { limit_bytes: bytes(NoteKind::Limit), reserve_bytes: bytes(NoteKind::Reserve) }
     }
 
@@ -89,6 +86,11 @@ impl Allowance {
             _ => Ok(()),
         }
     }
+}
+
+fn noted(notebook: &Notebook, kind: NoteKind, id: VolumeId) -> Option<u64> {
+    let note = notebook.get(key_of(kind, id))?;
+    decode(note.version, &note.value)
 }
 
 fn key_of(kind: NoteKind, id: VolumeId) -> NoteKey {
@@ -195,7 +197,7 @@ impl Inner {
     }
 
     fn limit_of(&self, id: VolumeId) -> Option<u64> {
-        Allowance::of(&self.tree.borrow().notebook, id).limit_bytes
+        noted(&self.tree.borrow().notebook, NoteKind::Limit, id)
     }
 
     /// Names of volumes whose limit has refused a write, as long as that would be refused still, or they are
@@ -204,7 +206,7 @@ impl Inner {
         let tree = self.tree.borrow();
         let mut refused = self.growing.refused.borrow_mut();
         refused.retain(|id, growth| {
-            let limit = Allowance::of(&tree.notebook, *id).limit_bytes.unwrap_or(u64::MAX);
+            let limit = noted(&tree.notebook, NoteKind::Limit, *id).unwrap_or(u64::MAX);
             let own = tree.catalogue.get(*id).filter(|entry| entry.is_alive_volume());
             own.is_some_and(|entry| {
                 entry.own_bytes > limit.saturating_sub((*growth).max(limit / BELOW_FRACTION))

@@ -5,7 +5,6 @@ use clap::Subcommand;
 
 use crate::Context;
 use crate::failure::Result;
-use crate::parse;
 use crate::verb::volume;
 
 /// Make writable volumes from a snapshot, at no space.
@@ -28,26 +27,16 @@ enum Verb {
         /// SNAPSHOT, VOLUME@SNAPSHOT, or VOLUME (an unnamed snapshot is taken).
         #[arg(long, value_name = "SOURCE")]
         from: String,
-        /// Bytes on the drives that it may have of its own at most, compressed.
-        ///
-        /// Its own is what it wrote itself and still refers to, not what it found when it was made. At the
-        /// limit a write that needs more room fails at once with "no space"; writing over what it has, unmaps
-        /// and zeroes go on.
-        #[arg(long, value_name = "BYTES", value_parser = parse::allowance)]
-        limit: Option<u64>,
-        /// Bytes on the drives that are kept for it, its own included.
-        ///
-        /// To the other volumes the pool is full before they take what is kept and not used yet. Refused when
-        /// the pool has not so much free.
-        #[arg(long, value_name = "BYTES", value_parser = parse::allowance)]
-        reserve: Option<u64>,
+        #[command(flatten)]
+        allowance: volume::Allowance,
     },
 }
 
 impl Clone {
     pub fn run(self, context: &Context) -> Result<()> {
-        let Verb::Create { name, from, limit, reserve } = self.verb;
-        let request = CloneCreate { name, from, limit_bytes: limit, reserve_bytes: reserve };
+        let Verb::Create { name, from, allowance } = self.verb;
+        let request =
+            CloneCreate { name, from, limit_bytes: allowance.limit, reserve_bytes: allowance.reserve };
         let volumes = context.client()?.clone_create(&request)?;
         Ok(context.output.print(&volumes, |volumes| volume::list(volumes))?)
     }

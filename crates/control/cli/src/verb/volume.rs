@@ -26,6 +26,25 @@ pub struct Volume {
     verb: Verb,
 }
 
+/// What a volume may take of its pool, and what is kept for it.
+#[derive(clap::Args)]
+pub struct Allowance {
+    /// Bytes on the drives that it may have of its own at most, compressed, or `none`.
+    ///
+    /// Its own is what it wrote itself and still refers to. Of a clone that is what it wrote since it was
+    /// made, not what it found; of other volumes all they refer to. What only snapshots of it show, map
+    /// pages and parity do not count. At the limit a write that needs more room fails at once with "no
+    /// space"; writing over what it has, unmaps and zeroes go on.
+    #[arg(long, value_name = "BYTES", value_parser = parse::allowance)]
+    pub limit: Option<u64>,
+    /// Bytes on the drives that are kept for it, its own included, or `none`.
+    ///
+    /// To the other volumes the pool is full before they take what is kept and not used yet. Refused when
+    /// the pool has not so much free.
+    #[arg(long, value_name = "BYTES", value_parser = parse::allowance)]
+    pub reserve: Option<u64>,
+}
+
 #[derive(Subcommand)]
 enum Verb {
     /// Make a thin volume.
@@ -51,20 +70,8 @@ enum Verb {
         /// Whether equal blocks are stored once.
         #[arg(long, value_enum, default_value = "off")]
         dedupe: DedupeName,
-        /// Bytes on the drives that it may have of its own at most, compressed, or `none`.
-        ///
-        /// Its own is what it wrote itself and still refers to. Of a clone that is what it wrote since it was
-        /// made, not what it found; of other volumes all they refer to. What only snapshots of it show, map
-        /// pages and parity do not count. At the limit a write that needs more room fails at once with "no
-        /// space"; writing over what it has, unmaps and zeroes go on.
-        #[arg(long, value_name = "BYTES", value_parser = parse::allowance)]
-        limit: Option<u64>,
-        /// Bytes on the drives that are kept for it, its own included, or `none`.
-        ///
-        /// To the other volumes the pool is full before they take what is kept and not used yet. Refused when
-        /// the pool has not so much free.
-        #[arg(long, value_name = "BYTES", value_parser = parse::allowance)]
-        reserve: Option<u64>,
+        #[command(flatten)]
+        allowance: Allowance,
     },
     /// List the volumes.
     #[command(
@@ -104,7 +111,7 @@ enum Verb {
     /// Change how a volume's data are reduced from now on, what it may take and what is kept for it.
     ///
     /// What is stored already stays as it is. `ashlar pool dedupe rebuild` looks for equal blocks in it,
-    /// too. A volume that has more than a new limit just cannot grow.
+    /// too. A volume that has more than a new limit cannot grow, and a file system on it may not mount.
     #[command(after_help = "Example:\n  ashlar volume set db --dedupe on --reserve 100GiB\n  \
             ashlar volume set test --limit none")]
     Set {
@@ -116,20 +123,8 @@ enum Verb {
         /// Whether equal blocks are stored once.
         #[arg(long, value_enum)]
         dedupe: Option<DedupeName>,
-        /// Bytes on the drives that it may have of its own at most, compressed, or `none`.
-        ///
-        /// Its own is what it wrote itself and still refers to. Of a clone that is what it wrote since it was
-        /// made, not what it found; of other volumes all they refer to. What only snapshots of it show, map
-        /// pages and parity do not count. At the limit a write that needs more room fails at once with "no
-        /// space"; writing over what it has, unmaps and zeroes go on.
-        #[arg(long, value_name = "BYTES", value_parser = parse::allowance)]
-        limit: Option<u64>,
-        /// Bytes on the drives that are kept for it, its own included, or `none`.
-        ///
-        /// To the other volumes the pool is full before they take what is kept and not used yet. Refused when
-        /// the pool has not so much free.
-        #[arg(long, value_name = "BYTES", value_parser = parse::allowance)]
-        reserve: Option<u64>,
+        #[command(flatten)]
+        allowance: Allowance,
     },
     Delete(deleted::Delete),
     Undelete(deleted::Undelete),
@@ -207,17 +202,7 @@ impl Volume {
     pub fn run(self, context: &Context) -> Result<()> {
         let client = context.client()?;
         match self.verb {
-            Verb::Create {
-                name,
-                size,
-                pool,
-                logical_block,
-                profile,
-                compression,
-                dedupe,
-                limit,
-                reserve,
-            } => {
+            Verb::Create { name, size, pool, logical_block, profile, compression, dedupe, allowance } => {
                 let request = VolumeCreate {
                     name,
                     size_bytes: size,
@@ -229,8 +214,8 @@ impl Volume {
                     profile: profile.into(),
                     compression: compression.into(),
                     dedupe: dedupe.into(),
-                    limit_bytes: limit,
-                    reserve_bytes: reserve,
+                    limit_bytes: allowance.limit,
+                    reserve_bytes: allowance.reserve,
                 };
                 let volume = client.volume_create(&request)?;
                 let note = client.pool(&volume.pool).ok().and_then(|pool| overcommitted(&pool));
@@ -253,12 +238,12 @@ impl Volume {
                 let request = VolumeResize { size_bytes: size, may_shrink: shrink, force };
                 context.output.print(&client.volume_resize(&name, &request)?, show)?;
             }
-            Verb::Set { name, compression, dedupe, limit, reserve } => {
+            Verb::Set { name, compression, dedupe, allowance } => {
                 let policy = VolumePolicy {
                     compression: compression.map(Into::into),
                     dedupe: dedupe.map(Into::into),
-                    limit_bytes: limit,
-                    reserve_bytes: reserve,
+                    limit_bytes: allowance.limit,
+                    reserve_bytes: allowance.reserve,
                 };
                 context.output.print(&client.volume_set(&name, &policy)?, show_set)?;
             }
@@ -303,7 +288,7 @@ pub fn list(volumes: &[VolumeView]) -> String {
 /// The same after a change. A volume above its limit writes nothing new, and a file system may need that.
 fn show_set(volume: &VolumeView) -> String {
     let mut shown = show(volume);
-    if volume.limit_bytes.is_some_and(|limit| volume.own_bytes >= limit) {
+    if volume.limit_bytes.is_some_and(|limit| volume.own_bytes > limit) {
         shown.push_str(
             "note: it has more than its limit: a file system on it may not mount, and files that are deleted in it \
              may come back\n",
