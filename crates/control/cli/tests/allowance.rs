@@ -8,8 +8,8 @@ use std::fs::File;
 use std::io::Read;
 use std::time::{Duration, Instant};
 
-use support::Array;
 use support::nbd::Nbd;
+use support::{Array, can_attach};
 
 const PIECE_BYTES: usize = 1 << 20;
 const ENOSPC: u32 = 28;
@@ -88,6 +88,35 @@ fn a_volume_at_its_limit_and_one_above_it_are_told() {
     wait_for_event(&array, "volume small: at its limit");
     let told = array.good(&["volume", "set", "small", "--limit", "1MiB"]);
     assert!(told.contains("more than its limit"), "{told}");
+}
+
+/// The harm: `detach` said "detached", and the files of a file system that had found no room were gone.
+#[test]
+fn a_detach_tells_what_a_file_system_could_not_write_at_the_limit() {
+    if !can_attach() {
+        return;
+    }
+    for kind in ["ext4", "xfs"] {
+        let array = Array::with_pool();
+        array.good(&["volume", "create", "db", "--size", "512MiB"]);
+        let directory = array.path("mnt");
+        let mount = directory.display().to_string();
+        array.good(&["attach", "db", "--format", kind, "--mount", &mount]);
+        array.good(&["volume", "set", "db", "--limit", "16MiB"]);
+        // Nobody syncs: whoever writes hears of nothing.
+        std::fs::write(directory.join("big"), (0..48).flat_map(|_| noise()).collect::<Vec<u8>>()).unwrap();
+        array.refused(&["detach", "db"], &["`db`", "not all that was written to", &mount, "detach again"]);
+        wait_for_event(&array, "volume db: at its limit");
+        array.good(&["detach", "db"]);
+        // A log to be replayed finds no room either.
+        let mounted = array.run(&["attach", "db", "--mount", &mount]);
+        let is_told = mounted.err.contains("at its limit") && mounted.err.contains("--limit");
+        assert!(mounted.status == 0 || is_told, "{kind}: {}", mounted.err);
+        array.good(&["volume", "set", "db", "--limit", "none"]);
+        let _attached_already = array.run(&["attach", "db", "--mount", &mount]);
+        std::fs::write(directory.join("again"), noise()).unwrap();
+        array.good(&["detach", "db"]);
+    }
 }
 
 #[test]

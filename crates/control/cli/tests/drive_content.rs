@@ -74,11 +74,11 @@ fn never_taken(array: &Array, drive: &str, words: &[&str]) {
     let path = drive.split(',').next().unwrap();
     for arguments in [
         &["pool", "create", "p", "--drive", drive][..],
-        &["pool", "create", "p", "--force", "--drive", drive],
+        &["pool", "create", "p", "--force", "--yes", "--drive", drive],
         &["pool", "add-drive", "main", "--drive", drive],
-        &["pool", "add-drive", "main", "--force", "--drive", drive],
+        &["pool", "add-drive", "main", "--force", "--yes", "--drive", drive],
         &["pool", "replace-drive", "main", "1", "--with", drive],
-        &["pool", "replace-drive", "main", "1", "--force", "--with", drive],
+        &["pool", "replace-drive", "main", "1", "--force", "--yes", "--with", drive],
     ] {
         let begun = Instant::now();
         array.refused(arguments, words);
@@ -168,13 +168,12 @@ fn what_somebody_may_miss_is_given_up_only_by_force() {
     std::fs::write(&drive, vec![0; 64 << 20]).unwrap();
     taken(&[]);
     for at in [0, 5000, 3 * MIB, 100 * MIB, 256 * MIB - 4096] {
-        let file = sparse(&drive, 256 * MIB);
-        file.write_all_at(&[7; 4096], at).unwrap();
+        sparse(&drive, 256 * MIB).write_all_at(&[7; 4096], at).unwrap();
         refused(&["unknown kind", &at.to_string()]);
         let mut kept = [0; 4096];
-        file.read_exact_at(&mut kept, at).unwrap();
+        File::open(&drive).unwrap().read_exact_at(&mut kept, at).unwrap();
         assert_eq!(kept, [7; 4096]);
-        taken(&["--force"]);
+        taken(&["--force", "--yes"]);
     }
     // Data in the middle of a file that is not sparse.
     let mut bytes = vec![0; 64 << 20];
@@ -187,7 +186,7 @@ fn what_somebody_may_miss_is_given_up_only_by_force() {
         sparse(&drive, 512 * MIB);
         run(maker, &[options, &[&text(&drive)]].concat());
         refused(&[maker.trim_start_matches("mkfs.").trim_start_matches("mk")]);
-        taken(&["--force"]);
+        taken(&["--force", "--yes"]);
     }
     let mut table = [0; 512];
     table[446 + 4] = 0x83;
@@ -200,12 +199,15 @@ fn what_somebody_may_miss_is_given_up_only_by_force() {
     sparse(&drive, 256 * MIB);
     let other = Array::started();
     other.good(&["pool", "create", "theirs", "--drive", &text(&drive)]);
-    array.refused(&["pool", "create", "p", "--force", "--drive", &text(&drive)], &["given.img", "in use"]);
+    array.refused(
+        &["pool", "create", "p", "--force", "--yes", "--drive", &text(&drive)],
+        &["given.img", "in use"],
+    );
     other.good(&["pool", "export", "theirs"]);
     refused(&["theirs"]);
     other.good(&["pool", "import", "theirs", "--drive", &text(&drive)]);
     other.good(&["pool", "export", "theirs"]);
-    taken(&["--force"]);
+    taken(&["--force", "--yes"]);
     let body = format!(r#"{{"name":"p","drives":[{{"path":"{}"}}]}}"#, text(&drive));
     std::fs::write(&drive, vec![1; 64 << 20]).unwrap();
     assert_eq!(array.http("POST", "/v1/pools", Some(&body)).0, 409);
@@ -217,7 +219,7 @@ fn a_drive_of_the_pool_itself_is_not_wiped_by_force() {
     let mut array = protected();
     array.good(&["pool", "offline-drive", "main", "1", "--yes"]);
     let drive = text(array.path("1.img"));
-    for force in [&[][..], &["--force"]] {
+    for force in [&[][..], &["--force", "--yes"]] {
         let words = ["1.img", "online-drive main 1"];
         array.refused(&[&["pool", "replace-drive", "main", "1", "--with", &drive], force].concat(), &words);
     }
@@ -226,7 +228,7 @@ fn a_drive_of_the_pool_itself_is_not_wiped_by_force() {
     assert_eq!(array.terminate(), Some(0));
     array.start();
     let moved = text(array.path("moved.img"));
-    let replace = ["pool", "replace-drive", "main", "1", "--force", "--with", &moved];
+    let replace = ["pool", "replace-drive", "main", "1", "--force", "--yes", "--with", &moved];
     array.refused(&replace, &["moved.img", "online-drive main 1"]);
     array.good(&["pool", "online-drive", "main", "1", "--drive", &moved, "--wait"]);
 }
@@ -275,8 +277,11 @@ fn one_file_by_two_paths_is_refused_and_left_as_it_was() {
     // The same of drives that are in a pool already.
     array.good(&["pool", "create", "p", "--drive", &text(&drive)]);
     let hard = text(array.path("hard.img"));
-    array.refused(&["pool", "create", "q", "--force", "--drive", &hard], &["one.img", "`p`", "another path"]);
-    array.refused(&["pool", "add-drive", "main", "--force", "--drive", &hard], &["one.img", "`p`"]);
+    array.refused(
+        &["pool", "create", "q", "--force", "--yes", "--drive", &hard],
+        &["one.img", "`p`", "another path"],
+    );
+    array.refused(&["pool", "add-drive", "main", "--force", "--yes", "--drive", &hard], &["one.img", "`p`"]);
     std::fs::hard_link(array.path("2.img"), array.path("two.img")).unwrap();
     let two = text(array.path("two.img"));
     array.refused(&["pool", "replace-drive", "main", "1", "--with", &two], &["drive 2 of pool `main`"]);
@@ -335,7 +340,7 @@ fn a_sparse_file_gets_its_space_when_it_joins_or_is_refused_with_its_holes() {
     sparse(&large, 256 * MIB);
     for arguments in [
         &["pool", "create", "q", "--drive", &text(&large)][..],
-        &["pool", "create", "q", "--force", "--drive", &text(&large)],
+        &["pool", "create", "q", "--force", "--yes", "--drive", &text(&large)],
         &["pool", "add-drive", "p", "--drive", &text(&large)],
         &["pool", "replace-drive", "main", "1", "--with", &text(&large)],
     ] {
@@ -355,11 +360,28 @@ fn a_file_with_a_loop_device_over_it_is_no_drive_even_by_force() {
     sparse(&file, 64 * MIB);
     let device = run("losetup", &["--find", "--show", &text(&file)]);
     let _detached = Made("losetup", vec!["--detach".to_string(), device.clone()]);
-    for force in [&[][..], &["--force"]] {
+    for force in [&[][..], &["--force", "--yes"]] {
         let create = ["pool", "create", "main", "--drive", &text(&file)];
         array.refused(
             &[&create[..], force].concat(),
             &["is in use: the loop device", &device, "losetup --detach"],
         );
     }
+}
+
+/// The harm: a virtual machine that had the disk open went on writing to it, and so did the pool.
+#[test]
+fn what_another_program_writes_is_no_drive_even_by_force() {
+    let array = Array::started();
+    let file = array.path("vm.img");
+    let vm = sparse(&file, 64 * MIB);
+    let me = format!("process {}", std::process::id());
+    for force in [&[][..], &["--force", "--yes"]] {
+        let create = ["pool", "create", "main", "--drive", &text(&file)];
+        array.refused(&[&create[..], force].concat(), &["vm.img is in use", &me, "has", "open"]);
+    }
+    // Who only reads it, as udev and backups do, is in nobody's way.
+    drop(vm);
+    let _reader = std::fs::File::open(&file).unwrap();
+    array.good(&["pool", "create", "main", "--drive", &text(&file)]);
 }

@@ -561,4 +561,7 @@ fn a_drive_file_that_is_deleted_replaced_or_cut_under_a_running_array_is_told() 
         assert!(Instant::now() < end, "{told}");
         std::thread::sleep(Duration::from_millis(200));
     }
+    // Whoever looks at the pool sees it, too.
+    let shown = array.good(&["pool", "show", "main"]);
+    assert!(shown.contains("online: the file was deleted or moved away"), "{shown}");
 }

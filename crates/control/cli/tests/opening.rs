@@ -103,7 +103,7 @@ fn a_drive_that_another_array_writes_is_not_taken_by_force_and_its_loss_is_notic
     let device = LoopDevice::over(&first.path("main.img"));
     let second = Array::started();
     second.refused(
-        &["pool", "create", "q", "--drive", &device.0, "--force"],
+        &["pool", "create", "q", "--drive", &device.0, "--force", "--yes"],
         &["pool main is open on", "choose another drive"],
     );
     // What else was named by force is as it was.
@@ -112,7 +112,7 @@ fn a_drive_that_another_array_writes_is_not_taken_by_force_and_its_loss_is_notic
     std::fs::write(&given, &content).unwrap();
     let given_text = given.display().to_string();
     second.refused(
-        &["pool", "create", "q", "--drive", &given_text, "--drive", &device.0, "--force"],
+        &["pool", "create", "q", "--drive", &given_text, "--drive", &device.0, "--force", "--yes"],
         &["pool main is open on"],
     );
     assert!(std::fs::read(&given).unwrap() == content);
@@ -121,7 +121,7 @@ fn a_drive_that_another_array_writes_is_not_taken_by_force_and_its_loss_is_notic
     let pid = first.pid().to_string();
     let signal = |name: &str| assert!(Command::new("kill").args([name, &pid]).status().unwrap().success());
     signal("-STOP");
-    let taken = second.run(&["pool", "create", "q", "--drive", &device.0, "--force"]);
+    let taken = second.run(&["pool", "create", "q", "--drive", &device.0, "--force", "--yes"]);
     signal("-CONT");
     assert_eq!(taken.status, 0, "{}{}", taken.out, taken.err);
     second.good(&["volume", "create", "w", "--size", "64MiB"]);

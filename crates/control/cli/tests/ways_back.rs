@@ -64,7 +64,13 @@ fn without_a_terminal_nothing_is_destroyed_without_yes() {
     array.good(&["volume", "delete", "db", "--yes"]);
     array.good(&["volume", "create", "db", "--size", "64MiB"]);
     let before = (array.good(&["volume", "list"]), array.good(&["snapshot", "list"]));
+    let kept = array.path("kept.img");
+    std::fs::write(&kept, vec![7; 8 << 20]).unwrap();
+    let drive = kept.display().to_string();
     let all: &[&[&str]] = &[
+        &["pool", "create", "p", "--force", "--drive", &drive],
+        &["pool", "add-drive", "main", "--force", "--drive", &drive],
+        &["pool", "replace-drive", "main", "0", "--force", "--with", &drive],
         &["volume", "delete", "db"],
         &["volume", "delete", "db", "--now"],
         &["volume", "delete", "db", "--force"],
@@ -98,6 +104,7 @@ fn without_a_terminal_nothing_is_destroyed_without_yes() {
         }
     }
     assert_eq!((array.good(&["volume", "list"]), array.good(&["snapshot", "list"])), before);
+    assert!(std::fs::read(&kept).unwrap() == vec![7; 8 << 20]);
     assert_eq!(names(&array.json(&["pool", "list"])), ["main"]);
     assert_eq!(array.json(&["volume", "list", "--deleted"]).as_array().unwrap().len(), 1);
 }

@@ -531,7 +531,10 @@ impl Pool {
             self.sync().await?;
         }
         self.check_rebuilding(rebuild)?;
-        self.inner.drives.borrow_mut()[index].state = DriveState::InService;
+        {
+            let known = &mut self.inner.drives.borrow_mut()[index];
+            (known.state, known.reason) = (DriveState::InService, None);
+        }
         self.record_drives().await
     }
 }

@@ -56,6 +56,9 @@ enum Verb {
         /// Take drives although they hold data, a file system or another pool, which are lost.
         #[arg(long)]
         force: bool,
+        /// Do not ask, where --force makes it necessary.
+        #[arg(long)]
+        yes: bool,
     },
     /// List the pools, also those that could not be opened.
     #[command(visible_alias = "ls", after_help = "Example:\n  ashlar pool list --json")]
@@ -155,7 +158,10 @@ impl Pool {
     pub fn run(self, context: &Context) -> Result<()> {
         let client = context.client()?;
         match self.verb {
-            Verb::Create { name, drives, protection, width, spares, force } => {
+            Verb::Create { name, drives, protection, width, spares, force, yes } => {
+                if force {
+                    drives::confirm_force(&drives, yes)?;
+                }
                 let protection = match protection {
                     ProtectionName::None => Protection::None,
                     ProtectionName::Single => Protection::Single,

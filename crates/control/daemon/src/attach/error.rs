@@ -14,6 +14,8 @@ pub enum ErrorKind {
     HasData,
     /// What lies on the device is not to the kernel's liking: look at it.
     Content,
+    /// A file system lost what was written to it: write it again, once there is room.
+    NotWritten,
     /// The request itself is wrong: mend it.
     Invalid,
     /// The system refused a call it should grant; the context says which.

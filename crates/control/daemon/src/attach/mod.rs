@@ -31,7 +31,7 @@ pub use mount::{
 };
 pub use nbd_device::{Client, Own};
 pub use stale::{CleanReport, clean_stale};
-pub use uses::{FileUse, Process, Use, processes_below, uses_below, uses_of_device};
+pub use uses::{FileUse, Process, Use, processes_below, uses_below, uses_of_device, writer_of};
 
 /// Tells the kernel that this process serves block devices: its memory allocations must not wait for
 /// writes that only it could carry out. Called at the start, before the first thread is made, because

@@ -251,11 +251,15 @@ pub fn unmount(directory: &Path) -> Result<()> {
     })
 }
 
-/// Writes out what the file system on a directory has in memory. One that cannot be written says so itself.
-pub fn write_out(directory: &Path) {
-    if let Ok(opened) = fs::File::open(directory) {
-        let _ = rustix::fs::syncfs(&opened);
-    }
+/// Writes out what the file system on a directory has in memory. Fails once for what could not be written
+/// since somebody last asked (`syncfs(2)`): its pages are given up, and only who wrote them has the content.
+pub fn write_out(directory: &Path) -> Result<()> {
+    let opened = fs::File::open(directory);
+    let written = opened.and_then(|opened| Ok(rustix::fs::syncfs(&opened)?));
+    written.map_err(|source| {
+        let context = format!("not all that was written to {} reached it", directory.display());
+        Error { kind: ErrorKind::NotWritten, context, source: Some(source) }
+    })
 }
 
 /// Takes a directory out of sight at once; it is unmounted when its last user is gone.

@@ -284,6 +284,32 @@ pub fn processes_below(directory: &Path) -> Vec<Process> {
     found.into_iter().map(Process::of).collect()
 }
 
+/// Who writes to a file or a block device, by whatever path: a process that has it open for writing, or the
+/// kernel that swaps to it.
+#[must_use]
+pub fn writer_of(path: &Path) -> Option<Use> {
+    let place = file_or_device(path)?;
+    let is_it = |other: &Path| file_or_device(other).is_some_and(|other| other == place);
+    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let mut devices = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(Path::new);
+    if let Some(device) = devices.find(|device| is_it(device)) {
+        return Some(Use::Swap { device: device.to_path_buf() });
+    }
+    let writer = descriptors().into_iter().find(|open| is_it(&open.file) && open.is_written());
+    writer.map(|open| open.using())
+}
+
+/// What tells a file or a block device from every other, as the kernel remembers it: one on a server that
+/// does not answer must not hold us up.
+fn file_or_device(path: &Path) -> Option<(u32, u32, u64)> {
+    let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::BASIC_STATS).ok()?;
+    match u32::from(found.stx_mode) & libc::S_IFMT {
+        libc::S_IFBLK => Some((found.stx_rdev_major, found.stx_rdev_minor, 0)),
+        libc::S_IFREG => Some((found.stx_dev_major, found.stx_dev_minor, found.stx_ino)),
+        _ => None,
+    }
+}
+
 /// An open file of a process.
 struct Descriptor {
     process: u32,
@@ -296,6 +322,17 @@ struct Descriptor {
 impl Descriptor {
     fn using(&self) -> Use {
         Use::Open { process: Process::of(self.process), path: self.path.clone() }
+    }
+
+    /// Whether it was opened for writing (`proc_pid_fdinfo(5)`: the flags of `open`, in octal).
+    fn is_written(&self) -> bool {
+        let number = self.file.file_name().unwrap_or_default();
+        let text =
+            fs::read_to_string(Path::new("/proc").join(self.process.to_string()).join("fdinfo").join(number));
+        let text = text.unwrap_or_default();
+        let flags =
+            text.lines().find_map(|line| i32::from_str_radix(line.strip_prefix("flags:")?.trim(), 8).ok());
+        flags.is_some_and(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
     }
 }
 

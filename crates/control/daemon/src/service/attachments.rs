@@ -58,7 +58,10 @@ impl Service {
         };
         let attachment = match attached {
             Ok(attachment) => attachment,
-            Err(undone) => return Err(self.attach_undone(&request.volume, undone).await),
+            Err(undone) => {
+                let error = self.attach_undone(&request.volume, undone).await;
+                return Err(self.with_limit(&request.volume, error).await);
+            }
         };
         self.enter(&request.volume, attachment.clone());
         let place = attachment.mount.as_ref().map_or(String::new(), |mount| format!(" on {mount}"));
@@ -84,6 +87,16 @@ impl Service {
             }
         }
         undone.error
+    }
+
+    /// A file system that writes a log when it is mounted fails at its volume's limit: says so.
+    async fn with_limit(&self, name: &str, mut error: Error) -> Error {
+        let pools = self.array.pools().await.unwrap_or_default();
+        if error.kind == api::ErrorKind::Medium && pools.iter().any(|pool| is_at_limit(pool, name)) {
+            error.message.push_str("; the volume is at its limit");
+            error.action = format!("`ashlar volume set {name} --limit` raises it");
+        }
+        error
     }
 
     /// The volume whose file carries the device of an attachment.
@@ -381,7 +394,7 @@ impl Service {
             let object = format!("volume {name}");
             let mut detached = self.detach_steps(&name, &attachment, false).await;
             if let Err(error) = &detached {
-                self.log.warning(object.clone(), format!("in use while the array stops: {error}"));
+                self.log.warning(object.clone(), format!("detached although: {error}"));
                 detached = self.detach_steps(&name, &attachment, true).await;
             }
             match detached {
@@ -442,9 +455,14 @@ fn take_down(device: &Path) -> attach::Result<()> {
     }
     // The kernel's table, not our memory: a person may have mounted or unmounted since.
     for directory in attach::mounts_of_device(device)? {
+        attach::write_out(&directory)?;
         attach::unmount(&directory)?;
     }
     attach::detach(device)
+}
+
+fn is_at_limit(pool: &api::Pool, volume: &str) -> bool {
+    pool.volumes_at_limit.iter().any(|name| name == volume)
 }
 
 /// Takes everything out of sight; what is in use goes with its users. What they wrote so far is written out:
@@ -452,7 +470,7 @@ fn take_down(device: &Path) -> attach::Result<()> {
 fn take_down_lazily(device: &Path) -> attach::Result<()> {
     for directory in attach::mounts_of_device(device)? {
         attach::unmount(&directory).or_else(|_| {
-            attach::write_out(&directory);
+            let _told_before = attach::write_out(&directory);
             attach::unmount_lazily(&directory)
         })?;
     }
@@ -482,6 +500,10 @@ fn from_attach(volume: &str, error: &attach::Error) -> Error {
         attach::ErrorKind::Content => (
             api::ErrorKind::Invalid,
             "attach it without --mount: its device can be checked (`fsck`) and mounted by hand",
+        ),
+        attach::ErrorKind::NotWritten => (
+            api::ErrorKind::Medium,
+            "`ashlar events` tells why: mend that and write the files again, or detach again and lose it",
         ),
         attach::ErrorKind::Invalid => (api::ErrorKind::Invalid, "mend the request"),
         attach::ErrorKind::System => (api::ErrorKind::Medium, "see `ashlar doctor`"),

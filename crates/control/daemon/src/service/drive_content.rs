@@ -55,6 +55,7 @@ impl Service {
                 seen.push((path, below));
             }
             check_no_loop_device(&seen, &own)?;
+            seen.iter().try_for_each(|(path, _)| check_no_writer(path))?;
             for drive in taken {
                 // One that is away is nobody's second path.
                 let Ok(there) = attach::below(Path::new(&drive.path), &own) else { continue };
@@ -276,6 +277,20 @@ fn check_no_loop_device(drives: &[(String, Below)], own: &attach::Own) -> Result
         ));
     }
     Ok(())
+}
+
+/// Refuses what another program writes: a virtual machine, another array, the kernel's swap.
+fn check_no_writer(path: &str) -> Result<()> {
+    let Some(using) = attach::writer_of(Path::new(path)) else { return Ok(()) };
+    let end = match &using {
+        attach::Use::Swap { device } => format!("`swapoff {}`", device.display()),
+        _ => "end that program".to_string(),
+    };
+    Err(Error::new(
+        api::ErrorKind::Busy,
+        format!("drive {path} is in use: {using}"),
+        format!("{end}, or choose another drive"),
+    ))
 }
 
 /// Two paths of the same bytes: one place, or one that the other stands on.

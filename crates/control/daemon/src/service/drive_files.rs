@@ -37,7 +37,8 @@ enum Found {
 
 struct Watched {
     identity: Identity,
-    is_told: bool,
+    /// What somebody did to it.
+    trouble: Option<String>,
 }
 
 /// The drives that are files.
@@ -77,7 +78,7 @@ impl DriveFiles {
     fn judge(&mut self, key: Key, size_bytes: u64, found: Found, log: &Log) {
         let Some(watched) = self.watched.get_mut(&key) else {
             if let Found::File { identity, .. } = found {
-                self.watched.insert(key, Watched { identity, is_told: false });
+                self.watched.insert(key, Watched { identity, trouble: None });
             }
             return;
         };
@@ -90,16 +91,23 @@ impl DriveFiles {
                 format!("was cut short: {length_bytes} of {size_bytes} bytes are left")
             }
             Found::File { .. } | Found::Else => {
-                watched.is_told = false;
+                watched.trouble = None;
                 return;
             }
         };
-        if !std::mem::replace(&mut watched.is_told, true) {
+        let what = format!("the file {what}");
+        if watched.trouble.replace(what.clone()).is_none() {
             let path = &key.path;
             let advice = "what is on it is lost at the latest when the array stops: replace the drive, or move \
                           the volumes to another pool, before that";
-            log.error(format!("pool {}", key.pool), format!("drive {path}: the file {what}; {advice}"));
+            log.error(format!("pool {}", key.pool), format!("drive {path}: {what}; {advice}"));
         }
+    }
+
+    /// What somebody did to the files of drives, by pool and the drive's identity.
+    pub(super) fn troubles(&self) -> BTreeMap<(String, String), String> {
+        let troubled = self.watched.iter().filter_map(|(key, watched)| Some((key, watched.trouble.clone()?)));
+        troubled.map(|(key, what)| ((key.pool.clone(), key.drive.clone()), what)).collect()
     }
 }
 

@@ -76,6 +76,8 @@ struct Known {
     index: Index,
     /// The states and paths of each open pool's drives that the log told last, by their numbers.
     drive_states: std::collections::BTreeMap<String, std::collections::BTreeMap<u32, (String, String)>>,
+    /// What somebody did to the file of a drive that is served, by pool and the drive's identity.
+    drive_troubles: std::collections::BTreeMap<(String, String), String>,
     /// Volumes that are attached or about to be: they are not deleted, restored or exported.
     attached: std::collections::BTreeMap<String, Slot>,
 }

@@ -95,6 +95,10 @@ impl Service {
             for drive in pool.drives.iter_mut().filter(|drive| drive.state == "out") {
                 drive.is_awaited = awaited.contains(&drive.id);
             }
+            for drive in pool.drives.iter_mut().filter(|drive| drive.reason.is_none()) {
+                let key = (pool.name.clone(), drive.id.clone());
+                drive.reason = known.drive_troubles.get(&key).cloned();
+            }
         }
         drop(known);
         pools.sort_by(|a, b| a.name.cmp(&b.name));

@@ -110,6 +110,7 @@ impl Service {
                 self.watch_generations(&pools);
             }
             files.watch(&pools, &self.log).await;
+            self.known().drive_troubles = files.troubles();
             // The next look tries again; who attaches or detaches is told of the same trouble.
             let _untold = self.forget_gone().await;
             let is_there = |name: &str| pools.iter().any(|pool| pool.name == name);

@@ -35,6 +35,9 @@ pub struct AddDrive {
     /// Take them although they hold data, a file system or another pool, which are lost.
     #[arg(long)]
     force: bool,
+    /// Do not ask, where --force makes it necessary.
+    #[arg(long)]
+    yes: bool,
 }
 
 /// Let a drive leave a pool for good, while the pool serves.
@@ -77,6 +80,9 @@ pub struct ReplaceDrive {
     /// Take it although it holds data, a file system or another pool, which are lost.
     #[arg(long)]
     force: bool,
+    /// Do not ask, where --force makes it necessary.
+    #[arg(long)]
+    yes: bool,
     /// Return when the rebuild is over, with its progress on stderr.
     #[arg(long)]
     wait: bool,
@@ -118,8 +124,17 @@ pub fn forced(drives: Vec<DriveSpec>, force: bool) -> Vec<DriveSpec> {
     drives.into_iter().map(|drive| DriveSpec { force, ..drive }).collect()
 }
 
+/// Asks before drives are taken by force.
+pub fn confirm_force(drives: &[DriveSpec], is_yes: bool) -> Result<()> {
+    let paths: Vec<&str> = drives.iter().map(|drive| drive.path.as_str()).collect();
+    confirm(is_yes, &format!("take {} by force? What is there is lost.", paths.join(", ")))
+}
+
 impl AddDrive {
     pub fn run(self, context: &Context) -> Result<()> {
+        if self.force {
+            confirm_force(&self.drives, self.yes)?;
+        }
         let drives = forced(self.drives, self.force);
         let pool = context.client()?.drives_add(&self.pool, &DrivesAdd { drives })?;
         Ok(context.output.print(&pool, show)?)
@@ -149,10 +164,13 @@ impl RemoveDrive {
 
 impl ReplaceDrive {
     pub fn run(self, context: &Context) -> Result<()> {
+        let drive = DriveSpec { force: self.force, ..self.with };
+        if self.force {
+            confirm_force(std::slice::from_ref(&drive), self.yes)?;
+        }
         let client = context.client()?;
         let before = id_of(&client.pool(&self.pool)?, self.number);
-        let pool =
-            client.drive_replace(&self.pool, self.number, &DriveSpec { force: self.force, ..self.with })?;
+        let pool = client.drive_replace(&self.pool, self.number, &drive)?;
         let pool = if self.wait { until_rebuilt(&client, pool, self.number)? } else { pool };
         if self.wait && id_of(&pool, self.number) == before {
             return Err(not_moved(&pool, self.number));
