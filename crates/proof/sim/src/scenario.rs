@@ -54,6 +54,8 @@ pub enum Theme {
     Full,
     /// Drives fail flushes and superblocks, and nothing else.
     Flushes,
+    /// Blocks that are dead are found by their content while the cleaner runs, again and again.
+    Shares,
 }
 
 impl Theme {
@@ -62,6 +64,7 @@ impl Theme {
             0..3 => Some(Theme::Losses),
             3..6 => Some(Theme::Full),
             6..8 => Some(Theme::Flushes),
+            8..10 => Some(Theme::Shares),
             _ => None,
         }
     }
@@ -313,7 +316,7 @@ impl Scenario {
             None => *chance.pick(&[0, 0, 0, 1, 2, 2]),
             Some(Theme::Losses) => *chance.pick(&[1, 2]),
             Some(Theme::Full) => *chance.pick(&[0, 0, 0, 1]),
-            Some(Theme::Flushes) => 0,
+            Some(Theme::Flushes | Theme::Shares) => 0,
         };
         let drives = match (theme, parity) {
             (_, 0) => *chance.pick(&[1, 1, 2, 3, 4]),
@@ -325,7 +328,7 @@ impl Scenario {
         let active = drives - spares;
         let width = if parity > 0 && chance.one_in(2) { chance.between(parity + 2, active) } else { active };
         let segment_bytes = match theme {
-            Some(Theme::Flushes | Theme::Full) => 256 << 10,
+            Some(Theme::Flushes | Theme::Full | Theme::Shares) => 256 << 10,
             _ => *chance.pick(&[256 << 10, 256 << 10, 512 << 10, 1 << 20]),
         };
         // Room for some twenty-four to a hundred segments: small enough to be filled, large enough to work.
@@ -416,6 +419,7 @@ impl Scenario {
                 Some(Theme::Losses) => scenario.made_for_losses(chance),
                 Some(Theme::Full) => scenario.made_full(chance, drive_bytes_for(segments_full)),
                 Some(Theme::Flushes) => scenario.made_for_flushes(chance, drive_bytes_for(SEGMENTS_FRESH)),
+                Some(Theme::Shares) => scenario.made_for_shares(chance),
                 None if chance.one_in(5) => scenario.made_to_fill(drive_bytes_for(SEGMENTS_MIN)),
                 None => scenario,
             }
@@ -445,6 +449,38 @@ impl Scenario {
             volume_bytes_max: 4 << 20,
             request_bytes_max: 64 << 10,
             life_magnitudes: (9, 13),
+            ..self
+        }
+    }
+
+    /// The same with contents that come again, and a cleaner that is always at work.
+    fn made_for_shares(self, chance: &mut Chance) -> Scenario {
+        Scenario {
+            layout: PoolLayout {
+                cache_bytes: 64 << 10,
+                checkpoint_interval_millis: *chance.pick(&[5, 50]),
+                free_percent_wanted: 95,
+                dedupe_index_bytes: 1 << 20,
+                dedupe_run_blocks_min: 1,
+                dedupe_sample_shift: 0,
+                ..self.layout
+            },
+            // One read of a look may take so long that whole cycles fit into it.
+            pace: Pace {
+                usual_micros: (1, 3),
+                slow_per_mille: *chance.pick(&[5, 20]),
+                slow_micros_max: 40_000,
+            },
+            faults: FaultClass::Crashes,
+            lives: 4,
+            requests: 400,
+            depth: *chance.pick(&[1, 4]),
+            volumes: 2,
+            snapshots_max: 1,
+            volume_bytes_max: 1 << 20,
+            request_bytes_max: 64 << 10,
+            repeated_per_mille: *chance.pick(&[300, 900]),
+            life_magnitudes: (12, 15),
             ..self
         }
     }
@@ -591,11 +627,11 @@ impl Scenario {
         match self.theme? {
             Theme::Losses if self.victims > 0 => Some(FaultRates {
                 write_error: *chance.pick(&[0, 500, 5_000]),
-                write_timeout: *chance.pick(&[0, 2_000, 20_000]),
+                write_timeout: *chance.pick(&[0, 20_000, 100_000]),
                 sync_error: *chance.pick(&[0, 5_000, 20_000]),
                 ..quiet
             }),
-            Theme::Losses | Theme::Full => Some(quiet),
+            Theme::Losses | Theme::Full | Theme::Shares => Some(quiet),
             Theme::Flushes if chance.one_in(3) => {
                 Some(FaultRates { superblock_error: *chance.pick(&[20_000, 100_000]), ..quiet })
             }
