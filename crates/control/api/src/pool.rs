@@ -58,6 +58,15 @@ impl PoolState {
         }
     }
 
+    /// Whether it serves reads.
+    #[must_use]
+    pub fn is_open(self) -> bool {
+        match self {
+            PoolState::Online | PoolState::Degraded | PoolState::ReadOnly => true,
+            PoolState::Opening | PoolState::Waiting | PoolState::Failed => false,
+        }
+    }
+
     /// Whether it serves reads and writes.
     #[must_use]
     pub fn takes_writes(self) -> bool {

@@ -13,7 +13,7 @@ use crate::attach;
 use crate::error::{Error, Result};
 use crate::log::{Log, announce};
 use crate::process::{Descriptors, notify_supervisor};
-use crate::server::Server;
+use crate::server::{Server, Tokens};
 use crate::service::Service;
 use crate::settings::{Address, Settings};
 use crate::sockets::{self, Group};
@@ -171,9 +171,11 @@ async fn get_ready(service: Arc<Service>) {
 /// Pools, doors, API: whatever fails for itself alone is reported and the rest goes on.
 async fn open(service: &Arc<Service>, doorkeeper: &Doorkeeper) -> Result<Server> {
     let Doorkeeper { settings, group, descriptors } = doorkeeper;
+    // Before any door: one that cannot ask who comes is not opened.
+    let tokens = Tokens::load_or_make(service.state(), settings)?;
     service.open_known().await?;
     service.doors.start_nbd(&service.array, settings, *group, *descriptors, &service.log).await;
-    Server::start(service, settings, *group, *descriptors).await
+    Server::start(service, settings, *group, *descriptors, tokens).await
 }
 
 /// Opens everything. A signal meanwhile is remembered (a recovery is short, and cutting it would only

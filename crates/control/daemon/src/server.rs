@@ -5,7 +5,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -139,6 +139,25 @@ impl Connection for TcpStream {
     }
 }
 
+/// What the TCP addresses ask for.
+pub(crate) struct Tokens {
+    api: Token,
+    metrics: Token,
+}
+
+impl Tokens {
+    /// Made at the first start, also where nothing asks for them yet: who sets up a client finds them.
+    pub(crate) fn load_or_make(state: &State, settings: &Settings) -> Result<Tokens> {
+        let path = |setting: &str, default| match setting {
+            "" => state.path(default),
+            named => PathBuf::from(named),
+        };
+        let api = Token::load_or_make(&path(&settings.token_file, API_TOKEN), Readers::Owner)?;
+        let metrics_file = path(&settings.metrics_token_file, METRICS_TOKEN);
+        Ok(Tokens { api, metrics: Token::load_or_make(&metrics_file, Readers::Group)? })
+    }
+}
+
 /// The API, listening.
 pub(crate) struct Server {
     stop: watch::Sender<bool>,
@@ -152,20 +171,18 @@ impl Server {
         settings: &Settings,
         group: Option<Group>,
         descriptors: Descriptors,
+        tokens: Tokens,
     ) -> Result<Server> {
         let (stop, _) = watch::channel(false);
         let mut server = Server { stop, tasks: Vec::new() };
-        let state = service.state();
-        // Made at the first start, also where nothing asks for them yet: who sets up a client finds them.
-        let token = Token::load_or_make(&token_path(state, &settings.token_file, API_TOKEN), Readers::Owner)?;
-        let metrics_file = token_path(state, &settings.metrics_token_file, METRICS_TOKEN);
-        let metrics_token = Token::load_or_make(&metrics_file, Readers::Group)?;
         let router = http::router(service.clone());
         let api = Tcp { name: "api", setting: "--api", port_file: API_PORT, places: descriptors.api_tcp };
-        server.open_tcp(service, api, settings.api, std::slice::from_ref(&token), router.clone()).await?;
+        server
+            .open_tcp(service, api, settings.api, std::slice::from_ref(&tokens.api), router.clone())
+            .await?;
         let metrics =
             Tcp { name: "metrics", setting: "metrics", port_file: METRICS_PORT, places: descriptors.metrics };
-        let tokens = [metrics_token, token];
+        let tokens = [tokens.metrics, tokens.api];
         let metrics_router = http::metrics_router(service.clone());
         server.open_tcp(service, metrics, settings.metrics, &tokens, metrics_router).await?;
         server.open_socket(service, group, descriptors.api_socket, router)?;
@@ -252,10 +269,6 @@ struct Tcp {
     setting: &'static str,
     port_file: &'static str,
     places: usize,
-}
-
-fn token_path(state: &State, setting: &str, default: &str) -> PathBuf {
-    if setting.is_empty() { state.path(default) } else { Path::new(setting).to_path_buf() }
 }
 
 async fn listen(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {

@@ -13,6 +13,7 @@ use crate::ask::confirm;
 use crate::failure::Result;
 use crate::output::{fields, size, table, utc};
 use crate::parse;
+use crate::stderr;
 use crate::verb::pool::provisioned;
 
 /// Make, show, resize, delete and undelete thin volumes.
@@ -225,7 +226,8 @@ impl Volume {
                 context.output.print(&client.deleted_volumes()?, |volumes| deleted::list(volumes))?;
             }
             Verb::List { deleted: false } => {
-                context.output.print(&client.volumes()?, |volumes| list(volumes))?
+                context.output.print(&client.volumes()?, |volumes| list(volumes))?;
+                client.pools().unwrap_or_default().iter().for_each(tell_closed);
             }
             Verb::Show { name } => context.output.print(&client.volume(&name)?, show)?,
             Verb::Resize { name, size, shrink, force, yes } => {
@@ -264,6 +266,15 @@ fn overcommitted(pool: &PoolView) -> Option<String> {
     let usable = pool.space.as_ref().map_or(0, ashlar_api::Space::usable_bytes);
     let line = || format!("note: pool {} has {}: watch how full it gets\n", pool.name, provisioned(pool));
     (pool.provisioned_bytes > usable).then(line)
+}
+
+/// A line for a pool whose volumes cannot be seen.
+fn tell_closed(pool: &PoolView) {
+    if !pool.state.is_open() {
+        let (name, state, why) =
+            (&pool.name, pool.state.name(), pool.reason.as_deref().unwrap_or("no reason is known"));
+        stderr::line(format_args!("note: the volumes of pool {name} are not listed, it is {state}: {why}"));
+    }
 }
 
 /// A table of volumes.

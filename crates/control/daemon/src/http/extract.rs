@@ -60,8 +60,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
             let what = format!("the request's body did not come within {} s", BODY_WAIT_MAX.as_secs());
             Error::invalid(what, "send it at once")
         })?;
-        let bytes = body.map_err(|error| {
-            Error::invalid(format!("the request's body cannot be read: {}", error.body_text()), "send less")
+        let bytes = body.map_err(|error| match error.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => {
+                Error::invalid("the request's body is longer than 2 MiB", "send less")
+            }
+            _ => Error::invalid("the request's body did not come whole", "send it again"),
         })?;
         parse(&bytes).map(Body)
     }
@@ -105,13 +108,9 @@ impl<S: Send + Sync> FromRequestParts<S> for Name {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Name, Error> {
         let found = Path::<String>::from_request_parts(parts, state).await;
-        found.map(|Path(name)| Name(name)).map_err(|error| {
-            Error::new(
-                ErrorKind::Invalid,
-                format!("the path holds no name: {}", error.body_text()),
-                "check the path",
-            )
-        })
+        found
+            .map(|Path(name)| Name(name))
+            .map_err(|_| Error::invalid("the name in the path is not UTF-8", "check the path"))
     }
 }
 
@@ -123,9 +122,9 @@ impl<S: Send + Sync> FromRequestParts<S> for DriveOf {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<DriveOf, Error> {
         let found = Path::<(String, u32)>::from_request_parts(parts, state).await;
-        found.map(|Path((pool, number))| DriveOf(pool, number)).map_err(|error| {
+        found.map(|Path((pool, number))| DriveOf(pool, number)).map_err(|_| {
             Error::invalid(
-                format!("the path names no drive: {}", error.body_text()),
+                "the path names no drive",
                 "write the pool's name and the drive's number; `ashlar pool show` tells both",
             )
         })
@@ -141,8 +140,11 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Question<T> {
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Question<T>, Error> {
         let found = Query::<T>::from_request_parts(parts, state).await;
         found.map(|Query(value)| Question(value)).map_err(|error| {
+            // In front stand words of the library, behind them the parameter and what is wrong with it.
+            let text = error.body_text();
+            let why = text.split_once(": ").map_or(text.as_str(), |(_, why)| why);
             Error::invalid(
-                format!("the query is not what this operation takes: {}", error.body_text()),
+                format!("the query is not what this operation takes: {why}"),
                 "/openapi.json describes every operation",
             )
         })
