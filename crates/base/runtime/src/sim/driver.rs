@@ -72,17 +72,21 @@ impl SimDriver {
         self.digest.set(mixed ^ (mixed >> 29));
     }
 
+    /// Four words at a time, each into a hash of its own: one hash would wait for itself.
     fn note_bytes(&self, bytes: &[u8]) {
-        let mut hash = bytes.len() as u64;
-        let mut words = bytes.chunks_exact(8);
-        for word in &mut words {
-            let word = u64::from_le_bytes(word.try_into().expect("chunks are eight bytes long"));
-            hash = (hash.rotate_left(5) ^ word).wrapping_mul(0x517C_C1B7_2722_0A95);
+        let mix = |hash: u64, word: u64| (hash.rotate_left(5) ^ word).wrapping_mul(0x517C_C1B7_2722_0A95);
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes.try_into().expect("eight bytes"));
+        let mut hashes = [bytes.len() as u64; 4];
+        let mut blocks = bytes.chunks_exact(32);
+        for block in &mut blocks {
+            for (hash, bytes) in hashes.iter_mut().zip(block.chunks_exact(8)) {
+                *hash = mix(*hash, word(bytes));
+            }
         }
-        for byte in words.remainder() {
-            hash = (hash.rotate_left(5) ^ u64::from(*byte)).wrapping_mul(0x517C_C1B7_2722_0A95);
+        for byte in blocks.remainder() {
+            hashes[0] = mix(hashes[0], u64::from(*byte));
         }
-        self.note(hash);
+        self.note(hashes.into_iter().fold(0, mix));
     }
 
     fn note_operation(&self, operation: &SimOperation) {

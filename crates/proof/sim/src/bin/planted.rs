@@ -14,6 +14,10 @@ use std::time::{Duration, Instant};
 
 use ashlar_units::{Fault, plant, reached};
 
+/// As in the array's program: a seed allocates millions of small things.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Real time after which a seed counts as hung: far above the half minute of the longest.
 const HANG: Duration = Duration::from_secs(150);
 
