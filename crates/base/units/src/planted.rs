@@ -94,8 +94,6 @@ faults! {
         "A volume that was written during a checkpoint counts as written by it: the next one leaves it out."
     GivenUpTableForgotten "store/engine/src/checkpoint.rs"
         "What a checkpoint that was given up was to write of the volume table is not written by the next."
-    GivenUpTablesKept "store/engine/src/checkpoint.rs"
-        "After a checkpoint that was given up the cleaner marks from half of it, and frees what the published one needs."
     CheckpointNotFlushed "store/engine/src/checkpoint.rs"
         "A superblock names pages that the drives have in their caches: a loss of power leaves a pool that does not open."
     ReadNotTriedAgain "store/engine/src/read_path.rs"

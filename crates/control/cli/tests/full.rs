@@ -76,7 +76,8 @@ fn a_file_system_comes_back_from_a_full_pool() {
         let pool = array.json(&["pool", "show", "main"]);
         assert!(pool["counters"]["writes_refused_for_room"].as_u64().unwrap() > 0, "{pool}");
 
-        // What the file system could not write out is lost, as with any device that is full.
+        // What the file system could not write out is lost, as with any device that is full, and told once.
+        array.refused(&["detach", "db"], &["not all that was written to", "detach again"]);
         array.good(&["detach", "db"]);
         array.good(&["attach", "db", "--mount", &place]);
         for number in 0..files / 2 {

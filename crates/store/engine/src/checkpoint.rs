@@ -115,11 +115,10 @@ impl Checkpointer {
             Err(error) => Err(error),
         };
         if result.is_err() {
-            // The cleaner starts from the images of the checkpoint published, not of half of this one.
-            if !planted(Fault::GivenUpTablesKept) {
-                (self.tables.volumes, self.tables.volume_root) = volumes_before;
-                (self.tables.notebook, self.tables.notebook_root) = notebook_before;
-            }
+            // A check and the accounts read the images of the checkpoint published, not of half of this one.
+            // The cleaner does, too: what it frees is free with the next checkpoint only, which is whole.
+            (self.tables.volumes, self.tables.volume_root) = volumes_before;
+            (self.tables.notebook, self.tables.notebook_root) = notebook_before;
             // What was appended has an address already and must be readable there.
             if self.stream.flush().await.is_err() {
                 self.pool.fence();

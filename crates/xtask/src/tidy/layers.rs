@@ -171,7 +171,7 @@ const THIRD_PARTY: [(&str, &[&str]); 24] = [
     ("hyper-util", &["control", "lab"]),
     ("http-body-util", &["control", "lab"]),
     ("clap", &["control"]),
-    ("mimalloc", &["control"]),
+    ("mimalloc", &["control", "proof"]),
     ("tempfile", &["media", "store", "control", "proof"]),
 ];
 

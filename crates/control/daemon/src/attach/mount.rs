@@ -251,8 +251,9 @@ pub fn unmount(directory: &Path) -> Result<()> {
     })
 }
 
-/// Writes out what the file system on a directory has in memory. Fails once for what could not be written
-/// since somebody last asked (`syncfs(2)`): its pages are given up, and only who wrote them has the content.
+/// Writes out what the file system on a directory has in memory. Fails for what could not be written since
+/// somebody last asked (`syncfs(2)`), whose pages are given up: only who wrote them has the content. xfs that
+/// was shut down fails each time.
 pub fn write_out(directory: &Path) -> Result<()> {
     let opened = fs::File::open(directory);
     let written = opened.and_then(|opened| Ok(rustix::fs::syncfs(&opened)?));

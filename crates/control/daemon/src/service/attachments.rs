@@ -140,8 +140,7 @@ impl Service {
         self.check_detached(name)?;
         self.check_mount_free(mount)?;
         self.doors.start_fuse(&self.array, &self.log).await?;
-        let slot =
-            Slot { attachment: None, carrier: name.clone(), pool, mount: mount.map(Path::to_path_buf) };
+        let slot = Slot::new(name, pool, mount);
         self.known().attached.insert(name.clone(), slot);
         let is_by_clone = name.contains('@') && mount.is_some();
         let carried = match is_by_clone {
@@ -332,8 +331,9 @@ impl Service {
         let device = PathBuf::from(&attachment.device);
         let carrier = self.carrier_of(name);
         let file = self.state().path(VOLUMES).join(carrier);
-        let name = name.to_string();
-        blocking(move || {
+        let (name, was_told) = (name.to_string(), self.is_loss_told(name));
+        let of = name.clone();
+        let ended = blocking(move || {
             let steps = || {
                 // Somebody may have detached it behind our back, and loop numbers are given out again at
                 // once: a device that does not stand on the volume any more is none of ours. One that was
@@ -341,14 +341,31 @@ impl Service {
                 if !attach::find_devices(&file)?.contains(&device) {
                     return Ok(());
                 }
+                if !is_forced && !was_told {
+                    attach::mounts_of_device(&device)?
+                        .iter()
+                        .try_for_each(|place| attach::write_out(place))?;
+                }
                 match is_forced {
                     true => take_down_lazily(&device),
                     false => take_down(&device),
                 }
             };
-            steps().map_err(|error| from_attach(&name, &error))
+            Ok(steps().map_err(|error| {
+                let is_loss = error.kind == attach::ErrorKind::NotWritten;
+                (is_loss, from_attach(&name, &error))
+            }))
+        });
+        ended.await?.map_err(|(is_loss, error)| {
+            if let Some(slot) = self.known().attached.get_mut(&of).filter(|_| is_loss) {
+                slot.is_loss_told = true;
+            }
+            error
         })
-        .await
+    }
+
+    fn is_loss_told(&self, name: &str) -> bool {
+        self.known().attached.get(name).is_some_and(|slot| slot.is_loss_told)
     }
 
     /// Takes out of the table what was detached behind the array's back: a forced detach ends with the last
@@ -455,7 +472,6 @@ fn take_down(device: &Path) -> attach::Result<()> {
     }
     // The kernel's table, not our memory: a person may have mounted or unmounted since.
     for directory in attach::mounts_of_device(device)? {
-        attach::write_out(&directory)?;
         attach::unmount(&directory)?;
     }
     attach::detach(device)

@@ -107,6 +107,16 @@ struct Slot {
     pool: String,
     /// Where it is to be mounted.
     mount: Option<std::path::PathBuf>,
+    /// A detach told that its file system lost what was written to it; the next one goes on.
+    is_loss_told: bool,
+}
+
+impl Slot {
+    /// Of a volume that is about to be attached.
+    fn new(volume: &str, pool: String, mount: Option<&std::path::Path>) -> Slot {
+        let (carrier, mount) = (volume.to_string(), mount.map(std::path::Path::to_path_buf));
+        Slot { attachment: None, carrier, pool, mount, is_loss_told: false }
+    }
 }
 
 impl Service {
