@@ -34,14 +34,6 @@ fn fill(nbd: &mut Nbd) -> u64 {
     panic!("a volume without an end");
 }
 
-fn wait_for_event(array: &Array, text: &str) {
-    let end = Instant::now() + Duration::from_secs(20);
-    while !array.good(&["events"]).contains(text) {
-        assert!(Instant::now() < end, "no event with `{text}`: {}", array.good(&["events"]));
-        std::thread::sleep(Duration::from_millis(100));
-    }
-}
-
 /// A test clone took production down: it wrote until the pool was full.
 #[test]
 fn a_test_clone_at_its_limit_leaves_production_alone() {
@@ -61,7 +53,7 @@ fn a_test_clone_at_its_limit_leaves_production_alone() {
     assert!((28..=32).contains(&written), "{written} MiB");
     test.write(0, &noise());
     db.write(100 << 20, &noise());
-    wait_for_event(&array, "volume test: at its limit");
+    array.wait_for_events(&["volume test: at its limit"]);
     assert_eq!(array.json(&["pool", "show", "main"])["volumes_at_limit"][0], "test");
     let listed = array.json(&["volume", "list"]);
     assert_eq!(listed[1]["limit_bytes"].as_u64(), Some(32 << 20), "{listed}");
@@ -85,7 +77,7 @@ fn a_volume_at_its_limit_and_one_above_it_are_told() {
     let mut small = Nbd::connect(array.state(), "small");
     (0..5).for_each(|piece| small.write(piece * PIECE_BYTES as u64, &noise()));
     assert_eq!(small.error_of_write(8 << 20, &noise()), ENOSPC);
-    wait_for_event(&array, "volume small: at its limit");
+    array.wait_for_events(&["volume small: at its limit"]);
     let told = array.good(&["volume", "set", "small", "--limit", "1MiB"]);
     assert!(told.contains("more than its limit"), "{told}");
 }
@@ -106,7 +98,7 @@ fn a_detach_tells_what_a_file_system_could_not_write_at_the_limit() {
         // Nobody syncs: whoever writes hears of nothing.
         std::fs::write(directory.join("big"), (0..48).flat_map(|_| noise()).collect::<Vec<u8>>()).unwrap();
         array.refused(&["detach", "db"], &["`db`", "not all that was written to", &mount, "detach again"]);
-        wait_for_event(&array, "volume db: at its limit");
+        array.wait_for_events(&["volume db: at its limit"]);
         array.good(&["detach", "db"]);
         // A log to be replayed finds no room either.
         let mounted = array.run(&["attach", "db", "--mount", &mount]);

@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 use support::Array;
@@ -552,15 +552,9 @@ fn a_drive_file_that_is_deleted_replaced_or_cut_under_a_running_array_is_told() 
         "1.img: the file was replaced by another file",
         "2.img: the file was cut short: 33554432 of 67108864 bytes are left",
     ];
-    let end = Instant::now() + Duration::from_secs(30);
-    loop {
-        let told = array.good(&["events"]);
-        if wanted.iter().all(|text| told.matches(text).count() == 1) {
-            break;
-        }
-        assert!(Instant::now() < end, "{told}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
+    array.wait_for_events(&wanted);
+    let told = array.good(&["events"]);
+    assert!(wanted.iter().all(|text| told.matches(text).count() == 1), "{told}");
     // Whoever looks at the pool sees it, too.
     let shown = array.good(&["pool", "show", "main"]);
     assert!(shown.contains("online: the file was deleted or moved away"), "{shown}");

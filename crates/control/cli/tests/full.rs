@@ -42,19 +42,6 @@ fn fill(directory: &Path) -> u32 {
     panic!("a pool without an end");
 }
 
-fn wait_for(array: &Array, words: &[&str]) {
-    let end = Instant::now() + Duration::from_secs(20);
-    loop {
-        let events = array.good(&["events"]);
-        let missing: Vec<&&str> = words.iter().filter(|word| !events.contains(**word)).collect();
-        if missing.is_empty() {
-            return;
-        }
-        assert!(Instant::now() < end, "no event with {missing:?} in {events}");
-        std::thread::sleep(Duration::from_millis(200));
-    }
-}
-
 /// The loss: the file system went read-only at the first error, and could not be mounted any more, because
 /// its log had no room to be replayed.
 #[test]
@@ -72,7 +59,7 @@ fn a_file_system_comes_back_from_a_full_pool() {
         let files = fill(&mount);
         assert!(files > 15, "{kind}: {files} files of 8 MiB");
         // However fast: from nothing to full in seconds.
-        wait_for(&array, &["80 % full", "90 % full", "95 % full", "full: a write waits 1 s for room"]);
+        array.wait_for_events(&["80 % full", "90 % full", "95 % full", "full: a write waits 1 s for room"]);
         let pool = array.json(&["pool", "show", "main"]);
         assert!(pool["counters"]["writes_refused_for_room"].as_u64().unwrap() > 0, "{pool}");
 

@@ -222,6 +222,20 @@ impl Array {
         }
     }
 
+    /// Waits until events hold every text.
+    pub fn wait_for_events(&self, texts: &[&str]) {
+        let end = Instant::now() + Duration::from_secs(30);
+        loop {
+            let events = self.good(&["events"]);
+            let missing: Vec<&&str> = texts.iter().filter(|text| !events.contains(**text)).collect();
+            if missing.is_empty() {
+                return;
+            }
+            assert!(Instant::now() < end, "no event with {missing:?} in {events}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
     /// One HTTP request over the socket, written by hand; returns status and body.
     pub fn http(&self, method: &str, path: &str, body: Option<&str>) -> (u16, String) {
         let stream = UnixStream::connect(self.state.join("api.sock")).unwrap();
