@@ -52,8 +52,9 @@ pub struct Volume {
     pub compression: Compression,
     /// Whether blocks equal to others of the pool are stored once.
     pub dedupe: bool,
-    /// Bytes of the volume that hold data.
-    pub written_bytes: u64,
+    /// Bytes of the volume that hold data. Absent while they are counted anew, after a shrink for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_bytes: Option<u64>,
     /// Bytes on the drives of what the volume wrote itself and still refers to, snapshots of it not counted;
     /// of a clone what it wrote since it was made. Limit and reserve go by it.
     #[serde(default)]
@@ -88,8 +89,9 @@ pub struct DeletedVolume {
     pub id: u64,
     /// Size the host saw.
     pub size_bytes: u64,
-    /// Bytes of the volume that hold data.
-    pub written_bytes: u64,
+    /// Bytes of the volume that hold data. Absent while they are counted anew, after a shrink for one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub written_bytes: Option<u64>,
     /// When it was deleted, by this machine's clock at that time.
     pub deleted_unix_seconds: u64,
     /// How long the array has kept it. Only time counts in which the array had the pool open, whatever the

@@ -822,9 +822,10 @@ fn from_engine(error: ashlar_engine::Error) -> Error {
         ErrorKind::NotFound => (api::ErrorKind::NotFound, "the list commands show what there is"),
         ErrorKind::Exists => (api::ErrorKind::Exists, "choose another name"),
         ErrorKind::NoSpace => (api::ErrorKind::NoSpace, "delete or unmap what is no longer needed"),
-        ErrorKind::Damaged => {
-            (api::ErrorKind::Damaged, "copy what can still be read; restore the rest from a backup")
-        }
+        ErrorKind::Damaged => (
+            api::ErrorKind::Damaged,
+            "`ashlar inspect --salvage` copies what can be read; restore the rest from a backup",
+        ),
         ErrorKind::Medium => (api::ErrorKind::Medium, "look at the drive and the kernel's log"),
         ErrorKind::ReadOnly => {
             (api::ErrorKind::ReadOnly, "`ashlar pool show` says why the pool takes no writes")

@@ -388,7 +388,7 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
             })
             .collect(),
         "ashlar_volume_size_bytes" => volume_samples(|volume| Some(volume.size_bytes)),
-        "ashlar_volume_written_bytes" => volume_samples(|volume| Some(volume.written_bytes)),
+        "ashlar_volume_written_bytes" => volume_samples(|volume| volume.written_bytes),
         "ashlar_volume_own_bytes" => volume_samples(|volume| Some(volume.own_bytes)),
         "ashlar_volume_limit_bytes" => volume_samples(|volume| volume.limit_bytes),
         "ashlar_volume_reserve_bytes" => volume_samples(|volume| volume.reserve_bytes),

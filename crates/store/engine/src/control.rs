@@ -447,7 +447,7 @@ fn check_size(name: &str, size_bytes: u64) -> Result<()> {
 
 /// A volume's entry as told to the outside.
 pub(crate) fn volume_info(tree: &Tree, entry: &VolumeEntry) -> VolumeInfo {
-    let written = if entry.written_blocks == WRITTEN_UNKNOWN { 0 } else { entry.written_blocks };
+    let written = Some(entry.written_blocks).filter(|blocks| *blocks != WRITTEN_UNKNOWN);
     VolumeInfo {
         id: entry.id.0,
         name: entry.name.clone(),
@@ -456,7 +456,7 @@ pub(crate) fn volume_info(tree: &Tree, entry: &VolumeEntry) -> VolumeInfo {
         profile: entry.profile,
         compression: entry.compression,
         dedupe: entry.dedupe,
-        written_bytes: written * BLOCK_BYTES,
+        written_bytes: written.map(|blocks| blocks * BLOCK_BYTES),
         own_bytes: entry.own_bytes,
         allowance: Allowance::of(&tree.notebook, entry.id),
         origin: tree.catalogue.made_from(entry),

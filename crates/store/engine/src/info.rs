@@ -41,8 +41,8 @@ pub struct VolumeInfo {
     pub compression: Compression,
     /// Whether equal blocks are looked for.
     pub dedupe: bool,
-    /// Bytes mapped to data. Recounted in the background after a large unmap.
-    pub written_bytes: u64,
+    /// Bytes mapped to data; `None` while they are counted anew, after a large unmap for one.
+    pub written_bytes: Option<u64>,
     /// Bytes on the drives of the chunks that it wrote itself and refers to. At most so many while it is
     /// being counted.
     pub own_bytes: u64,

@@ -128,7 +128,7 @@ async fn two_volumes(runtime: Runtime, path: String) {
     assert_eq!(chunk_bytes(&engine).await, single);
     for name in ["one", "two"] {
         let info = engine.volumes().into_iter().find(|info| info.name == name).unwrap();
-        assert_eq!(info.written_bytes, BLOCKS * BLOCK);
+        assert_eq!(info.written_bytes, Some(BLOCKS * BLOCK));
     }
     check(&engine).await;
     engine.close().await.unwrap();

@@ -281,10 +281,13 @@ fn show(pool: &PoolView) -> String {
     if let Some(reason) = &pool.reason {
         pairs.push(("reason", reason.clone()));
     }
-    pairs.push(("id", pool.id.clone()));
-    pairs.push(("protection", protection_name(pool.protection).to_string()));
-    pairs.push(("volumes", pool.volume_count.to_string()));
-    pairs.push(("snapshots", pool.snapshot_count.to_string()));
+    // Of one that is not open nothing else is known.
+    if pool.state.is_open() {
+        pairs.push(("id", pool.id.clone()));
+        pairs.push(("protection", protection_name(pool.protection).to_string()));
+        pairs.push(("volumes", pool.volume_count.to_string()));
+        pairs.push(("snapshots", pool.snapshot_count.to_string()));
+    }
     if pool.deleted_volume_count > 0 {
         let count = pool.deleted_volume_count;
         pairs.push(("recoverable", format!("{} in {count} deleted volumes", recoverable(pool))));

@@ -286,14 +286,19 @@ pub fn list(volumes: &[VolumeView]) -> String {
                 volume.name.clone(),
                 volume.pool.clone(),
                 size(volume.size_bytes),
-                size(volume.written_bytes),
-                volume.unique_bytes.map_or_else(|| "-".to_string(), size),
+                counted(volume.written_bytes),
+                counted(volume.unique_bytes),
                 volume.origin.clone().unwrap_or_else(|| "-".to_string()),
                 volume.device.clone().unwrap_or_else(|| "-".to_string()),
             ]
         })
         .collect();
     table(&["NAME", "POOL", "SIZE", "WRITTEN", "UNIQUE", "ORIGIN", "DEVICE"], &[2, 3, 4], &rows)
+}
+
+/// A size, or a dash while it is being counted.
+pub fn counted(bytes: Option<u64>) -> String {
+    bytes.map_or_else(|| "-".to_string(), size)
 }
 
 /// The same after a change. A volume above its limit writes nothing new, and a file system may need that.
@@ -318,9 +323,9 @@ fn show(volume: &VolumeView) -> String {
         ("name", volume.name.clone()),
         ("pool", volume.pool.clone()),
         ("size", size(volume.size_bytes)),
-        ("written", size(volume.written_bytes)),
+        ("written", counted(volume.written_bytes)),
         ("own", size(volume.own_bytes)),
-        ("unique", volume.unique_bytes.map_or_else(|| "-".to_string(), size)),
+        ("unique", counted(volume.unique_bytes)),
         ("logical block", format!("{} B", volume.logical_block_bytes)),
         ("profile", profile.to_string()),
         ("compression", volume.compression.name().to_string()),

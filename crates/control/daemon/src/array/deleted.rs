@@ -15,7 +15,7 @@ pub(crate) struct Deleted {
     pub(crate) id: u64,
     pub(crate) name: String,
     pub(crate) size_bytes: u64,
-    pub(crate) written_bytes: u64,
+    pub(crate) written_bytes: Option<u64>,
     pub(crate) deleted_unix_seconds: u64,
     /// For how long it was seen so, as far as that is durable.
     pub(crate) seen_seconds: u64,

@@ -89,10 +89,11 @@ impl Service {
 
     /// Takes back what is at a recorded path and was not refused a moment ago.
     async fn look_for(&self, pool: &api::Pool, refusals: &mut Refusals) {
-        let serving =
-            |path: &String| pool.drives.iter().any(|drive| drive.path == *path && drive.state != "out");
+        // One that serves, or that failed and stays out, is none of the drives that are awaited.
+        let is_known =
+            |path: &String| pool.drives.iter().any(|drive| drive.path == *path && !drive.is_awaited);
         let mut paths = self.recorded_drives(&pool.name);
-        paths.retain(|path| !serving(path));
+        paths.retain(|path| !is_known(path));
         for (path, is_there) in paths.iter().zip(are_there(&paths).await) {
             let place = (pool.name.clone(), path.clone());
             if !is_there {

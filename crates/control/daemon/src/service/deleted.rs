@@ -437,7 +437,7 @@ mod tests {
             id,
             name: "db".to_string(),
             size_bytes: 4096,
-            written_bytes: 0,
+            written_bytes: Some(0),
             deleted_unix_seconds,
             seen_seconds,
         }

@@ -313,7 +313,7 @@ fn is_in_use(error: &std::io::Error) -> bool {
 }
 
 fn not_ready(path: &Path, why: NotReady) -> Error {
-    let path = path.display();
+    let (shown, path) = (path, path.display());
     match why {
         NotReady::NoSpace { wanted_bytes, free_bytes } => Error::new(
             api::ErrorKind::NoSpace,
@@ -325,7 +325,9 @@ fn not_ready(path: &Path, why: NotReady) -> Error {
             "a drive's file takes all its space when it joins: free some, or choose a smaller one",
         ),
         NotReady::Io(error) if is_in_use(&error) => {
-            Error::new(api::ErrorKind::Busy, format!("drive {path} is in use"), "end that use first")
+            let uses = attach::uses_of_device(shown).unwrap_or_default();
+            let who = uses.first().map_or_else(String::new, |using| format!(": {using}"));
+            Error::new(api::ErrorKind::Busy, format!("drive {path} is in use{who}"), "end that use first")
         }
         NotReady::Io(error) => {
             Error::new(api::ErrorKind::Medium, format!("drive {path}: {error}"), "look at the kernel's log")

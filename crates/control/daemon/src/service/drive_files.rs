@@ -82,25 +82,29 @@ impl DriveFiles {
             }
             return;
         };
-        let what = match found {
-            Found::Nothing => "was deleted or moved away".to_string(),
+        let object = format!("pool {}", key.pool);
+        let (path, later) = (&key.path, "what is on it is lost when the array stops");
+        let (what, loss) = match found {
+            Found::Nothing => ("the file was deleted or moved away".to_string(), later),
             Found::File { identity, .. } if identity != watched.identity => {
-                "was replaced by another file".to_string()
+                ("the file was replaced by another file".to_string(), later)
             }
             Found::File { length_bytes, .. } if length_bytes < size_bytes => {
-                format!("was cut short: {length_bytes} of {size_bytes} bytes are left")
+                let what = format!("the file was cut short: {length_bytes} of {size_bytes} bytes are left");
+                (what, "what was cut off is lost")
             }
             Found::File { .. } | Found::Else => {
-                watched.trouble = None;
+                if watched.trouble.take().is_some() {
+                    let what = format!("drive {path}: the file is there again, as long as it was");
+                    let check = format!("`ashlar pool scrub {}` restores what was cut off", key.pool);
+                    log.warning(object, format!("{what}: {check}, where there is protection"));
+                }
                 return;
             }
         };
-        let what = format!("the file {what}");
         if watched.trouble.replace(what.clone()).is_none() {
-            let path = &key.path;
-            let advice = "what is on it is lost at the latest when the array stops: replace the drive, or move \
-                          the volumes to another pool, before that";
-            log.error(format!("pool {}", key.pool), format!("drive {path}: {what}; {advice}"));
+            let advice = "replace the drive, or move the volumes to another pool";
+            log.error(object, format!("drive {path}: {what}; {loss}: {advice}"));
         }
     }
 

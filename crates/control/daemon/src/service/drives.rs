@@ -374,9 +374,10 @@ impl Service {
                 _ => self.log.error(
                     object.as_str(),
                     format!(
-                        "{drive_line} is out of service: {}; replace it: `ashlar pool replace-drive {} {index} --with PATH`",
+                        "{drive_line} is out of service: {}; once that is mended `ashlar pool online-drive {name} {index}`, else \
+                         `ashlar pool replace-drive {name} {index} --with PATH`",
                         drive.reason.as_deref().unwrap_or("it is not known why"),
-                        pool.name
+                        name = pool.name
                     ),
                 ),
             }

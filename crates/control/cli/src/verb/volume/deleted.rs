@@ -99,7 +99,7 @@ pub fn list(volumes: &[DeletedVolume]) -> String {
                 format!("{}:{}", volume.name, volume.id),
                 volume.pool.clone(),
                 size(volume.size_bytes),
-                size(volume.written_bytes),
+                super::counted(volume.written_bytes),
                 utc(volume.deleted_unix_seconds),
                 left(volume.remaining_seconds),
             ]
