@@ -4,6 +4,7 @@
 
 mod support;
 
+use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -558,4 +559,38 @@ fn a_drive_file_that_is_deleted_replaced_or_cut_under_a_running_array_is_told() 
     // Whoever looks at the pool sees it, too.
     let shown = array.good(&["pool", "show", "main"]);
     assert!(shown.contains("online: the file was deleted or moved away"), "{shown}");
+}
+
+/// The loss: an export of a pool whose drive's file was deleted closed the last that had it open.
+#[test]
+fn a_pool_whose_drive_was_deleted_is_not_exported_unasked() {
+    let array = Array::with_pool();
+    std::fs::rename(array.path("main.img"), array.path("moved.img")).unwrap();
+    array.good(&["pool", "export", "main"]);
+    array.good(&["pool", "import", "main", "--drive", &array.path("moved.img").display().to_string()]);
+    std::fs::remove_file(array.path("moved.img")).unwrap();
+    array.refused(&["pool", "export", "main"], &["moved.img was deleted", "copy what pool `main` holds"]);
+    assert_eq!(array.json(&["pool", "show", "main"])["state"], "online");
+    array.good(&["pool", "export", "main", "--force", "--yes"]);
+}
+
+/// Drives of a pool that waits for others of its drives were taken for a new pool by force.
+#[test]
+fn drives_of_a_pool_that_waits_are_not_taken_and_readable_ones_are_told() {
+    let mut array = Array::with_pool();
+    let (one, two) =
+        (array.path("one.img").display().to_string(), array.path("two.img").display().to_string());
+    let (first, second) = (format!("{one},size=64MiB"), format!("{two},size=64MiB"));
+    array.good(&["pool", "create", "pair", "--drive", &first, "--drive", &second]);
+    array.terminate();
+    std::fs::rename(&two, array.path("away.img")).unwrap();
+    std::fs::set_permissions(array.path("main.img"), std::fs::Permissions::from_mode(0o644)).unwrap();
+    array.start();
+    assert_eq!(array.json(&["pool", "show", "pair"])["state"], "waiting");
+    let taken = ["pool", "create", "new", "--force", "--yes", "--drive", &one];
+    array.refused(&taken, &["one.img", "a drive of pool `pair`"]);
+    array.refused(&["pool", "delete", "pair", "--yes"], &["waits", "`ashlar pool export pair` forgets it"]);
+    array.wait_for_events(&["main.img: other users can read or change it"]);
+    array.good(&["pool", "export", "pair"]);
+    array.good(&taken);
 }

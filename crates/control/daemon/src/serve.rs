@@ -83,18 +83,30 @@ pub fn serve(options: Options) -> Result<()> {
 
 /// What a killed array left attached is removed before anything is opened.
 fn clean_stale(state: &State, log: &Log) -> Result<()> {
-    let report = attach::clean_stale(state.directory()).map_err(|error| {
-        Error::new(
+    let report = attach::clean_stale(state.directory()).map_err(|error| match error.kind {
+        attach::ErrorKind::Busy => Error::new(
+            ErrorKind::Busy,
+            error.to_string(),
+            "stop that array first (`pgrep -a ashlar`); its lock file or socket was removed",
+        ),
+        _ => Error::new(
             ErrorKind::Medium,
             format!("clear what a killed array left in {}: {error}", state.directory().display()),
             "unmount and detach it by hand (findmnt, losetup -l), then start again",
-        )
+        ),
     })?;
     for directory in &report.unmounted {
         log.warning("attach", format!("unmounted {}, left by a killed array", directory.display()));
     }
     for device in &report.detached {
         log.warning("attach", format!("detached {}, left by a killed array", device.display()));
+    }
+    for attach::Kept { directory, other } in &report.kept {
+        let (directory, other) = (directory.display(), other.display());
+        let what = format!(
+            "{directory} stays mounted, though a killed array left it: something else is mounted on {other}"
+        );
+        log.warning("attach", format!("{what}; `umount {other}`, then `umount {directory}`"));
     }
     for line in &report.lingering {
         log.warning("attach", format!("{line}: it goes when its last user goes"));

@@ -266,9 +266,10 @@ fn read_if_there(path: &Path) -> Result<Option<String>> {
             "remove it: the array writes a file of that name",
         ));
     }
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(|error| Error::file("read", path, &error))?;
-    Ok(Some(text))
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes).map_err(|error| Error::file("read", path, &error))?;
+    // What is no text is no state file either: the parser says so, and what to do.
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
 /// What a state file says. One without a word was never written like that.

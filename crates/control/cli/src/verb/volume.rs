@@ -227,7 +227,9 @@ impl Volume {
             }
             Verb::List { deleted: false } => {
                 context.output.print(&client.volumes()?, |volumes| list(volumes))?;
-                client.pools().unwrap_or_default().iter().for_each(tell_closed);
+                if !context.output.is_json() {
+                    client.pools().unwrap_or_default().iter().for_each(tell_closed);
+                }
             }
             Verb::Show { name } => context.output.print(&client.volume(&name)?, show)?,
             Verb::Resize { name, size, shrink, force, yes } => {

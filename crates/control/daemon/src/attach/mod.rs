@@ -26,11 +26,11 @@ pub use loop_device::{
     is_direct, let_go, resize,
 };
 pub use mount::{
-    FileSystem, Trust, is_mount_point, make_directory, make_file_system, mount, mounts_of_device, probe,
-    remove_directories, unmount, unmount_lazily, write_out,
+    FileSystem, OwnMount, Trust, is_mount_point, make_directory, make_file_system, mount, mounts_of_device,
+    probe, remove_directories, trim, unmount, unmount_lazily, write_out,
 };
 pub use nbd_device::{Client, Own};
-pub use stale::{CleanReport, clean_stale};
+pub use stale::{CleanReport, Kept, clean_stale};
 pub use uses::{FileUse, Process, Use, processes_below, uses_below, uses_of_device, writer_of};
 
 /// Tells the kernel that this process serves block devices: its memory allocations must not wait for

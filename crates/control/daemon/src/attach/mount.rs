@@ -1,8 +1,10 @@
 //! File systems on attached devices: make, mount, unmount, and knowing what is mounted where.
 
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::fs;
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -263,6 +265,28 @@ pub fn write_out(directory: &Path) -> Result<()> {
     })
 }
 
+/// Gives back the room of a file system that holds nothing (`FITRIM` of ioctl_fitrim(2)); how many bytes that
+/// were.
+pub fn trim(directory: &Path) -> Result<u64> {
+    /// `struct fstrim_range` of <linux/fs.h>.
+    #[repr(C)]
+    struct Range {
+        start: u64,
+        length: u64,
+        least: u64,
+    }
+    // _IOWR('X', 121, struct fstrim_range); the libc crate does not carry it.
+    const FITRIM: libc::c_ulong = 0xC018_5879;
+    let failed = |error| Error::system(format!("trim {}", directory.display()), error);
+    let opened = fs::File::open(directory).map_err(failed)?;
+    let mut range = Range { start: 0, length: u64::MAX, least: 0 };
+    // SAFETY: `range` has the kernel's layout and lives through the call, which writes its length.
+    if unsafe { libc::ioctl(opened.as_raw_fd(), FITRIM, &raw mut range) } < 0 {
+        return Err(failed(io::Error::last_os_error()));
+    }
+    Ok(range.length)
+}
+
 /// Takes a directory out of sight at once; it is unmounted when its last user is gone.
 pub fn unmount_lazily(directory: &Path) -> Result<()> {
     unmount_with(directory, libc::MNT_DETACH)
@@ -344,9 +368,41 @@ fn unescape(word: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
+/// A mount of a loop device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct OwnMount {
+    /// Where.
+    pub directory: PathBuf,
+    /// Where something else is mounted upon it or inside it: to unmount this one would take that along.
+    pub other: Option<PathBuf>,
+}
+
 /// Where file systems of a loop device and of its partitions are mounted; the newest mount first.
-pub fn mounts_of_device(device: &Path) -> Result<Vec<PathBuf>> {
+pub fn mounts_of_device(device: &Path) -> Result<Vec<OwnMount>> {
     let stack = Stack::on([device]);
-    let entries = mounts()?.into_iter().rev();
-    Ok(entries.filter(|entry| stack.is_mounted_directly(entry)).map(|entry| entry.directory).collect())
+    let entries = mounts()?;
+    let own = |entry: &MountEntry| OwnMount {
+        directory: entry.directory.clone(),
+        other: other_upon(&entries, entry.id, |upon| stack.is_mounted_directly(upon)),
+    };
+    Ok(entries.iter().rev().filter(|entry| stack.is_mounted_directly(entry)).map(own).collect())
+}
+
+/// What is mounted upon a mount or anywhere inside it and is not ours.
+pub(super) fn other_upon(
+    entries: &[MountEntry],
+    mount: u64,
+    is_own: impl Fn(&MountEntry) -> bool,
+) -> Option<PathBuf> {
+    let mut within = BTreeSet::from([mount]);
+    // In the order of mounting: what a mount stands on comes before it.
+    for entry in entries.iter().filter(|entry| entry.id != mount) {
+        if within.contains(&entry.parent) {
+            if !is_own(entry) {
+                return Some(entry.directory.clone());
+            }
+            within.insert(entry.id);
+        }
+    }
+    None
 }

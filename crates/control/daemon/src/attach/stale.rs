@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::error::{Error, Result};
+use super::error::{Error, ErrorKind, Result};
 use super::loop_device::{self, Attached, find_attached};
 use super::mount;
 use super::uses;
@@ -16,6 +17,9 @@ const VOLUMES: &str = "volumes";
 const SETTLE_MAX: Duration = Duration::from_secs(2);
 const SETTLE_POLL: Duration = Duration::from_millis(10);
 
+/// How long a server of the directory of volumes may take to answer. Arbitrary: busy ones take milliseconds.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
 /// What was found and removed.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct CleanReport {
@@ -23,8 +27,19 @@ pub struct CleanReport {
     pub unmounted: Vec<PathBuf>,
     /// Loop devices that were let go.
     pub detached: Vec<PathBuf>,
+    /// What stays mounted although nobody serves it.
+    pub kept: Vec<Kept>,
     /// What goes only when its users go: one line each, for the log.
     pub lingering: Vec<String>,
+}
+
+/// A mount that stays, because something else would go with it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Kept {
+    /// Where it is.
+    pub directory: PathBuf,
+    /// Where something else is mounted upon it or inside it.
+    pub other: PathBuf,
 }
 
 impl CleanReport {
@@ -47,9 +62,14 @@ pub fn clean_stale(state_dir: &Path) -> Result<CleanReport> {
         Err(e) => return Err(Error::system(format!("find {}", state_dir.display()), e)),
     };
     let volumes = state_dir.join(VOLUMES);
+    check_not_served(&volumes)?;
     let attached = find_attached(&volumes)?;
     for Attached { device, is_leaving, .. } in &attached {
-        for directory in mount::mounts_of_device(device)? {
+        for mount::OwnMount { directory, other } in mount::mounts_of_device(device)? {
+            if let Some(other) = other {
+                report.kept.push(Kept { directory, other });
+                continue;
+            }
             if let Err(error) = mount::unmount(&directory) {
                 mount::unmount_lazily(&directory)?;
                 report.lingering.push(format!("{}: {error}", directory.display()));
@@ -61,12 +81,7 @@ pub fn clean_stale(state_dir: &Path) -> Result<CleanReport> {
             report.detached.push(device.clone());
         }
     }
-    let fuse_mounts = || -> Result<usize> {
-        let is_ours =
-            |entry: &mount::MountEntry| entry.directory == volumes && entry.file_system.starts_with("fuse");
-        Ok(mount::mounts()?.iter().filter(|entry| is_ours(entry)).count())
-    };
-    for _ in 0..fuse_mounts()? {
+    for _ in 0..fuse_mounts(&volumes)? {
         mount::unmount_lazily(&volumes)?;
         report.unmounted.push(volumes.clone());
     }
@@ -82,4 +97,29 @@ pub fn clean_stale(state_dir: &Path) -> Result<CleanReport> {
         }
     }
     Ok(report)
+}
+
+/// How often a FUSE file system is mounted on the directory of volumes.
+fn fuse_mounts(volumes: &Path) -> Result<usize> {
+    let is_ours =
+        |entry: &mount::MountEntry| entry.directory == volumes && entry.file_system.starts_with("fuse");
+    Ok(mount::mounts()?.iter().filter(|entry| is_ours(entry)).count())
+}
+
+/// Refuses where somebody answers for the directory of volumes: that is a living array, whatever became of
+/// its lock. One that does not answer may be stopped for a while; the kernel answers for a dead one.
+fn check_not_served(volumes: &Path) -> Result<()> {
+    if fuse_mounts(volumes)? == 0 {
+        return Ok(());
+    }
+    let (answer, answered) = mpsc::channel();
+    let asked = volumes.to_path_buf();
+    thread::spawn(move || answer.send(rustix::fs::statfs(&asked).map(drop)));
+    match answered.recv_timeout(ANSWER_MAX) {
+        Ok(Err(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED)) => Ok(()),
+        _ => Err(Error::new(
+            ErrorKind::Busy,
+            format!("an array serves {}: a file system that is mounted there is alive", volumes.display()),
+        )),
+    }
 }

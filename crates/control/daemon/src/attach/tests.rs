@@ -389,7 +389,8 @@ fn an_array_that_hangs_holds_up_no_other() {
             assert!(!uses_below(&volumes).unwrap().is_empty());
             let all = Own { volumes, socket: own.join("nbd.sock"), clients: Vec::new() };
             assert_eq!(below(&mnt.join("new"), &all).unwrap().volume.unwrap().volume, "w");
-            assert_eq!(mounts_of_device(&device).unwrap(), std::slice::from_ref(&mnt));
+            let mounted = OwnMount { directory: mnt.clone(), other: None };
+            assert_eq!(mounts_of_device(&device).unwrap(), [mounted]);
             unmount(&mnt).unwrap();
             detach(&device).unwrap();
             clean_stale(&own).unwrap();

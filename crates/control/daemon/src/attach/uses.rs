@@ -58,6 +58,11 @@ pub enum Use {
         /// An unmount in our view may reach it.
         is_shared: bool,
     },
+    /// Something else is mounted upon its mount or inside it, and would go with it.
+    MountedUpon {
+        /// Where.
+        directory: PathBuf,
+    },
     /// A process has it open.
     Open {
         /// Who.
@@ -95,6 +100,9 @@ impl fmt::Display for Use {
             Use::Mounted { directory } => write!(f, "it is mounted on {}", directory.display()),
             Use::MountedElsewhere { directory, process, .. } => {
                 write!(f, "it is mounted on {} in the mount namespace of {process}", directory.display())
+            }
+            Use::MountedUpon { directory } => {
+                write!(f, "something else is mounted on {}", directory.display())
             }
             Use::Open { process, path } => write!(f, "{process} has {} open", path.display()),
             Use::Device { device } => write!(f, "{} stands on it", device.display()),
@@ -229,9 +237,12 @@ fn mounts_on(stack: &Stack) -> Result<Vec<(usize, Use)>> {
         return Ok(Vec::new());
     }
     let mut found = Vec::new();
-    for entry in mount::mounts()? {
-        if let Some(layer) = stack.mounted(&entry) {
-            found.push((layer.bottom, Use::Mounted { directory: entry.directory }));
+    let entries = mount::mounts()?;
+    for entry in &entries {
+        let Some(layer) = stack.mounted(entry) else { continue };
+        found.push((layer.bottom, Use::Mounted { directory: entry.directory.clone() }));
+        if let Some(directory) = mount::other_upon(&entries, entry.id, |upon| stack.mounted(upon).is_some()) {
+            found.push((layer.bottom, Use::MountedUpon { directory }));
         }
     }
     let view = |id: &str| fs::read_link(format!("/proc/{id}/ns/mnt")).ok();

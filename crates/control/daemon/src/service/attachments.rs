@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use ashlar_api as api;
+use ashlar_units::ByteCount;
 
 use super::pools::device_volume;
 use super::{Service, Slot};
@@ -20,6 +21,8 @@ use crate::state::VOLUMES;
 /// How long a stop waits for an attach or detach that is under way: a `mkfs` of a large volume.
 const UNFINISHED_WAIT_MAX: Duration = Duration::from_secs(60);
 const UNFINISHED_POLL: Duration = Duration::from_millis(20);
+/// A pool that is so full has its file systems trimmed when they are mounted, in per cent.
+const FULL_PERCENT: u8 = 90;
 
 /// How a volume is attached.
 struct Plan {
@@ -46,6 +49,7 @@ impl Service {
     /// Attaches a volume.
     pub(crate) async fn attach(&self, request: api::AttachRequest) -> Result<api::Attachment> {
         let mount = self.mount_directory(&request)?;
+        let hidden = mount.as_deref().map_or(0, entries);
         let plan = self.attach_begin(&request, mount.as_deref()).await?;
         if mount.is_some() {
             // A log to replay needs room in a full pool, too, and so does who deletes files then.
@@ -64,7 +68,12 @@ impl Service {
             }
         };
         self.enter(&request.volume, attachment.clone());
+        self.trim_if_full(&attachment).await;
         let place = attachment.mount.as_ref().map_or(String::new(), |mount| format!(" on {mount}"));
+        if hidden > 0 {
+            let what = format!("mounted{place}, whose {hidden} entries are out of sight until the detach");
+            self.log.warning(format!("volume {}", request.volume), what);
+        }
         self.log
             .info(format!("volume {}", request.volume), format!("attached: {}{place}", attachment.device));
         Ok(attachment)
@@ -87,6 +96,31 @@ impl Service {
             }
         }
         undone.error
+    }
+
+    /// What a file system wrote and did not come to record, because there was no room, it does not discard by
+    /// itself.
+    async fn trim_if_full(&self, attachment: &api::Attachment) {
+        let (name, Some(mount)) = (&attachment.volume, &attachment.mount) else { return };
+        if name.contains('@') {
+            return;
+        }
+        let pools = self.array.pools().await.unwrap_or_default();
+        let pool = self.pool_holding(name).unwrap_or_default();
+        let is_full = |one: &api::Pool| one.name == pool && one.full_percent >= FULL_PERCENT;
+        if !pools.iter().any(|one| is_at_limit(one, name) || is_full(one)) {
+            return;
+        }
+        let directory = PathBuf::from(mount);
+        let trimmed = tokio::task::spawn_blocking(move || attach::trim(&directory)).await;
+        match trimmed {
+            Ok(Ok(bytes)) => {
+                let what = format!("trimmed {mount}: {} that hold no file", ByteCount(bytes));
+                self.log.info(format!("volume {name}"), what);
+            }
+            Ok(Err(error)) => self.log.warning(format!("volume {name}"), error.to_string()),
+            Err(_) => {}
+        }
     }
 
     /// A file system that writes a log when it is mounted fails at its volume's limit: says so.
@@ -140,6 +174,7 @@ impl Service {
         self.check_detached(name)?;
         self.check_mount_free(mount)?;
         self.doors.start_fuse(&self.array, &self.log).await?;
+        self.check_volumes_mounted()?;
         let slot = Slot::new(name, pool, mount);
         self.known().attached.insert(name.clone(), slot);
         let is_by_clone = name.contains('@') && mount.is_some();
@@ -219,6 +254,19 @@ impl Service {
             return Err(busy(&format!("a mount on {mount} would hide the array's own state directory")));
         }
         Ok(Some(directory))
+    }
+
+    /// Refuses where somebody unmounted the directory of volumes.
+    fn check_volumes_mounted(&self) -> Result<()> {
+        let volumes = self.state().path(VOLUMES);
+        if attach::is_mount_point(&volumes).unwrap_or(true) {
+            return Ok(());
+        }
+        Err(Error::new(
+            api::ErrorKind::Medium,
+            format!("somebody unmounted {}, in which volumes are files", volumes.display()),
+            "stop the array and start it again",
+        ))
     }
 
     /// Refuses a directory on which another volume is about to be mounted.
@@ -342,9 +390,9 @@ impl Service {
                     return Ok(());
                 }
                 if !is_forced && !was_told {
-                    attach::mounts_of_device(&device)?
-                        .iter()
-                        .try_for_each(|place| attach::write_out(place))?;
+                    let mounts = attach::mounts_of_device(&device)?;
+                    let mut seen = mounts.iter().filter(|mount| mount.other.is_none());
+                    seen.try_for_each(|mount| attach::write_out(&mount.directory))?;
                 }
                 match is_forced {
                     true => take_down_lazily(&device),
@@ -464,17 +512,23 @@ fn take_down(device: &Path) -> attach::Result<()> {
         attach::Use::Mounted { .. } | attach::Use::MountedElsewhere { is_shared: true, .. } => true,
         // What opened it for a moment is waited for at the end; what claims it may be our own mount.
         attach::Use::Open { .. } | attach::Use::Claimed { .. } => true,
-        attach::Use::MountedElsewhere { .. } | attach::Use::Device { .. } | attach::Use::Swap { .. } => false,
+        attach::Use::MountedElsewhere { .. } | attach::Use::MountedUpon { .. } => false,
+        attach::Use::Device { .. } | attach::Use::Swap { .. } => false,
     };
     let uses = attach::uses_of_device(device)?;
     if let Some(stays) = uses.iter().find(|using| !ends_with_unmount(using)) {
         return Err(attach::in_use(device, std::slice::from_ref(stays)));
     }
     // The kernel's table, not our memory: a person may have mounted or unmounted since.
-    for directory in attach::mounts_of_device(device)? {
+    for attach::OwnMount { directory, .. } in attach::mounts_of_device(device)? {
         attach::unmount(&directory)?;
     }
     attach::detach(device)
+}
+
+/// How much is in a directory.
+fn entries(directory: &Path) -> usize {
+    std::fs::read_dir(directory).map_or(0, Iterator::count)
 }
 
 fn is_at_limit(pool: &api::Pool, volume: &str) -> bool {
@@ -484,7 +538,9 @@ fn is_at_limit(pool: &api::Pool, volume: &str) -> bool {
 /// Takes everything out of sight; what is in use goes with its users. What they wrote so far is written out:
 /// the device may not live to see their end.
 fn take_down_lazily(device: &Path) -> attach::Result<()> {
-    for directory in attach::mounts_of_device(device)? {
+    // What something else is mounted on stays: that would go with it.
+    let mounts = attach::mounts_of_device(device)?.into_iter().filter(|mount| mount.other.is_none());
+    for directory in mounts.map(|mount| mount.directory) {
         attach::unmount(&directory).or_else(|_| {
             let _told_before = attach::write_out(&directory);
             attach::unmount_lazily(&directory)

@@ -88,7 +88,7 @@ impl Service {
         let known = self.known();
         let others = known.pools.iter().filter(|pool| joining.is_none_or(|own| own.pool.name != pool.name));
         let mut taken: Vec<Taken> = others
-            .filter(|pool| !known.failures.contains_key(&pool.name))
+            .filter(|pool| known.is_opened(&pool.name) || known.waits.contains_key(&pool.name))
             .flat_map(|pool| {
                 pool.drives.iter().map(|path| (path, format!("a drive of pool `{}`", pool.name)))
             })

@@ -10,6 +10,9 @@ use tokio::task::JoinHandle;
 
 use crate::log::Log;
 
+/// Bits of a file's mode by which other users and its group read or change it.
+const OF_OTHER_USERS: u32 = 0o066;
+
 /// A drive as it was at the first look.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Identity {
@@ -30,6 +33,7 @@ enum Found {
     File {
         identity: Identity,
         length_bytes: u64,
+        mode: u32,
     },
     /// No file, or it does not say.
     Else,
@@ -77,7 +81,12 @@ impl DriveFiles {
 
     fn judge(&mut self, key: Key, size_bytes: u64, found: Found, log: &Log) {
         let Some(watched) = self.watched.get_mut(&key) else {
-            if let Found::File { identity, .. } = found {
+            if let Found::File { identity, mode, .. } = found {
+                if mode & OF_OTHER_USERS != 0 {
+                    let path = &key.path;
+                    let what = format!("drive {path}: other users can read or change it: chmod 600 {path}");
+                    log.warning(format!("pool {}", key.pool), what);
+                }
                 self.watched.insert(key, Watched { identity, trouble: None });
             }
             return;
@@ -103,7 +112,7 @@ impl DriveFiles {
             }
         };
         if watched.trouble.replace(what.clone()).is_none() {
-            let advice = "replace the drive, or move the volumes to another pool";
+            let advice = "replace the drive where there is protection, else copy the volumes to another pool";
             log.error(object, format!("drive {path}: {what}; {loss}: {advice}"));
         }
     }
@@ -113,6 +122,14 @@ impl DriveFiles {
         let troubled = self.watched.iter().filter_map(|(key, watched)| Some((key, watched.trouble.clone()?)));
         troubled.map(|(key, what)| ((key.pool.clone(), key.drive.clone()), what)).collect()
     }
+}
+
+/// The path of a drive whose file was deleted, while the array has it open.
+pub(super) fn deleted(pool: &api::Pool) -> Option<&str> {
+    let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
+    let paths: Vec<_> = open.filter_map(|entry| std::fs::read_link(entry.path()).ok()).collect();
+    let is_deleted = |path: &&str| paths.contains(&format!("{path} (deleted)").into());
+    pool.drives.iter().map(|drive| drive.path.as_str()).find(is_deleted)
 }
 
 /// Drives that pools hold open.
@@ -132,7 +149,7 @@ fn look_at(path: &str) -> Found {
     match std::fs::metadata(path) {
         Ok(found) if found.is_file() => {
             let identity = Identity { device: found.dev(), inode: found.ino() };
-            Found::File { identity, length_bytes: found.len() }
+            Found::File { identity, length_bytes: found.len(), mode: found.mode() }
         }
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Found::Nothing,
         Ok(_) | Err(_) => Found::Else,

@@ -91,6 +91,11 @@ impl Known {
         }
     }
 
+    /// Whether a known pool is open, or is being opened.
+    fn is_opened(&self, pool: &str) -> bool {
+        !self.failures.contains_key(pool)
+    }
+
     /// A pool is open, or not ours any more.
     fn forget_failure(&mut self, pool: &str) {
         self.failures.remove(pool);

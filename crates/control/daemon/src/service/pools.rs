@@ -11,6 +11,7 @@ use ashlar_units::ByteCount;
 
 use super::Service;
 use super::drive_content::say_force;
+use super::drive_files;
 use super::generations::Overruled;
 use super::scrubs::unix_seconds;
 use super::users::Taking;
@@ -282,7 +283,15 @@ impl Service {
         let _turn = self.change().await?;
         let is_open = self.check_known(name)?;
         self.check_unused(|image| self.is_in_pool(image, name), Taking::All, is_forced).await?;
-        let had_stopped = is_open && !self.pool(name).await?.state.takes_writes();
+        let pool = self.pool(name).await?;
+        let had_stopped = is_open && !pool.state.takes_writes();
+        if let Some(path) = drive_files::deleted(&pool).filter(|_| !is_forced) {
+            return Err(Error::new(
+                api::ErrorKind::Busy,
+                format!("the file of drive {path} was deleted: an export gives up the last that has it open"),
+                format!("copy what pool `{name}` holds to another one first, or lose it with --force"),
+            ));
+        }
         self.forget(name)?;
         if is_open && let Err(error) = self.pool_close(name).await {
             if !had_stopped {
@@ -387,7 +396,10 @@ impl Service {
         Err(Error::new(
             api::ErrorKind::Closed,
             format!("pool `{name}` {what}"),
-            format!("`ashlar pool show {name}` says why, `ashlar pool import {name}` tries again"),
+            format!(
+                "`ashlar pool show {name}` says why, `ashlar pool import {name}` tries again, `ashlar pool export \
+                 {name}` forgets it"
+            ),
         ))
     }
 

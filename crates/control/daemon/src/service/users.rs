@@ -340,6 +340,9 @@ fn file_user(image: &str, file_use: &FileUse, is_ours: bool) -> VolumeUser {
             let there = format!("unmount it there (`nsenter -t {} -m umount ...`)", process.id);
             (UseKind::Mount, Some(process), directory, format!("{} or {there}", end(process)))
         }
+        Use::MountedUpon { directory } => {
+            (UseKind::Mount, None, directory, format!("`umount {}`", directory.display()))
+        }
         Use::Open { process, path } => (UseKind::Process, Some(process), path, end(process)),
         Use::Device { device } => (UseKind::Device, None, device, format!("take down {}", device.display())),
         Use::Swap { device } => (UseKind::Device, None, device, format!("`swapoff {}`", device.display())),
