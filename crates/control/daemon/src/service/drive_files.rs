@@ -102,7 +102,8 @@ impl DriveFiles {
                 let what = format!("the file was cut short: {length_bytes} of {size_bytes} bytes are left");
                 (what, "what was cut off is lost")
             }
-            Found::File { .. } | Found::Else => {
+            Found::Else => return,
+            Found::File { .. } => {
                 if watched.trouble.take().is_some() {
                     let what = format!("drive {path}: the file is there again, as long as it was");
                     let check = format!("`ashlar pool scrub {}` restores what was cut off", key.pool);
