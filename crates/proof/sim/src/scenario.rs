@@ -431,7 +431,7 @@ impl Scenario {
         Scenario {
             layout: PoolLayout {
                 cache_bytes: 64 << 10,
-                checkpoint_interval_millis: *chance.pick(&[5, 50, 1_000, 30_000]),
+                checkpoint_interval_millis: *chance.pick(&[5, 5, 50, 1_000]),
                 free_percent_wanted: *chance.pick(&[1, 12, 50]),
                 ..self.layout
             },
@@ -627,7 +627,7 @@ impl Scenario {
         match self.theme? {
             Theme::Losses if self.victims > 0 => Some(FaultRates {
                 write_error: *chance.pick(&[0, 500, 5_000]),
-                write_timeout: *chance.pick(&[0, 20_000, 100_000]),
+                write_timeout: *chance.pick(&[20_000, 100_000]),
                 sync_error: *chance.pick(&[0, 5_000, 20_000]),
                 ..quiet
             }),
