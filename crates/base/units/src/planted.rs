@@ -146,6 +146,8 @@ faults! {
         "A pool is taken over from another machine whose last writes have not landed yet: they hit what came after."
     NewerOwnerIgnored "media/pool/src/owner.rs"
         "Who finds that another opened the pool meanwhile goes on: both write, and what the other was told is lost."
+    BeatByWallClock "media/pool/src/owner.rs"
+        "Whether a beat is overdue is told by a clock that people set: set back, two arrays write to one pool."
     LoserReads "media/pool/src/owner.rs"
         "Who lost the pool to another array goes on answering reads: a host gets old bytes."
     OldDriveTrusted "media/pool/src/generations.rs"

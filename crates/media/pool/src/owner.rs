@@ -347,6 +347,10 @@ impl Pool {
 
     fn is_beat_overdue(&self) -> bool {
         let seen = self.inner.ownership.seen.get();
+        if planted(Fault::BeatByWallClock) {
+            let beat = self.inner.ownership.owner.borrow().beat_unix_seconds;
+            return self.runtime().unix_nanos() / 1_000_000_000 > beat + 1;
+        }
         seen.is_none_or(|seen| self.runtime().now().duration_since(seen) >= OVERDUE)
     }
 

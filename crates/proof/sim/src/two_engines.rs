@@ -23,6 +23,7 @@ use crate::drives::{DriveArray, Pace};
 use crate::engine_system::{Opener, create_pool, open_as};
 use crate::oracle::Change;
 use crate::system::{PoolLayout, SystemUnderTest, TroubleKind};
+use crate::wall_clock::WallClock;
 
 const VOLUME: &str = "v";
 const BLOCKS: u64 = 96;
@@ -289,9 +290,10 @@ fn run(seed: u64) -> Result<(), String> {
     second.work(&heir, &new, chance.fork(2));
     second.simulation.run_steps(chance.between(500, 20_000));
 
-    // The first wakes up, in the middle of what it did.
+    // The first wakes up, in the middle of what it did, and somebody sets its clock.
     let (acknowledged, until) = (old.count.get(), new.count.get() + 200);
     first.simulation.advance_clock_to(second.simulation.now());
+    WallClock::new(seed).jump(&first.simulation);
     let stale = read_on(&first, &system, &new, chance.fork(3));
     side_by_side(&mut first, &mut second, &|| new.count.get() >= until)?;
     second.is_working.set(false);

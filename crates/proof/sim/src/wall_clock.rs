@@ -51,6 +51,11 @@ impl WallClock {
         }
         let magnitude = self.chance.between(STEPS_MAGNITUDES.0, STEPS_MAGNITUDES.1);
         self.next_jump = step + (1 << magnitude);
+        self.jump(simulation);
+    }
+
+    /// The clock of a machine is set.
+    pub fn jump(&mut self, simulation: &Simulation) {
         simulation.set_unix_offset_nanos(*self.chance.pick(&OFFSETS));
     }
 }
