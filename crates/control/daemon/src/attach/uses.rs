@@ -177,11 +177,10 @@ fn uses_of_stack(stack: &Stack, descriptors: &[Descriptor]) -> Result<Vec<(usize
         let within = mounted.iter().filter(|(_, directory)| file.starts_with(directory));
         within.max_by_key(|(_, directory)| directory.as_os_str().len()).map(|(bottom, _)| *bottom)
     };
-    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    for device in swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(Path::new) {
-        let bottom = holder_of(device).or_else(|| stack.named(device).map(|layer| layer.bottom));
+    for device in swaps() {
+        let bottom = holder_of(&device).or_else(|| stack.named(&device).map(|layer| layer.bottom));
         if let Some(bottom) = bottom {
-            found.insert((bottom, Use::Swap { device: device.to_path_buf() }));
+            found.insert((bottom, Use::Swap { device }));
         }
     }
     for (device, file) in super::loop_device::all()? {
@@ -301,13 +300,18 @@ pub fn processes_below(directory: &Path) -> Vec<Process> {
 pub fn writer_of(path: &Path) -> Option<Use> {
     let place = file_or_device(path)?;
     let is_it = |other: &Path| file_or_device(other).is_some_and(|other| other == place);
-    let swaps = fs::read_to_string("/proc/swaps").unwrap_or_default();
-    let mut devices = swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(Path::new);
-    if let Some(device) = devices.find(|device| is_it(device)) {
-        return Some(Use::Swap { device: device.to_path_buf() });
+    if let Some(device) = swaps().into_iter().find(|device| is_it(device)) {
+        return Some(Use::Swap { device });
     }
     let writer = descriptors().into_iter().find(|open| is_it(&open.file) && open.is_written());
     writer.map(|open| open.using())
+}
+
+/// What the kernel swaps to: behind a line of headings, one path to a line.
+fn swaps() -> Vec<PathBuf> {
+    let text = fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let paths = text.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+    paths.map(PathBuf::from).collect()
 }
 
 /// What tells a file or a block device from every other, as the kernel remembers it: one on a server that

@@ -319,7 +319,7 @@ impl Service {
                 format_and_mount(&device, file_system, is_forced, mount.as_deref(), plan.is_by_clone, trust);
             if let Err(error) = done {
                 // Back to where we started; the first error is the one that says what to do.
-                let left = take_down(&device).is_err().then_some(device);
+                let left = take_down(&device, true).is_err().then_some(device);
                 attach::remove_directories(&made);
                 return Err(undone(error, left));
             }
@@ -389,14 +389,9 @@ impl Service {
                 if !attach::find_devices(&file)?.contains(&device) {
                     return Ok(());
                 }
-                if !is_forced && !was_told {
-                    let mounts = attach::mounts_of_device(&device)?;
-                    let mut seen = mounts.iter().filter(|mount| mount.other.is_none());
-                    seen.try_for_each(|mount| attach::write_out(&mount.directory))?;
-                }
                 match is_forced {
                     true => take_down_lazily(&device),
-                    false => take_down(&device),
+                    false => take_down(&device, was_told),
                 }
             };
             Ok(steps().map_err(|error| {
@@ -459,7 +454,8 @@ impl Service {
             let object = format!("volume {name}");
             let mut detached = self.detach_steps(&name, &attachment, false).await;
             if let Err(error) = &detached {
-                self.log.warning(object.clone(), format!("detached although: {error}"));
+                self.log
+                    .warning(object.clone(), format!("the array stops, so it is detached by force: {error}"));
                 detached = self.detach_steps(&name, &attachment, true).await;
             }
             match detached {
@@ -507,7 +503,7 @@ fn format_and_mount(
 
 /// Unmounts and detaches. Whoever uses the device in a way that an unmount here does not end is found before
 /// anything is unmounted, so that a refusal changes nothing.
-fn take_down(device: &Path) -> attach::Result<()> {
+fn take_down(device: &Path, is_loss_told: bool) -> attach::Result<()> {
     let ends_with_unmount = |using: &attach::Use| match using {
         attach::Use::Mounted { .. } | attach::Use::MountedElsewhere { is_shared: true, .. } => true,
         // What opened it for a moment is waited for at the end; what claims it may be our own mount.
@@ -520,9 +516,11 @@ fn take_down(device: &Path) -> attach::Result<()> {
         return Err(attach::in_use(device, std::slice::from_ref(stays)));
     }
     // The kernel's table, not our memory: a person may have mounted or unmounted since.
-    for attach::OwnMount { directory, .. } in attach::mounts_of_device(device)? {
-        attach::unmount(&directory)?;
+    let mounts = attach::mounts_of_device(device)?;
+    if !is_loss_told {
+        mounts.iter().try_for_each(|mount| attach::write_out(&mount.directory))?;
     }
+    mounts.iter().try_for_each(|mount| attach::unmount(&mount.directory))?;
     attach::detach(device)
 }
 
