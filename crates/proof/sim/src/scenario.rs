@@ -61,7 +61,7 @@ pub enum Theme {
 impl Theme {
     fn of_seed(seed: u64) -> Option<Theme> {
         match Chance::new(seed ^ THEME_SALT).below(THEMES_ONE_IN) {
-            0..3 => Some(Theme::Losses),
+            0..3 | 10..13 => Some(Theme::Losses),
             3..6 => Some(Theme::Full),
             6..8 => Some(Theme::Flushes),
             8..10 => Some(Theme::Shares),
