@@ -337,3 +337,42 @@ fn a_forced_detach_takes_it_out_of_sight_and_the_volume_is_known_to_be_used_unti
     array.good(&["detach", "db"]);
     array.good(&["snapshot", "restore", "noon", "--no-backup", "--yes"]);
 }
+
+/// The loss: a volume that was deleted by force under its mount came back under another name, was mounted a
+/// second time, and both mounts wrote to it.
+#[test]
+fn who_had_a_volume_when_it_was_deleted_does_not_have_it_again_when_it_comes_back() {
+    if !can_attach() {
+        return;
+    }
+    let array = array_with_volume();
+    let (old, new) = (array.path("old"), array.path("new"));
+    array.good(&["attach", "db", "--format", "ext4", "--mount", &old.display().to_string()]);
+    std::fs::write(old.join("rows"), [7; 8192]).unwrap();
+    run("sync", &["-f", &old.display().to_string()]);
+    let mut file = File::options().write(true).open(array.state().join("volumes/db@noon"));
+    assert!(file.is_err(), "an image takes no writer");
+    file = File::open(array.state().join("volumes/db"));
+    array.run(&["volume", "delete", "db", "--force", "--yes"]);
+    assert!(!array.good(&["volume", "list"]).contains("db "), "it is deleted");
+    for name in ["db2", "db"] {
+        array.good(&["volume", "undelete", "db", "--as", name]);
+        let write = File::options().write(true).create(true).truncate(false).open(old.join("rows"));
+        let written = write.and_then(|mut file| file.write_all(&[8; 8192]).and_then(|()| file.sync_all()));
+        assert!(written.is_err(), "the mount from before writes to {name}");
+        if name == "db2" {
+            array.good(&["attach", name, "--mount", &new.display().to_string()]);
+            assert_eq!(std::fs::read(new.join("rows")).unwrap(), [7; 8192]);
+            array.good(&["detach", name]);
+            array.good(&["volume", "delete", name, "--yes"]);
+            array.good(&["volume", "undelete", name, "--as", "db"]);
+            array.good(&["volume", "delete", "db", "--force", "--yes"]);
+        }
+    }
+    drop(file);
+    array.run(&["detach", "db", "--force", "--yes"]);
+    array.run(&["detach", "db", "--force", "--yes"]);
+    array.good(&["attach", "db", "--mount", &new.display().to_string()]);
+    assert_eq!(std::fs::read(new.join("rows")).unwrap(), [7; 8192]);
+    array.good(&["detach", "db"]);
+}

@@ -40,7 +40,7 @@ impl Engine {
         inner.deleted_of(volume).map(|entry| view(inner, &entry))
     }
 
-    /// Brings a deleted volume back, under this name.
+    /// Brings a deleted volume back, under this name. Devices from before it was deleted stay without it.
     pub async fn volume_undelete(&self, id: u64, name: &str) -> Result<VolumeInfo> {
         let inner = &self.inner;
         check_name("volume", name)?;
@@ -48,6 +48,8 @@ impl Engine {
         let entry = inner.deleted_of(VolumeId(id))?;
         inner.check_volume_free(name)?;
         inner.check_image_names(entry.id, name)?;
+        // First: while the volume is deleted nobody has a device that leads to it.
+        self.lineage.brings_back(entry.id);
         inner.change(inner.record_of(entry.id, name, None)?).await?;
         inner.info_of(name)
     }

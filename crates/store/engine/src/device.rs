@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use ashlar_block as block;
 use ashlar_block::{BlockDevice, Extent, ExtentKind, Geometry, LocalFuture, check_range};
-use ashlar_format::catalogue::VolumeKind;
+use ashlar_format::catalogue::{VolumeEntry, VolumeKind};
 use ashlar_map as map;
 use ashlar_units::{BLOCK_BYTES, VolumeId};
 
@@ -17,11 +17,15 @@ use crate::{Error, ErrorKind, Result};
 pub(crate) struct VolumeDevice {
     pool: Lineage,
     id: VolumeId,
+    /// Of the volume before this was made. Who kept a device of a deleted volume does not have it again
+    /// when it comes back: by then it may serve somebody else, under another name.
+    returns: u32,
 }
 
 impl VolumeDevice {
     pub(crate) fn new(pool: Lineage, id: VolumeId) -> VolumeDevice {
-        VolumeDevice { pool, id }
+        let returns = pool.returns_of(id);
+        VolumeDevice { pool, id, returns }
     }
 
     fn open(&self) -> Result<Rc<Inner>> {
@@ -53,7 +57,9 @@ impl BlockDevice for VolumeDevice {
         };
         let Some(inner) = self.pool.pool() else { return gone };
         let tree = inner.tree.borrow();
-        let entry = tree.catalogue.get(self.id).filter(|entry| entry.deleted().is_none());
+        let is_there =
+            |entry: &&VolumeEntry| entry.deleted().is_none() && self.pool.returns_of(self.id) == self.returns;
+        let entry = tree.catalogue.get(self.id).filter(is_there);
         entry.map_or(gone, |entry| Geometry {
             size_bytes: entry.size_bytes,
             logical_block_bytes: 1 << entry.logical_block_shift,

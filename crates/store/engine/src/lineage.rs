@@ -2,10 +2,11 @@
 //! doors keep go on with the new opening.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 
 use ashlar_runtime::Runtime;
-use ashlar_units::PoolId;
+use ashlar_units::{PoolId, VolumeId};
 
 use crate::engine::{Inner, Life};
 use crate::{Engine, Result, Settings};
@@ -15,23 +16,39 @@ type Present = Option<(PoolId, Weak<Inner>)>;
 
 /// Leads to the present opening of a pool, weakly: who keeps it keeps no drive.
 #[derive(Clone, Default)]
-pub struct Lineage(Rc<RefCell<Present>>);
+pub struct Lineage(Rc<Line>);
+
+#[derive(Default)]
+struct Line {
+    present: RefCell<Present>,
+    /// How often each deleted volume was brought back.
+    returns: RefCell<BTreeMap<VolumeId, u32>>,
+}
 
 impl Lineage {
     /// The pool, while it is open.
     pub(crate) fn pool(&self) -> Option<Rc<Inner>> {
-        self.0.borrow().as_ref()?.1.upgrade()
+        self.0.present.borrow().as_ref()?.1.upgrade()
     }
 
     /// Goes on with this opening; false where that is another pool's.
     pub(crate) fn go_on(&self, inner: &Rc<Inner>) -> bool {
         let id = inner.pool.superblock().pool;
-        let mut now = self.0.borrow_mut();
+        let mut now = self.0.present.borrow_mut();
         if now.as_ref().is_some_and(|(before, _)| *before != id) {
             return false;
         }
         *now = Some((id, Rc::downgrade(inner)));
         true
+    }
+
+    /// How often a volume was brought back: a device from before leads to it no more.
+    pub(crate) fn returns_of(&self, volume: VolumeId) -> u32 {
+        self.0.returns.borrow().get(&volume).copied().unwrap_or(0)
+    }
+
+    pub(crate) fn brings_back(&self, volume: VolumeId) {
+        *self.0.returns.borrow_mut().entry(volume).or_default() += 1;
     }
 }
 

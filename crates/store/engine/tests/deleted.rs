@@ -236,3 +236,24 @@ fn a_held_snapshot_is_deleted_by_nobody() {
         engine.close().await.unwrap();
     });
 }
+
+/// A door that kept a device over a delete and an undelete served the volume under its old name beside the
+/// one that serves it under its new one: two hosts wrote to it, and each took it for its own.
+#[test]
+fn a_device_from_before_the_delete_does_not_lead_to_what_comes_back() {
+    in_directory(async |runtime, directory| {
+        let path = format!("{directory}/drive");
+        let engine = create(&runtime, &path).await;
+        engine.volume_create(volume("db", 1 << 20)).await.unwrap();
+        write(&engine, "db", 0, 1).await;
+        let before = engine.device("db").unwrap();
+        let id = engine.volume_set_aside("db").await.unwrap().info.id;
+        engine.volume_undelete(id, "db").await.unwrap();
+        assert_eq!(before.geometry().size_bytes, 0);
+        assert!(before.write(0, &bytes_of(2, PIECE), false).await.is_err());
+        let mut found = vec![0; PIECE];
+        assert!(before.read(0, &mut found).await.is_err());
+        assert!(holds(&engine, "db", 0, 1).await, "a device made since leads to it");
+        engine.close().await.unwrap();
+    });
+}
