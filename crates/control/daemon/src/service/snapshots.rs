@@ -10,11 +10,9 @@ use crate::error::{Error, Result};
 use crate::names;
 
 impl Service {
-    /// All snapshots, the oldest first; of one second, those of a pool in the order in which they were taken.
+    /// All snapshots, the oldest first; those of a pool in the order in which they were taken.
     pub(crate) async fn snapshots(&self) -> Result<Vec<api::Snapshot>> {
-        let mut snapshots = self.array.snapshots().await?;
-        snapshots.sort_by_key(|snapshot| snapshot.created_unix_seconds);
-        Ok(snapshots)
+        Ok(oldest_first(self.array.snapshots().await?))
     }
 
     /// One snapshot.
@@ -242,5 +240,42 @@ fn clone_names(name: &str, volumes: &[String]) -> Vec<String> {
     match volumes {
         [_] => vec![name.to_string()],
         several => several.iter().map(|volume| format!("{name}-{volume}")).collect(),
+    }
+}
+
+/// By the time at which they were taken. Those of a pool come in their order and stay in it, whatever the
+/// clock was set to meanwhile.
+fn oldest_first(snapshots: Vec<api::Snapshot>) -> Vec<api::Snapshot> {
+    let mut latest: BTreeMap<String, u64> = BTreeMap::new();
+    let mut timed: Vec<(u64, api::Snapshot)> = Vec::with_capacity(snapshots.len());
+    for snapshot in snapshots {
+        let time = latest.entry(snapshot.pool.clone()).or_default();
+        *time = snapshot.created_unix_seconds.max(*time);
+        timed.push((*time, snapshot));
+    }
+    timed.sort_by_key(|(time, _)| *time);
+    timed.into_iter().map(|(_, snapshot)| snapshot).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(name: &str, pool: &str, created_unix_seconds: u64) -> api::Snapshot {
+        let (name, pool) = (name.to_string(), pool.to_string());
+        api::Snapshot { name, pool, volumes: Vec::new(), created_unix_seconds, size_bytes: 0, hold: None }
+    }
+
+    /// A clock that was set back made the newest snapshot the oldest.
+    #[test]
+    fn snapshots_of_a_pool_keep_their_order_whatever_the_clock_was_set_to() {
+        let all = vec![
+            taken("first", "main", 2_000),
+            taken("back", "main", 1_000),
+            taken("last", "main", 3_000),
+            taken("elsewhere", "other", 1_500),
+        ];
+        let names: Vec<String> = oldest_first(all).into_iter().map(|snapshot| snapshot.name).collect();
+        assert_eq!(names, ["elsewhere", "first", "back", "last"]);
     }
 }
