@@ -16,7 +16,7 @@ HEAD = """# Benchmarks
 
 Written by `tests/bench/report.py` from the results of `make bench`; do not edit it.
 
-Each figure is the median of the rounds, with the lowest and highest in brackets. `1.5x` means one and a half times the peer, measured in the same round. The machine is a shared virtual one with 2 CPUs and one virtio disk, so expect noise. `KEEP=1 tests/bench/run.sh PART` measures a part again and writes this page anew.
+Each figure is the median of the rounds, with the lowest and highest in brackets. `1.5x` means one and a half times the peer, measured in the same round. The machine is a shared virtual one with 2 CPUs and one virtio disk, so expect noise. It has neither the kernel modules of ZFS nor the device mapper of LVM-thin: they are not among the peers. `KEEP=1 tests/bench/run.sh PART` measures a part again and writes this page anew.
 """
 
 

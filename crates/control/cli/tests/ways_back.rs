@@ -135,7 +135,9 @@ fn a_size_without_a_unit_is_refused() {
     let file = format!("{},size=1000000000", array.path("new.img").display());
     for arguments in [
         &["volume", "create", "x", "--size", "100"][..],
+        &["volume", "create", "x", "--size", "1GiB", "--limit", "100"],
         &["volume", "resize", "db", "--size", "200"],
+        &["pool", "replace-drive", "main", "0", "--with", &file],
         &["pool", "create", "new", "--drive", &file],
         &["pool", "add-drive", "main", "--drive", &file],
         &["pool", "set-drive", "main", "0", "--endurance", "600"],
