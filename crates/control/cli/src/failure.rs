@@ -14,6 +14,8 @@ pub enum Failure {
     Said(String),
     /// It would destroy something, and nobody can be asked.
     Unasked(String),
+    /// It could not be begun: the machine or the target lacks what it takes.
+    Unable(String),
     /// It was done in part: what is missing was told.
     Part(String),
     /// It was done, and something was found that a person must see to.
@@ -34,8 +36,8 @@ impl Failure {
     pub fn status(&self) -> ExitCode {
         match self {
             Failure::Said(_) => ExitCode::FAILURE,
-            // As wrong usage: `--yes` is missing.
-            Failure::Unasked(_) => ExitCode::from(2),
+            // As wrong usage: `--yes` is missing, or something else.
+            Failure::Unasked(_) | Failure::Unable(_) => ExitCode::from(2),
             // Neither done, nor refused or failed, nor wrong usage.
             Failure::Part(_) => ExitCode::from(3),
             Failure::Finding(_) => ExitCode::from(4),
@@ -52,6 +54,7 @@ impl fmt::Display for Failure {
             // One line whatever a tool's output held.
             Failure::Said(message)
             | Failure::Unasked(message)
+            | Failure::Unable(message)
             | Failure::Part(message)
             | Failure::Finding(message) => {
                 f.write_str(&message.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -65,6 +68,17 @@ impl fmt::Display for Failure {
 impl From<ashlar_client::Error> for Failure {
     fn from(error: ashlar_client::Error) -> Failure {
         Failure::Said(error.to_string())
+    }
+}
+
+impl From<ashlar_doctor::Error> for Failure {
+    fn from(error: ashlar_doctor::Error) -> Failure {
+        match error.kind {
+            ashlar_doctor::ErrorKind::Environment | ashlar_doctor::ErrorKind::Command => {
+                Failure::Unable(error.to_string())
+            }
+            ashlar_doctor::ErrorKind::Interrupted => Failure::Part(error.to_string()),
+        }
     }
 }
 

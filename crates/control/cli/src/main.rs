@@ -1,9 +1,9 @@
 //! The one binary `ashlar`: `serve` is the array, every other verb talks to one that serves.
 //!
-//! Exit status: 0 done, 1 refused or failed (one line on stderr: what, which object, why, what to
-//! do), 2 wrong usage, or something would be destroyed without `--yes` and without a terminal to ask at,
-//! 3 done in part, 4 done and a finding to see to (both `inspect` only: the report says what is missing, or
-//! which drives lack something).
+//! Exit status: 0 done, 1 refused or failed (one line on stderr: what, which object, why, what to do), 2
+//! wrong usage, or something would be destroyed without `--yes` and without a terminal to ask at, or the
+//! lab could not begin, 3 done in part, 4 done and a finding to see to (`inspect`: the report says what is
+//! missing, or which drives lack something; `lab`: which check failed).
 
 // They panic where nothing can be written: `output` and `stderr` do not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -87,6 +87,7 @@ enum Verb {
     Events(verb::events::Events),
     Doctor(verb::doctor::Doctor),
     Demo(verb::demo::Demo),
+    Lab(verb::lab::Lab),
     Sim(verb::sim::Sim),
     Inspect(verb::inspect::Inspect),
     #[command(hide = true)]
@@ -163,6 +164,7 @@ fn run(arguments: Arguments) -> Result<()> {
         Verb::Events(verb) => verb.run(&context),
         Verb::Doctor(verb) => verb.run(&context),
         Verb::Demo(verb) => verb.run(&context),
+        Verb::Lab(verb) => verb.run(&context),
         Verb::Sim(verb) => verb.run(&context),
         Verb::Inspect(verb) => verb.run(&context),
         Verb::Reference(verb) => verb.run(&context),

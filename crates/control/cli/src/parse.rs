@@ -1,6 +1,7 @@
 //! Values on the command line: sizes, drives, paths.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ashlar_api::DriveSpec;
 use ashlar_units::{BLOCK_BYTES, ByteCount};
@@ -15,6 +16,20 @@ pub fn bytes(text: &str) -> std::result::Result<ByteCount, String> {
         return Err(format!("`{}` has no unit: give a unit, e.g. {}GiB", text.trim(), text.trim()));
     }
     Ok(count)
+}
+
+/// A time with its unit: `90s`, `10m`, `1h`.
+pub fn duration(text: &str) -> std::result::Result<Duration, String> {
+    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
+    let seconds = match &text[digits.len()..] {
+        "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3_600,
+        _ => return Err(format!("`{text}`: give a time with its unit, e.g. 90s, 10m or 1h")),
+    };
+    let count: u64 =
+        digits.trim().parse().map_err(|_| format!("`{text}` is no time: e.g. 90s, 10m or 1h"))?;
+    count.checked_mul(seconds).map(Duration::from_secs).ok_or_else(|| format!("`{text}` is too long"))
 }
 
 /// What a volume may take or what is kept for it: bytes on the drives, or `none`, which is 0.

@@ -1,9 +1,9 @@
 //! The demo's own array: an `ashlar serve` process, spoken to through the `ashlar` command line.
 
 use crate::error::{Error, Result};
-use crate::process::{Finished, Launcher, Running};
 use crate::progress::complain;
 use crate::site::Site;
+use ashlar_programs::{Finished, Launcher, Running};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -88,12 +88,16 @@ impl Array {
         let pid = Pid::from_child(&running.child);
         kill_process(pid, Signal::TERM).map_err(|e| Error::io("stop ashlar serve", e.into()))?;
         let finished = self.launcher.wait_from(running, start, STOP_LIMIT)?;
-        if finished.status.success() { Ok(start.elapsed()) } else { Err(finished.error("ashlar serve")) }
+        if finished.status.success() {
+            Ok(start.elapsed())
+        } else {
+            Err(finished.error("ashlar serve").into())
+        }
     }
 
     /// Runs one `ashlar` command. Returns what it printed and how long it took, program start included.
     pub(crate) fn run(&self, arguments: &[&str]) -> Result<Finished> {
-        self.launcher.run(self.command(arguments), COMMAND_LIMIT)
+        Ok(self.launcher.run(self.command(arguments), COMMAND_LIMIT)?)
     }
 
     /// Runs one `ashlar` command with `--json` and reads its answer.

@@ -40,12 +40,24 @@ impl Error {
         Self { kind: ErrorKind::Proof, context: context.into() }
     }
 
-    pub(crate) fn interrupted() -> Self {
-        Self { kind: ErrorKind::Interrupted, context: "stopped by a signal".into() }
+    /// The same, with what it came after.
+    pub(crate) fn after(self, what: &str) -> Self {
+        Self { context: format!("after {what}: {}", self.context), ..self }
     }
 
     pub(crate) fn io(what: &str, error: std::io::Error) -> Self {
         Self::command(format!("{what}: {error}"))
+    }
+}
+
+impl From<ashlar_programs::Error> for Error {
+    fn from(error: ashlar_programs::Error) -> Self {
+        let kind = match error.kind {
+            ashlar_programs::ErrorKind::Environment => ErrorKind::Environment,
+            ashlar_programs::ErrorKind::Command => ErrorKind::Command,
+            ashlar_programs::ErrorKind::Interrupted => ErrorKind::Interrupted,
+        };
+        Self { kind, context: error.context }
     }
 }
 

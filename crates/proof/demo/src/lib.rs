@@ -14,7 +14,6 @@ mod ledger;
 mod load;
 mod picture;
 mod postgres;
-mod process;
 mod progress;
 mod settings;
 mod site;

@@ -1,8 +1,8 @@
 //! PostgreSQL: found or installed, started on a directory, asked, loaded, checked.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::process::{Finished, Launcher, Running};
 use crate::wire::{Connection, Rows};
+use ashlar_programs::{Finished, Launcher, Running};
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -191,7 +191,7 @@ impl Server {
     fn control(&self, arguments: &[&str], limit: Duration) -> Result<Finished> {
         let mut command = self.installation.program("pg_ctl");
         command.arg("-D").arg(&self.data).args(arguments);
-        self.installation.launcher.run(command, limit)
+        Ok(self.installation.launcher.run(command, limit)?)
     }
 
     /// Starts the server and waits until it answers, which includes replaying its log.
@@ -287,7 +287,7 @@ impl Server {
         let mut command = self.client("pgbench");
         command.args(["-n", "-c", CLIENTS, "-j", THREADS, "-T", &seconds.to_string(), "-l", "--log-prefix"]);
         command.arg(log_prefix).arg("postgres");
-        self.installation.launcher.start("pgbench", command)
+        Ok(self.installation.launcher.start("pgbench", command)?)
     }
 
     /// Ends the load by closing its sessions: unlike a killed pgbench, one that loses them writes its log
@@ -296,7 +296,8 @@ impl Server {
         let sessions = "select count(pg_terminate_backend(pid)) from pg_stat_activity \
              where application_name = 'pgbench'";
         self.query(sessions)?;
-        self.installation.launcher.wait_from(running, Instant::now(), limit).map(|_| ())
+        self.installation.launcher.wait_from(running, Instant::now(), limit)?;
+        Ok(())
     }
 
     /// Drops the database's files from this machine's page cache, so that what is read next comes from

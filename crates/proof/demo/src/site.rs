@@ -4,9 +4,9 @@
 //! attached at the end can be found by its path, whoever forgot it.
 
 use crate::error::{Error, Result};
-use crate::process::Launcher;
 use crate::progress::{complain, say};
 use crate::settings::Settings;
+use ashlar_programs::Launcher;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -49,12 +49,7 @@ impl Site {
             fs::set_permissions(directory, fs::Permissions::from_mode(0o755))
                 .map_err(|e| Error::io(&format!("open {}", directory.display()), e))?;
         }
-        let is_interrupted = Arc::new(AtomicBool::new(false));
-        for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM, signal_hook::consts::SIGHUP]
-        {
-            signal_hook::flag::register(signal, is_interrupted.clone())
-                .map_err(|e| Error::io("listen for signals", e))?;
-        }
+        let is_interrupted = ashlar_programs::heed_signals()?;
         if PANIC_SITE.set(base.clone()).is_ok() {
             let default = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {

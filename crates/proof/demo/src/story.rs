@@ -8,10 +8,10 @@ use crate::ledger::{self, Ledger, Mark};
 use crate::load::{Run, read_load};
 use crate::picture::Record;
 use crate::postgres::{Installation, Server};
-use crate::process::Launcher;
 use crate::progress::{Progress, bytes, count, millis, say};
 use crate::settings::Settings;
 use crate::site::{Site, loops_below, mounts_below};
+use ashlar_programs::Launcher;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -178,7 +178,7 @@ fn load_and_clone(
     let limit = Duration::from_secs(u64::from(settings.seconds)) + GIVE_UP_LIMIT;
     let finished = launcher.wait(running, limit)?;
     if !finished.status.success() {
-        return Err(finished.error("pgbench"));
+        return Err(finished.error("pgbench").into());
     }
     let load = read_load(&prefix)?;
     progress.result(&format!("load done: {:.0} tps, p99 {}", load.tps, millis(load.p99)));
@@ -245,9 +245,7 @@ fn crash(
     progress.mark("kill -9 of the array");
     array.kill()?;
     let killed = Instant::now();
-    launcher
-        .wait(running, GIVE_UP_LIMIT)
-        .map_err(|e| Error { context: format!("after the crash: {e}"), ..e })?;
+    launcher.wait(running, GIVE_UP_LIMIT).map_err(|e| Error::from(e).after("the crash"))?;
     server.abandon();
     let list = ledger.stop();
     let acknowledged = read_load(&prefix)?.transactions;

@@ -16,7 +16,7 @@ const RECORD_SECTIONS: [&str; 3] = ["## Context", "## Decision", "## Consequence
 const BANNED_FLOORS: [&str; 4] = ["base", "media", "store", "targets"];
 
 /// Areas of a commit title besides the names of crates.
-const COMMIT_AREAS: [&str; 12] = [
+const COMMIT_AREAS: [&str; 13] = [
     "bench",
     "ci",
     "console",
@@ -25,6 +25,7 @@ const COMMIT_AREAS: [&str; 12] = [
     "docs",
     "experiments",
     "fuzz",
+    "lab",
     "repo",
     "tests",
     "tidy",

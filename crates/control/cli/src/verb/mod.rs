@@ -8,6 +8,7 @@ pub mod detach;
 pub mod doctor;
 pub mod events;
 pub mod inspect;
+pub mod lab;
 pub mod pool;
 pub mod serve;
 pub mod sim;

@@ -1,7 +1,8 @@
-//! Programs the demo runs: with output kept in a file, a time limit, and an ear for Ctrl-C.
+//! Starts programs, waits for them, and takes them down in order.
 
 use crate::error::{Error, Result};
 use rustix::process::{Pid, Signal, kill_process_group};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -10,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Everything the demo starts gets its own process group, so that Ctrl-C reaches only the demo and
-/// the demo takes the rest down in order.
-pub(crate) struct Launcher {
+/// Starts programs. Each gets its own process group, so that Ctrl-C reaches only the one that started them,
+/// which takes the rest down in order.
+pub struct Launcher {
     directory: PathBuf,
     logs: PathBuf,
     next: AtomicU64,
@@ -20,42 +21,66 @@ pub(crate) struct Launcher {
     cleaning_count: AtomicUsize,
 }
 
+/// A flag that the signals which end a program set from now on.
+///
+/// # Errors
+/// When a signal cannot be caught.
+pub fn heed_signals() -> Result<Arc<AtomicBool>> {
+    let is_interrupted = Arc::new(AtomicBool::new(false));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register(signal, is_interrupted.clone())
+            .map_err(|e| Error::io("catch signals", &e))?;
+    }
+    Ok(is_interrupted)
+}
+
 /// What a finished program said, and how long it took.
-pub(crate) struct Finished {
-    pub(crate) stdout: String,
-    pub(crate) stderr: String,
-    pub(crate) status: ExitStatus,
-    pub(crate) took: Duration,
+pub struct Finished {
+    /// All of its standard output.
+    pub stdout: String,
+    /// All of its standard error.
+    pub stderr: String,
+    /// How it ended.
+    pub status: ExitStatus,
+    /// From its start to its end.
+    pub took: Duration,
 }
 
 /// A program that is still running. Dropping it kills it.
-pub(crate) struct Running {
-    pub(crate) child: Child,
-    pub(crate) name: String,
+pub struct Running {
+    /// Its process, the leader of its group.
+    pub child: Child,
+    /// What its log files are called.
+    pub name: String,
     stdout: PathBuf,
     stderr: PathBuf,
     start: Instant,
 }
 
 impl Launcher {
-    /// Programs work in `directory`, which is how the site finds them again; their words go to `logs`.
-    pub(crate) fn new(directory: PathBuf, logs: PathBuf, is_interrupted: Arc<AtomicBool>) -> Self {
+    /// Programs work in `directory` unless they say where, so that they can be found again; their words go
+    /// to `logs`.
+    #[must_use]
+    pub fn new(directory: PathBuf, logs: PathBuf, is_interrupted: Arc<AtomicBool>) -> Self {
         let cleaning_count = AtomicUsize::new(0);
         Self { directory, logs, next: AtomicU64::new(1), is_interrupted, cleaning_count }
     }
 
-    pub(crate) fn is_interrupted(&self) -> bool {
+    /// Whether the user pressed Ctrl-C, and nothing is being cleaned up.
+    #[must_use]
+    pub fn is_interrupted(&self) -> bool {
         self.is_interrupted.load(Ordering::Relaxed) && self.cleaning_count.load(Ordering::Relaxed) == 0
     }
 
     /// While the guard lives, programs run to their end although the user pressed Ctrl-C.
-    pub(crate) fn clean(&self) -> Cleaning<'_> {
+    #[must_use]
+    pub fn clean(&self) -> Cleaning<'_> {
         self.cleaning_count.fetch_add(1, Ordering::Relaxed);
         Cleaning { launcher: self }
     }
 
     /// Sleeps, but not through a Ctrl-C.
-    pub(crate) fn sleep(&self, duration: Duration) -> Result<()> {
+    pub fn sleep(&self, duration: Duration) -> Result<()> {
         let end = Instant::now() + duration;
         while Instant::now() < end {
             if self.is_interrupted() {
@@ -67,21 +92,24 @@ impl Launcher {
     }
 
     /// Starts a program in the background; `name` is what its log files are called.
-    pub(crate) fn start(&self, name: &str, mut command: Command) -> Result<Running> {
+    pub fn start(&self, name: &str, mut command: Command) -> Result<Running> {
         let program = command.get_program().to_string_lossy().into_owned();
         let number = self.next.fetch_add(1, Ordering::Relaxed);
         let path = |kind: &str| self.logs.join(format!("{number:03}-{name}.{kind}"));
         let (stdout, stderr) = (path("out"), path("err"));
-        let open = |path: &Path| File::create(path).map_err(|e| Error::io(&path.display().to_string(), e));
+        let open = |path: &Path| File::create(path).map_err(|e| Error::io(&path.display().to_string(), &e));
         command.stdin(Stdio::null()).stdout(open(&stdout)?).stderr(open(&stderr)?);
-        command.process_group(0).current_dir(&self.directory);
+        command.process_group(0);
+        if command.get_current_dir().is_none() {
+            command.current_dir(&self.directory);
+        }
         let start = Instant::now();
-        let child = command.spawn().map_err(|e| Error::io(&format!("start {program}"), e))?;
+        let child = command.spawn().map_err(|e| Error::io(&format!("start {program}"), &e))?;
         Ok(Running { child, name: name.to_string(), stdout, stderr, start })
     }
 
     /// Runs a program to its end; a failure is an error that carries what the program said.
-    pub(crate) fn run(&self, command: Command, limit: Duration) -> Result<Finished> {
+    pub fn run(&self, command: Command, limit: Duration) -> Result<Finished> {
         let shown = show(&command);
         let name =
             Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -90,20 +118,15 @@ impl Launcher {
     }
 
     /// Waits for a program started before; the limit counts from its start.
-    pub(crate) fn wait(&self, running: Running, limit: Duration) -> Result<Finished> {
+    pub fn wait(&self, running: Running, limit: Duration) -> Result<Finished> {
         let start = running.start;
         self.wait_from(running, start, limit)
     }
 
     /// Waits for a program started before; the limit counts from `start`.
-    pub(crate) fn wait_from(
-        &self,
-        mut running: Running,
-        start: Instant,
-        limit: Duration,
-    ) -> Result<Finished> {
+    pub fn wait_from(&self, mut running: Running, start: Instant, limit: Duration) -> Result<Finished> {
         loop {
-            if let Some(status) = running.child.try_wait().map_err(|e| Error::io(&running.name, e))? {
+            if let Some(status) = running.child.try_wait().map_err(|e| Error::io(&running.name, &e))? {
                 let took = running.start.elapsed();
                 let text = |path: &Path| {
                     std::fs::read(path).map(|b| String::from_utf8_lossy(&b).into_owned()).unwrap_or_default()
@@ -126,7 +149,9 @@ impl Launcher {
 }
 
 impl Finished {
-    pub(crate) fn error(&self, shown: &str) -> Error {
+    /// That it failed, with the last lines it said.
+    #[must_use]
+    pub fn error(&self, shown: &str) -> Error {
         let said = if self.stderr.trim().is_empty() { &self.stdout } else { &self.stderr };
         let tail: Vec<&str> = said.lines().rev().take(6).collect();
         let tail: Vec<&str> = tail.into_iter().rev().collect();
@@ -135,7 +160,7 @@ impl Finished {
 }
 
 /// A time in which Ctrl-C is not listened to, because what runs is what it asks for.
-pub(crate) struct Cleaning<'a> {
+pub struct Cleaning<'a> {
     launcher: &'a Launcher,
 }
 
@@ -168,7 +193,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const SIGNAL_STEP: Duration = Duration::from_millis(10);
 
 /// A command as a user would type it.
-pub(crate) fn show(command: &Command) -> String {
+#[must_use]
+pub fn show(command: &Command) -> String {
     let mut out = command.get_program().to_string_lossy().into_owned();
     for argument in command.get_args() {
         out.push(' ');

@@ -1,0 +1,90 @@
+//! Runs a test: the job file is written, fio runs, and what it left is read.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ashlar_programs::Launcher;
+
+use crate::job::Cell;
+use crate::logs::{Second, seconds};
+use crate::outcome::Outcome;
+use crate::{Error, Result};
+
+/// fio, as installed here.
+pub struct Fio {
+    launcher: Arc<Launcher>,
+    /// As it tells it: `fio-3.33`.
+    pub version: String,
+}
+
+/// A test that was run, with what it left.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// One for each job of the cell, in its order.
+    pub outcomes: Vec<Outcome>,
+    /// Second by second, of the same jobs.
+    pub seconds: Vec<Vec<Second>>,
+    /// The job file; its JSON and its logs lie beside it.
+    pub job_file: PathBuf,
+}
+
+const VERSION_LIMIT: Duration = Duration::from_secs(10);
+
+impl Fio {
+    /// Finds it.
+    ///
+    /// # Errors
+    /// When it is not installed.
+    pub fn find(launcher: &Arc<Launcher>) -> Result<Fio> {
+        let mut command = Command::new("fio");
+        command.arg("--version");
+        let finished = launcher.run(command, VERSION_LIMIT).map_err(|error| {
+            Error::environment(format!(
+                "{error}: I/O tests are driven by fio: install it (on Debian: apt-get install fio) and run again"
+            ))
+        })?;
+        Ok(Fio { launcher: launcher.clone(), version: finished.stdout.trim().to_string() })
+    }
+
+    /// Runs a cell; what it writes of itself goes into `directory`.
+    ///
+    /// # Errors
+    /// When fio fails, does not end, or reports an error of the device, or on Ctrl-C.
+    pub fn run(&self, cell: &Cell, directory: &Path) -> Result<Kept> {
+        let at = |end: &str| directory.join(format!("{}.{end}", cell.name));
+        let (job_file, json) = (at("fio"), at("json"));
+        fs::write(&job_file, cell.text()).map_err(|e| Error::io(&job_file.display().to_string(), &e))?;
+        let mut command = Command::new("fio");
+        // Its logs go to where it works.
+        command.current_dir(directory);
+        command.arg("--output-format=json+").arg("--output").arg(&json).arg(&job_file);
+        let result = self.launcher.run(command, cell.limit());
+        let text = fs::read_to_string(&json).unwrap_or_default();
+        let outcomes = match result {
+            Ok(_) => Outcome::all_of(&text),
+            Err(error) if error.kind == crate::ErrorKind::Interrupted => return Err(error),
+            Err(error) => Err(format!("{error} {}", said(&text))),
+        };
+        let outcomes = outcomes.map_err(|what| Error::command(format!("{}: {what}", cell.name)))?;
+        if let Some(failed) = outcomes.iter().find(|outcome| outcome.error != 0) {
+            let system = std::io::Error::from_raw_os_error(failed.error as i32);
+            return Err(Error::command(format!("{}: job {} ended with {system}", cell.name, failed.job)));
+        }
+        let of_job = |job: &crate::Job| {
+            seconds(
+                &fs::read_to_string(directory.join(format!("{}_iops.log", cell.log_of(job))))
+                    .unwrap_or_default(),
+            )
+        };
+        Ok(Kept { outcomes, seconds: cell.jobs.iter().map(of_job).collect(), job_file })
+    }
+}
+
+/// What fio says before its JSON.
+fn said(text: &str) -> String {
+    let words = text.split('{').next().unwrap_or_default();
+    words.lines().filter(|line| !line.trim().is_empty()).take(4).collect::<Vec<_>>().join("; ")
+}

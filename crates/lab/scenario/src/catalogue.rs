@@ -1,0 +1,39 @@
+//! The scenarios that are compiled in, by id.
+
+use crate::error::{Error, Result, nearest};
+use crate::file::Scenario;
+
+macro_rules! catalogue {
+    ($($id:literal),* $(,)?) => {
+        &[$(($id, include_str!(concat!("../../../../experiments/", $id, ".toml")))),*]
+    };
+}
+
+/// Every `experiments/SEED/NAME.toml`; a test holds this list against the directory.
+const CATALOGUE: &[(&str, &str)] = catalogue![
+    "ashlar/any-placement",
+    "emc/headline",
+    "fujitsu/lun-count",
+    "fujitsu/throughput",
+    "kaminario/oltp-query-device",
+];
+
+pub fn ids() -> impl Iterator<Item = &'static str> {
+    CATALOGUE.iter().map(|(id, _)| *id)
+}
+
+/// The file as it was written, for `ashlar lab export`.
+pub fn text(id: &str) -> Result<&'static str> {
+    let found = CATALOGUE.iter().find(|(known, _)| *known == id);
+    found.map(|(_, text)| *text).ok_or_else(|| {
+        let near = nearest(id, ids()).expect("the catalogue is not empty");
+        Error::request(format!("there is no scenario `{id}`; the nearest is `{near}`"))
+    })
+}
+
+pub fn load(id: &str) -> Result<Scenario> {
+    Scenario::parse(text(id)?)
+}
+
+#[cfg(test)]
+mod tests;

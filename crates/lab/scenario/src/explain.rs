@@ -1,0 +1,193 @@
+//! An experiment in words: what the paper asked, did, found and left out, what we do, how it is judged.
+//!
+//! Printed by `ashlar lab explain ID`; for I/O with the command lines of fio and DiskSpd that do the same.
+
+use std::fmt;
+
+use crate::error::Result;
+use crate::file::{Check, Published, Scenario};
+use crate::mix::{Operation, Part};
+use crate::plan::{Machine, Plan, Request, Target, plan};
+use crate::quantity::{Rate, percent_text, size_about, size_text, time_text};
+use crate::scale::Preset;
+use crate::workload::{Content, IoLoad, Load, Map, Precondition};
+
+mod command;
+
+/// What a terminal shows without breaking lines itself.
+const COLUMNS: usize = 96;
+
+/// The scenario in words, worked out at a preset on a machine.
+pub fn explain(scenario: &Scenario, preset: Preset, machine: Machine) -> Result<String> {
+    let targets = [Target { id: "target".to_string(), address: String::new() }];
+    let planned = plan(scenario, &Request { preset, seed: 0, targets: &targets, machine })?;
+    let mut page = Page(String::new());
+    page.0 += &format!("{}: {}\n\n", scenario.id, scenario.title);
+    page.paragraph("", &scenario.question);
+    if let Some(source) = &scenario.source {
+        let list = |name: &str, of: &[String]| match of {
+            [] => String::new(),
+            [one] => format!(", {name} {one}"),
+            many => format!(", {name}s {}", many.join(", ")),
+        };
+        page.heading("What the paper did");
+        let places = list("figure", &source.figures) + &list("table", &source.tables);
+        page.paragraph("", &format!("{} ({}{places})", source.defined, source.paper));
+    }
+    page.list("What it published", scenario.published.iter().map(published_text));
+    page.list("What it leaves out", scenario.missing.iter().cloned());
+    page.list("Where it contradicts itself", scenario.contradictions.iter().cloned());
+    page.list("What it claims and nobody can check here", scenario.claims.iter().cloned());
+    page.list("What we do", scenario.rerun.iter().cloned().chain(work_sentences(scenario, &planned)));
+    page.list("How it is judged", scenario.checks.iter().map(check_text));
+    page.commands(&planned);
+    Ok(page.0)
+}
+
+/// The text as far as it is written.
+struct Page(String);
+
+impl Page {
+    fn heading(&mut self, words: &str) {
+        self.0 += &format!("\n{words}\n");
+    }
+
+    /// One paragraph, broken at spaces, its later lines indented under the first word.
+    fn paragraph(&mut self, mark: &str, text: &str) {
+        let mut line = mark.to_string();
+        for word in text.split_whitespace() {
+            if line.len() > mark.len() {
+                if line.chars().count() + 1 + word.chars().count() > COLUMNS {
+                    self.0 += &format!("{line}\n");
+                    line = " ".repeat(mark.len());
+                } else {
+                    line.push(' ');
+                }
+            }
+            line += word;
+        }
+        self.0 += &format!("{line}\n");
+    }
+
+    fn list(&mut self, heading: &str, sentences: impl Iterator<Item = String>) {
+        for (index, sentence) in sentences.enumerate() {
+            if index == 0 {
+                self.heading(heading);
+            }
+            self.paragraph("- ", &sentence);
+        }
+    }
+
+    /// The lines of other tools, for the first variant of each mix; the others differ in what varies.
+    fn commands(&mut self, planned: &Plan) {
+        let mut shown: Vec<&[Part]> = Vec::new();
+        for variant in &planned.variants {
+            let Load::Io(load) = &variant.load;
+            if !shown.contains(&load.mix.as_slice()) {
+                shown.push(&load.mix);
+                self.heading(&format!("The same with fio and with DiskSpd: {}", variant.name));
+                self.0 += &command::fio(&variant.name, load, planned);
+                self.0 += &command::diskspd(load, planned);
+            }
+        }
+    }
+}
+
+fn published_text(published: &Published) -> String {
+    let mut text = published.metric.text.clone();
+    match published.value {
+        Some(value) => text += &format!(" = {value}"),
+        None => text += ": the value is lost",
+    }
+    if let Some(note) = &published.note {
+        text += &format!(" ({note})");
+    }
+    text
+}
+
+fn work_sentences(scenario: &Scenario, planned: &Plan) -> Vec<String> {
+    let mut sentences = Vec::new();
+    if let Some(variant) = planned.variants.first() {
+        let Load::Io(load) = &variant.load;
+        let preset = planned.preset;
+        sentences.push(format!("At preset {preset}, variant `{}`: {}.", variant.name, load_text(load)));
+    }
+    for axis in &scenario.matrix {
+        let ids: Vec<&str> = axis.entries.iter().map(|entry| entry.id.as_str()).collect();
+        sentences.push(format!("`{}` varies: {}.", axis.name, ids.join(", ")));
+    }
+    let (variants, repeat) = (planned.variants.len(), planned.repeat);
+    let each =
+        format!("{} of warm-up and {} measured", time_text(planned.warmup), time_text(planned.measure));
+    let whole = time_text(planned.duration);
+    let written = size_about(planned.bytes_written);
+    sentences.push(format!(
+        "{variants} variants x {repeat} repetitions, interleaved in random order, each {each}: \
+         about {whole} and {written} written on one target."
+    ));
+    sentences.extend(planned.cuts.iter().cloned());
+    sentences
+}
+
+fn load_text(load: &IoLoad) -> String {
+    let set = &load.set;
+    let many = |count: u64, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+    let mut words = vec![format!("{} in {}", size_text(set.size), many(set.files, "file"))];
+    words.extend(load.mix.iter().map(Part::to_string));
+    let threads = many(load.threads, "thread");
+    words.push(format!("{} outstanding in each thread and {threads} a file", load.outstanding));
+    if let Some(Rate(rate)) = load.rate {
+        words.push(format!("offered at {rate} a second (open loop)"));
+    }
+    let layout = match set.layout.map {
+        Map::Simple => "files one by one",
+        Map::Concat => "files over volumes end to end",
+        Map::Stripe => "files striped",
+    };
+    words.push(format!("{layout} on {}", many(set.layout.volumes, "volume")));
+    words.push(match set.precondition {
+        Precondition::Ordered => "written in order before".to_string(),
+        Precondition::Aged => "written in order and overwritten at random before".to_string(),
+    });
+    words.push(match set.content {
+        Content::Sqlio => "every write of the same buffer".to_string(),
+        Content::Made { compress, duplicates } => {
+            format!("content that compresses {compress}:1 with {} duplicates", percent_text(duplicates))
+        }
+    });
+    words.join(", ")
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (pattern, operation) = (format!("{:?}", self.pattern).to_lowercase(), self.operation);
+        let operation = if operation == Operation::Read { "read" } else { "write" };
+        write!(f, "{} {pattern} {operation} of {}", percent_text(self.share), size_text(self.size))
+    }
+}
+
+fn check_text(check: &Check) -> String {
+    match check {
+        Check::Latency { max, sustained, grace } => {
+            let [max, sustained, grace] = [max, sustained, grace].map(|time| time_text(*time));
+            format!("Latency is never above {max}, and above {sustained} for less than {grace}.")
+        }
+        Check::Ratio { of, at_least, at_most, equal_within, note } => {
+            let bounds = [("at least", at_least), ("at most", at_most)];
+            let bound = bounds.iter().find_map(|(words, bound)| bound.map(|value| format!("{words} {value}")));
+            let equal = || equal_within.map(|share| format!("1, give or take {}", percent_text(share)));
+            let bound = bound.or_else(equal).unwrap_or_default();
+            let note = note.as_ref().map_or(String::new(), |note| format!(" {note}"));
+            format!("{} is {bound}, with its whole interval.{note}", of.text)
+        }
+        Check::Steady {} => "Every run reached a steady state; otherwise it is no result.".to_string(),
+        Check::Plausible {} => {
+            "The numbers agree with each other (Little's law, bytes = operations x size) and with the counters \
+             of the layers below."
+                .to_string()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,298 @@
+//! The scenario file: its keys, and the checks that need more than one of them.
+//!
+//! Nothing is ignored: an unknown key is an error that names it, its place and the nearest known key. The
+//! workload is kept as a table, because an entry of the matrix may override any of its keys; it is read once
+//! for each entry here. What is left for the plan to find are values that do not fit at its preset.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::Deserializer;
+
+use crate::error::{Error, Result, in_our_words, unknown_key};
+use crate::metric::{Metric, Over};
+use crate::quantity::{literal, optional};
+use crate::scale::Scaled;
+use crate::workload::Workload;
+
+/// The format of files that this crate reads.
+const FORMAT: u32 = 1;
+
+/// Keys that an entry has beside those of the workload.
+const ENTRY_KEYS: [&str; 3] = ["id", "use", "kind"];
+
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    format: u32,
+    /// `seed/name`.
+    pub id: String,
+    pub title: String,
+    pub question: String,
+    /// Of a paper's experiment; our own have none.
+    pub source: Option<Source>,
+    /// What the paper leaves out, in sentences.
+    #[serde(default)]
+    pub missing: Vec<String>,
+    /// Where the paper contradicts itself.
+    #[serde(default)]
+    pub contradictions: Vec<String>,
+    /// How the rerun differs from the paper, and why.
+    #[serde(default)]
+    pub rerun: Vec<String>,
+    /// What the paper claims and nobody can check here.
+    #[serde(default)]
+    pub claims: Vec<String>,
+    #[serde(default)]
+    pub engine: Engine,
+    workload: toml::Table,
+    #[serde(default)]
+    pub roles: Roles,
+    /// In the order of the file.
+    #[serde(default, deserialize_with = "axes")]
+    pub matrix: Vec<Axis>,
+    pub phases: Phases,
+    /// The longest time at each preset; the plan is cut to it.
+    pub budget: Scaled<Duration>,
+    #[serde(default)]
+    pub published: Vec<Published>,
+    #[serde(default, rename = "check")]
+    pub checks: Vec<Check>,
+}
+
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    pub paper: String,
+    /// What the paper says it did.
+    pub defined: String,
+    #[serde(default)]
+    pub figures: Vec<String>,
+    #[serde(default)]
+    pub tables: Vec<String>,
+}
+
+/// What stands between the workload and the target. (With braces, as in [`Check::Steady`].)
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Engine {
+    None {},
+}
+
+/// Where files go. Log, temporary and source files come with the engines that have them.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Roles {
+    #[serde(default)]
+    pub data: Role,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Role {
+    #[serde(deserialize_with = "literal")]
+    pub files: u64,
+}
+
+/// One dimension of the matrix: what varies.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Axis {
+    pub name: String,
+    pub entries: Vec<Entry>,
+}
+
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+pub struct Entry {
+    pub id: String,
+    /// A target of its own, such as a simulated one; `@target` is what the user gave.
+    #[serde(rename = "use")]
+    pub target: Option<String>,
+    #[serde(flatten)]
+    pub overrides: toml::Table,
+}
+
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Phases {
+    pub warmup: Scaled<Duration>,
+    pub measure: Scaled<Duration>,
+    pub repeat: Scaled<u64>,
+}
+
+/// What the paper found: shown beside our numbers, never mixed with them.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Published {
+    pub metric: Metric,
+    /// None where the value was lost with a figure; then the note says what is known.
+    pub value: Option<f64>,
+    pub note: Option<String>,
+}
+
+/// A rule that gives a verdict.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Check {
+    /// Never above `max`; above `sustained` only for less than `grace`.
+    Latency {
+        #[serde(deserialize_with = "literal")]
+        max: Duration,
+        #[serde(deserialize_with = "literal")]
+        sustained: Duration,
+        #[serde(deserialize_with = "literal")]
+        grace: Duration,
+    },
+    /// The interval of a ratio against a bound; exactly one is given.
+    Ratio {
+        of: Metric,
+        #[serde(default, deserialize_with = "optional")]
+        at_least: Option<f64>,
+        #[serde(default, deserialize_with = "optional")]
+        at_most: Option<f64>,
+        #[serde(default, deserialize_with = "optional")]
+        equal_within: Option<f64>,
+        note: Option<String>,
+    },
+    /// Every run reached a steady state. (With braces, because serde lets unit variants have unknown keys.)
+    Steady {},
+    /// Little's law, bytes = operations x size, and the layers' counters agree.
+    Plausible {},
+}
+
+impl Scenario {
+    pub fn parse(text: &str) -> Result<Scenario> {
+        let scenario: Scenario = toml::from_str(text).map_err(|error| Error::from_text(&error, text))?;
+        scenario.check().map_err(|error| error.within(&scenario.id))?;
+        Ok(scenario)
+    }
+
+    fn check(&self) -> Result<()> {
+        if self.format != FORMAT {
+            return Err(Error::file(format!("format {} is unknown, this is {FORMAT}", self.format)));
+        }
+        let is_id = self.id.split_once('/').is_some_and(|(seed, name)| is_name(seed) && is_name(name));
+        if !is_id {
+            return Err(Error::file("id is not of the form seed/name"));
+        }
+        self.check_matrix()?;
+        self.metrics().try_for_each(|metric| self.check_metric(metric))?;
+        self.checks.iter().try_for_each(check_bounds)
+    }
+
+    /// Entries have names that make a run's id, no two the same, and overrides that the workload knows.
+    fn check_matrix(&self) -> Result<()> {
+        let mut names = BTreeSet::new();
+        for axis in &self.matrix {
+            for entry in &axis.entries {
+                let (axis, id) = (&axis.name, &entry.id);
+                if !is_name(id) || !names.insert(id) {
+                    let rule = "is used twice, or not made of a-z, 0-9 and -";
+                    return Err(Error::file(format!("[[matrix.{axis}]]: entry id `{id}` {rule}")));
+                }
+            }
+            if axis.entries.is_empty() {
+                return Err(Error::file(format!("matrix.{} has no entries", axis.name)));
+            }
+        }
+        let first: Vec<&Entry> = self.matrix.iter().map(|axis| &axis.entries[0]).collect();
+        self.workload(&first)?;
+        for (index, axis) in self.matrix.iter().enumerate() {
+            for entry in &axis.entries[1..] {
+                let mut choice = first.clone();
+                choice[index] = entry;
+                self.workload(&choice)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The workload of one entry of each axis: their keys replace those of the file.
+    pub(crate) fn workload(&self, choice: &[&Entry]) -> Result<Workload> {
+        let mut table = self.workload.clone();
+        for entry in choice {
+            table.extend(entry.overrides.clone());
+        }
+        Workload::from_table(table).map_err(|error| {
+            let key = unknown_key(error.message());
+            let source = key.and_then(|key| choice.iter().find(|entry| has_key(&entry.overrides, key)));
+            let (place, also) = match source {
+                Some(entry) => (format!("matrix entry `{}`", entry.id), &ENTRY_KEYS[..]),
+                None => ("workload".to_string(), &["kind"][..]),
+            };
+            // For a wrong value, what the error prints has the key; for an unknown key, the message does.
+            let message = if key.is_some() { error.message().to_string() } else { error.to_string() };
+            Error::file(in_our_words(&message, also)).within(&place)
+        })
+    }
+
+    /// Every metric that the file names.
+    pub(crate) fn metrics(&self) -> impl Iterator<Item = &Metric> {
+        let checked = self.checks.iter().filter_map(|check| match check {
+            Check::Ratio { of, .. } => Some(of),
+            Check::Latency { .. } | Check::Steady {} | Check::Plausible {} => None,
+        });
+        self.published.iter().map(|published| &published.metric).chain(checked)
+    }
+
+    fn check_metric(&self, metric: &Metric) -> Result<()> {
+        let axis_of = |id: &str| self.matrix.iter().position(|axis| axis.entries.iter().any(|e| e.id == id));
+        let wrong = |reason: String| Err(Error::file(format!("metric `{}`: {reason}", metric.text)));
+        for entry in metric.entries() {
+            if axis_of(entry).is_none() {
+                return wrong(format!("the matrix has no entry `{entry}`"));
+            }
+        }
+        match &metric.over {
+            Over::Ratio(of, to) if axis_of(of) != axis_of(to) => wrong("a ratio is of one axis".to_string()),
+            Over::Ratio(..) | Over::Every | Over::Entry(_) | Over::Under(_) => Ok(()),
+        }
+    }
+}
+
+fn check_bounds(check: &Check) -> Result<()> {
+    let Check::Ratio { of, at_least, at_most, equal_within, .. } = check else {
+        return Ok(());
+    };
+    let bounds = [at_least, at_most, equal_within].iter().filter(|bound| bound.is_some()).count();
+    if bounds != 1 || !matches!(of.over, Over::Ratio(..)) {
+        let rule = "is not a ratio with one of at_least, at_most and equal_within";
+        return Err(Error::file(format!("check of `{}` {rule}", of.text)));
+    }
+    Ok(())
+}
+
+/// True of a word that can stand in a run's id, which is also a file's name.
+pub(crate) fn is_name(word: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '-';
+    !word.is_empty() && word.chars().all(is_plain)
+}
+
+/// True if the key is anywhere in the table: printed, each key begins a line or follows a brace or comma.
+fn has_key(table: &toml::Table, key: &str) -> bool {
+    let printed = table.to_string().replace(['{', ','], "\n");
+    printed.lines().any(|line| line.trim_start().starts_with(&format!("{key} =")))
+}
+
+/// A table forgets the order of its keys; the place in the text tells it.
+fn axes<'de, D: Deserializer<'de>>(form: D) -> std::result::Result<Vec<Axis>, D::Error> {
+    let tables = BTreeMap::<String, toml::Spanned<Vec<Entry>>>::deserialize(form)?;
+    let mut tables: Vec<_> = tables.into_iter().collect();
+    tables.sort_by_key(|(_, entries)| entries.span().start);
+    Ok(tables.into_iter().map(|(name, entries)| Axis { name, entries: entries.into_inner() }).collect())
+}
+
+impl Default for Engine {
+    fn default() -> Engine {
+        Engine::None {}
+    }
+}
+
+impl Default for Role {
+    fn default() -> Role {
+        Role { files: 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests;

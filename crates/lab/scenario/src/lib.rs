@@ -1,0 +1,34 @@
+//! Scenario files: what an experiment asks, at which scale, and the runs it expands to; no I/O.
+//!
+//! ```text
+//! experiments/SEED/NAME.toml ──▶ catalogue ──▶ file ──▶ plan ──▶ runs, in order, with estimates
+//!                                               │ quantity, scale, formula: what a value is at a preset
+//!                                               │ workload, mix: what a variant does to its target
+//!                                               │ metric: what is compared
+//!                                               └──▶ explain ──▶ the experiment in words
+//! ```
+//! The rooms that run, judge and report call this one; it starts nothing and knows no clock.
+
+mod catalogue;
+mod error;
+mod explain;
+mod file;
+mod formula;
+mod metric;
+mod mix;
+mod plan;
+mod quantity;
+mod scale;
+mod workload;
+
+pub use catalogue::{ids, load, text};
+pub use error::{Error, ErrorKind, Result};
+pub use explain::explain;
+pub use file::{Axis, Check, Engine, Entry, Phases, Published, Role, Roles, Scenario, Source};
+pub use formula::Names;
+pub use metric::{Measured, Metric, Over};
+pub use mix::{MixBy, Operation, Part, Pattern, bytes_mean, share_by_count, written_share};
+pub use plan::{Machine, Plan, Request, Run, Target, Variant, plan};
+pub use quantity::{Measure, Quantity, Rate, Unit};
+pub use scale::{Preset, Scaled};
+pub use workload::{Content, DataSet, IoLoad, Layout, Load, Map, Precondition};

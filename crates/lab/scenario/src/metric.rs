@@ -1,0 +1,113 @@
+//! Metrics as files name them: what is measured, and over which variants.
+//!
+//! `iops` is of every variant. `iops(flash)` is of those with the entry `flash`; beside a published value
+//! stands the best of them. `iops.ratio(flash/hdd120)` divides the variants with the one entry by those with
+//! the other, pair by pair within a repetition, for each combination of the other axes. `iops.under(1ms)` is
+//! the most of any variant whose 99th percentile of latency stays under the bound.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::error::Error;
+use crate::quantity::Quantity;
+
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Metric {
+    /// As it was written.
+    pub text: String,
+    pub measured: Measured,
+    pub over: Over,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Measured {
+    Iops,
+    MegabytesPerSecond,
+    /// The mean, because that is what papers publish.
+    LatencyMillis,
+    LatencyP99Millis,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub enum Over {
+    Every,
+    Entry(String),
+    Ratio(String, String),
+    Under(Duration),
+}
+
+const MEASURED: [(&str, Measured); 4] = [
+    ("iops", Measured::Iops),
+    ("megabytes_per_second", Measured::MegabytesPerSecond),
+    ("latency_millis", Measured::LatencyMillis),
+    ("latency_p99_millis", Measured::LatencyP99Millis),
+];
+
+impl TryFrom<String> for Metric {
+    type Error = Error;
+
+    fn try_from(text: String) -> Result<Metric, Error> {
+        let wrong = |reason: &str| Error::file(format!("metric `{text}`: {reason}"));
+        let (head, inner) = match text.split_once('(') {
+            None => (text.as_str(), None),
+            Some((head, rest)) => {
+                let inner = rest.strip_suffix(')').ok_or_else(|| wrong("expected `)` at the end"))?;
+                (head, Some(inner))
+            }
+        };
+        let (name, form) = head.split_once('.').unwrap_or((head, ""));
+        let Some((_, measured)) = MEASURED.iter().find(|(known, _)| *known == name) else {
+            let known: Vec<&str> = MEASURED.iter().map(|(known, _)| *known).collect();
+            return Err(wrong(&format!("`{name}` is not one of {}", known.join(", "))));
+        };
+        let over = match (form, inner) {
+            ("", None) => Over::Every,
+            ("", Some(entry)) => Over::Entry(entry.to_string()),
+            ("ratio", Some(pair)) => {
+                let (of, to) = pair.split_once('/').ok_or_else(|| wrong("a ratio is of two, as in (a/b)"))?;
+                Over::Ratio(of.to_string(), to.to_string())
+            }
+            ("under", Some(bound)) => Over::Under(Quantity::parse(bound)?.to()?),
+            _ => return Err(wrong("write name, name(entry), name.ratio(a/b) or name.under(1ms)")),
+        };
+        Ok(Metric { measured: *measured, over, text })
+    }
+}
+
+impl Metric {
+    /// The entries of the matrix without which this cannot be worked out.
+    #[must_use]
+    pub fn entries(&self) -> Vec<&str> {
+        match &self.over {
+            Over::Every | Over::Under(_) => Vec::new(),
+            Over::Entry(entry) => vec![entry],
+            Over::Ratio(of, to) => vec![of, to],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn over(text: &str) -> Over {
+        Metric::try_from(text.to_string()).unwrap().over
+    }
+
+    #[test]
+    fn metrics_read_in_their_four_forms() {
+        assert_eq!(over("iops"), Over::Every);
+        assert_eq!(over("latency_millis(d16)"), Over::Entry("d16".into()));
+        assert_eq!(over("iops.ratio(v8-stripe/v4)"), Over::Ratio("v8-stripe".into(), "v4".into()));
+        assert_eq!(over("iops.under(0.5ms)"), Over::Under(Duration::from_micros(500)));
+    }
+
+    #[test]
+    fn other_metrics_are_refused() {
+        for text in ["tps", "iops(a", "iops.ratio(a)", "iops.ratio", "iops.best(a)", "iops.under(3)", ""] {
+            assert!(Metric::try_from(text.to_string()).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,343 @@
+//! The plan: matrix x repetition as runs in a seeded random order, with estimates, cut to the budget.
+//!
+//! Each repetition is one block in which every variant comes once, in an order of its own: a machine that
+//! drifts does not look like a result. The same request gives the same plan, and a run the same id, so that
+//! a killed one resumes. What is cut is said in sentences: repetitions first, then the middle of axes.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ashlar_units::ByteCount;
+
+use crate::error::{Error, Result};
+use crate::file::{Entry, Scenario, is_name};
+use crate::formula::Names;
+use crate::quantity::time_text;
+use crate::scale::Preset;
+use crate::workload::{DataSet, Load};
+
+/// Of a run beside its phases: the driver starts, opens files, ends and is read. Arbitrary until measured.
+const RUN_OVERHEAD: Duration = Duration::from_secs(1);
+
+/// Fewer repetitions give no interval that deserves the name.
+const REPEAT_FLOOR: u64 = 3;
+
+/// Arbitrary; ten times the largest scenario, and far below what would fill the memory.
+const VARIANT_COUNT_MAX: usize = 1000;
+
+/// Arbitrary; far above what any interval needs.
+const REPEAT_MAX: u64 = 100;
+
+/// What the user gave as the target; an entry of the matrix may have its own instead.
+const USER_TARGET: &str = "@target";
+
+/// A place to test, under the name it has in ids.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Target {
+    pub id: String,
+    pub address: String,
+}
+
+/// What the plan must know of the machine, because this crate looks at none.
+#[derive(Clone, Copy, Debug)]
+pub struct Machine {
+    pub cores: u64,
+    pub memory: ByteCount,
+    /// How fast data sets are taken to be written.
+    pub bytes_per_second: ByteCount,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub preset: Preset,
+    pub seed: u64,
+    pub targets: &'a [Target],
+    pub machine: Machine,
+}
+
+/// One cell of the matrix on one target.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Variant {
+    /// The ids of its entries and, where the user chose it, of its target: `write-4k-d16-ashlar`.
+    pub name: String,
+    /// One id of each axis, in order.
+    pub entries: Vec<String>,
+    pub target: Target,
+    pub load: Load,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// `r2-write-4k-d16-ashlar`.
+    pub id: String,
+    /// From 1.
+    pub repetition: u64,
+    /// Index into the plan's variants.
+    pub variant: usize,
+}
+
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    pub preset: Preset,
+    pub repeat: u64,
+    pub warmup: Duration,
+    pub measure: Duration,
+    pub variants: Vec<Variant>,
+    /// In the order in which they are run.
+    pub runs: Vec<Run>,
+    /// With the time to write the data sets.
+    pub duration: Duration,
+    pub bytes_written: ByteCount,
+    /// Of all data sets together: the space that is needed.
+    pub bytes_stored: ByteCount,
+    pub budget: Duration,
+    /// What was cut, and whether it was enough, in sentences.
+    pub cuts: Vec<String>,
+}
+
+impl Plan {
+    #[must_use]
+    pub fn is_within_budget(&self) -> bool {
+        self.duration <= self.budget
+    }
+}
+
+/// What a scenario means on these targets at this scale.
+pub fn plan(scenario: &Scenario, request: &Request) -> Result<Plan> {
+    check_targets(request.targets)?;
+    let mut draft = Draft::new(scenario, request)?;
+    draft.estimate()?;
+    if !draft.plan.is_within_budget() {
+        draft.cut()?;
+    }
+    let Draft { mut plan, .. } = draft;
+    plan.runs = shuffled(&plan.variants, plan.repeat, request.seed);
+    Ok(plan)
+}
+
+fn check_targets(targets: &[Target]) -> Result<()> {
+    let mut ids = BTreeSet::new();
+    for Target { id, .. } in targets {
+        if !is_name(id) || !ids.insert(id) {
+            let rule = "is used twice, or not made of a-z, 0-9 and -";
+            return Err(Error::request(format!("target id `{id}` {rule}")));
+        }
+    }
+    if ids.is_empty() { Err(Error::request("no target is given")) } else { Ok(()) }
+}
+
+/// A plan while it is being cut.
+struct Draft<'a> {
+    scenario: &'a Scenario,
+    request: &'a Request<'a>,
+    names: Names,
+    /// Of each axis, the indices of the entries that are left.
+    kept: Vec<Vec<usize>>,
+    plan: Plan,
+}
+
+impl<'a> Draft<'a> {
+    fn new(scenario: &'a Scenario, request: &'a Request<'a>) -> Result<Draft<'a>> {
+        let preset = request.preset;
+        let Machine { cores, memory, .. } = request.machine;
+        let names = Names { data: None, users: None, cores, memory };
+        let phases = &scenario.phases;
+        let plan = Plan {
+            preset,
+            repeat: phases.repeat.at("phases.repeat", preset, &names)?,
+            warmup: phases.warmup.at("phases.warmup", preset, &names)?,
+            measure: phases.measure.at("phases.measure", preset, &names)?,
+            budget: scenario.budget.at("budget", preset, &names)?,
+            variants: Vec::new(),
+            runs: Vec::new(),
+            duration: Duration::ZERO,
+            bytes_written: ByteCount(0),
+            bytes_stored: ByteCount(0),
+            cuts: Vec::new(),
+        };
+        if plan.repeat > REPEAT_MAX {
+            return Err(Error::file(format!("phases.repeat is {}, at most {REPEAT_MAX}", plan.repeat)));
+        }
+        let kept = scenario.matrix.iter().map(|axis| (0..axis.entries.len()).collect()).collect();
+        Ok(Draft { scenario, request, names, kept, plan })
+    }
+
+    /// Cuts until the estimate fits: repetitions to the floor, then entries, then the last repetitions.
+    fn cut(&mut self) -> Result<()> {
+        let Plan { duration, budget, preset, repeat, .. } = self.plan;
+        self.cut_repetitions(REPEAT_FLOOR)?;
+        while !self.plan.is_within_budget() && self.drop_entry() {
+            self.estimate()?;
+        }
+        self.cut_repetitions(1)?;
+        let (whole, budget) = (time_text(duration), time_text(budget));
+        let mut cuts =
+            vec![format!("The whole would take {whole}; the budget at preset {preset} is {budget}.")];
+        if self.plan.repeat < repeat {
+            cuts.push(format!("Repetitions are cut from {repeat} to {}.", self.plan.repeat));
+        }
+        cuts.extend(self.dropped_entries());
+        if !self.plan.is_within_budget() {
+            let left = time_text(self.plan.duration);
+            cuts.push(format!("Nothing is left to cut, and it still takes {left}."));
+        }
+        self.plan.cuts = cuts;
+        Ok(())
+    }
+
+    fn cut_repetitions(&mut self, floor: u64) -> Result<()> {
+        while self.plan.repeat > floor && !self.plan.is_within_budget() {
+            self.plan.repeat -= 1;
+            self.estimate()?;
+        }
+        Ok(())
+    }
+
+    /// Drops one entry from the middle of the longest axis; false when none may go.
+    fn drop_entry(&mut self) -> bool {
+        let droppable = |(axis, kept): (usize, &Vec<usize>)| {
+            self.least_missed(axis).map(|position| (kept.len(), std::cmp::Reverse(axis), position))
+        };
+        let longest = self.kept.iter().enumerate().filter_map(droppable).max();
+        let Some((_, std::cmp::Reverse(axis), position)) = longest else {
+            return false;
+        };
+        self.kept[axis].remove(position);
+        true
+    }
+
+    /// The position of the entry whose neighbours are closest, never the first or the last, and never one
+    /// that a metric names: without it a check or a published value would have nothing to stand beside.
+    fn least_missed(&self, axis: usize) -> Option<usize> {
+        let kept = &self.kept[axis];
+        let is_named = |position: usize| {
+            let id = self.scenario.matrix[axis].entries[kept[position]].id.as_str();
+            self.scenario.metrics().any(|metric| metric.entries().contains(&id))
+        };
+        let middle = 1..kept.len().saturating_sub(1);
+        middle.filter(|at| !is_named(*at)).min_by_key(|at| kept[at + 1] - kept[at - 1])
+    }
+
+    /// A sentence for each axis that lost entries.
+    fn dropped_entries(&self) -> Vec<String> {
+        let mut sentences = Vec::new();
+        for (axis, kept) in self.scenario.matrix.iter().zip(&self.kept) {
+            let dropped = axis.entries.iter().enumerate().filter(|(index, _)| !kept.contains(index));
+            let dropped: Vec<&str> = dropped.map(|(_, entry)| entry.id.as_str()).collect();
+            if !dropped.is_empty() {
+                sentences.push(format!("Left out of `{}`: {}.", axis.name, dropped.join(", ")));
+            }
+        }
+        sentences
+    }
+
+    /// Expands what is left, and counts its time and bytes.
+    fn estimate(&mut self) -> Result<()> {
+        let variants = self.variants()?;
+        let mut sets: Vec<(&Target, &DataSet)> = Vec::new();
+        let (mut run_bytes, mut set_bytes, mut stored) = (0.0, 0.0, 0.0);
+        let active = self.plan.warmup.saturating_add(self.plan.measure);
+        let speed = self.request.machine.bytes_per_second;
+        let repeat = self.plan.repeat as f64;
+        for Variant { target, load: Load::Io(load), .. } in &variants {
+            run_bytes += repeat * load.bytes_written(active, speed);
+            if !sets.contains(&(target, &load.set)) {
+                sets.push((target, &load.set));
+                set_bytes += load.set.bytes_written();
+                stored += load.set.size.0 as f64;
+            }
+        }
+        let each = active.saturating_add(RUN_OVERHEAD).as_secs_f64();
+        let seconds = repeat * variants.len() as f64 * each + set_bytes / speed.0.max(1) as f64;
+        self.plan.duration = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        self.plan.bytes_written = ByteCount((run_bytes + set_bytes) as u64);
+        self.plan.bytes_stored = ByteCount(stored as u64);
+        self.plan.variants = variants;
+        Ok(())
+    }
+
+    /// Every combination of the entries that are left, the last axis fastest, on every target.
+    fn variants(&self) -> Result<Vec<Variant>> {
+        let mut choices: Vec<Vec<&Entry>> = vec![Vec::new()];
+        for (axis, kept) in self.scenario.matrix.iter().zip(&self.kept) {
+            if choices.len() * kept.len() * self.request.targets.len() > VARIANT_COUNT_MAX {
+                return Err(Error::file(format!("the matrix has more than {VARIANT_COUNT_MAX} variants")));
+            }
+            let longer = |choice: &Vec<&'a Entry>, index: &usize| {
+                [choice.as_slice(), &[&axis.entries[*index]]].concat()
+            };
+            choices =
+                choices.iter().flat_map(|choice| kept.iter().map(|index| longer(choice, index))).collect();
+        }
+        let mut variants = Vec::new();
+        for choice in &choices {
+            variants.extend(self.variants_of(choice)?);
+        }
+        let names: BTreeSet<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
+        if names.len() < variants.len() {
+            return Err(Error::file("two variants have the same name: change the ids of entries or targets"));
+        }
+        Ok(variants)
+    }
+
+    /// One combination on the target that its entries name, or on each that the user gave.
+    fn variants_of(&self, choice: &[&Entry]) -> Result<Vec<Variant>> {
+        let files = self.scenario.roles.data.files;
+        let entries: Vec<String> = choice.iter().map(|entry| entry.id.clone()).collect();
+        let name = entries.join("-");
+        let workload = self.scenario.workload(choice)?;
+        let load = workload.at(files, self.request.preset, &self.names);
+        let load = load.map_err(|error| error.within(&format!("{}, variant `{name}`", self.scenario.id)))?;
+        for entry in choice {
+            if let Some(address) = entry.target.as_ref().filter(|address| *address != USER_TARGET) {
+                let target = Target { id: entry.id.clone(), address: address.clone() };
+                return Ok(vec![Variant { name, entries, target, load }]);
+            }
+        }
+        let on = |target: &Target| {
+            let words = entries.iter().chain([&target.id]).map(String::as_str);
+            let name = words.collect::<Vec<_>>().join("-");
+            Variant { name, entries: entries.clone(), target: target.clone(), load: load.clone() }
+        };
+        Ok(self.request.targets.iter().map(on).collect())
+    }
+}
+
+/// Blocks of one repetition each, every block in an order of its own.
+fn shuffled(variants: &[Variant], repeat: u64, seed: u64) -> Vec<Run> {
+    let mut random = SplitMix64(seed);
+    let mut runs = Vec::new();
+    for repetition in 1..=repeat {
+        let mut block: Vec<usize> = (0..variants.len()).collect();
+        for last in (1..block.len()).rev() {
+            block.swap(last, random.below(last + 1));
+        }
+        let run = |variant: usize| {
+            let id = format!("r{repetition}-{}", variants[variant].name);
+            Run { id, repetition, variant }
+        };
+        runs.extend(block.into_iter().map(run));
+    }
+    runs
+}
+
+/// Steele, Lea and Flood's generator: small, and the same on every machine and in every version.
+struct SplitMix64(u64);
+
+impl SplitMix64 {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Below `bound`, by the high half of the product; for a few hundred the bias is beyond notice.
+    fn below(&mut self, bound: usize) -> usize {
+        ((u128::from(self.next()) * bound as u128) >> 64) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,143 @@
+//! Expansion, order, estimates and cuts.
+
+use super::*;
+use crate::workload::IoLoad;
+
+const MACHINE: Machine =
+    Machine { cores: 4, memory: ByteCount(8 << 30), bytes_per_second: ByteCount(100_000_000) };
+
+/// Two operations by five depths; a run takes 10 s with its overhead, the data set 10 s.
+fn scenario(repeat: u64, budget: &str, rest: &str) -> Scenario {
+    let depths = [1, 2, 4, 8, 16]
+        .map(|depth| format!("[[matrix.depth]]\nid = \"d{depth}\"\noutstanding = {depth}\n"))
+        .concat();
+    let tests = ["read", "write"].map(|operation| {
+        let part = format!("{{ op = \"{operation}\", pattern = \"random\", bs = \"4k\", share = 1 }}");
+        format!("[[matrix.test]]\nid = \"{operation}-4k\"\nmix = [{part}]\n")
+    });
+    let text = format!(
+        "format = 1\nid = \"test/small\"\ntitle = \"t\"\nquestion = \"q\"\nbudget = \"{budget}\"\n\
+         workload = {{ kind = \"io\", data = \"1GB\", outstanding = 1, content = {{ compress = 1 }} }}\n\
+         phases = {{ warmup = \"3s\", measure = \"6s\", repeat = {repeat} }}\n{}{depths}{rest}",
+        tests.concat()
+    );
+    Scenario::parse(&text).unwrap()
+}
+
+fn targets(ids: &[&str]) -> Vec<Target> {
+    ids.iter().map(|id| Target { id: id.to_string(), address: format!("/{id}") }).collect()
+}
+
+fn planned(scenario: &Scenario, seed: u64) -> Plan {
+    let targets = targets(&["ashlar"]);
+    plan(scenario, &Request { preset: Preset::S, seed, targets: &targets, machine: MACHINE }).unwrap()
+}
+
+#[test]
+fn every_repetition_is_a_block_with_every_variant_once_in_its_own_order() {
+    let plan = planned(&scenario(3, "1h", ""), 7);
+    let blocks: Vec<Vec<usize>> =
+        plan.runs.chunks(10).map(|block| block.iter().map(|run| run.variant).collect()).collect();
+    assert_eq!(blocks.len(), 3);
+    for block in &blocks {
+        assert_eq!(block.iter().collect::<BTreeSet<_>>().len(), 10);
+    }
+    assert!(blocks[0] != blocks[1] && blocks[1] != blocks[2] && blocks[0] != blocks[2], "{blocks:?}");
+}
+
+#[test]
+fn the_same_seed_gives_the_same_plan_and_another_only_another_order() {
+    let scenario = scenario(3, "1h", "");
+    let (one, other) = (planned(&scenario, 7), planned(&scenario, 8));
+    assert_eq!(one, planned(&scenario, 7));
+    assert_ne!(one.runs, other.runs);
+    let ids = |plan: &Plan| plan.runs.iter().map(|run| run.id.clone()).collect::<BTreeSet<_>>();
+    assert_eq!(ids(&one), ids(&other));
+    assert!(ids(&one).contains("r2-write-4k-d16-ashlar"));
+}
+
+#[test]
+fn the_generator_gives_the_published_numbers() {
+    let mut random = SplitMix64(1_234_567);
+    let first = [random.next(), random.next(), random.next()];
+    assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+}
+
+#[test]
+fn estimates_count_runs_data_sets_and_writes() {
+    let plan = planned(&scenario(3, "1h", ""), 1);
+    assert_eq!(plan.duration, Duration::from_secs(30 * 10 + 10));
+    assert_eq!(plan.bytes_stored, ByteCount(1_000_000_000));
+    // Half of 30 runs write for 9 s at the machine's speed, and the data set once.
+    assert_eq!(plan.bytes_written, ByteCount(15 * 9 * 100_000_000 + 1_000_000_000));
+    assert!(plan.cuts.is_empty() && plan.is_within_budget());
+}
+
+#[test]
+fn repetitions_are_cut_before_entries_and_not_below_three() {
+    let plan = planned(&scenario(5, "400s", ""), 1);
+    assert_eq!((plan.repeat, plan.variants.len()), (3, 10));
+    assert_eq!(plan.cuts.len(), 2);
+    assert_eq!(plan.cuts[0], "The whole would take 8 m 30 s; the budget at preset s is 6 m 40 s.");
+    assert_eq!(plan.cuts[1], "Repetitions are cut from 5 to 3.");
+}
+
+#[test]
+fn axes_are_thinned_in_the_middle_and_keep_their_ends() {
+    let plan = planned(&scenario(3, "200s", ""), 1);
+    assert_eq!((plan.repeat, plan.variants.len()), (3, 6));
+    assert_eq!(plan.cuts[1], "Left out of `depth`: d2, d8.");
+    assert!(plan.is_within_budget());
+}
+
+#[test]
+fn an_entry_that_a_check_names_stays() {
+    let check = "[[check]]\nkind = \"ratio\"\nof = \"iops.ratio(d2/d1)\"\nat_least = 1.5\n";
+    let plan = planned(&scenario(3, "200s", check), 1);
+    let kept: BTreeSet<&str> = plan.variants.iter().map(|variant| variant.entries[1].as_str()).collect();
+    assert_eq!(kept, BTreeSet::from(["d1", "d2", "d16"]));
+}
+
+#[test]
+fn when_nothing_else_helps_repetitions_go_and_the_rest_is_said() {
+    let plan = planned(&scenario(3, "100s", ""), 1);
+    assert_eq!((plan.repeat, plan.variants.len()), (2, 4));
+    assert!(plan.is_within_budget());
+    let plan = planned(&scenario(3, "20s", ""), 1);
+    assert_eq!((plan.repeat, plan.variants.len()), (1, 4));
+    assert_eq!(plan.cuts.last().unwrap(), "Nothing is left to cut, and it still takes 50 s.");
+    assert!(!plan.is_within_budget());
+}
+
+#[test]
+fn an_entry_may_bring_its_own_target() {
+    let rest = "[[matrix.target]]\nid = \"flash\"\nuse = \"@target\"\n\
+                [[matrix.target]]\nid = \"hdd\"\nuse = \"sim-hdd:drives=2\"\n";
+    let scenario = scenario(1, "1h", rest);
+    let targets = targets(&["ashlar", "plain"]);
+    let request = Request { preset: Preset::S, seed: 1, targets: &targets, machine: MACHINE };
+    let plan = plan(&scenario, &request).unwrap();
+    let names: Vec<&str> = plan.variants.iter().take(3).map(|variant| variant.name.as_str()).collect();
+    assert_eq!(names, ["read-4k-d1-flash-ashlar", "read-4k-d1-flash-plain", "read-4k-d1-hdd"]);
+    assert_eq!(plan.variants[2].target, Target { id: "hdd".into(), address: "sim-hdd:drives=2".into() });
+    assert_eq!(plan.bytes_stored, ByteCount(3_000_000_000));
+}
+
+#[test]
+fn requests_without_sense_are_refused() {
+    let scenario = scenario(3, "1h", "");
+    for ids in [&[][..], &["a", "a"], &["A/b"]] {
+        let targets = targets(ids);
+        let request = Request { preset: Preset::S, seed: 1, targets: &targets, machine: MACHINE };
+        assert_eq!(plan(&scenario, &request).unwrap_err().kind, crate::ErrorKind::Request, "{ids:?}");
+    }
+}
+
+#[test]
+fn overrides_and_invariants_reach_the_load() {
+    let plan = planned(&scenario(1, "1h", "threads = { invariant = \"cores/2\" }\nrate = \"500/s\"\n"), 1);
+    let Load::Io(IoLoad { outstanding, threads, rate, .. }) = &plan.variants[4].load;
+    assert_eq!((*outstanding, *threads, *rate), (16, 2, Some(crate::Rate(500.0))));
+    let Load::Io(first) = &plan.variants[0].load;
+    assert_eq!((first.outstanding, first.threads, first.rate), (1, 1, None));
+}

@@ -1,0 +1,237 @@
+//! Workloads: what a variant does to its target, as written and as worked out at a scale.
+//!
+//! One kind exists, I/O without an engine. Another kind is a variant of `Workload` and one of `Load`, with
+//! its own table; the matrix, the plan and the presets need not know it.
+
+use std::time::Duration;
+
+use ashlar_units::ByteCount;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _};
+
+use crate::error::{Error, Result};
+use crate::formula::Names;
+use crate::mix::{MixBy, Part, bytes_mean, share_by_count, written_share};
+use crate::quantity::{Rate, literal, optional};
+use crate::scale::{Preset, Scaled};
+
+/// A workload as the file states it.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Workload {
+    Io(Io),
+}
+
+/// The keys of `kind = "io"`.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Io {
+    data: Scaled<ByteCount>,
+    mix: Vec<Part>,
+    #[serde(default)]
+    mix_by: MixBy,
+    outstanding: Scaled<u64>,
+    #[serde(default = "one_at_every_scale")]
+    threads: Scaled<u64>,
+    rate: Option<Scaled<Rate>>,
+    #[serde(default)]
+    layout: Layout,
+    content: Content,
+    #[serde(default)]
+    precondition: Precondition,
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn one_at_every_scale() -> Scaled<u64> {
+    Scaled::same(1)
+}
+
+/// A workload with every value known.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Load {
+    Io(IoLoad),
+}
+
+/// What the driver of I/O needs to know.
+#[derive(Clone, PartialEq, Debug)]
+pub struct IoLoad {
+    pub set: DataSet,
+    /// Shares by count.
+    pub mix: Vec<Part>,
+    /// Of each thread.
+    pub outstanding: u64,
+    /// Of each file.
+    pub threads: u64,
+    /// Of all threads together; then the loop is open and `outstanding` its limit. `None` is a closed loop.
+    pub rate: Option<Rate>,
+}
+
+/// What must lie on the target before a run; runs with equal sets share one.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DataSet {
+    /// Of all files together.
+    pub size: ByteCount,
+    pub files: u64,
+    pub layout: Layout,
+    pub content: Content,
+    pub precondition: Precondition,
+}
+
+/// How the files of the workload lie on the volumes of the target.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Layout {
+    /// How many volumes the target is asked for: things with a queue of their own.
+    #[serde(default = "one", deserialize_with = "literal")]
+    pub volumes: u64,
+    #[serde(default)]
+    pub map: Map,
+    /// Of a stripe.
+    #[serde(default, deserialize_with = "optional")]
+    pub unit: Option<ByteCount>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Map {
+    /// A file lies on one volume; file after file takes the next.
+    #[default]
+    Simple,
+    /// A file lies on several volumes of its own, one behind the other.
+    Concat,
+    /// A file lies on all volumes, unit by unit.
+    Stripe,
+}
+
+/// What the written blocks hold.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Content {
+    /// One buffer for every write, as SQLIO did: any array that reduces looks too good.
+    Sqlio,
+    /// `compress` is size before by size after; `duplicates` the share of blocks that exist already.
+    Made { compress: f64, duplicates: f64 },
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precondition {
+    /// Written once, from the first block to the last.
+    #[default]
+    Ordered,
+    /// Then overwritten once, in random order.
+    Aged,
+}
+
+/// The table form of [`Content`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ContentForm {
+    #[serde(deserialize_with = "literal")]
+    compress: f64,
+    #[serde(default, deserialize_with = "optional")]
+    duplicates: Option<f64>,
+    #[serde(default)]
+    unique: bool,
+}
+
+impl Workload {
+    /// By hand, because serde's tagged enums forget in which key a value was wrong.
+    pub(crate) fn from_table(mut table: toml::Table) -> std::result::Result<Workload, toml::de::Error> {
+        match table.remove("kind").as_ref().map(toml::Value::as_str) {
+            Some(Some("io")) => Io::deserialize(table).map(Workload::Io),
+            Some(_) => Err(toml::de::Error::custom("kind must be \"io\", the only one there is")),
+            None => Err(toml::de::Error::missing_field("kind")),
+        }
+    }
+
+    /// With every value known; `files` is the number of files of the role `data`.
+    pub(crate) fn at(&self, files: u64, preset: Preset, names: &Names) -> Result<Load> {
+        match self {
+            Workload::Io(io) => io.at(files, preset, names).map(Load::Io),
+        }
+    }
+}
+
+impl Io {
+    fn at(&self, files: u64, preset: Preset, names: &Names) -> Result<IoLoad> {
+        let size = self.data.at("data", preset, names)?;
+        let names = Names { data: Some(size), ..*names };
+        let set = DataSet {
+            size,
+            files,
+            layout: self.layout.clone(),
+            content: self.content,
+            precondition: self.precondition,
+        };
+        set.check()?;
+        Ok(IoLoad {
+            set,
+            mix: share_by_count(&self.mix, self.mix_by)?,
+            outstanding: self.outstanding.at("outstanding", preset, &names)?,
+            threads: self.threads.at("threads", preset, &names)?,
+            rate: self.rate.as_ref().map(|rate| rate.at("rate", preset, &names)).transpose()?,
+        })
+    }
+}
+
+impl DataSet {
+    fn check(&self) -> Result<()> {
+        let (files, volumes) = (self.files, self.layout.volumes);
+        if self.layout.unit.is_some() != (self.layout.map == Map::Stripe) {
+            return Err(Error::file("layout: `unit` belongs to a stripe, and a stripe has one"));
+        }
+        if self.layout.map == Map::Concat && !volumes.is_multiple_of(files) {
+            let reason =
+                format!("layout: {files} files cannot have the same number of {volumes} volumes each");
+            return Err(Error::file(reason));
+        }
+        Ok(())
+    }
+
+    /// Bytes written to make it.
+    pub(crate) fn bytes_written(&self) -> f64 {
+        let passes = match self.precondition {
+            Precondition::Ordered => 1.0,
+            Precondition::Aged => 2.0,
+        };
+        self.size.0 as f64 * passes
+    }
+}
+
+impl IoLoad {
+    /// Bytes written in a time, at its rate, or on a target that moves so many bytes a second.
+    pub(crate) fn bytes_written(&self, time: Duration, bytes_per_second: ByteCount) -> f64 {
+        let moved = match self.rate {
+            Some(Rate(rate)) => rate * bytes_mean(&self.mix),
+            None => bytes_per_second.0 as f64,
+        };
+        moved * written_share(&self.mix) * time.as_secs_f64()
+    }
+}
+
+impl Default for Layout {
+    fn default() -> Layout {
+        Layout { volumes: 1, map: Map::Simple, unit: None }
+    }
+}
+
+impl<'de> Deserialize<'de> for Content {
+    fn deserialize<D: Deserializer<'de>>(form: D) -> std::result::Result<Content, D::Error> {
+        let table = match toml::Value::deserialize(form)? {
+            toml::Value::String(word) if word == "sqlio" => return Ok(Content::Sqlio),
+            toml::Value::Table(table) => table,
+            _ => return Err(D::Error::custom("content is \"sqlio\" or a table")),
+        };
+        let form = ContentForm::deserialize(table).map_err(|error| D::Error::custom(error.message()))?;
+        let duplicates = form.duplicates.unwrap_or(0.0);
+        if form.unique && duplicates > 0.0 {
+            return Err(D::Error::custom("content is unique, or it has duplicates"));
+        }
+        if form.compress < 1.0 || duplicates >= 1.0 {
+            return Err(D::Error::custom("compress is at least 1, duplicates are below 100%"));
+        }
+        Ok(Content::Made { compress: form.compress, duplicates })
+    }
+}

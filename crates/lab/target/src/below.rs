@@ -1,0 +1,124 @@
+//! What a path stands on: the file system, and the block devices below it, one under the other.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use crate::mounts::mount_of;
+
+/// Devices below each other. A loop device on a file on a loop device goes on; nobody builds more.
+const DEPTH_MAX: usize = 8;
+
+/// What a path stands on.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct Footing {
+    /// `ext4`; empty for a device without a file system.
+    pub file_system: String,
+    /// What was mounted.
+    pub source: String,
+    pub options: String,
+    /// Topmost first. Empty where none is known: overlay, network and memory file systems.
+    pub devices: Vec<BlockDevice>,
+}
+
+/// A block device as the kernel describes it.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct BlockDevice {
+    /// `nvme0n1`.
+    pub name: String,
+    /// What its maker calls it; empty for virtual ones.
+    pub model: String,
+    pub size_bytes: u64,
+    /// It holds writes in a cache that a loss of power empties, unless it is told to flush.
+    pub has_volatile_cache: bool,
+    /// A hard disk, or what says it is one.
+    pub is_rotational: bool,
+    pub scheduler: String,
+}
+
+impl Footing {
+    /// Of an existing file or directory.
+    ///
+    /// # Errors
+    /// When it cannot be looked at.
+    pub fn of(path: &Path) -> std::io::Result<Footing> {
+        let path = path.canonicalize()?;
+        let table = fs::read_to_string("/proc/self/mountinfo")?;
+        let mount = mount_of(&table, &path);
+        let device = mount.as_ref().and_then(|mount| number_of(&mount.source).or(Some(mount.device)));
+        let (file_system, source, options) =
+            mount.map_or_else(Default::default, |mount| (mount.kind, mount.source, mount.options));
+        Ok(Footing { file_system, source, options, devices: device.map(chain).unwrap_or_default() })
+    }
+
+    /// Of a block device itself.
+    ///
+    /// # Errors
+    /// When it cannot be looked at.
+    pub fn of_device(path: &Path) -> std::io::Result<Footing> {
+        let number = fs::metadata(path)?.rdev();
+        let devices = chain((rustix::fs::major(number), rustix::fs::minor(number)));
+        let source = path.display().to_string();
+        Ok(Footing { file_system: String::new(), source, options: String::new(), devices })
+    }
+
+    /// Content is kept in memory and on no drive.
+    #[must_use]
+    pub fn is_memory(&self) -> bool {
+        matches!(self.file_system.as_str(), "tmpfs" | "ramfs" | "devtmpfs")
+    }
+}
+
+/// Major and minor number of what was mounted, if it is a block device: the file system's own number is none
+/// for btrfs.
+fn number_of(source: &str) -> Option<(u32, u32)> {
+    let metadata = fs::metadata(source).ok().filter(|_| source.starts_with('/'))?;
+    let is_block = rustix::fs::FileType::from_raw_mode(metadata.mode()) == rustix::fs::FileType::BlockDevice;
+    is_block.then(|| (rustix::fs::major(metadata.rdev()), rustix::fs::minor(metadata.rdev())))
+}
+
+/// A device and what it stands on.
+fn chain(number: (u32, u32)) -> Vec<BlockDevice> {
+    let mut devices = Vec::new();
+    let mut next = Some(number);
+    while let Some((major, minor)) = next.filter(|_| devices.len() < DEPTH_MAX) {
+        let Ok(folder) = PathBuf::from(format!("/sys/dev/block/{major}:{minor}")).canonicalize() else {
+            break;
+        };
+        // A partition has no queue of its own: its disk has.
+        let folder = match folder.parent() {
+            Some(disk) if folder.join("partition").exists() => disk.to_path_buf(),
+            _ => folder,
+        };
+        devices.push(describe(&folder));
+        next = below(&folder);
+    }
+    devices
+}
+
+fn describe(folder: &Path) -> BlockDevice {
+    let read = |file: &str| fs::read_to_string(folder.join(file)).unwrap_or_default().trim().to_string();
+    let scheduler = read("queue/scheduler");
+    let chosen = scheduler.split(['[', ']']).nth(1).unwrap_or(&scheduler).to_string();
+    BlockDevice {
+        name: folder.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+        model: read("device/model"),
+        size_bytes: read("size").parse::<u64>().unwrap_or(0) * 512,
+        has_volatile_cache: read("queue/write_cache") == "write back",
+        is_rotational: read("queue/rotational") == "1",
+        scheduler: chosen,
+    }
+}
+
+/// The device under this one: of a loop device that of its file, of a mapper or RAID its first member.
+fn below(folder: &Path) -> Option<(u32, u32)> {
+    if let Ok(file) = fs::read_to_string(folder.join("loop/backing_file")) {
+        let footing = fs::metadata(file.trim()).ok()?;
+        let device = footing.dev();
+        return Some((rustix::fs::major(device), rustix::fs::minor(device)));
+    }
+    let member = fs::read_dir(folder.join("slaves")).ok()?.flatten().next()?.path();
+    let number = fs::read_to_string(member.join("dev")).ok()?;
+    let (major, minor) = number.trim().split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}

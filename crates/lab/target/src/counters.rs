@@ -1,0 +1,70 @@
+//! What a block device counted since it came (`/proc/diskstats`, the kernel's admin-guide/iostats).
+
+use std::fs;
+use std::ops::Sub;
+
+/// Bytes of a sector in the kernel's counters, whatever the device's own are.
+const SECTOR_BYTES: u64 = 512;
+
+/// Requests that reached a block device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+pub struct Counters {
+    pub reads: u64,
+    pub read_bytes: u64,
+    pub writes: u64,
+    pub written_bytes: u64,
+    /// Requests to make what its cache holds durable.
+    pub flushes: u64,
+}
+
+impl Counters {
+    /// Of the device with this name now; `None` when there is none.
+    #[must_use]
+    pub fn of(device: &str) -> Option<Counters> {
+        Counters::in_table(&fs::read_to_string("/proc/diskstats").ok()?, device)
+    }
+
+    pub(crate) fn in_table(table: &str, device: &str) -> Option<Counters> {
+        let fields = |line: &str| line.split_whitespace().map(str::to_string).collect::<Vec<_>>();
+        let line = table.lines().map(fields).find(|line| line.get(2).is_some_and(|name| name == device))?;
+        let field = |index: usize| line.get(index).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+        Some(Counters {
+            reads: field(3),
+            read_bytes: field(5) * SECTOR_BYTES,
+            writes: field(7),
+            written_bytes: field(9) * SECTOR_BYTES,
+            flushes: field(18),
+        })
+    }
+}
+
+impl Sub for Counters {
+    type Output = Counters;
+
+    /// What came between two looks. A device that was taken away meanwhile counts from zero.
+    fn sub(self, before: Counters) -> Counters {
+        Counters {
+            reads: self.reads.saturating_sub(before.reads),
+            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
+            writes: self.writes.saturating_sub(before.writes),
+            written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
+            flushes: self.flushes.saturating_sub(before.flushes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_kernel_is_read_by_its_fields() {
+        let table = " 254       0 vda 32893131 4943841 984684490 17821566 15895167 412984 1103201744 9605627 \
+                     0 2485752 28967481 311309 445 3464203672 340648 3700116 1199639\n";
+        let counters = Counters::in_table(table, "vda").unwrap();
+        assert_eq!((counters.reads, counters.writes), (32_893_131, 15_895_167));
+        assert_eq!(counters.written_bytes, 1_103_201_744 * 512);
+        assert_eq!(counters.flushes, 3_700_116);
+        assert_eq!(Counters::in_table(table, "vdb"), None);
+    }
+}
