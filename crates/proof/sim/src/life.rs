@@ -23,7 +23,9 @@ use crate::workload::{verify_everything, verify_notes, verify_plausible};
 /// times the longest recovery.
 const STALL: Duration = Duration::from_secs(1200);
 
-/// Checkpoints are starved while so many segments are left. Arbitrary: more than hosts may take.
+/// Checkpoints are starved while so many segments are left, one for each that is left beyond them: the
+/// journal takes some for each that is refused, and a pool whose last one is gone cannot write any.
+/// Arbitrary: more than hosts may take.
 const STARVED_ABOVE: u64 = 4;
 
 /// Steps no life needs; beyond it the system spins.
@@ -318,7 +320,10 @@ impl Life {
                 // While none succeeds the journal takes what is left, and without a segment a pool stops.
                 let segments = system.room().map_or(0, |room| room.segments);
                 let left = segments.saturating_sub(system.segments_in_use().unwrap_or(segments));
-                let refusals = if left < STARVED_ABOVE { 0 } else { chance.between(1, 3) };
+                let refusals = match left.checked_sub(STARVED_ABOVE) {
+                    Some(beyond) => chance.between(1, 3).min(beyond + 1),
+                    None => 0,
+                };
                 let refusals: Vec<u64> = (0..refusals).map(|_| chance.below(records_max)).collect();
                 system.starve_checkpoints(&refusals);
             }
@@ -492,6 +497,7 @@ impl Life {
     async fn start(&mut self, was_damaged: bool) -> Option<Rc<dyn SystemUnderTest>> {
         for attempt in 1.. {
             let layout = self.shuffled_layout();
+            let landed = self.array.borrow().counters().late_writes;
             match self.maker.open(&self.runtime, &layout).await {
                 Ok(system) => {
                     self.record.count(|counters| counters.starts += 1);
@@ -503,7 +509,11 @@ impl Life {
                     self.record.count(|counters| counters.failed_starts += 1);
                     self.record.note(|| format!("start failed: {}", trouble.text));
                     self.record.progress(self.runtime.now().as_nanos());
-                    if !self.may_fail_to_start(&trouble, was_damaged) {
+                    // A dead owner's beat that lands while an opening watches for one looks like a living
+                    // owner. The array tries again, and so does this.
+                    let has_landed = self.array.borrow().counters().late_writes > landed;
+                    let is_beat_of_dead = trouble.kind == TroubleKind::Gone && has_landed;
+                    if !is_beat_of_dead && !self.may_fail_to_start(&trouble, was_damaged) {
                         self.record.fail(format!("the pool does not start: {}", trouble.text));
                         return None;
                     }
