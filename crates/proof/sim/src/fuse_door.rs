@@ -96,6 +96,12 @@ impl FuseDoor {
         FuseDoor { mount }
     }
 
+    /// The volume was deleted since.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        self.mount.device.geometry().size_bytes == 0
+    }
+
     /// Runs one operation in pieces of at most `piece_max` bytes, all at the same time.
     async fn in_pieces(
         &self,

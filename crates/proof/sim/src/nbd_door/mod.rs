@@ -118,6 +118,12 @@ impl NbdDoor {
         self.door.export.size_bytes
     }
 
+    /// The volume was deleted since.
+    #[must_use]
+    pub fn is_cut_off(&self) -> bool {
+        self.door.device.geometry().size_bytes == 0
+    }
+
     /// True when nothing is under way: the connection may be closed.
     #[must_use]
     pub fn is_settled(&self) -> bool {

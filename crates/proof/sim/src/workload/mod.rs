@@ -127,8 +127,8 @@ impl World {
         draw(&mut self.chance.borrow_mut())
     }
 
-    /// How a host reaches a volume: as it is, or over a connection that is made when the volume or its
-    /// size is new.
+    /// How a host reaches a volume: as it is, or over a connection that is made when the volume or its size
+    /// is new, and when it came back after a delete: whoever had it before has it no more.
     pub fn door(&self, name: &str, incarnation: u32) -> Option<Rc<dyn BlockDevice>> {
         let device = self.system.device(name)?;
         let kind = match self.scenario.door {
@@ -137,13 +137,13 @@ impl World {
         };
         let mut doors = self.doors.borrow_mut();
         let key = (name.to_string(), kind);
-        match doors.get(&key) {
-            Some((known, Door::Nbd(door)))
-                if *known == incarnation && door.size_bytes() == device.geometry().size_bytes =>
+        match doors.get(&key).filter(|(known, _)| *known == incarnation) {
+            Some((_, Door::Nbd(door)))
+                if door.size_bytes() == device.geometry().size_bytes && !door.is_cut_off() =>
             {
                 return Some(door.clone());
             }
-            Some((known, Door::Fuse(door))) if *known == incarnation => return Some(door.clone()),
+            Some((_, Door::Fuse(door))) if !door.is_cut_off() => return Some(door.clone()),
             Some(_) | None => {}
         }
         let chance = self.draw(|chance| chance.fork(3));
