@@ -130,3 +130,208 @@ fn an_interruption_ends_it_with_what_was_measured() {
     assert!(done.out.contains("This is a part"), "{}", done.out);
     assert!(is_empty(target.path()), "nothing stays");
 }
+
+/// Two operations, twice each, a second at a time; `rest` has the checks.
+fn scenario(at: &Path, measure: &str, repeat: u32, rest: &str) -> String {
+    let text = format!(
+        "format = 1\nid = \"test/tiny\"\ntitle = \"Reads and writes\"\nquestion = \"Is it fast?\"\nbudget = \"10m\"\n\
+         workload = {{ kind = \"io\", data = \"16MiB\", outstanding = 4, content = {{ compress = 2 }} }}\n\
+         phases = {{ warmup = \"0.2s\", measure = \"{measure}\", repeat = {repeat} }}\n\
+         roles = {{ data = {{ files = 2 }} }}\n\
+         [[matrix.test]]\nid = \"read\"\nmix = [{{ op = \"read\", pattern = \"random\", bs = \"8k\", share = 1 }}]\n\
+         [[matrix.test]]\nid = \"write\"\nprecondition = \"aged\"\n\
+         mix = [{{ op = \"write\", pattern = \"sequential\", bs = \"64k\", share = 1 }}]\n{rest}"
+    );
+    let file = at.join("tiny.toml");
+    std::fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+const PUBLISHED: &str = "[[published]]\nmetric = \"iops(read)\"\nvalue = 1e9\n";
+
+/// Starts a run and sends it a signal when so many runs are made.
+fn interrupted(arguments: &[&str], output: &Path, runs: usize) -> Done {
+    let mut command = Command::new(program());
+    command.arg("lab").args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let begun = Instant::now();
+    while made(output).len() < runs && begun.elapsed() < Duration::from_secs(60) {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let pid = rustix::process::Pid::from_child(&child);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    done(child.wait_with_output().unwrap())
+}
+
+/// The figures of the runs that came to their end.
+fn made(output: &Path) -> Vec<(String, String)> {
+    let entries = std::fs::read_dir(output.join("runs")).into_iter().flatten().flatten();
+    let mut made: Vec<(String, String)> = entries
+        .filter_map(|entry| {
+            let text = std::fs::read_to_string(entry.path().join("run.json")).ok()?;
+            Some((entry.file_name().to_string_lossy().into_owned(), text))
+        })
+        .collect();
+    made.sort();
+    made
+}
+
+#[test]
+fn a_scenario_is_run_judged_and_told_and_nothing_of_it_stays_on_its_targets() {
+    let (one, other, kept) = (directory(), directory(), directory());
+    let output = kept.path().join("result");
+    let [one_path, other_path, output_path] =
+        [one.path(), other.path(), &output].map(|path| path.display().to_string());
+    let file = scenario(kept.path(), "1s", 2, &format!("{PUBLISHED}[[check]]\nkind = \"plausible\"\n"));
+    let run = ["run", &file, "-s", "xs", "--target", &one_path, "--also", &other_path, "-o", &output_path];
+    let done = lab(&run);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    assert!(
+        done.err.contains("data set 4 of 4") && done.err.contains("run 8 of 8") && done.err.contains(" left")
+    );
+    assert!(done.out.contains("At most ") && done.out.contains("The check passed."), "{}", done.out);
+    assert!(is_empty(one.path()) && is_empty(other.path()), "nothing stays");
+    let names: Vec<String> = made(&output).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(names.len(), 8, "{names:?}");
+    assert!(
+        names[0].starts_with("r1-read-") && output.join("runs").join(&names[0]).join("test.fio").is_file()
+    );
+    let read = |name: &str| std::fs::read_to_string(output.join(name)).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&read("result.json")).unwrap();
+    assert_eq!((&result["format"], &result["verdict"]), (&1.into(), &"passed".into()));
+    assert_eq!(result["runs"].as_array().unwrap().len(), 8);
+    assert_eq!(result["metrics"][0]["published"], 1e9);
+    assert!(result["metrics"][0]["rows"][0]["estimate"]["value"].as_f64().unwrap() < 1e9, "ours beside it");
+    for run in result["runs"].as_array().unwrap() {
+        let (requests, bytes) = (run["requests"].as_u64().unwrap(), run["bytes"].as_u64().unwrap());
+        let size = if run["variant"].as_str().unwrap().starts_with("read") { 8 << 10 } else { 64 << 10 };
+        // fio counts the last of a thread's requests now and then in one of the two only.
+        assert!(requests > 0 && bytes.abs_diff(requests * size) <= 8 * size, "{run}");
+        // Two files, and four at a time on each.
+        assert_eq!(run["outstanding"], 8);
+    }
+    let page = read("report.html");
+    assert!(
+        page.contains("<svg") && !page.contains("http") && !page.contains("NaN"),
+        "a page for any browser"
+    );
+    assert!(read("summary.md").contains("| plausible | passed |"));
+    assert!(
+        read("junit.xml").contains("tests=\"1\" failures=\"0\"") && read("runs.csv").lines().count() == 9
+    );
+    let again = lab(&["report", &output_path]);
+    assert_eq!((again.status, read("report.html")), (0, page), "made again, it is the same");
+    let done = lab(&run);
+    assert!(done.status == 2 && done.err.contains("never mixed"), "{}", done.err);
+    assert_eq!(lab(&["resume", &output_path]).status, 0, "there is nothing to go on with");
+}
+
+#[test]
+fn a_check_that_fails_ends_with_its_own_status() {
+    let (target, kept) = (directory(), directory());
+    let rest = "[[check]]\nkind = \"latency\"\nmax = \"0.001ms\"\nsustained = \"0.001ms\"\ngrace = \"1h\"\n";
+    let file = scenario(kept.path(), "3s", 1, rest);
+    let output = kept.path().join("result");
+    let [target_path, output_path] = [target.path(), &output].map(|path| path.display().to_string());
+    let done = lab(&["run", &file, "--target", &target_path, "-o", &output_path]);
+    assert!(done.status == 4 && done.err.contains("latency: it does not hold"), "{}{}", done.out, done.err);
+    assert!(std::fs::read_to_string(output.join("junit.xml")).unwrap().contains("<failure message="));
+    assert!(is_empty(target.path()), "nothing stays");
+}
+
+#[test]
+fn an_interrupted_run_is_a_part_and_goes_on_where_it_was() {
+    let (target, kept) = (directory(), directory());
+    let output = kept.path().join("result");
+    let [target_path, output_path] = [target.path(), &output].map(|path| path.display().to_string());
+    let file = scenario(kept.path(), "1s", 2, PUBLISHED);
+    let done = interrupted(&["run", &file, "--target", &target_path, "-o", &output_path], &output, 1);
+    assert_eq!(done.status, 3, "{}{}", done.out, done.err);
+    assert!(done.err.contains("of 4 runs were made: it was interrupted") && done.err.contains("lab resume"));
+    assert!(is_empty(target.path()), "nothing stays");
+    let before = made(&output);
+    assert!((1..4).contains(&before.len()), "{} of 4 runs", before.len());
+    let page = std::fs::read_to_string(output.join("report.html")).unwrap();
+    assert!(page.contains("This is a part of the experiment"));
+    assert_eq!(lab(&["report", &output_path]).status, 3);
+    assert_eq!(std::fs::read_to_string(output.join("report.html")).unwrap(), page);
+
+    // What is not what it was is refused: a target on another device, another scenario.
+    let plan = std::fs::read_to_string(output.join("plan.json")).unwrap();
+    let mut moved: serde_json::Value = serde_json::from_str(&plan).unwrap();
+    moved["targets"][0]["footing"]["source"] = "/dev/elsewhere".into();
+    std::fs::write(output.join("plan.json"), moved.to_string()).unwrap();
+    let refused = lab(&["resume", &output_path]);
+    assert!(refused.status == 2 && refused.err.contains("/dev/elsewhere"), "{}", refused.err);
+    std::fs::write(output.join("plan.json"), &plan).unwrap();
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("outstanding = 4", "outstanding = 5")).unwrap();
+    let refused = lab(&["resume", &output_path]);
+    assert!(refused.status == 2 && refused.err.contains("not what it was"), "{}", refused.err);
+    std::fs::write(&file, text).unwrap();
+    assert!(is_empty(target.path()) && made(&output) == before, "and nothing was done");
+
+    let done = lab(&["resume", &output_path]);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    let after = made(&output);
+    assert_eq!(after.len(), 4);
+    assert!(before.iter().all(|run| after.contains(run)), "what was made is not made again");
+    assert!(is_empty(target.path()), "nothing stays");
+    let page = std::fs::read_to_string(output.join("report.html")).unwrap();
+    assert!(!page.contains("This is a part"));
+    assert_eq!(lab(&["report", &output_path]).status, 0);
+    assert_eq!(std::fs::read_to_string(output.join("report.html")).unwrap(), page);
+}
+
+#[test]
+fn experiments_are_listed_explained_exported_and_planned() {
+    let kept = directory();
+    let listed = lab(&["list"]);
+    assert!(
+        listed.status == 0 && listed.out.contains("fujitsu/throughput: ") && listed.out.contains("  paper ")
+    );
+    let json: serde_json::Value = serde_json::from_str(&lab(&["list", "--json"]).out).unwrap();
+    assert!(json.as_array().unwrap().iter().all(|one| one["presets"].as_array().unwrap().len() == 5));
+    let exported = lab(&["export", "emc/headline"]);
+    assert!(exported.out.starts_with("format   = 1\nid       = \"emc/headline\""), "{}", exported.out);
+    let file = kept.path().join("mine.toml");
+    std::fs::write(&file, &exported.out).unwrap();
+    let file = file.display().to_string();
+    assert_eq!(lab(&["explain", &file]).out, lab(&["explain", "emc/headline"]).out);
+    let target = kept.path().display().to_string();
+    let planned = lab(&["plan", &file, "-s", "xs", "--target", &target]);
+    assert!(
+        planned.out.contains("9 runs at preset xs") && planned.out.contains("written"),
+        "{}",
+        planned.out
+    );
+    assert_eq!(std::fs::read_dir(kept.path()).unwrap().count(), 1, "nothing was run");
+    for (arguments, word) in [
+        (&["plan", "fujitsu/lun-count", "--target", &target][..], "nothing can be run there"),
+        (
+            &["plan", "emc/headline", "--target", "ashlar:main/db"],
+            "a directory, or a device as block:/dev/NAME",
+        ),
+        (
+            &["run", "emc/headline", "-s", "paper", "--target", &target, "-o", &format!("{target}/x")],
+            "are needed",
+        ),
+        (&["run", "emc/headline", "--target", "/nowhere", "-o", &format!("{target}/x")], "No such file"),
+        (&["run", "emc/headlines", "--target", &target], "the nearest is `emc/headline`"),
+        (&["resume", &target], "plan.json"),
+    ] {
+        let done = lab(arguments);
+        assert!(done.status == 2 && done.err.contains(word), "{arguments:?}: {} {}", done.status, done.err);
+    }
+    assert_eq!(std::fs::read_dir(kept.path()).unwrap().count(), 1, "what cannot begin leaves nothing");
+}
+
+#[test]
+fn a_mistake_in_a_scenario_names_the_key_and_the_nearest_that_exists() {
+    let kept = directory();
+    let file = scenario(kept.path(), "1s", 1, "[phase]\nx = 1\n");
+    let done = lab(&["plan", &file, "--target", "/var/tmp"]);
+    assert_eq!(done.status, 2);
+    assert!(done.err.contains("unknown key `phase`; the nearest known key is `phases`"), "{}", done.err);
+    assert!(done.err.contains("tiny.toml") && done.err.contains("line "), "{}", done.err);
+}

@@ -19,6 +19,9 @@ use crate::{Error, ErrorKind, Result};
 const ROOM_SHARE: u64 = 4;
 /// Four passes of 8 KiB, one at a time, take some times as long as one in large pieces.
 const COMPARED_SLOWNESS: u64 = 8;
+/// An open loop that makes less of what is offered has fallen behind. Arrivals are random: a little less is
+/// chance.
+const OFFERED_SHARE_MIN: f64 = 0.95;
 /// Of a step that is judged for its steadiness.
 const ROUNDS: usize = 5;
 /// Below this a cache answers everything.
@@ -71,8 +74,8 @@ pub struct Measured {
     pub is_steady: Option<bool>,
     /// What the devices below counted meanwhile, topmost first.
     pub below: Vec<Counters>,
-    /// An open loop had as many requests under way as it may have: its latencies are too short.
-    pub is_depth_used_up: bool,
+    /// An open loop fell behind what was offered: what waited before it was sent is in no latency.
+    pub is_behind: bool,
 }
 
 /// Everything that was learned.
@@ -239,7 +242,8 @@ fn measured(step: Step, kept: &Kept, below: Vec<Counters>, offered_per_second: O
         slowest_second: seconds.iter().copied().min_by(f64::total_cmp),
         seconds,
         below,
-        is_depth_used_up: offered_per_second.is_some() && outcome.depth_used_up > 0.001,
+        is_behind: offered_per_second
+            .is_some_and(|offered| side.per_second(outcome.time) < offered * OFFERED_SHARE_MIN),
     }
 }
 

@@ -148,7 +148,7 @@ fn most(mixed: &Measured, examination: &Examination) -> Finding {
     let question = "How much can be asked of it?";
     let loads = examination.steps.iter().filter(|measured| matches!(measured.step, Step::Load(_)));
     let within = loads
-        .filter(|load| !load.is_depth_used_up && load.p99_nanos.is_some_and(|nanos| nanos <= BEARABLE_NANOS))
+        .filter(|load| !load.is_behind && load.p99_nanos.is_some_and(|nanos| nanos <= BEARABLE_NANOS))
         .map(|load| load.per_second)
         .max_by(f64::total_cmp);
     let highest = count(mixed.per_second);

@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use ashlar_report::{Axis, Chart, Line, Page, Scale, bytes, count, nanos, seconds};
+use ashlar_report::{Axis, Chart, Line, Mark, Page, Scale, bytes, count, nanos, seconds};
 
 use crate::examine::{Examination, Measured, Progress};
-use crate::finding::{Finding, Grade};
+use crate::finding::Grade;
 use crate::plan::Step;
 
 impl Examination {
@@ -40,11 +40,10 @@ impl Examination {
             page.paragraph(&format!("This is a part of the examination: {why}."));
         }
         page.heading("What was asked, and the answer");
-        page.table(
-            &["", "Question", "Answer", "What it means"],
-            &[],
-            &self.findings.iter().map(row).collect::<Vec<_>>(),
-        );
+        for finding in &self.findings {
+            let (mark, word) = mark(finding.grade);
+            page.finding(mark, word, finding.question, &finding.value, &finding.meaning);
+        }
         let loads = self.loads();
         if loads.iter().any(|line| line.points.len() > 1) {
             page.heading("Latency against load");
@@ -161,21 +160,20 @@ fn word(grade: Grade) -> &'static str {
     }
 }
 
-fn row(finding: &Finding) -> Vec<String> {
-    let mark = match finding.grade {
-        Grade::Good => "good:good",
-        Grade::Warning => "warn:mind",
-        Grade::Bad => "bad:bad",
-        Grade::Unknown => "warn:unknown",
-    };
-    vec![mark.into(), finding.question.into(), finding.value.clone(), finding.meaning.clone()]
+fn mark(grade: Grade) -> (Mark, &'static str) {
+    match grade {
+        Grade::Good => (Mark::Good, "good"),
+        Grade::Warning => (Mark::Warning, "mind"),
+        Grade::Bad => (Mark::Bad, "bad"),
+        Grade::Unknown => (Mark::Warning, "unknown"),
+    }
 }
 
 fn step_row(measured: &Measured) -> Vec<String> {
     let told = |value: Option<u64>| value.map_or_else(|| "too few".to_string(), |value| nanos(value as f64));
     let mut title = measured.title.clone();
-    if measured.is_depth_used_up {
-        title.push_str(" (256 were under way: latencies are longer than told)");
+    if measured.is_behind {
+        title.push_str(" (it fell behind: latencies are longer than told)");
     }
     if measured.is_steady == Some(false) {
         title.push_str(" (not steady)");

@@ -34,7 +34,7 @@ fn measured(step: Step, per_second: f64, p99_nanos: u64, below: Counters) -> Mea
         seconds: vec![per_second; 10],
         is_steady: Some(true),
         below: vec![below],
-        is_depth_used_up: false,
+        is_behind: false,
     }
 }
 
@@ -104,7 +104,7 @@ fn commits_are_graded_by_what_99_of_100_wait() {
 #[test]
 fn the_rate_it_bears_is_the_highest_with_short_waits_and_room_in_its_queue() {
     let mut slow = measured(Step::Load(90), 900.0, 40_000_000, FLUSHED);
-    let used_up = Measured { is_depth_used_up: true, ..measured(Step::Load(75), 750.0, 1_000_000, FLUSHED) };
+    let used_up = Measured { is_behind: true, ..measured(Step::Load(75), 750.0, 1_000_000, FLUSHED) };
     let steps = vec![
         measured(Step::Mixed, 1000.0, 9_000_000, FLUSHED),
         measured(Step::Load(25), 250.0, 1_000_000, FLUSHED),

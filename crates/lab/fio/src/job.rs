@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::section::Spread;
+
 /// In which order blocks are asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pattern {
@@ -31,6 +33,8 @@ pub enum Offered {
     Depth(u32),
     /// So many a second, at times drawn from a Poisson process, whether others are done or not: an open loop.
     PerSecond(u32),
+    /// The same, with so many under way at most in each thread.
+    Open { per_second: f64, depth: u32 },
 }
 
 /// What is written.
@@ -60,11 +64,11 @@ pub struct Job {
     pub offered: Offered,
 }
 
-/// What runs at the same time, for how long.
+/// What runs at the same time, for how long. Its jobs are of one thread each, or a [`Spread`].
 #[derive(Clone, PartialEq, Debug)]
-pub struct Cell {
+pub struct Cell<J = Job> {
     pub name: String,
-    pub jobs: Vec<Job>,
+    pub jobs: Vec<J>,
     /// Before anything is counted.
     pub ramp: Duration,
     /// What is counted; `None` until every byte was written once.
@@ -74,11 +78,7 @@ pub struct Cell {
     pub seed: u64,
 }
 
-/// Requests that an open loop may have under way. It must never be used up: requests would wait where nothing
-/// counts the wait.
-pub(crate) const OPEN_LOOP_DEPTH: u32 = 256;
-
-impl Cell {
+impl<J: Clone + Into<Spread>> Cell<J> {
     /// The job file.
     #[must_use]
     pub fn text(&self) -> String {
@@ -90,10 +90,11 @@ impl Cell {
         line("lat_percentiles", "1".into());
         line("log_avg_msec", "1000".into());
         line("per_job_logs", "0".into());
-        line("norandommap", "1".into());
         line("randseed", self.seed.to_string());
         match self.time {
             Some(time) => {
+                // A database asks for places whether it did so before or not.
+                line("norandommap", "1".into());
                 line("time_based", "1".into());
                 line("runtime", format!("{}ms", time.as_millis()));
                 line("ramp_time", format!("{}ms", self.ramp.as_millis()));
@@ -103,10 +104,15 @@ impl Cell {
         for (key, value) in self.content.options() {
             line(key, value);
         }
-        for job in &self.jobs {
-            job.append(&mut text, &self.log_of(job));
+        for spread in self.spreads() {
+            spread.append(&mut text, &self.log_of(&spread.job));
         }
         text
+    }
+
+    /// The jobs with their threads.
+    pub(crate) fn spreads(&self) -> impl Iterator<Item = Spread> {
+        self.jobs.iter().cloned().map(Into::into)
     }
 
     /// What the names of a job's logs begin with.
@@ -120,7 +126,9 @@ impl Cell {
         match self.time {
             Some(time) => self.ramp + time + slack,
             None => {
-                self.jobs.iter().map(|job| Duration::from_secs(job.size_bytes >> 20)).sum::<Duration>()
+                self.spreads()
+                    .map(|spread| Duration::from_secs(spread.job.size_bytes >> 20))
+                    .sum::<Duration>()
                     + slack
             }
         }
@@ -130,6 +138,8 @@ impl Cell {
 impl Content {
     /// As a database's pages are: half of it is gone when compressed, and no page is there twice.
     pub const DATABASE: Content = Content { compress: 2.0, duplicates: 1.0 };
+    /// The same block in every write of a thread.
+    pub const SAME: Content = Content { compress: 1.0, duplicates: f64::INFINITY };
 
     /// Without `refill_buffers` content repeats; in the default mode duplicates are neighbours, and a
     /// compressor with a window counts them again.
@@ -139,87 +149,15 @@ impl Content {
         if percent(self.compress) > 0 {
             options.push(("buffer_compress_percentage", percent(self.compress).to_string()));
         }
-        if percent(self.duplicates) > 0 {
-            options.push(("dedupe_mode", "working_set".into()));
-            options.push(("dedupe_percentage", percent(self.duplicates).to_string()));
+        match percent(self.duplicates) {
+            0 => {}
+            // All alike: there is no set of blocks to draw from.
+            100 => options.push(("dedupe_percentage", "100".into())),
+            share => {
+                options.push(("dedupe_mode", "working_set".into()));
+                options.push(("dedupe_percentage", share.to_string()));
+            }
         }
         options
     }
-}
-
-impl Job {
-    fn append(&self, text: &mut String, log: &str) {
-        let _infallible = writeln!(text, "\n[{}]", self.name);
-        let mut line = |key: &str, value: String| {
-            let _infallible = writeln!(text, "{key}={value}");
-        };
-        line("filename", escaped(&self.path.to_string_lossy()));
-        line("size", self.size_bytes.to_string());
-        line("rw", self.direction());
-        if self.read_percent > 0 && self.read_percent < 100 {
-            line("rwmixread", self.read_percent.to_string());
-        }
-        match self.blocks.as_slice() {
-            [(bytes, _)] => line("bs", bytes.to_string()),
-            several => line("bssplit", split(several)),
-        }
-        match self.sync {
-            Sync::Direct => {
-                line("direct", "1".into());
-                line("ioengine", "io_uring".into());
-            }
-            Sync::EachWrite => {
-                line("ioengine", "psync".into());
-                line("fdatasync", "1".into());
-            }
-            Sync::Every(writes) => {
-                line("ioengine", "psync".into());
-                line("fsync", writes.to_string());
-            }
-        }
-        match self.offered {
-            Offered::Depth(depth) => line("iodepth", depth.to_string()),
-            Offered::PerSecond(rate) => {
-                line("iodepth", OPEN_LOOP_DEPTH.to_string());
-                line("rate_process", "poisson".into());
-                line("rate_iops", self.rates(rate));
-            }
-        }
-        line("write_iops_log", log.to_string());
-        line("write_lat_log", log.to_string());
-    }
-
-    fn direction(&self) -> String {
-        let prefix = match self.pattern {
-            Pattern::Random => "rand",
-            Pattern::Sequential => "",
-        };
-        let direction = match self.read_percent {
-            0 => "write",
-            1..100 => "rw",
-            _ => "read",
-        };
-        format!("{prefix}{direction}")
-    }
-
-    /// fio takes one rate for reads and one for writes.
-    fn rates(&self, rate: u32) -> String {
-        let reads = (u64::from(rate) * u64::from(self.read_percent.min(100)) / 100) as u32;
-        match (reads, rate - reads) {
-            (0, writes) => format!(",{writes}"),
-            (reads, 0) => reads.to_string(),
-            (reads, writes) => format!("{reads},{writes}"),
-        }
-    }
-}
-
-fn split(blocks: &[(u64, f64)]) -> String {
-    let parts: Vec<String> =
-        blocks.iter().map(|(bytes, percent)| format!("{bytes}/{}", percent.round() as u32)).collect();
-    parts.join(":")
-}
-
-/// fio takes a colon for the end of a file's name.
-fn escaped(path: &str) -> String {
-    path.replace('\\', "\\\\").replace(':', "\\:")
 }

@@ -8,9 +8,11 @@ mod job;
 mod logs;
 mod outcome;
 mod run;
+mod section;
 
 pub use ashlar_programs::{Error, ErrorKind, Result};
 pub use job::{Cell, Content, Job, Offered, Pattern, Sync};
-pub use logs::{Second, seconds};
+pub use logs::{Second, seconds, together};
 pub use outcome::{Outcome, Side};
 pub use run::{Fio, Kept};
+pub use section::Spread;

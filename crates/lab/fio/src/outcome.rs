@@ -26,7 +26,9 @@ pub struct Outcome {
     pub time: Duration,
     /// Processor time of fio itself: of one core so much, 1 is all of it.
     pub client_cores: f64,
-    /// How often an open loop had as many requests under way as it may have, of all requests.
+    /// The same of its busiest thread: beyond 1 none can go.
+    pub client_busiest: f64,
+    /// How often an open loop had about as many requests under way as it may have, of all requests.
     pub depth_used_up: f64,
     /// errno; 0 is none.
     pub error: i64,
@@ -43,6 +45,13 @@ impl Side {
     #[must_use]
     pub fn bytes_per_second(&self, time: Duration) -> f64 {
         self.bytes as f64 / time.as_secs_f64().max(1e-9)
+    }
+
+    /// Adds those of another thread or job.
+    pub fn add(&mut self, other: &Side) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.latencies.merge(&other.latencies);
     }
 
     fn of(side: &Value) -> Side {
@@ -65,35 +74,65 @@ impl Outcome {
     /// Reads and writes together.
     #[must_use]
     pub fn both(&self) -> Side {
-        let mut latencies = self.reads.latencies.clone();
-        latencies.merge(&self.writes.latencies);
-        Side {
-            requests: self.reads.requests + self.writes.requests,
-            bytes: self.reads.bytes + self.writes.bytes,
-            latencies,
-        }
+        let mut both = self.reads.clone();
+        both.add(&self.writes);
+        both
     }
 
-    /// Every job of the JSON that fio wrote. It may have said something else before.
+    /// Every job of the JSON that fio wrote, its threads together. fio may have said something else before.
     pub(crate) fn all_of(text: &str) -> Result<Vec<Outcome>, String> {
         let json = text.find('{').map_or("", |begin| &text[begin..]);
         let json: Value = serde_json::from_str(json).map_err(|error| format!("fio's JSON: {error}"))?;
-        let jobs = json["jobs"].as_array().ok_or("fio's JSON names no jobs")?;
-        Ok(jobs.iter().map(Outcome::of).collect())
+        let threads = json["jobs"].as_array().ok_or("fio's JSON names no jobs")?;
+        let mut jobs: Vec<Outcome> = Vec::new();
+        for thread in threads.iter().map(Outcome::of) {
+            match jobs.last_mut() {
+                Some(job) if job.job == thread.job => job.add(&thread),
+                _ => jobs.push(thread),
+            }
+        }
+        Ok(jobs)
+    }
+
+    /// Adds another thread of the same job.
+    fn add(&mut self, thread: &Outcome) {
+        let requests = [&*self, thread].map(|outcome| outcome.both().requests as f64);
+        let used_up = requests[0] * self.depth_used_up + requests[1] * thread.depth_used_up;
+        self.depth_used_up = used_up / (requests[0] + requests[1]).max(1.0);
+        self.reads.add(&thread.reads);
+        self.writes.add(&thread.writes);
+        self.syncs.add(&thread.syncs);
+        self.time = self.time.max(thread.time);
+        self.client_cores += thread.client_cores;
+        self.client_busiest = self.client_busiest.max(thread.client_busiest);
+        self.error = if self.error == 0 { thread.error } else { self.error };
     }
 
     fn of(job: &Value) -> Outcome {
         let percent = |key: &str| job[key].as_f64().unwrap_or(0.0);
         let millis = job["job_runtime"].as_u64().unwrap_or(0);
+        let client_cores = (percent("usr_cpu") + percent("sys_cpu")) / 100.0;
         Outcome {
             job: job["jobname"].as_str().unwrap_or_default().to_string(),
             reads: Side::of(&job["read"]),
             writes: Side::of(&job["write"]),
             syncs: Side::of(&job["sync"]),
             time: Duration::from_millis(millis),
-            client_cores: (percent("usr_cpu") + percent("sys_cpu")) / 100.0,
-            depth_used_up: job["iodepth_level"][">=64"].as_f64().unwrap_or(0.0) / 100.0,
+            client_cores,
+            client_busiest: client_cores,
+            depth_used_up: depth_used_up(job),
             error: job["error"].as_i64().unwrap_or(0),
         }
     }
+}
+
+/// fio counts how many requests were under way in powers of two, the last of them open: the share of the one
+/// that the depth is in.
+fn depth_used_up(job: &Value) -> f64 {
+    let depth = job["job options"]["iodepth"].as_str().and_then(|depth| depth.parse::<u64>().ok());
+    let level = match depth {
+        Some(depth @ 1..64) => (1_u64 << depth.ilog2()).to_string(),
+        _ => ">=64".to_string(),
+    };
+    job["iodepth_level"][level.as_str()].as_f64().unwrap_or(0.0) / 100.0
 }

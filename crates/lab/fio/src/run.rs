@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use ashlar_programs::Launcher;
 
-use crate::job::Cell;
+use crate::job::{Cell, Job};
 use crate::logs::{Second, seconds};
 use crate::outcome::Outcome;
+use crate::section::Spread;
 use crate::{Error, Result};
 
 /// fio, as installed here.
@@ -53,7 +54,7 @@ impl Fio {
     ///
     /// # Errors
     /// When fio fails, does not end, or reports an error of the device, or on Ctrl-C.
-    pub fn run(&self, cell: &Cell, directory: &Path) -> Result<Kept> {
+    pub fn run<J: Clone + Into<Spread>>(&self, cell: &Cell<J>, directory: &Path) -> Result<Kept> {
         let at = |end: &str| directory.join(format!("{}.{end}", cell.name));
         let (job_file, json) = (at("fio"), at("json"));
         fs::write(&job_file, cell.text()).map_err(|e| Error::io(&job_file.display().to_string(), &e))?;
@@ -73,13 +74,12 @@ impl Fio {
             let system = std::io::Error::from_raw_os_error(failed.error as i32);
             return Err(Error::command(format!("{}: job {} ended with {system}", cell.name, failed.job)));
         }
-        let of_job = |job: &crate::Job| {
-            seconds(
-                &fs::read_to_string(directory.join(format!("{}_iops.log", cell.log_of(job))))
-                    .unwrap_or_default(),
-            )
+        let log = |job: &Job, kind: &str| {
+            let name = format!("{}_{kind}.log", cell.log_of(job));
+            fs::read_to_string(directory.join(name)).unwrap_or_default()
         };
-        Ok(Kept { outcomes, seconds: cell.jobs.iter().map(of_job).collect(), job_file })
+        let of_job = |spread: Spread| seconds(&log(&spread.job, "iops"), &log(&spread.job, "lat"));
+        Ok(Kept { outcomes, seconds: cell.spreads().map(of_job).collect(), job_file })
     }
 }
 

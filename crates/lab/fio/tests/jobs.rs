@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use ashlar_fio::{Cell, Content, ErrorKind, Fio, Job, Offered, Pattern, Sync};
+use ashlar_fio::{Cell, Content, ErrorKind, Fio, Job, Offered, Pattern, Spread, Sync};
 use ashlar_programs::Launcher;
 
 fn job(path: &Path, sync: Sync, read_percent: u32, offered: Offered) -> Job {
@@ -92,4 +92,76 @@ fn a_job_that_fails_is_told_with_what_fio_said() {
 #[test]
 fn nothing_is_measured_after_an_interruption() {
     let _ = fio(true);
+}
+
+#[test]
+fn threads_of_a_job_are_told_together_and_keep_to_their_part() {
+    let (fio, directory) = fio(false);
+    let data = directory.path().join("data");
+    let first = Job { size_bytes: 4 << 20, ..job(&data, Sync::Direct, 100, Offered::Depth(4)) };
+    let second = Job {
+        name: "written".into(),
+        pattern: Pattern::Sequential,
+        read_percent: 0,
+        blocks: vec![(16 << 10, 50.0), (64 << 10, 50.0)],
+        ..first.clone()
+    };
+    let fill = Job {
+        size_bytes: 8 << 20,
+        pattern: Pattern::Sequential,
+        ..job(&data, Sync::Direct, 0, Offered::Depth(8))
+    };
+    fio.run(&cell("fill", fill, None), directory.path()).unwrap();
+    let before = std::fs::read(&data).unwrap();
+    let jobs = vec![
+        Spread { job: first, threads: 2, offset_bytes: 0 },
+        Spread { job: second, threads: 3, offset_bytes: 4 << 20 },
+    ];
+    let cell = Cell {
+        name: "both".into(),
+        jobs,
+        ramp: Duration::ZERO,
+        time: Some(Duration::from_secs(3)),
+        content: Content::DATABASE,
+        seed: 8,
+    };
+    let kept = fio.run(&cell, directory.path()).unwrap();
+    let names: Vec<&str> = kept.outcomes.iter().map(|outcome| outcome.job.as_str()).collect();
+    assert_eq!(names, ["job", "written"], "threads of a job are one");
+    let reads = &kept.outcomes[0];
+    let under_way = reads.both().per_second(reads.time) * reads.reads.latencies.mean().unwrap() / 1e9;
+    assert!((7.0..=8.5).contains(&under_way), "two threads of four each, and {under_way} were under way");
+    let size = kept.outcomes[1].writes.bytes as f64 / kept.outcomes[1].writes.requests as f64 / 1024.0;
+    assert!((36.0..=44.0).contains(&size), "half of 16 and half of 64 KiB: {size}");
+    for seconds in &kept.seconds {
+        assert!(seconds.iter().any(|second| second.latency_nanos.is_some_and(|nanos| nanos > 0.0)));
+    }
+    let after = std::fs::read(&data).unwrap();
+    assert!(before[..4 << 20] == after[..4 << 20], "only the second half is written");
+    let thirds = (4 << 20) / 3 / (64 << 10) * (64 << 10);
+    for third in 0..3 {
+        let from = (4 << 20) + third * thirds;
+        assert!(
+            before[from..from + 4096] != after[from..from + 4096],
+            "thread {third} begins at its stretch"
+        );
+    }
+}
+
+#[test]
+fn the_same_content_is_the_same_everywhere() {
+    let (fio, directory) = fio(false);
+    let data = directory.path().join("data");
+    let fill = Job {
+        pattern: Pattern::Sequential,
+        blocks: vec![(1 << 20, 100.0)],
+        ..job(&data, Sync::Direct, 0, Offered::Depth(4))
+    };
+    let same = Cell { content: Content::SAME, ..cell("same", fill.clone(), None) };
+    fio.run(&same, directory.path()).unwrap();
+    let bytes = std::fs::read(&data).unwrap();
+    assert!(bytes.chunks(1 << 20).all(|block| block == &bytes[..1 << 20]));
+    fio.run(&cell("differs", fill, None), directory.path()).unwrap();
+    let bytes = std::fs::read(&data).unwrap();
+    assert!(bytes.chunks(1 << 20).skip(1).all(|block| block != &bytes[..1 << 20]));
 }

@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use crate::page::escaped;
+use crate::text_width;
 
 /// How values lie on an axis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,7 +47,11 @@ pub struct Chart {
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 300.0;
-/// The plot within it: room for ticks at the left and below, for the names of lines above.
+/// A further row of names.
+const LEGEND_ROW: f64 = 18.0;
+/// A name has so much room at least.
+const LEGEND_MIN: f64 = 150.0;
+/// The plot within it: room for ticks at the left and below, for a row of names of lines above.
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 704.0;
 const TOP: f64 = 40.0;
@@ -120,16 +125,37 @@ impl Chart {
         let points = || self.lines.iter().flat_map(|line| line.points.iter());
         let x = Range::of(points().map(|point| point.0), self.x.scale);
         let y = Range::of(points().map(|point| point.1), self.y.scale);
+        let places = self.legend();
+        let rows = places.last().map_or(0.0, |(_, y)| *y);
         let mut svg = format!(
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{0}\"><title>{0}</title>",
+            "<svg viewBox=\"0 {:.0} {WIDTH} {:.0}\" role=\"img\" aria-label=\"{2}\"><title>{2}</title>",
+            -rows,
+            HEIGHT + rows,
             escaped(&self.title)
+        );
+        let _infallible = write!(
+            svg,
+            "<text class=\"axis\" x=\"{LEFT}\" y=\"{:.0}\">{}</text>",
+            14.0 - rows,
+            escaped(&self.y.label)
         );
         self.draw_grid(&mut svg, &x, &y);
         for (index, line) in self.lines.iter().enumerate() {
             draw_line(&mut svg, line, index, &x, &y);
+            let (across, down) = places[index];
+            draw_name(&mut svg, &line.name, index, (LEFT + across, 27.0 - rows + down));
         }
         svg.push_str("</svg>");
         svg
+    }
+
+    /// Where the names of the lines stand, from the first: in rows, because names may be long.
+    fn legend(&self) -> Vec<(f64, f64)> {
+        let widths = self.lines.iter().map(|line| (text_width(&line.name) + 48.0).max(LEGEND_MIN));
+        let column = widths.fold(LEGEND_MIN, f64::max);
+        let columns = ((RIGHT - LEFT + 1.0) / column).floor().max(1.0) as usize;
+        let place = |index: usize| ((index % columns) as f64 * column, (index / columns) as f64 * LEGEND_ROW);
+        (0..self.lines.len()).map(place).collect()
     }
 
     fn draw_grid(&self, svg: &mut String, x: &Range, y: &Range) {
@@ -149,22 +175,22 @@ impl Chart {
             let Some(place) = x.place(tick) else { continue };
             let at = LEFT + place * (RIGHT - LEFT);
             let label = escaped(&(self.x.tick)(tick));
+            // The last one would be cut off at the edge.
+            let anchor = if place > 0.99 { "end" } else { "middle" };
             let _infallible = write!(
                 svg,
                 "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{BOTTOM}\" y2=\"{:.1}\"/>\
-                 <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label}</text>",
+                 <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{label}</text>",
                 BOTTOM + 5.0,
                 BOTTOM + 20.0
             );
         }
         let _infallible = write!(
             svg,
-            "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>\
-             <text class=\"axis\" x=\"{LEFT}\" y=\"14\">{}</text>",
+            "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             f64::midpoint(LEFT, RIGHT),
             HEIGHT - 10.0,
-            escaped(&self.x.label),
-            escaped(&self.y.label)
+            escaped(&self.x.label)
         );
     }
 }
@@ -191,14 +217,18 @@ fn draw_line(svg: &mut String, line: &Line, index: usize, x: &Range, y: &Range) 
                 write!(svg, "<circle class=\"dot c{class}\" cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.5\"/>");
         }
     }
-    let at = LEFT + index as f64 * 150.0;
+}
+
+fn draw_name(svg: &mut String, name: &str, index: usize, (at, y): (f64, f64)) {
+    let class = index % DASHES.len();
     let _infallible = write!(
         svg,
-        "<line class=\"line c{class}\" stroke-dasharray=\"{}\" x1=\"{at:.0}\" x2=\"{:.0}\" y1=\"27\" y2=\"27\"/>\
-         <text x=\"{:.0}\" y=\"31\">{}</text>",
+        "<line class=\"line c{class}\" stroke-dasharray=\"{}\" x1=\"{at:.0}\" x2=\"{:.0}\" y1=\"{y:.0}\" y2=\"{y:.0}\"/>\
+         <text x=\"{:.0}\" y=\"{:.0}\">{}</text>",
         DASHES[class],
         at + 26.0,
         at + 32.0,
-        escaped(&line.name)
+        y + 4.0,
+        escaped(name)
     );
 }

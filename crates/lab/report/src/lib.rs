@@ -3,13 +3,20 @@
 //! A page is one file: its charts are drawn as SVG inside it, it works without scripts, in light and dark,
 //! on a telephone and on paper. Nothing here knows what was measured.
 
+mod bars;
 mod chart;
 mod number;
 mod page;
 
+pub use bars::{Bar, Bars, Group};
 pub use chart::{Axis, Chart, Line, Scale};
-pub use number::{bytes, bytes_per_second, count, nanos, seconds};
-pub use page::{Page, escaped};
+pub use number::{bytes, bytes_per_second, count, day, nanos, seconds};
+pub use page::{Mark, Page, escaped};
 
 #[cfg(test)]
 mod tests;
+
+/// About how wide a text is in a drawing: no font is known here, and 12 pixels high are about 6.4 wide.
+fn text_width(text: &str) -> f64 {
+    text.chars().count() as f64 * 6.4
+}

@@ -22,8 +22,34 @@ th{font-weight:600}td.n,th.n{text-align:right;white-space:nowrap;font-variant-nu
 svg{width:100%;height:auto;display:block;margin:8px 0}svg text{fill:var(--soft);font-size:12px;font-family:inherit}\
 svg .axis{fill:var(--ink)}svg .grid{stroke:var(--grid);stroke-width:1}svg .line{fill:none;stroke-width:2.2}\
 svg .c0{stroke:var(--c0)}svg .c1{stroke:var(--c1)}svg .c2{stroke:var(--c2)}svg .c3{stroke:var(--c3)}\
-svg .c4{stroke:var(--c4)}svg .dot{fill:var(--paper);stroke-width:2}\
+svg .c4{stroke:var(--c4)}svg .dot{fill:var(--paper);stroke-width:2}.wide svg{min-width:600px}\
+.wide svg.bars{min-width:0;max-width:560px}\
+svg .b0{fill:var(--c0)}svg .b1{fill:var(--c1)}svg .b2{fill:var(--c2)}svg .b3{fill:var(--c3)}\
+svg .b4{fill:var(--c4)}svg .whisker{fill:none;stroke:var(--ink);stroke-width:1.5}\
+svg .paper{fill:none;stroke:var(--ink);stroke-width:1.8;stroke-dasharray:3 2}\
+ul{margin:8px 0;padding-left:1.2rem}li{margin:4px 0}\
+body{overflow-wrap:anywhere}table{overflow-wrap:break-word}.finding{display:grid;grid-template-columns:6rem 1fr auto;gap:0 12px;\
+padding:8px 0;border-bottom:1px solid var(--grid)}.finding p{grid-column:2/4;margin:2px 0}\
+.finding .value{font-weight:600;text-align:right}\
 pre{background:var(--card);padding:12px;overflow-x:auto;font-size:.85rem}";
+
+/// How good something is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mark {
+    Good,
+    Warning,
+    Bad,
+}
+
+impl Mark {
+    fn class(self) -> &'static str {
+        match self {
+            Mark::Good => "good",
+            Mark::Warning => "warn",
+            Mark::Bad => "bad",
+        }
+    }
+}
 
 /// A page that is being written, from the top down.
 pub struct Page {
@@ -49,12 +75,32 @@ impl Page {
     }
 
     pub fn paragraph(&mut self, text: &str) {
-        self.body.push_str(&format!("<p>{}</p>\n", escaped(text)));
+        self.body.push_str(&format!("<p>{}</p>\n", worded(text)));
+    }
+
+    /// A question, its answer, and below what that means.
+    pub fn finding(&mut self, mark: Mark, word: &str, question: &str, value: &str, meaning: &str) {
+        self.body.push_str(&format!(
+            "<div class=\"finding\"><span class=\"mark {}\">{}</span><b>{}</b><span class=\"value\">{}</span>\
+             <p class=\"soft\">{}</p></div>\n",
+            mark.class(),
+            escaped(word),
+            escaped(question),
+            escaped(value),
+            escaped(meaning)
+        ));
+    }
+
+    /// Sentences, one below the other.
+    pub fn list(&mut self, sentences: &[String]) {
+        let items: Vec<String> =
+            sentences.iter().map(|text| format!("<li>{}</li>\n", worded(text))).collect();
+        self.body.push_str(&format!("<ul>\n{}</ul>\n", items.concat()));
     }
 
     /// A line that one reads last.
     pub fn remark(&mut self, text: &str) {
-        self.body.push_str(&format!("<p class=\"soft\">{}</p>\n", escaped(text)));
+        self.body.push_str(&format!("<p class=\"soft\">{}</p>\n", worded(text)));
     }
 
     /// A drawing, as [`crate::Chart::svg`] makes it.
@@ -107,6 +153,20 @@ fn marked(cell: &str) -> String {
         }
     }
     escaped(cell)
+}
+
+/// Text in which what stands in backticks is typed as it is.
+fn worded(text: &str) -> String {
+    let text = escaped(text);
+    let pieces: Vec<&str> = text.split('`').collect();
+    if pieces.len().is_multiple_of(2) {
+        return text;
+    }
+    let piece = |(index, piece): (usize, &&str)| match index % 2 {
+        0 => piece.to_string(),
+        _ => format!("<code>{piece}</code>"),
+    };
+    pieces.iter().enumerate().map(piece).collect()
 }
 
 /// Text as HTML and SVG show it.

@@ -1,6 +1,6 @@
 //! Pages and charts as a browser gets them.
 
-use crate::{Axis, Chart, Line, Page, Scale, bytes, count, nanos, seconds};
+use crate::{Axis, Bar, Bars, Chart, Group, Line, Page, Scale, bytes, count, day, nanos, seconds};
 
 fn chart(scale: Scale, points: &[(f64, f64)]) -> String {
     let axis = |scale| Axis { label: "y".into(), scale, tick: count };
@@ -46,4 +46,60 @@ fn numbers_have_three_digits_that_count() {
     assert_eq!([count(0.4), count(9_876.0), count(123_456.0)], ["0", "9,876", "123,000"]);
     assert_eq!([bytes(512), bytes(3 << 29), bytes(1 << 40)], ["512 B", "1.50 GiB", "1.00 TiB"]);
     assert_eq!([seconds(45), seconds(120), seconds(125)], ["45 s", "2 min", "2 min 5 s"]);
+    assert_eq!([seconds(7199), seconds(7200), seconds(12_059)], ["119 min 59 s", "2 h", "3 h 20 min"]);
+}
+
+#[test]
+fn days_are_those_of_the_calendar() {
+    assert_eq!(day(951_782_400 + 3 * 3600 + 65), "2000-02-29 03:01 UTC");
+    assert_eq!(day(1_798_761_599), "2026-12-31 23:59 UTC");
+}
+
+fn bars(value: f64, interval: Option<(f64, f64)>, published: Option<f64>) -> String {
+    let bars = vec![Some(Bar { value, interval }), None];
+    let groups = vec![Group { name: "read <4k>".into(), bars, published }];
+    let series = vec!["here".into(), "there".into()];
+    Bars { title: "t".into(), label: "a second".into(), tick: count, series, groups }.svg()
+}
+
+#[test]
+fn the_longest_bar_reaches_the_end_and_its_interval_is_drawn() {
+    let svg = bars(50.0, Some((25.0, 100.0)), None);
+    // Of 320 pixels half is the bar, and the whisker goes from a quarter to the end.
+    assert!(svg.contains("width=\"160.0\"") && svg.contains("M82.0,") && svg.contains("H322.0"), "{svg}");
+    assert!(svg.contains("read &lt;4k&gt;") && svg.contains("not measured"), "{svg}");
+}
+
+#[test]
+fn what_was_published_is_outlined_and_does_not_squeeze_our_bars() {
+    let near = bars(50.0, None, Some(100.0));
+    assert!(near.contains("width=\"160.0\"") && near.contains("class=\"paper\" x=\"319.0\""), "{near}");
+    let far = bars(50.0, None, Some(700_000.0));
+    assert!(far.contains("width=\"320.0\"") && far.contains("700,000 \u{2192}"), "{far}");
+}
+
+#[test]
+fn bars_of_nothing_are_no_broken_drawing() {
+    for svg in [bars(0.0, None, None), bars(f64::NAN, None, Some(f64::NAN)), bars(0.0, None, Some(5.0))] {
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+}
+
+#[test]
+fn names_of_many_lines_stand_in_rows() {
+    let axis = || Axis { label: "y".into(), scale: Scale::Linear, tick: count };
+    let line =
+        |number: u32| Line { name: format!("sequential-write-64k-{number}"), points: vec![(1.0, 1.0)] };
+    let svg = Chart { title: "t".into(), x: axis(), y: axis(), lines: (0..5).map(line).collect() }.svg();
+    assert!(svg.contains("viewBox=\"0 -18 720 318\""), "two rows: {svg}");
+}
+
+#[test]
+fn what_is_typed_is_set_apart_and_a_single_backtick_stays() {
+    let mut page = Page::new("t");
+    page.paragraph("say `a<b` and `c`");
+    page.remark("one ` alone");
+    let html = page.finish();
+    assert!(html.contains("<p>say <code>a&lt;b</code> and <code>c</code></p>"), "{html}");
+    assert!(html.contains("one ` alone"));
 }

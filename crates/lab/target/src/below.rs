@@ -10,7 +10,7 @@ use crate::mounts::mount_of;
 const DEPTH_MAX: usize = 8;
 
 /// What a path stands on.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Footing {
     /// `ext4`; empty for a device without a file system.
     pub file_system: String,
@@ -22,7 +22,7 @@ pub struct Footing {
 }
 
 /// A block device as the kernel describes it.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct BlockDevice {
     /// `nvme0n1`.
     pub name: String,

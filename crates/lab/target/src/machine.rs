@@ -3,7 +3,7 @@
 use std::fs;
 
 /// Processor, memory and kernel.
-#[derive(Clone, Debug, serde::Serialize)]
+#[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Machine {
     pub processor: String,
     pub cores: usize,

@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::Findings;
 
 /// A crate and the crates it may name, dev-dependencies included.
-const LAYERS: [(&str, &[&str]); 32] = [
+const LAYERS: [(&str, &[&str]); 33] = [
     // Floor 0: words everyone speaks. Only `runtime` touches the world.
     ("units", &[]),
     ("runtime", &["units"]),
@@ -91,6 +91,10 @@ const LAYERS: [(&str, &[&str]); 32] = [
             "inspect",
             "doctor",
             "programs",
+            "report",
+            "run",
+            "scenario",
+            "target",
         ],
     ),
     // Floor 4: does it work.
@@ -125,6 +129,7 @@ const LAYERS: [(&str, &[&str]); 32] = [
     ("compare", &[]),
     ("fio", &["programs", "statistics"]),
     ("doctor", &["programs", "statistics", "target", "report", "fio", "compare"]),
+    ("run", &["units", "programs", "scenario", "target", "fio", "statistics", "report"]),
     ("demo", &["programs"]),
     ("fuzz", &["units", "runtime", "block", "format", "layers", "reduction", "map", "nbd", "fuse"]),
     ("xtask", &[]),

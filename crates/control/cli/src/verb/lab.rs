@@ -1,17 +1,27 @@
 //! `ashlar lab`: what storage does under a database, measured on any target and judged.
 
+use ashlar_run::Chosen;
+use ashlar_scenario::Preset;
 use clap::Subcommand;
 
 use crate::Context;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 mod doctor;
+mod explain;
+mod export;
+mod list;
+mod plan;
+mod report;
+mod resume;
+mod run;
 
 /// Measure what storage does under a database, on any directory or device.
 ///
 /// Needs no array: it treats an Ashlar volume as one target among others. I/O tests are driven by fio.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  ashlar lab doctor --target /mnt/db")]
+#[command(after_help = "Example:\n  ashlar lab doctor --target /mnt/db\n  ashlar lab list\n  \
+        ashlar lab run fujitsu/throughput -s xs --target /mnt/db --also /mnt/other")]
 pub struct Lab {
     #[command(subcommand)]
     verb: Verb,
@@ -20,12 +30,71 @@ pub struct Lab {
 #[derive(Subcommand)]
 enum Verb {
     Doctor(doctor::Doctor),
+    List(list::List),
+    Explain(explain::Explain),
+    Export(export::Export),
+    Plan(plan::Plan),
+    Run(run::Run),
+    Resume(resume::Resume),
+    Report(report::Report),
 }
 
 impl Lab {
     pub fn run(self, context: &Context) -> Result<()> {
         match self.verb {
             Verb::Doctor(verb) => verb.run(context),
+            Verb::List(verb) => verb.run(context),
+            Verb::Explain(verb) => verb.run(context),
+            Verb::Export(verb) => verb.run(context),
+            Verb::Plan(verb) => verb.run(context),
+            Verb::Run(verb) => verb.run(context),
+            Verb::Resume(verb) => verb.run(context),
+            Verb::Report(verb) => verb.run(context),
         }
     }
+}
+
+/// What is run, how large, and where.
+#[derive(clap::Args)]
+struct Experiment {
+    /// An id that `ashlar lab list` shows, or the path of a .toml file.
+    #[arg(value_name = "SCENARIO")]
+    scenario: String,
+    /// How large: xs is a look of a minute or two, paper is the paper's own size.
+    #[arg(short = 's', long, value_name = "PRESET", default_value = "s", value_parser = preset)]
+    preset: Preset,
+    /// A directory, or a device as block:/dev/NAME.
+    #[arg(long, value_name = "TARGET")]
+    target: String,
+    /// A further target, interleaved with the first; may be given several times.
+    #[arg(long, value_name = "TARGET")]
+    also: Vec<String>,
+    /// Decides the order of the runs and what fio draws.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    seed: u64,
+}
+
+impl Experiment {
+    fn chosen(&self) -> Result<Chosen> {
+        Ok(Chosen::of(&self.scenario)?)
+    }
+
+    fn targets(&self) -> Result<Vec<ashlar_scenario::Target>> {
+        let named: Vec<String> = std::iter::once(&self.target).chain(&self.also).cloned().collect();
+        Ok(ashlar_run::targets(&named)?)
+    }
+}
+
+fn preset(text: &str) -> std::result::Result<Preset, String> {
+    text.parse().map_err(|error: ashlar_scenario::Error| error.to_string())
+}
+
+/// What a plan must know of this machine.
+fn machine() -> ashlar_scenario::Machine {
+    ashlar_run::machine(&ashlar_target::Machine::here())
+}
+
+/// A mistake in a scenario, or a value that it lacks.
+fn unable(error: &ashlar_scenario::Error) -> Failure {
+    Failure::Unable(error.to_string())
 }

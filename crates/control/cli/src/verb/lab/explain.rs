@@ -1,0 +1,32 @@
+//! `ashlar lab explain`: an experiment in words.
+
+use ashlar_run::Chosen;
+use ashlar_scenario::Preset;
+
+use super::{machine, preset, unable};
+use crate::Context;
+use crate::failure::Result;
+
+/// Tell what a paper did, what it leaves out, what is done here, and how it is judged.
+///
+/// Also shows the command lines of fio and DiskSpd that do the same.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  ashlar lab explain emc/headline")]
+pub struct Explain {
+    /// An id that `ashlar lab list` shows, or the path of a .toml file.
+    #[arg(value_name = "SCENARIO")]
+    scenario: String,
+    /// How large: xs, s, m, l or paper.
+    #[arg(short = 's', long, value_name = "PRESET", default_value = "s", value_parser = preset)]
+    preset: Preset,
+}
+
+impl Explain {
+    pub fn run(self, context: &Context) -> Result<()> {
+        let chosen = Chosen::of(&self.scenario)?;
+        let text = ashlar_scenario::explain(&chosen.scenario, self.preset, machine());
+        let text = text.map_err(|error| unable(&error))?;
+        let value = serde_json::json!({ "scenario": chosen.scenario.id, "text": text });
+        Ok(context.output.print(&value, |_| text)?)
+    }
+}

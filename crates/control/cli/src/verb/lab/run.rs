@@ -1,0 +1,68 @@
+//! `ashlar lab run`: an experiment run on targets, and judged.
+
+use std::path::PathBuf;
+
+use ashlar_run::{Outcome, Progress, Request, Verdict};
+
+use super::Experiment;
+use crate::Context;
+use crate::failure::{Failure, Result};
+use crate::stderr;
+
+/// Run an experiment on one or more targets, and tell whether what it claims holds there.
+///
+/// Writes the data sets, makes every run of the plan in its order, removes the data sets, and leaves a
+/// directory with a page (report.html), the figures (result.json, runs.csv, junit.xml), and fio's jobs and
+/// output. Ctrl-C ends it and keeps what was measured; `ashlar lab resume` goes on. Works in a directory of
+/// its own on the target.
+///
+/// Exit status: 0 all checks passed, 4 a check failed, 3 it is a part or no valid result (not steady, the
+/// load generator was the bottleneck, too short to tell), 2 it could not begin.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  ashlar lab run fujitsu/throughput -s xs --target /mnt/db\n  \
+        ashlar lab run emc/headline -s s --target block:/dev/sdx --destroy --also /mnt/other -o result")]
+pub struct Run {
+    #[command(flatten)]
+    experiment: Experiment,
+    /// Overwrite devices: everything on them is lost.
+    #[arg(long)]
+    destroy: bool,
+    /// A new directory for the result [default: ashlar-lab-SCENARIO-PRESET here].
+    #[arg(short = 'o', long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
+
+impl Run {
+    pub fn run(self, context: &Context) -> Result<()> {
+        let Experiment { preset, seed, .. } = self.experiment;
+        let chosen = self.experiment.chosen()?;
+        let name = format!("ashlar-lab-{}-{preset}", chosen.scenario.id.replace('/', "-"));
+        let output = self.output.clone().unwrap_or_else(|| PathBuf::from(name));
+        let request = Request {
+            targets: self.experiment.targets()?,
+            chosen,
+            preset,
+            seed,
+            may_destroy: self.destroy,
+            output: crate::parse::absolute(&output)?,
+        };
+        let signals = ashlar_programs::heed_signals()?;
+        finish(context, &ashlar_run::begin(&request, signals, &mut tell)?)
+    }
+}
+
+/// How far it is.
+pub(super) fn tell(progress: &Progress) {
+    stderr::line(progress.line());
+}
+
+/// Prints what was found, and ends with the status that belongs to it.
+pub(super) fn finish(context: &Context, outcome: &Outcome) -> Result<()> {
+    context.output.print(outcome, Outcome::text)?;
+    let complaint = outcome.complaint().map(|what| format!("{}: {what}", outcome.scenario));
+    match (outcome.verdict, complaint) {
+        (Verdict::Failed, Some(what)) => Err(Failure::Finding(what)),
+        (Verdict::NotValid, Some(what)) => Err(Failure::Part(what)),
+        (Verdict::Passed, _) | (Verdict::Failed | Verdict::NotValid, None) => Ok(()),
+    }
+}

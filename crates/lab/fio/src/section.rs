@@ -1,0 +1,242 @@
+//! A job's section in the job file: its threads, and its part of a file or a device.
+
+use std::fmt::Write as _;
+
+use crate::job::{Job, Offered, Pattern, Sync};
+
+/// A job of several threads, on a part of a file or a device.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Spread {
+    pub job: Job,
+    /// Each offers requests as the job says, but for a rate, which is of all together. Those of a sequential
+    /// job have a stretch of their own each.
+    pub threads: u32,
+    /// Where the job's bytes begin.
+    pub offset_bytes: u64,
+}
+
+/// Requests that an open loop may have under way. It must never be used up: requests would wait where nothing
+/// counts the wait.
+const OPEN_LOOP_DEPTH: u32 = 256;
+
+impl From<Job> for Spread {
+    fn from(job: Job) -> Spread {
+        Spread { job, threads: 1, offset_bytes: 0 }
+    }
+}
+
+impl Spread {
+    pub(crate) fn append(&self, text: &mut String, log: &str) {
+        let job = &self.job;
+        let _infallible = writeln!(text, "\n[{}]", job.name);
+        let mut line = |key: &str, value: String| {
+            let _infallible = writeln!(text, "{key}={value}");
+        };
+        line("filename", escaped(&job.path.to_string_lossy()));
+        if self.offset_bytes > 0 {
+            line("offset", self.offset_bytes.to_string());
+        }
+        let size = self.thread_bytes();
+        line("size", size.to_string());
+        if self.threads > 1 {
+            line("numjobs", self.threads.to_string());
+            if size < job.size_bytes {
+                line("offset_increment", size.to_string());
+            }
+        }
+        line("rw", job.direction());
+        if job.read_percent > 0 && job.read_percent < 100 {
+            line("rwmixread", job.read_percent.to_string());
+        }
+        match job.blocks.as_slice() {
+            [(bytes, _)] => line("bs", bytes.to_string()),
+            several => line("bssplit", split(several)),
+        }
+        match job.sync {
+            Sync::Direct => {
+                line("direct", "1".into());
+                line("ioengine", "io_uring".into());
+            }
+            Sync::EachWrite => {
+                line("ioengine", "psync".into());
+                line("fdatasync", "1".into());
+            }
+            Sync::Every(writes) => {
+                line("ioengine", "psync".into());
+                line("fsync", writes.to_string());
+            }
+        }
+        let mut open = |per_second: f64, depth: u32| {
+            line("iodepth", depth.to_string());
+            line("rate_process", "poisson".into());
+            line("rate_iops", job.rates(per_second / f64::from(self.threads)));
+        };
+        match job.offered {
+            Offered::PerSecond(rate) => open(f64::from(rate), OPEN_LOOP_DEPTH),
+            Offered::Open { per_second, depth } => open(per_second, depth),
+            Offered::Depth(depth) => line("iodepth", depth.to_string()),
+        }
+        line("write_iops_log", log.to_string());
+        line("write_lat_log", log.to_string());
+    }
+
+    /// Whole requests of any size that the job makes.
+    fn thread_bytes(&self) -> u64 {
+        let Job { pattern, size_bytes, ref blocks, .. } = self.job;
+        if pattern == Pattern::Random || self.threads == 1 {
+            return size_bytes;
+        }
+        let largest = blocks.iter().map(|(bytes, _)| *bytes).max().unwrap_or(1);
+        (size_bytes / u64::from(self.threads) / largest * largest).max(largest)
+    }
+}
+
+impl Job {
+    /// Mean size of a request as it is told to fio, and how far one lies from it (the standard deviation).
+    #[must_use]
+    pub fn request_bytes(&self) -> (f64, f64) {
+        let percents = whole_percents(&self.blocks);
+        let sizes: Vec<(f64, f64)> = self
+            .blocks
+            .iter()
+            .zip(percents)
+            .map(|((bytes, _), percent)| (*bytes as f64, f64::from(percent) / 100.0))
+            .collect();
+        let mean: f64 = sizes.iter().map(|(bytes, share)| bytes * share).sum();
+        let variance: f64 = sizes.iter().map(|(bytes, share)| share * (bytes - mean).powi(2)).sum();
+        (mean, variance.sqrt())
+    }
+
+    fn direction(&self) -> String {
+        let prefix = match self.pattern {
+            Pattern::Random => "rand",
+            Pattern::Sequential => "",
+        };
+        let direction = match self.read_percent {
+            0 => "write",
+            1..100 => "rw",
+            _ => "read",
+        };
+        format!("{prefix}{direction}")
+    }
+
+    /// fio takes one rate for reads and one for writes, in whole requests.
+    fn rates(&self, per_second: f64) -> String {
+        let share = f64::from(self.read_percent.min(100)) / 100.0;
+        let whole = |rate: f64| if rate > 0.0 { (rate.round() as u64).max(1) } else { 0 };
+        match (whole(per_second * share), whole(per_second * (1.0 - share))) {
+            (0, writes) => format!(",{writes}"),
+            (reads, 0) => reads.to_string(),
+            (reads, writes) => format!("{reads},{writes}"),
+        }
+    }
+}
+
+fn split(blocks: &[(u64, f64)]) -> String {
+    let percents = whole_percents(blocks);
+    let parts: Vec<String> =
+        blocks.iter().zip(percents).map(|((bytes, _), percent)| format!("{bytes}/{percent}")).collect();
+    parts.join(":")
+}
+
+/// Whole percentages that sum to 100, because fio refuses more and fills up less: each is rounded down, and
+/// those with the largest rests take what is left. None is 0.
+fn whole_percents(blocks: &[(u64, f64)]) -> Vec<u32> {
+    let total: f64 = blocks.iter().map(|(_, percent)| percent).sum();
+    let exact: Vec<f64> = blocks.iter().map(|(_, percent)| 100.0 * percent / total).collect();
+    let mut whole: Vec<u32> = exact.iter().map(|percent| (*percent as u32).max(1)).collect();
+    let rest = |whole: &[u32], index: usize| exact[index] - f64::from(whole[index]);
+    while whole.iter().sum::<u32>() != 100 {
+        let is_short = whole.iter().sum::<u32>() < 100;
+        let by_rest = |one: &usize, other: &usize| rest(&whole, *one).total_cmp(&rest(&whole, *other));
+        let changed = if is_short {
+            (0..whole.len()).max_by(by_rest)
+        } else {
+            (0..whole.len()).filter(|index| whole[*index] > 1).min_by(by_rest)
+        };
+        let Some(index) = changed else { break };
+        whole[index] = if is_short { whole[index] + 1 } else { whole[index] - 1 };
+    }
+    whole
+}
+
+/// fio takes a colon for the end of a file's name.
+fn escaped(path: &str) -> String {
+    path.replace('\\', "\\\\").replace(':', "\\:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::{Cell, Content};
+
+    fn spread(blocks: &[(u64, f64)], pattern: Pattern, threads: u32, offered: Offered) -> Spread {
+        let job = Job {
+            name: "j".into(),
+            path: "/d".into(),
+            size_bytes: 10 << 20,
+            pattern,
+            read_percent: 100,
+            blocks: blocks.to_vec(),
+            sync: Sync::Direct,
+            offered,
+        };
+        Spread { job, threads, offset_bytes: 4096 }
+    }
+
+    fn text(spread: &Spread) -> String {
+        let mut text = String::new();
+        spread.append(&mut text, "log");
+        text
+    }
+
+    #[test]
+    fn percentages_are_whole_sum_to_100_and_none_is_lost() {
+        let whole = |shares: &[f64]| {
+            whole_percents(&shares.iter().zip(1..).map(|(share, size)| (size, *share)).collect::<Vec<_>>())
+        };
+        assert_eq!(whole(&[94.9, 5.1]), [95, 5]);
+        assert_eq!(whole(&[33.4, 33.3, 33.3]), [34, 33, 33]);
+        assert_eq!(whole(&[0.2, 0.2, 99.6]), [1, 1, 98]);
+        assert_eq!(whole(&[1.0, 1.0]), [50, 50], "shares of any sum");
+        let kaminario = spread(&[(8192, 94.9), (65536, 5.1)], Pattern::Random, 1, Offered::Depth(1));
+        assert!(text(&kaminario).contains("bssplit=8192/95:65536/5"));
+        let (mean, deviation) = kaminario.job.request_bytes();
+        assert_eq!((mean, deviation.round()), (11_059.2, 12_498.0));
+    }
+
+    #[test]
+    fn threads_of_a_sequential_job_have_their_own_stretches_and_those_of_a_random_one_have_all() {
+        let blocks = [(64 << 10, 100.0)];
+        let sequential = text(&spread(&blocks, Pattern::Sequential, 3, Offered::Depth(4)));
+        let stretch = (10 << 20) / 3 / (64 << 10) * (64 << 10);
+        let told = format!("offset=4096\nsize={stretch}\nnumjobs=3\noffset_increment={stretch}\n");
+        assert!(sequential.contains(&told), "{sequential}");
+        let random = text(&spread(&blocks, Pattern::Random, 3, Offered::Depth(4)));
+        assert!(random.contains("size=10485760\nnumjobs=3\nrw"), "{random}");
+    }
+
+    #[test]
+    fn a_rate_is_of_all_threads_together() {
+        let open = Offered::Open { per_second: 1000.0, depth: 64 };
+        let told = text(&spread(&[(8192, 100.0)], Pattern::Random, 4, open));
+        assert!(told.contains("iodepth=64\nrate_process=poisson\nrate_iops=250\n"), "{told}");
+    }
+
+    #[test]
+    fn what_is_written_to_its_end_is_written_once_everywhere() {
+        let job = spread(&[(8192, 100.0)], Pattern::Random, 1, Offered::Depth(1)).job;
+        let cell = |time| Cell {
+            name: "c".into(),
+            jobs: vec![job.clone()],
+            ramp: std::time::Duration::ZERO,
+            time,
+            content: Content::SAME,
+            seed: 1,
+        };
+        let to_its_end = cell(None).text();
+        assert!(!to_its_end.contains("norandommap") && to_its_end.contains("end_fsync=1"), "{to_its_end}");
+        assert!(to_its_end.contains("dedupe_percentage=100"));
+        assert!(cell(Some(std::time::Duration::from_secs(1))).text().contains("norandommap=1"));
+    }
+}

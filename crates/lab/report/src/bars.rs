@@ -1,0 +1,191 @@
+//! Bars with their intervals, lying one below the other, and what somebody else published beside them.
+//!
+//! The name of a group stands above its bars, so that long names have room on a telephone, too.
+
+use std::fmt::Write as _;
+
+use crate::page::escaped;
+use crate::text_width;
+
+/// Bars in groups, one colour for each series.
+#[derive(Clone, Debug)]
+pub struct Bars {
+    /// Says what is to be seen, for those who cannot see it.
+    pub title: String,
+    /// What is counted, with the unit.
+    pub label: String,
+    /// A value in words.
+    pub tick: fn(f64) -> String,
+    /// Of each series: what its bars are of.
+    pub series: Vec<String>,
+    pub groups: Vec<Group>,
+}
+
+/// Bars that are compared with each other.
+#[derive(Clone, Debug)]
+pub struct Group {
+    pub name: String,
+    /// One for each series; `None` where nothing was measured.
+    pub bars: Vec<Option<Bar>>,
+    /// What somebody else measured: an outlined mark, never a bar.
+    pub published: Option<f64>,
+}
+
+/// One value, with the interval it is believed to lie in.
+#[derive(Clone, Copy, Debug)]
+pub struct Bar {
+    pub value: f64,
+    pub interval: Option<(f64, f64)>,
+}
+
+/// Narrow, so that it can be read on a telephone without being moved.
+const WIDTH: f64 = 420.0;
+/// Bars begin at the left, and leave room for their values at the right.
+const LEFT: f64 = 2.0;
+const RIGHT: f64 = 322.0;
+/// Where a published value stands that is beyond the end.
+const EDGE: f64 = 412.0;
+const TOP: f64 = 26.0;
+const LEGEND: f64 = 20.0;
+const NAME: f64 = 17.0;
+const BAR: f64 = 13.0;
+/// Between bars of a group, and between groups.
+const GAP: f64 = 3.0;
+const GROUP_GAP: f64 = 10.0;
+/// A published value that is so many times ours would leave nothing of our bars: it stands at the edge.
+const PUBLISHED_TIMES_MAX: f64 = 2.5;
+/// Colours there are.
+const COLOURS: usize = 5;
+
+impl Bars {
+    /// The drawing, to be put into a page.
+    #[must_use]
+    pub fn svg(&self) -> String {
+        let has_legend = self.series.len() > 1 || self.groups.iter().any(|group| group.published.is_some());
+        let top = if has_legend { TOP + LEGEND } else { TOP };
+        let group_height = NAME + self.series.len() as f64 * (BAR + GAP) + GROUP_GAP;
+        let height = top + self.groups.len() as f64 * group_height;
+        let mut svg = format!(
+            "<svg class=\"bars\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{0}\"><title>{0}</title>\
+             <text class=\"axis\" x=\"{LEFT}\" y=\"14\">{1}</text>",
+            escaped(&self.title),
+            escaped(&self.label)
+        );
+        if has_legend {
+            self.draw_legend(&mut svg);
+        }
+        let last = self.last();
+        for (index, group) in self.groups.iter().enumerate() {
+            self.draw_group(&mut svg, group, top + index as f64 * group_height, last);
+        }
+        svg.push_str("</svg>");
+        svg
+    }
+
+    /// The value at the right end.
+    fn last(&self) -> f64 {
+        let bars = self.groups.iter().flat_map(|group| group.bars.iter().flatten());
+        let ours = bars.map(|bar| bar.interval.map_or(bar.value, |(_, high)| high.max(bar.value)));
+        let ours = ours.filter(|value| value.is_finite()).fold(0.0, f64::max);
+        let published = self.groups.iter().filter_map(|group| group.published);
+        let near = published.filter(|value| *value <= ours * PUBLISHED_TIMES_MAX || ours <= 0.0);
+        let last = near.fold(ours, f64::max);
+        if last > 0.0 { last } else { 1.0 }
+    }
+
+    fn draw_legend(&self, svg: &mut String) {
+        let mut at = LEFT;
+        let y = TOP + 4.0;
+        let several = self.series.iter().enumerate().filter(|_| self.series.len() > 1);
+        for (index, name) in several {
+            let _infallible = write!(
+                svg,
+                "<rect class=\"b{}\" x=\"{at:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\"/>\
+                 <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+                index % COLOURS,
+                y - 10.0,
+                at + 18.0,
+                y,
+                escaped(name)
+            );
+            at += 36.0 + text_width(name);
+        }
+        if self.groups.iter().any(|group| group.published.is_some()) {
+            let _infallible = write!(
+                svg,
+                "<rect class=\"paper\" x=\"{at:.1}\" y=\"{:.1}\" width=\"6\" height=\"14\"/>\
+                 <text x=\"{:.1}\" y=\"{y:.1}\">published</text>",
+                y - 11.0,
+                at + 12.0
+            );
+        }
+    }
+
+    fn draw_group(&self, svg: &mut String, group: &Group, top: f64, last: f64) {
+        let place = |value: f64| LEFT + (value / last).clamp(0.0, 1.0) * (RIGHT - LEFT);
+        let published = group.published.filter(|value| value.is_finite());
+        let mark = published.map(|value| if value > last { EDGE } else { place(value) });
+        let _infallible =
+            write!(svg, "<text x=\"{LEFT}\" y=\"{:.1}\">{}</text>", top + 12.0, escaped(&group.name));
+        for (index, bar) in group.bars.iter().enumerate() {
+            let y = top + NAME + index as f64 * (BAR + GAP);
+            let bar = bar.filter(|bar| bar.value.is_finite());
+            let text = bar.map_or_else(|| "not measured".into(), |bar| (self.tick)(bar.value));
+            let mut x = LEFT;
+            if let Some(bar) = bar {
+                draw_bar(svg, &bar, index, y, place);
+                x = place(bar.interval.map_or(bar.value, |(_, high)| high)) + 8.0;
+            }
+            // Behind the mark where it would stand in it.
+            x = mark
+                .filter(|mark| (x - 6.0..x + text_width(&text)).contains(mark))
+                .map_or(x, |mark| mark + 9.0);
+            let _infallible = write!(
+                svg,
+                "<text class=\"axis\" x=\"{x:.1}\" y=\"{:.1}\">{}</text>",
+                y + 11.0,
+                escaped(&text)
+            );
+        }
+        if let (Some(value), Some(mark)) = (published, mark) {
+            let arrow = if value > last { " \u{2192}" } else { "" };
+            let text = format!("{}{arrow}", (self.tick)(value));
+            draw_published(svg, group, (mark, top + NAME), &text);
+        }
+    }
+}
+
+/// The mark over all bars of a group, and its value beside it, if the name of the group leaves room there.
+fn draw_published(svg: &mut String, group: &Group, (x, y): (f64, f64), text: &str) {
+    let after_name = LEFT + text_width(&group.name) + 12.0;
+    let is_beside = x - 3.0 >= after_name && x + text_width(text) <= WIDTH;
+    let (at, anchor) = if is_beside { (x - 3.0, "start") } else { (EDGE + 3.0, "end") };
+    let _infallible = write!(
+        svg,
+        "<rect class=\"paper\" x=\"{:.1}\" y=\"{:.1}\" width=\"6\" height=\"{:.1}\"/>\
+         <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
+        x - 3.0,
+        y - 2.0,
+        group.bars.len() as f64 * (BAR + GAP) + 2.0,
+        y - 5.0,
+        escaped(text)
+    );
+}
+
+fn draw_bar(svg: &mut String, bar: &Bar, index: usize, y: f64, place: impl Fn(f64) -> f64) {
+    let _infallible = write!(
+        svg,
+        "<rect class=\"b{}\" x=\"{LEFT}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{BAR}\"/>",
+        index % COLOURS,
+        (place(bar.value) - LEFT).max(1.0)
+    );
+    if let Some((low, high)) = bar.interval {
+        let (low, high, middle) = (place(low), place(high), y + BAR / 2.0);
+        let _infallible = write!(
+            svg,
+            "<path class=\"whisker\" d=\"M{low:.1},{middle:.1}H{high:.1}M{low:.1},{0:.1}V{1:.1}M{high:.1},{0:.1}V{1:.1}\"/>",
+            middle - 4.0,
+            middle + 4.0
+        );
+    }
+}

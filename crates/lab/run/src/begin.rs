@@ -1,0 +1,215 @@
+//! Begins a run, goes on with one, or makes its report again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use ashlar_fio::Fio;
+use ashlar_programs::Launcher;
+use ashlar_scenario::{Preset, Target};
+use ashlar_target::{Footing, Machine, Place};
+
+use crate::record::{Begun, Records, Site, json, make, write};
+use crate::work::{Progress, Work};
+use crate::{Chosen, Error, ErrorKind, Outcome, Outline, Result};
+
+/// What a directory that the lab makes on a target begins with.
+const OWN_PREFIX: &str = "ashlar-lab-";
+
+/// What to run, and where.
+pub struct Request {
+    pub chosen: Chosen,
+    pub preset: Preset,
+    pub seed: u64,
+    pub targets: Vec<Target>,
+    /// What is on devices may be overwritten.
+    pub may_destroy: bool,
+    /// A directory that does not exist yet.
+    pub output: PathBuf,
+}
+
+/// Runs a scenario from its beginning. What was measured before an interruption or an error of a target is
+/// kept and told; data sets are removed from the targets however it ends.
+///
+/// # Errors
+/// When nothing could be begun; then nothing is left.
+pub fn begin(
+    request: &Request,
+    signals: Arc<AtomicBool>,
+    tell: &mut dyn FnMut(&Progress),
+) -> Result<Outcome> {
+    let Request { chosen, preset, seed, targets, output, .. } = request;
+    let here = Machine::here();
+    let outline = crate::outline(&chosen.scenario, *preset, *seed, targets, crate::machine(&here))?;
+    let unmade = |error: std::io::Error| {
+        let what =
+            "results are never mixed: name another directory with -o, or go on with `ashlar lab resume`";
+        let what =
+            if error.kind() == std::io::ErrorKind::AlreadyExists { what } else { "it is for the results" };
+        Error::environment(format!("{}: {error}: {what}", output.display()))
+    };
+    fs::create_dir(output).map_err(unmade)?;
+    let records = Records::new(output);
+    let made = prepare(&records, signals, &outline, targets, request.may_destroy).and_then(|work| {
+        let begun = Begun {
+            format: Begun::FORMAT,
+            source: chosen.source.clone(),
+            text: chosen.text.clone(),
+            preset: preset.to_string(),
+            seed: *seed,
+            targets: sites(&work.places, targets)?,
+            machine: here,
+            fio: work.fio.version.clone(),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            begun_unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+        };
+        write(&records.at("plan.json"), &json(&begun))?;
+        write(&records.at("scenario.toml"), &chosen.text)?;
+        Ok((work, records.hold()?))
+    });
+    match made {
+        Ok((work, _held)) => finish(work, tell),
+        Err(error) => {
+            let _nothing_was_measured = fs::remove_dir_all(output);
+            Err(error)
+        }
+    }
+}
+
+/// Goes on with a run that did not come to its end, with the same plan, targets and seed.
+///
+/// # Errors
+/// When the scenario or a target is not what it was, another process works on it, or it cannot be begun.
+pub fn resume(
+    directory: &Path,
+    may_destroy: bool,
+    signals: Arc<AtomicBool>,
+    tell: &mut dyn FnMut(&Progress),
+) -> Result<Outcome> {
+    let records = Records::new(directory);
+    let begun = records.begun()?;
+    if let Ok(now) = Chosen::of(&begun.source)
+        && now.text != begun.text
+    {
+        return Err(Error::environment(format!(
+            "{}: the scenario is not what it was when this began: begin anew, or run {} to have the old one",
+            begun.source,
+            records.at("scenario.toml").display()
+        )));
+    }
+    let outline = begun.outline()?;
+    let _held = records.hold()?;
+    if records.left(&outline.plan).is_empty() {
+        records.keep_ended(None)?;
+        return report(directory);
+    }
+    let targets = begun.named_targets();
+    let work = prepare(&records, signals, &outline, &targets, may_destroy)?;
+    for (was, is) in begun.targets.iter().zip(sites(&work.places, &targets)?) {
+        if identity(&was.footing) != identity(&is.footing) {
+            return Err(Error::environment(format!(
+                "{}: it stood on {} when this began, and stands on {} now: results are never mixed",
+                was.address,
+                identity(&was.footing),
+                identity(&is.footing)
+            )));
+        }
+    }
+    records.keep_ended(None)?;
+    finish(work, tell)
+}
+
+/// Makes the report again from what is kept.
+///
+/// # Errors
+/// When the directory holds no run, or cannot be written.
+pub fn report(directory: &Path) -> Result<Outcome> {
+    let records = Records::new(directory);
+    let outcome = Outcome::of(&records)?;
+    outcome.keep(&records)?;
+    Ok(outcome)
+}
+
+/// Finds fio, opens the targets, and clears what a killed run left on them.
+fn prepare<'a>(
+    records: &'a Records,
+    signals: Arc<AtomicBool>,
+    outline: &'a Outline,
+    targets: &[Target],
+    may_destroy: bool,
+) -> Result<Work<'a>> {
+    let log = records.at("log");
+    make(&log)?;
+    let launcher = Arc::new(Launcher::new(records.directory.clone(), log, signals));
+    let fio = Fio::find(&launcher)?;
+    remove_left(records);
+    let mut places: Vec<(String, Place)> = Vec::new();
+    let of_variants = outline.plan.variants.iter().map(|variant| &variant.target);
+    for Target { address, .. } in targets.iter().chain(of_variants) {
+        if !places.iter().any(|(known, _)| known == address) {
+            let place = Place::open(address, may_destroy)
+                .map_err(|refusal| Error::environment(refusal.to_string()))?;
+            places.push((address.clone(), place));
+        }
+    }
+    let own: Vec<String> = places
+        .iter()
+        .filter_map(|(_, place)| match place {
+            Place::Directory { own, .. } => Some(own.display().to_string()),
+            Place::Device { .. } => None,
+        })
+        .collect();
+    write(&records.at("places.json"), &json(&own))?;
+    let work = Work { records, plan: &outline.plan, seed: outline.seed, fio, launcher, places };
+    work.check_room()?;
+    Ok(work)
+}
+
+/// Directories on targets that were not removed, because the process that made them was killed.
+fn remove_left(records: &Records) {
+    let text = fs::read_to_string(records.at("places.json")).unwrap_or_default();
+    for own in serde_json::from_str::<Vec<PathBuf>>(&text).unwrap_or_default() {
+        if own.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OWN_PREFIX)) {
+            let _absent = fs::remove_dir_all(own);
+        }
+    }
+}
+
+/// Works until the end or an error, removes the data sets, and tells what there is.
+fn finish(work: Work<'_>, tell: &mut dyn FnMut(&Progress)) -> Result<Outcome> {
+    let records = work.records.clone();
+    let result = work.all(tell);
+    drop(work);
+    let _gone = fs::remove_file(records.at("places.json"));
+    if let Err(error) = result {
+        let why = match error.kind {
+            ErrorKind::Interrupted => "it was interrupted".to_string(),
+            ErrorKind::Environment | ErrorKind::Command => error.to_string(),
+        };
+        records.keep_ended(Some(&why))?;
+    }
+    report(&records.directory)
+}
+
+fn sites(places: &[(String, Place)], targets: &[Target]) -> Result<Vec<Site>> {
+    let mut sites = Vec::new();
+    for (address, place) in places {
+        let Some(target) = targets.iter().find(|target| target.address == *address) else { continue };
+        let footing = place.footing().map_err(|error| Error::io(address, &error))?;
+        sites.push(Site { id: target.id.clone(), address: address.clone(), footing });
+    }
+    Ok(sites)
+}
+
+/// What must be the same when a run goes on.
+fn identity(footing: &Footing) -> String {
+    let devices: Vec<String> = footing
+        .devices
+        .iter()
+        .map(|device| format!("{} of {} bytes", device.name, device.size_bytes))
+        .collect();
+    let file_system = if footing.file_system.is_empty() { "a device" } else { &footing.file_system };
+    format!("{file_system} {} {}", footing.source, devices.join(", ")).trim_end().to_string()
+}

@@ -1,0 +1,178 @@
+//! The figures of one run, from what fio left.
+
+use std::time::Duration;
+
+use ashlar_fio::{Cell, Kept, Offered, Outcome, Pattern, Second, Side, Spread};
+use ashlar_scenario::{IoLoad, Measured, Operation, Pattern as Order, Rate, Run, Variant};
+use serde::{Deserialize, Serialize};
+
+/// Bytes are held against requests only where chance alone moves their mean size by less than this.
+const CHANCE_MAX: f64 = 0.01;
+/// Beyond so many standard errors nobody calls it chance.
+const ERRORS: f64 = 4.0;
+
+/// An open loop that misses its rate by more has fallen behind.
+const BEHIND_SHARE: f64 = 0.05;
+
+/// What one run measured.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Figures {
+    pub id: String,
+    pub repetition: u64,
+    pub variant: String,
+    pub target: String,
+    pub begun_unix_seconds: u64,
+    pub measured_seconds: f64,
+    pub requests: u64,
+    pub bytes: u64,
+    /// Latencies in nanoseconds; absent where too few requests were made to tell.
+    pub latency_mean_nanos: Option<f64>,
+    pub p50_nanos: Option<u64>,
+    pub p95_nanos: Option<u64>,
+    pub p99_nanos: Option<u64>,
+    pub p999_nanos: Option<u64>,
+    pub max_nanos: Option<u64>,
+    /// Of an open loop.
+    pub offered_per_second: Option<f64>,
+    /// Of an open loop: the share of requests that were sent while many were under way (64, or all that may).
+    pub depth_used_up: f64,
+    /// Requests at a time, of a closed loop.
+    pub outstanding: Option<u64>,
+    /// What the requests should have moved; absent where chance decides it.
+    pub bytes_expected: Option<f64>,
+    /// Processor time of fio, in cores, and of its busiest thread.
+    pub client_cores: f64,
+    pub client_busiest: f64,
+    pub mix: Vec<Share>,
+    /// Second by second.
+    pub course: Vec<Second>,
+}
+
+/// A kind of request in the mix.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Share {
+    /// `random reads`.
+    pub kind: String,
+    pub asked: f64,
+    pub measured: f64,
+}
+
+impl Figures {
+    pub(crate) fn of(
+        run: &Run,
+        variant: &Variant,
+        load: &IoLoad,
+        cell: &Cell<Spread>,
+        kept: &Kept,
+    ) -> Figures {
+        let outcomes = &kept.outcomes;
+        let mut both = Side::default();
+        outcomes.iter().for_each(|outcome| both.add(&outcome.both()));
+        let time = outcomes.iter().map(|outcome| outcome.time).max().unwrap_or(Duration::ZERO);
+        let used_up = outcomes.iter().map(|outcome| outcome.both().requests as f64 * outcome.depth_used_up);
+        let latencies = &both.latencies;
+        Figures {
+            id: run.id.clone(),
+            repetition: run.repetition,
+            variant: variant.name.clone(),
+            target: variant.target.id.clone(),
+            begun_unix_seconds: 0,
+            measured_seconds: time.as_secs_f64(),
+            requests: both.requests,
+            bytes: both.bytes,
+            latency_mean_nanos: latencies.mean(),
+            p50_nanos: latencies.percentile(0.5),
+            p95_nanos: latencies.percentile(0.95),
+            p99_nanos: latencies.percentile(0.99),
+            p999_nanos: latencies.percentile(0.999),
+            max_nanos: latencies.max(),
+            offered_per_second: load.rate.map(|Rate(rate)| rate),
+            depth_used_up: match load.rate {
+                Some(_) => used_up.sum::<f64>() / both.requests.max(1) as f64,
+                None => 0.0,
+            },
+            outstanding: outstanding(cell),
+            bytes_expected: bytes_expected(cell, outcomes),
+            client_cores: outcomes.iter().map(|outcome| outcome.client_cores).sum(),
+            client_busiest: outcomes.iter().map(|outcome| outcome.client_busiest).fold(0.0, f64::max),
+            mix: shares(load, cell, outcomes),
+            course: ashlar_fio::together(&kept.seconds),
+        }
+    }
+
+    pub fn per_second(&self) -> f64 {
+        self.requests as f64 / self.measured_seconds.max(1e-9)
+    }
+
+    pub fn bytes_per_second(&self) -> f64 {
+        self.bytes as f64 / self.measured_seconds.max(1e-9)
+    }
+
+    /// An open loop that made less than was offered, and than chance explains: what waited before it was sent
+    /// is in no latency.
+    pub fn is_behind(&self) -> bool {
+        let chance = |offered: f64| ERRORS / (offered * self.measured_seconds).max(1.0).sqrt();
+        self.offered_per_second
+            .is_some_and(|offered| self.per_second() < offered * (1.0 - BEHIND_SHARE - chance(offered)))
+    }
+
+    /// In the unit of the metric.
+    pub(crate) fn value(&self, measured: Measured) -> Option<f64> {
+        match measured {
+            Measured::Iops => Some(self.per_second()),
+            Measured::MegabytesPerSecond => Some(self.bytes_per_second() / 1e6),
+            Measured::LatencyMillis => self.latency_mean_nanos.map(|nanos| nanos / 1e6),
+            Measured::LatencyP99Millis => self.p99_nanos.map(|nanos| nanos as f64 / 1e6),
+        }
+    }
+}
+
+/// `None` of an open loop.
+fn outstanding(cell: &Cell<Spread>) -> Option<u64> {
+    cell.jobs
+        .iter()
+        .map(|spread| match spread.job.offered {
+            Offered::Depth(depth) => Some(u64::from(depth) * u64::from(spread.threads)),
+            Offered::PerSecond(_) | Offered::Open { .. } => None,
+        })
+        .sum()
+}
+
+fn bytes_expected(cell: &Cell<Spread>, outcomes: &[Outcome]) -> Option<f64> {
+    cell.jobs
+        .iter()
+        .zip(outcomes)
+        .map(|(spread, outcome)| {
+            let (mean, deviation) = spread.job.request_bytes();
+            let requests = outcome.both().requests as f64;
+            let chance = ERRORS * deviation / mean / requests.max(1.0).sqrt();
+            (chance < CHANCE_MAX).then_some(requests * mean)
+        })
+        .sum()
+}
+
+/// The mix that was asked for, and the one that was measured.
+fn shares(load: &IoLoad, cell: &Cell<Spread>, outcomes: &[Outcome]) -> Vec<Share> {
+    let all: u64 = outcomes.iter().map(|outcome| outcome.both().requests).sum();
+    let mut shares = Vec::new();
+    for (order, pattern, name) in
+        [(Order::Random, Pattern::Random, "random"), (Order::Sequential, Pattern::Sequential, "sequential")]
+    {
+        for (operation, words) in [(Operation::Read, "reads"), (Operation::Write, "writes")] {
+            let parts = load.mix.iter().filter(|part| (part.pattern, part.operation) == (order, operation));
+            let asked: f64 = parts.map(|part| part.share).sum();
+            let jobs = cell.jobs.iter().zip(outcomes).filter(|(spread, _)| spread.job.pattern == pattern);
+            let made: u64 = jobs
+                .map(|(_, outcome)| match operation {
+                    Operation::Read => outcome.reads.requests,
+                    Operation::Write => outcome.writes.requests,
+                })
+                .sum();
+            if asked > 0.0 {
+                let measured = made as f64 / all.max(1) as f64;
+                shares.push(Share { kind: format!("{name} {words}"), asked, measured });
+            }
+        }
+    }
+    shares
+}

@@ -1,0 +1,165 @@
+//! What the figures say: metrics with their intervals, targets against each other, and the checks.
+//!
+//! Values are means over repetitions with a 95 % interval; ratios are over pairs of the same repetition,
+//! which were made close together in time. What was published stands beside ours and is never mixed with it.
+
+mod checks;
+mod metrics;
+mod rules;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use ashlar_scenario::{Load, Measured, Plan, Variant};
+use ashlar_statistics::compare::{self, Better, Comparison, Pair, Verdict};
+use ashlar_statistics::interval;
+use serde::Serialize;
+
+use crate::Outline;
+use crate::figures::Figures;
+
+pub(crate) use checks::judge as check;
+pub use checks::{Answer, Checked};
+pub use metrics::Row;
+pub(crate) use metrics::rows as metric;
+
+/// Two targets within this of each other are equal: less is no reason to buy one of them.
+const EQUAL_PERCENT: f64 = 5.0;
+
+/// The plan with the figures of the runs that were made.
+pub(crate) struct Table<'a> {
+    pub(crate) plan: &'a Plan,
+    /// Of each variant.
+    by_variant: BTreeMap<&'a str, Vec<&'a Figures>>,
+    seed: u64,
+    /// Of the machine that made the load.
+    cores: usize,
+}
+
+/// A value, with the interval it is believed to lie in.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct Estimate {
+    pub value: f64,
+    /// Absent of one run, whose spread nobody knows, and of too few pairs.
+    pub interval: Option<(f64, f64)>,
+    pub runs: usize,
+}
+
+/// One target against the first.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Compared {
+    pub variant: String,
+    pub target: String,
+    pub base: String,
+    pub measured: &'static str,
+    pub ratio: Option<Estimate>,
+    pub verdict: String,
+}
+
+impl<'a> Table<'a> {
+    pub(crate) fn new(outline: &'a Outline, runs: &'a [Figures], cores: usize) -> Table<'a> {
+        let mut by_variant: BTreeMap<&str, Vec<&Figures>> = BTreeMap::new();
+        for figures in runs {
+            by_variant.entry(&figures.variant).or_default().push(figures);
+        }
+        Table { plan: &outline.plan, by_variant, seed: outline.seed, cores }
+    }
+
+    /// The runs of a variant.
+    pub(crate) fn runs(&self, variant: &Variant) -> &[&'a Figures] {
+        self.by_variant.get(variant.name.as_str()).map_or(&[], Vec::as_slice)
+    }
+
+    /// `None` where a run was not made or has no such value.
+    pub(crate) fn estimate(&self, variant: &Variant, measured: Measured) -> Option<Estimate> {
+        let runs = self.runs(variant);
+        let values = runs.iter().map(|figures| figures.value(measured)).collect::<Option<Vec<f64>>>()?;
+        let mean = values.iter().sum::<f64>() / values.len() as f64;
+        let interval = interval::of_runs(&values).map(|found| (found.low.max(0.0), found.high));
+        mean.is_finite().then_some(Estimate { value: mean, interval, runs: values.len() })
+    }
+
+    /// Over the repetitions that both have; `None` where one measured nothing.
+    pub(crate) fn compare(
+        &self,
+        (of, to): (&Variant, &Variant),
+        measured: Measured,
+        equal_percent: f64,
+    ) -> Option<(Estimate, Comparison)> {
+        let pairs: Vec<Pair> = self
+            .runs(to)
+            .iter()
+            .filter_map(|base| {
+                let other = self.runs(of).iter().find(|other| other.repetition == base.repetition)?;
+                Some(Pair { base: base.value(measured)?, other: other.value(measured)? })
+            })
+            .collect();
+        let found = compare::compare(&pairs, better(measured), equal_percent, self.seed)?;
+        let sum = |side: fn(&Pair) -> f64| pairs.iter().map(side).sum::<f64>();
+        let value =
+            found.ratio.map_or_else(|| sum(|pair| pair.other) / sum(|pair| pair.base), |r| r.estimate);
+        let interval = found.ratio.map(|ratio| (ratio.low, ratio.high));
+        value.is_finite().then_some((Estimate { value, interval, runs: pairs.len() }, found))
+    }
+
+    /// Each variant on each further target against the same on the first.
+    pub(crate) fn targets_compared(&self) -> Vec<Compared> {
+        let mut compared = Vec::new();
+        for base in &self.plan.variants {
+            let others = self.plan.variants.iter().filter(|other| other.entries == base.entries);
+            let is_first = others.clone().next().is_some_and(|first| first.name == base.name);
+            for other in others.filter(|other| is_first && other.name != base.name) {
+                let Load::Io(load) = &base.load;
+                // At a rate that is offered, the rate says nothing.
+                let measured = if load.rate.is_some() { Measured::LatencyMillis } else { Measured::Iops };
+                let found = self.compare((other, base), measured, EQUAL_PERCENT);
+                compared.push(Compared {
+                    variant: base.entries.join("-"),
+                    target: other.target.id.clone(),
+                    base: base.target.id.clone(),
+                    measured: name(measured),
+                    ratio: found.map(|(estimate, _)| estimate),
+                    verdict: found.map_or("not measured".into(), |(_, found)| in_words(found.verdict)),
+                });
+            }
+        }
+        compared
+    }
+}
+
+pub(crate) fn better(measured: Measured) -> Better {
+    match measured {
+        Measured::Iops | Measured::MegabytesPerSecond => Better::Higher,
+        Measured::LatencyMillis | Measured::LatencyP99Millis => Better::Lower,
+    }
+}
+
+/// For people.
+pub(crate) fn name(measured: Measured) -> &'static str {
+    match measured {
+        Measured::Iops => "requests a second",
+        Measured::MegabytesPerSecond => "MB a second",
+        Measured::LatencyMillis => "mean latency",
+        Measured::LatencyP99Millis => "99th percentile of latency",
+    }
+}
+
+fn in_words(verdict: Verdict) -> String {
+    match verdict {
+        Verdict::Faster => "faster".into(),
+        Verdict::Slower => "slower".into(),
+        Verdict::Equal => format!("equal within {EQUAL_PERCENT:.0} %"),
+        Verdict::CannotTell { more_runs } => format!("cannot tell: {}", more(more_runs)),
+    }
+}
+
+/// What would help.
+pub(crate) fn more(runs: usize) -> String {
+    match runs {
+        compare::MORE_RUNS_MAX.. => "more repetitions would hardly help".into(),
+        1 => "1 more repetition would help".into(),
+        runs => format!("about {runs} more repetitions would help"),
+    }
+}

@@ -1,0 +1,240 @@
+//! The checks of a scenario: each is passed, failed, or cannot be told, with a sentence that says why.
+//!
+//! `steady` and `plausible` ask whether there is a result at all; `latency` and `ratio` ask how good it is.
+
+use std::time::Duration;
+
+use ashlar_report::{count, nanos};
+use ashlar_scenario::{Check, Metric, Variant};
+use ashlar_statistics::compare::Verdict as Comparison;
+use ashlar_statistics::latency_rule::{LatencyRule, Sample, Verdict as Kept};
+use ashlar_statistics::plausible;
+use ashlar_statistics::steady::{self, Verdict as Steady};
+use serde::Serialize;
+
+use super::{Estimate, Table, metrics, more, rules};
+use crate::figures::Figures;
+
+/// Rounds that a steady state is judged over, at least: seconds, or some of them together.
+const ROUNDS: usize = 5;
+/// An open loop that fell behind waited for the target if many requests were under way nearly always; the
+/// load generator was late otherwise. Arbitrary: it is nearly all or nearly none.
+const DEPTH_USED_UP: f64 = 0.5;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    Passed,
+    Failed,
+    CannotTell,
+}
+
+/// A check with its answer.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Checked {
+    /// `steady`, or `a against b (requests a second)`.
+    pub name: String,
+    /// What it asks.
+    pub rule: String,
+    pub answer: Answer,
+    /// It asks whether there is a result at all.
+    pub is_of_validity: bool,
+    /// What was found.
+    pub found: String,
+}
+
+/// What was found of one run, variant or pair.
+pub(super) enum Found {
+    Good,
+    /// What is wrong.
+    Bad(String),
+    /// Why it cannot be told.
+    Unknown(String),
+}
+
+/// Judges one check over all that was measured.
+#[must_use]
+pub(crate) fn judge(table: &Table<'_>, check: &Check) -> Checked {
+    let (name, rule, is_of_validity) = rules::rule(check);
+    let found: Vec<Found> = match check {
+        Check::Steady {} => each_run(table, is_steady),
+        Check::Latency { max, sustained, grace } => {
+            let rule = LatencyRule { max: *max, sustained: *sustained, grace: *grace };
+            each_run(table, |figures| keeps(rule, figures))
+        }
+        Check::Plausible {} => table
+            .plan
+            .variants
+            .iter()
+            .filter(|variant| !table.runs(variant).is_empty())
+            .map(|variant| is_plausible(table, variant))
+            .collect(),
+        Check::Ratio { of, at_least, at_most, equal_within, .. } => {
+            let bound =
+                [at_least.map(Bound::AtLeast), at_most.map(Bound::AtMost), equal_within.map(Bound::Equal)];
+            let bound = bound.into_iter().flatten().next();
+            bound.map_or_else(Vec::new, |bound| ratios(table, of, bound))
+        }
+    };
+    let noun = match check {
+        Check::Steady {} | Check::Latency { .. } => "run",
+        Check::Plausible {} => "variant",
+        Check::Ratio { .. } => "pair",
+    };
+    let (answer, found) = rules::answer(&found, noun);
+    Checked { name, rule, answer, is_of_validity, found }
+}
+
+fn each_run(table: &Table<'_>, judge: impl Fn(&Figures) -> Found) -> Vec<Found> {
+    let runs = table.plan.variants.iter().flat_map(|variant| table.runs(variant));
+    runs.map(|figures| match judge(figures) {
+        Found::Bad(what) => Found::Bad(format!("{} {what}", figures.id)),
+        other => other,
+    })
+    .collect()
+}
+
+fn is_steady(figures: &Figures) -> Found {
+    let requests: Vec<f64> = figures.course.iter().map(|moment| moment.requests).collect();
+    let length = (requests.len() / ROUNDS).max(1);
+    // What is left over is left out at the beginning.
+    let rounds: Vec<f64> =
+        requests[requests.len() % length..].chunks_exact(length).map(|round| round.iter().sum()).collect();
+    match steady::judge(&rounds) {
+        Steady::Steady { .. } => Found::Good,
+        Steady::TooShort => Found::Unknown(format!("too short, {ROUNDS} whole seconds are needed")),
+        Steady::NotSteady { excursion_percent, slope_percent } => {
+            Found::Bad(match excursion_percent.is_finite() {
+                true => format!("moved by {excursion_percent:.0} % and drifted by {slope_percent:.0} %"),
+                false => "stood still".into(),
+            })
+        }
+    }
+}
+
+fn keeps(rule: LatencyRule, figures: &Figures) -> Found {
+    let sample = |moment: &ashlar_fio::Second| {
+        let begin = Duration::from_secs_f64((moment.at_seconds - 1.0).max(0.0));
+        Some(Sample { at: begin, latency: Duration::from_nanos(moment.latency_nanos? as u64) })
+    };
+    let samples: Vec<Sample> = figures.course.iter().filter_map(sample).collect();
+    match rule.judge(&samples) {
+        Kept::Kept => Found::Good,
+        Kept::NoSamples => Found::Unknown("too short, no whole second was logged".into()),
+        Kept::AboveMax { at, latency } => Found::Bad(format!(
+            "had a mean of {} in second {}",
+            nanos(latency.as_nanos() as f64),
+            at.as_secs() + 1
+        )),
+        Kept::AboveSustained { at, length } => Found::Bad(format!(
+            "was above {} for {} s from second {} on",
+            nanos(rule.sustained.as_nanos() as f64),
+            length.as_secs(),
+            at.as_secs() + 1
+        )),
+    }
+}
+
+/// Over all repetitions of a variant.
+fn is_plausible(table: &Table<'_>, variant: &Variant) -> Found {
+    let runs = table.runs(variant);
+    let sum = |value: fn(&Figures) -> f64| runs.iter().map(|figures| value(figures)).sum::<f64>();
+    let mean = |value: fn(&Figures) -> f64| sum(value) / runs.len() as f64;
+    let (requests, seconds) =
+        (sum(|figures| figures.requests as f64), sum(|figures| figures.measured_seconds));
+    let mut alarms: Vec<String> = Vec::new();
+    let mut alarm = |found: Option<plausible::Alarm>| alarms.extend(found.map(|alarm| alarm.to_string()));
+    let rate = requests / seconds.max(1e-9);
+    let asked = runs[0].outstanding;
+    if let Some(asked) = asked {
+        let waited = sum(|figures| figures.latency_mean_nanos.unwrap_or(0.0) * figures.requests as f64);
+        let latency = Duration::from_nanos((waited / requests.max(1.0)) as u64);
+        let longest = sum(|figures| figures.p99_nanos.or(figures.max_nanos).unwrap_or(0) as f64) / 1e9;
+        alarm(plausible::outstanding(
+            under_way(asked as f64, rate, latency, longest / seconds),
+            rate,
+            latency,
+        ));
+        // An open loop counts the time until the next request as processor time.
+        let cores = table.cores.max(1) as f64;
+        let busy = mean(|figures| figures.client_busiest).max(mean(|figures| figures.client_cores) / cores);
+        alarm(plausible::client_busy(100.0 * busy));
+    }
+    let expected: Option<f64> = runs.iter().map(|figures| figures.bytes_expected).sum();
+    if let Some(expected) = expected {
+        let moved = runs.iter().map(|figures| figures.bytes).sum::<u64>();
+        alarm(plausible::bytes(requests as u64, expected / requests.max(1.0), moved));
+    }
+    if let Some(late) =
+        runs.iter().find(|figures| figures.is_behind() && figures.depth_used_up < DEPTH_USED_UP)
+    {
+        alarms.push(format!(
+            "of {} requests a second that were to be offered it made {}; the load generator did not keep up",
+            count(late.offered_per_second.unwrap_or(0.0)),
+            count(late.per_second())
+        ));
+    }
+    if alarms.is_empty() {
+        Found::Good
+    } else {
+        Found::Bad(format!("{}: {}", variant.name, alarms.join(", ")))
+    }
+}
+
+/// What was asked for; more, as far as requests that were under way when counting began explain it: they
+/// count with the time before.
+fn under_way(asked: f64, rate: f64, latency: Duration, share_before: f64) -> f64 {
+    let measured = rate * latency.as_secs_f64();
+    measured.clamp(asked, asked * (1.0 + share_before.max(0.0)))
+}
+
+/// What a ratio is held against.
+#[derive(Clone, Copy)]
+enum Bound {
+    AtLeast(f64),
+    AtMost(f64),
+    Equal(f64),
+}
+
+fn ratios(table: &Table<'_>, of: &Metric, bound: Bound) -> Vec<Found> {
+    let ashlar_scenario::Over::Ratio(one, other) = &of.over else { return Vec::new() };
+    let percent = if let Bound::Equal(share) = bound { 100.0 * share } else { 0.0 };
+    let judge = |(of_variant, to)| {
+        let common = metrics::in_common(of_variant, to);
+        let of_variant: &Variant = of_variant;
+        let place = match common.as_str() {
+            "" => of_variant.target.id.clone(),
+            common => format!("{common} on {}", of_variant.target.id),
+        };
+        let Some((estimate, found)) = table.compare((of_variant, to), of.measured, percent) else {
+            return Found::Unknown(format!("{place} was not measured"));
+        };
+        let missing =
+            if let Comparison::CannotTell { more_runs } = found.verdict { Some(more_runs) } else { None };
+        held_against(&place, estimate, bound, missing)
+    };
+    metrics::pairs(table, one, other).into_iter().map(judge).collect()
+}
+
+/// The whole interval decides.
+fn held_against(place: &str, estimate: Estimate, bound: Bound, missing: Option<usize>) -> Found {
+    let Some((low, high)) = estimate.interval else {
+        let needed = more(missing.unwrap_or(1));
+        return Found::Unknown(format!("{place} is {:.2} without an interval: {needed}", estimate.value));
+    };
+    let (least, most) = match bound {
+        Bound::AtLeast(least) => (least, f64::INFINITY),
+        Bound::AtMost(most) => (0.0, most),
+        Bound::Equal(share) => (1.0 / (1.0 + share), 1.0 + share),
+    };
+    let told = format!("{place} is {:.2} ({low:.2} to {high:.2})", estimate.value);
+    if low >= least && high <= most {
+        Found::Good
+    } else if high < least || low > most {
+        Found::Bad(told)
+    } else {
+        // How many would decide it is known only of equality.
+        let helps = missing.filter(|_| matches!(bound, Bound::Equal(_)));
+        Found::Unknown(helps.map_or(told.clone(), |runs| format!("{told}: {}", more(runs))))
+    }
+}

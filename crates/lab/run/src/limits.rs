@@ -1,0 +1,129 @@
+//! What a rerun does not show, worked out from what it was.
+
+use ashlar_report::{bytes, count, seconds};
+use ashlar_scenario::{Load, Preset};
+
+use crate::Outline;
+use crate::figures::Figures;
+use crate::record::Begun;
+
+/// A mix that was measured so far from what was asked is told.
+const SHARE_MAX: f64 = 0.05;
+
+/// In sentences.
+pub(crate) fn limits(begun: &Begun, outline: &Outline, runs: &[Figures]) -> Vec<String> {
+    let mut limits = Vec::new();
+    limits.extend(scaled(begun, outline));
+    limits.extend(runs_made(outline));
+    limits.push(
+        "The load generator and the target share one machine: its processors and its memory serve both."
+            .into(),
+    );
+    if !begun.machine.hypervisor.is_empty() {
+        limits.push(
+            "It is a virtual machine: what its host does with writes and flushes cannot be seen.".into(),
+        );
+    }
+    limits.extend(cached(begun, outline));
+    limits.extend(open_loops(runs));
+    limits.extend(mixes(outline, runs));
+    limits.push(
+        "What was written was not read back and compared, and no power was cut: `ashlar lab doctor` compares.".into(),
+    );
+    limits
+}
+
+fn size(outline: &Outline) -> u64 {
+    let sizes = outline.plan.variants.iter().map(|variant| {
+        let Load::Io(load) = &variant.load;
+        load.set.size.0
+    });
+    sizes.max().unwrap_or(0)
+}
+
+fn scaled(begun: &Begun, outline: &Outline) -> Option<String> {
+    if outline.plan.preset == Preset::Paper {
+        return None;
+    }
+    let paper = Begun { preset: Preset::Paper.to_string(), ..begun.clone() };
+    let whole = paper.outline().ok().map(|paper| size(&paper)).filter(|whole| *whole > size(outline));
+    let of = whole.map_or(String::new(), |whole| format!(" where the paper's size is {}", bytes(whole)));
+    Some(format!(
+        "It is scaled to preset {}: data sets of {}{of}.",
+        outline.plan.preset,
+        bytes(size(outline))
+    ))
+}
+
+fn runs_made(outline: &Outline) -> Vec<String> {
+    let plan = &outline.plan;
+    let mut sentences = Vec::new();
+    if plan.repeat == 1 {
+        sentences.push(
+            "Every variant ran once: no interval is known, and no difference can be told from chance.".into(),
+        );
+    }
+    if plan.measure.as_secs() < 60 {
+        sentences.push(format!(
+            "Each run was measured for {}: what comes once in some minutes was hardly met.",
+            seconds(plan.measure.as_secs().max(1))
+        ));
+    }
+    sentences.extend(plan.cuts.iter().chain(&outline.left_out).cloned());
+    sentences
+}
+
+fn cached(begun: &Begun, outline: &Outline) -> Option<String> {
+    let memory = begun.targets.iter().find(|target| target.footing.is_memory());
+    if let Some(target) = memory {
+        return Some(format!("{} is memory and no drive.", target.address));
+    }
+    (size(outline) < begun.machine.memory_bytes).then(|| {
+        format!(
+            "The data sets are smaller than the memory of this machine ({}): requests go past its page cache, but a \
+             cache below may hold all of them.",
+            bytes(begun.machine.memory_bytes)
+        )
+    })
+}
+
+fn open_loops(runs: &[Figures]) -> Option<String> {
+    let behind: Vec<&Figures> = runs.iter().filter(|figures| figures.is_behind()).collect();
+    let first = behind.first()?;
+    Some(format!(
+        "{} of {} runs fell behind the rate that was offered, {} the first: what waited before it was sent is not \
+         counted, and their latencies are longer than told.",
+        behind.len(),
+        runs.len(),
+        first.id
+    ))
+}
+
+/// The variant in which the mix was farthest from what was asked.
+fn mixes(outline: &Outline, runs: &[Figures]) -> Option<String> {
+    let distance = |figures: &&Figures| {
+        figures.mix.iter().map(|share| (share.measured - share.asked).abs()).fold(0.0, f64::max)
+    };
+    let farthest = runs.iter().max_by(|one, other| distance(one).total_cmp(&distance(other)))?;
+    if distance(&farthest) <= SHARE_MAX || outline.plan.variants.is_empty() {
+        return None;
+    }
+    let percent = |share: f64| count(100.0 * share);
+    let told: Vec<String> = farthest
+        .mix
+        .iter()
+        .map(|share| {
+            format!(
+                "{} % of {} were asked for and {} % measured",
+                percent(share.asked),
+                share.kind,
+                percent(share.measured)
+            )
+        })
+        .collect();
+    Some(format!(
+        "Several jobs made the mix, each as fast as it could: in {} {}.",
+        farthest.id,
+        told.join(", ")
+    ))
+}

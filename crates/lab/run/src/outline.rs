@@ -1,0 +1,274 @@
+//! What a scenario comes to on the targets that were named: its plan, without what they cannot do.
+//!
+//! A directory and a device are one volume each. What needs several, or a layout over several, is left out
+//! and said; where nothing is left that answers the question, nothing is run.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use ashlar_report::{bytes, seconds};
+use ashlar_scenario::{
+    Axis, Check, Entry, Load, Machine as Assumed, Map, Plan, Preset, Scenario, Target, Variant,
+};
+use ashlar_target::Machine;
+use ashlar_units::ByteCount;
+use serde::Serialize;
+
+use crate::text::many;
+use crate::{Error, Result};
+
+/// How fast data sets are taken to be written before any was. A drive of a few years ago.
+pub(crate) const WRITE_BYTES_PER_SECOND: u64 = 200_000_000;
+/// What comes before the path of a device.
+const DEVICE: &str = "block";
+
+/// A plan, and the scenario without what was left out of it.
+#[derive(Clone, Debug)]
+pub struct Outline {
+    pub scenario: Scenario,
+    pub plan: Plan,
+    pub seed: u64,
+    /// In sentences.
+    pub left_out: Vec<String>,
+}
+
+/// What the plan must know of this machine.
+#[must_use]
+pub fn machine(machine: &Machine) -> Assumed {
+    Assumed {
+        cores: machine.cores as u64,
+        memory: ByteCount(machine.memory_bytes),
+        bytes_per_second: ByteCount(WRITE_BYTES_PER_SECOND),
+    }
+}
+
+/// Targets under the names they have in ids: the last word of their address.
+///
+/// # Errors
+/// When one is of a kind that does not exist, or is named twice.
+pub fn targets(named: &[String]) -> Result<Vec<Target>> {
+    let mut targets: Vec<Target> = Vec::new();
+    for address in named {
+        check_kind(address)?;
+        let address = match address.strip_prefix("block:") {
+            Some(_) => address.clone(),
+            None => std::path::absolute(address)
+                .map_err(|error| Error::environment(format!("{address}: {error}")))?
+                .display()
+                .to_string(),
+        };
+        if targets.iter().any(|target| Path::new(&target.address) == Path::new(&address)) {
+            return Err(Error::environment(format!("target {address} is named twice")));
+        }
+        let id = plain(
+            Path::new(&address).file_name().map_or("root".into(), |name| name.to_string_lossy()).as_ref(),
+        );
+        let is_taken = |id: &str| targets.iter().any(|target| target.id == id);
+        let id = match is_taken(&id) {
+            true => (2..).map(|number| format!("{id}-{number}")).find(|id| !is_taken(id)).unwrap_or(id),
+            false => id,
+        };
+        targets.push(Target { id, address });
+    }
+    Ok(targets)
+}
+
+/// A word that can stand in a run's id.
+fn plain(name: &str) -> String {
+    let letter =
+        |letter: char| if letter.is_ascii_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
+    let word: String = name.chars().map(letter).collect();
+    let word = word.trim_matches('-');
+    if word.is_empty() { "target".into() } else { word.into() }
+}
+
+fn check_kind(address: &str) -> Result<()> {
+    let kind = address.split_once(':').map_or("", |(kind, _)| kind);
+    if kind.is_empty() || kind == DEVICE || kind.contains('/') {
+        return Ok(());
+    }
+    Err(Error::environment(format!(
+        "{address}: there are no targets of the kind `{kind}` yet: name a directory, or a device as block:/dev/NAME"
+    )))
+}
+
+/// The plan of a scenario on these targets.
+///
+/// # Errors
+/// When the scenario has no values for the preset, or nothing of it can be run on these targets.
+pub fn outline(
+    scenario: &Scenario,
+    preset: Preset,
+    seed: u64,
+    targets: &[Target],
+    assumed: Assumed,
+) -> Result<Outline> {
+    let request = ashlar_scenario::Request { preset, seed, targets, machine: assumed };
+    let planned = |scenario: &Scenario| {
+        let plan = ashlar_scenario::plan(scenario, &request);
+        plan.map_err(|error| Error::environment(error.to_string()))
+    };
+    let mut narrowed = scenario.clone();
+    let mut plan = planned(&narrowed)?;
+    // Each time at least one entry goes; less to run may mean that less is cut, and others come back.
+    while plan.variants.iter().any(|variant| !is_possible(variant)) {
+        if !narrow(&mut narrowed.matrix, &plan) {
+            return Err(nothing(scenario));
+        }
+        plan = planned(&narrowed)?;
+    }
+    for variant in &plan.variants {
+        check_kind(&variant.target.address)?;
+    }
+    let left_out = left_out(scenario, &mut narrowed)?;
+    Ok(Outline { scenario: narrowed, plan, seed, left_out })
+}
+
+fn is_possible(variant: &Variant) -> bool {
+    let Load::Io(load) = &variant.load;
+    load.set.layout.volumes == 1 && load.set.layout.map == Map::Simple
+}
+
+/// Takes out the entries that come in no variant that can be run; false when there is none, or nothing else.
+fn narrow(matrix: &mut [Axis], plan: &Plan) -> bool {
+    let mut has_changed = false;
+    for axis in matrix {
+        let before = axis.entries.len();
+        let comes = |entry: &Entry, is_wanted: fn(&Variant) -> bool| {
+            plan.variants.iter().any(|variant| variant.entries.contains(&entry.id) && is_wanted(variant))
+        };
+        // One that was cut comes in none at all, and is not known to be impossible.
+        axis.entries.retain(|entry| comes(entry, is_possible) || !comes(entry, |_| true));
+        has_changed |= axis.entries.len() < before && !axis.entries.is_empty();
+        if axis.entries.is_empty() {
+            return false;
+        }
+    }
+    has_changed
+}
+
+/// Says what is left out, and takes out the checks that ask for it.
+fn left_out(whole: &Scenario, narrowed: &mut Scenario) -> Result<Vec<String>> {
+    let mut sentences = Vec::new();
+    let mut gone = BTreeSet::new();
+    for (axis, kept) in whole.matrix.iter().zip(&narrowed.matrix) {
+        let is_kept = |entry: &&Entry| kept.entries.iter().any(|kept| kept.id == entry.id);
+        let missing: Vec<&str> =
+            axis.entries.iter().filter(|entry| !is_kept(entry)).map(|entry| entry.id.as_str()).collect();
+        if !missing.is_empty() {
+            sentences.push(format!(
+                "Left out of `{}`, because a directory or a device is one volume: {}.",
+                axis.name,
+                missing.join(", ")
+            ));
+        }
+        gone.extend(missing);
+    }
+    let is_lost = |entries: &[&str]| entries.iter().any(|entry| gone.contains(entry));
+    let named: Vec<Vec<&str>> = asked(whole).into_iter().filter(|entries| !entries.is_empty()).collect();
+    if !gone.is_empty() && !named.is_empty() && named.iter().all(|entries| is_lost(entries)) {
+        return Err(nothing(whole));
+    }
+    let (kept, lost): (Vec<Check>, Vec<Check>) = narrowed.checks.drain(..).partition(|check| match check {
+        Check::Ratio { of, .. } => !is_lost(&of.entries()),
+        Check::Latency { .. } | Check::Steady {} | Check::Plausible {} => true,
+    });
+    for check in lost {
+        if let Check::Ratio { of, .. } = check {
+            sentences.push(format!("So {} is not asked.", of.text));
+        }
+    }
+    narrowed.checks = kept;
+    Ok(sentences)
+}
+
+/// The entries of each metric that the scenario names.
+fn asked(scenario: &Scenario) -> Vec<Vec<&str>> {
+    let checked = scenario.checks.iter().filter_map(|check| match check {
+        Check::Ratio { of, .. } => Some(of.entries()),
+        Check::Latency { .. } | Check::Steady {} | Check::Plausible {} => None,
+    });
+    scenario.published.iter().map(|published| published.metric.entries()).chain(checked).collect()
+}
+
+fn nothing(scenario: &Scenario) -> Error {
+    Error::environment(format!(
+        "{}: nothing can be run there: it compares several volumes of one target, and a directory or a device is one volume",
+        scenario.id
+    ))
+}
+
+/// A plan in figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figured {
+    pub preset: String,
+    pub seed: u64,
+    pub variants: Vec<String>,
+    pub repeat: u64,
+    pub runs: usize,
+    pub warmup_seconds: f64,
+    pub measure_seconds: f64,
+    /// Of all runs, with what it takes to write the data sets.
+    pub seconds: u64,
+    pub bytes_written: u64,
+    pub bytes_stored: u64,
+    pub cuts: Vec<String>,
+    pub left_out: Vec<String>,
+}
+
+impl Outline {
+    /// For JSON.
+    #[must_use]
+    pub fn figured(&self) -> Figured {
+        let plan = &self.plan;
+        Figured {
+            preset: plan.preset.to_string(),
+            seed: self.seed,
+            variants: plan.variants.iter().map(|variant| variant.name.clone()).collect(),
+            repeat: plan.repeat,
+            runs: plan.runs.len(),
+            warmup_seconds: plan.warmup.as_secs_f64(),
+            measure_seconds: plan.measure.as_secs_f64(),
+            seconds: plan.duration.as_secs(),
+            bytes_written: plan.bytes_written.0,
+            bytes_stored: plan.bytes_stored.0,
+            cuts: plan.cuts.clone(),
+            left_out: self.left_out.clone(),
+        }
+    }
+
+    /// For a person.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let Outline { scenario, plan, .. } = self;
+        let mut lines = vec![
+            format!("{}: {}", scenario.id, scenario.title),
+            String::new(),
+            format!(
+                "{} at preset {}: {}, {}",
+                many(plan.runs.len(), "run"),
+                plan.preset,
+                many(plan.variants.len(), "variant"),
+                if plan.repeat == 1 { "once each".into() } else { format!("{} times each", plan.repeat) }
+            ),
+            format!(
+                "about {}, {} written, {} of space needed; each run {:.1} s of warm-up and {:.1} s measured",
+                seconds(plan.duration.as_secs()),
+                bytes(plan.bytes_written.0),
+                bytes(plan.bytes_stored.0),
+                plan.warmup.as_secs_f64(),
+                plan.measure.as_secs_f64()
+            ),
+        ];
+        let targets: BTreeSet<String> = plan
+            .variants
+            .iter()
+            .map(|variant| format!("{} ({})", variant.target.id, variant.target.address))
+            .collect();
+        lines.push(format!("on {}", targets.into_iter().collect::<Vec<_>>().join(", ")));
+        for sentence in plan.cuts.iter().chain(&self.left_out) {
+            lines.push(format!("- {sentence}"));
+        }
+        lines.join("\n")
+    }
+}

@@ -1,0 +1,114 @@
+//! What was run, and on what: the plan, the data sets, the targets and the machine.
+
+use ashlar_report::{Page, bytes};
+use ashlar_scenario::{Content, Load, Precondition};
+
+use crate::record::Site;
+use crate::text::many;
+use crate::{Outcome, answer};
+
+impl Outcome {
+    pub(super) fn configuration(&self, page: &mut Page) {
+        page.heading("What was run, and on what");
+        let plan = &self.plan;
+        let machine = &self.machine;
+        let virtual_one = if machine.hypervisor.is_empty() { "" } else { ", a virtual machine" };
+        let mut rows = vec![
+            vec!["Question".to_string(), self.question.clone()],
+            vec![
+                "Plan".into(),
+                format!(
+                    "{}, {} in random order (seed {}), {} s of warm-up and {} s measured each",
+                    many(plan.variants.len(), "variant"),
+                    many(plan.repeat as usize, "repetition"),
+                    plan.seed,
+                    plan.warmup_seconds,
+                    plan.measure_seconds
+                ),
+            ],
+        ];
+        for axis in &self.outline.scenario.matrix {
+            let is_run = |id: &str| {
+                self.outline.plan.variants.iter().any(|one| one.entries.iter().any(|entry| entry == id))
+            };
+            let ids = axis.entries.iter().map(|entry| entry.id.as_str()).filter(|id| is_run(id));
+            let ids: Vec<&str> = ids.collect();
+            rows.push(vec![format!("Varies: {}", axis.name), ids.join(", ")]);
+        }
+        rows.extend(self.sets().into_iter().map(|set| vec!["Data set".into(), set]));
+        rows.extend(
+            self.targets.iter().map(|target| vec![format!("Target {}", target.id), stands_on(target)]),
+        );
+        rows.push(vec![
+            "Machine".into(),
+            format!(
+                "{} cores of {}, {} of memory, Linux {}{virtual_one}",
+                machine.cores,
+                machine.processor,
+                bytes(machine.memory_bytes),
+                machine.kernel
+            ),
+        ]);
+        rows.push(vec![
+            "Tools".into(),
+            format!("ashlar {}, {}, direct I/O by io_uring", self.version, self.fio),
+        ]);
+        page.table(&["", ""], &[], &rows);
+    }
+
+    /// What lay on the targets, each once.
+    fn sets(&self) -> Vec<String> {
+        let mut sets: Vec<String> = Vec::new();
+        for variant in &self.outline.plan.variants {
+            let Load::Io(load) = &variant.load;
+            let set = &load.set;
+            let content = match set.content {
+                Content::Sqlio => "the same block everywhere".into(),
+                Content::Made { compress, duplicates } => made(compress, duplicates),
+            };
+            let age = match set.precondition {
+                Precondition::Ordered => "written once, in order",
+                Precondition::Aged => "written once in order and overwritten once at random",
+            };
+            let files = many(set.files as usize, "file");
+            let text = format!("{} in {files}, {content}, {age}", bytes(set.size.0));
+            if !sets.contains(&text) {
+                sets.push(text);
+            }
+        }
+        sets
+    }
+}
+
+fn made(compress: f64, duplicates: f64) -> String {
+    let smaller = match compress {
+        c if c > 1.0 => format!("content that compresses {c}:1"),
+        _ => "content that does not compress".into(),
+    };
+    match duplicates {
+        d if d > 0.0 => {
+            format!("{smaller}, in which {} % of the blocks exist already", answer::number(100.0 * d))
+        }
+        _ => format!("{smaller} and does not repeat"),
+    }
+}
+
+/// File system and devices of a target.
+fn stands_on(site: &Site) -> String {
+    let footing = &site.footing;
+    let mut text = match footing.file_system.as_str() {
+        "" => format!("{}: a device", site.address),
+        kind => format!("{}: {kind} ({})", site.address, footing.options),
+    };
+    for device in &footing.devices {
+        let cache = if device.has_volatile_cache { "volatile cache" } else { "no volatile cache" };
+        let model = if device.model.is_empty() { String::new() } else { format!(" {}", device.model) };
+        text += &format!(
+            ", on {}{model} ({}, {cache}, scheduler {})",
+            device.name,
+            bytes(device.size_bytes),
+            device.scheduler
+        );
+    }
+    text
+}

@@ -1,0 +1,221 @@
+//! Writes the data sets and makes the runs that are not yet made, in the order of the plan.
+
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use ashlar_fio::Fio;
+use ashlar_programs::Launcher;
+use ashlar_report::{bytes, count, nanos, seconds};
+use ashlar_scenario::{DataSet, Load, Plan, Run, Variant};
+use ashlar_target::Place;
+
+use crate::figures::Figures;
+use crate::jobs::{self, Area};
+use crate::outline::WRITE_BYTES_PER_SECOND;
+use crate::record::{Records, make};
+use crate::{Error, Result};
+
+/// Of a run beside its phases, until it is known: fio starts, ends and is read.
+const OVERHEAD: Duration = Duration::from_secs(1);
+/// A file system that is filled to the brim is another experiment.
+const ROOM_SHARE: f64 = 0.95;
+
+/// Told before each step.
+pub struct Progress {
+    /// What comes.
+    pub step: String,
+    /// Until all is done, with this step.
+    pub left: Duration,
+    /// What the run before it measured.
+    pub before: Option<String>,
+}
+
+impl Progress {
+    /// For a line that tells how far it is.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let before = self.before.as_ref().map_or(String::new(), |before| format!("; before: {before}"));
+        format!("{}; {} left{before}", self.step, seconds(self.left.as_secs().max(1)))
+    }
+}
+
+/// What is worked on.
+pub(crate) struct Work<'a> {
+    pub(crate) records: &'a Records,
+    pub(crate) plan: &'a Plan,
+    pub(crate) seed: u64,
+    pub(crate) fio: Fio,
+    pub(crate) launcher: Arc<Launcher>,
+    /// By their address.
+    pub(crate) places: Vec<(String, Place)>,
+}
+
+/// A data set on a target.
+struct Set<'a> {
+    address: &'a str,
+    set: &'a DataSet,
+    areas: Vec<Area>,
+}
+
+impl Set<'_> {
+    /// What is written to make it.
+    fn written_bytes(&self) -> u64 {
+        let passes = match self.set.precondition {
+            ashlar_scenario::Precondition::Ordered => 1,
+            ashlar_scenario::Precondition::Aged => 2,
+        };
+        passes * self.size_bytes()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.areas.iter().map(|area| area.size_bytes).sum()
+    }
+}
+
+/// How long things took so far.
+#[derive(Default)]
+struct Pace {
+    runs: u32,
+    time: Duration,
+}
+
+impl Pace {
+    /// Of one run: what it should take, or what those before did.
+    fn run(&self, plan: &Plan) -> Duration {
+        match self.runs {
+            0 => plan.warmup + plan.measure + OVERHEAD,
+            runs => self.time / runs,
+        }
+    }
+}
+
+impl Work<'_> {
+    /// That what is left to do has room.
+    pub(crate) fn check_room(&self) -> Result<()> {
+        self.sets(&self.records.left(self.plan)).map(|_| ())
+    }
+
+    /// All that is left to do.
+    pub(crate) fn all(&self, tell: &mut dyn FnMut(&Progress)) -> Result<()> {
+        let left = self.records.left(self.plan);
+        let sets = self.sets(&left)?;
+        let mut pace = Pace::default();
+        let all_runs = pace.run(self.plan) * left.len() as u32;
+        for (index, set) in sets.iter().enumerate() {
+            let to_write: u64 = sets[index..].iter().map(Set::written_bytes).sum();
+            let step = format!(
+                "data set {} of {}: {} on {}",
+                index + 1,
+                sets.len(),
+                bytes(set.size_bytes()),
+                set.address
+            );
+            tell(&Progress { step, left: time_to_write(to_write) + all_runs, before: None });
+            self.write(set, index + 1)?;
+        }
+        let mut before = None;
+        for (index, run) in left.iter().enumerate() {
+            let number = self.plan.runs.iter().position(|of_plan| of_plan == *run).unwrap_or(index);
+            let phases = format!(
+                "{} s of warm-up, {} s measured",
+                self.plan.warmup.as_secs_f64(),
+                self.plan.measure.as_secs_f64()
+            );
+            let step = format!("run {} of {}: {}, {phases}", number + 1, self.plan.runs.len(), run.id);
+            let left_over = pace.run(self.plan) * (left.len() - index) as u32;
+            tell(&Progress { step, left: left_over, before: before.take() });
+            let begun = Instant::now();
+            let figures = self.run(run, &sets)?;
+            pace = Pace { runs: pace.runs + 1, time: pace.time + begun.elapsed() };
+            before = Some(short(&figures));
+        }
+        Ok(())
+    }
+
+    /// The data sets that the runs need, each once, with room for all.
+    fn sets(&self, runs: &[&Run]) -> Result<Vec<Set<'_>>> {
+        let mut sets: Vec<Set<'_>> = Vec::new();
+        for (address, place) in &self.places {
+            let mut needed = 0;
+            for run in runs {
+                let variant = &self.plan.variants[run.variant];
+                let Load::Io(load) = &variant.load;
+                if variant.target.address != *address || find(&sets, variant).is_some() {
+                    continue;
+                }
+                let areas = jobs::areas(place, &load.set, sets.len() + 1, needed);
+                let set = Set { address, set: &load.set, areas };
+                needed += set.size_bytes();
+                sets.push(set);
+            }
+            let room = place.room_bytes().map_err(|refusal| Error::environment(refusal.to_string()))?;
+            let usable = match place {
+                Place::Directory { .. } => (room as f64 * ROOM_SHARE) as u64,
+                Place::Device { .. } => room,
+            };
+            if needed > usable {
+                return Err(Error::environment(format!(
+                    "{address}: {} are needed and {} can be used: make room, or take a smaller preset",
+                    bytes(needed),
+                    bytes(usable)
+                )));
+            }
+        }
+        Ok(sets)
+    }
+
+    fn write(&self, set: &Set<'_>, number: usize) -> Result<()> {
+        let records = self.records.at("data").join(format!("set-{number}"));
+        make(&records)?;
+        if let Some((_, place @ Place::Directory { .. })) =
+            self.places.iter().find(|(address, _)| address == set.address)
+        {
+            make(&place.data().join(format!("set-{number}")))?;
+        }
+        for (index, area) in set.areas.iter().enumerate() {
+            let seed = jobs::mixed(self.seed, &format!("{} {number} {index}", set.address));
+            for cell in jobs::fill_cells(area, set.set, seed) {
+                self.fio.run(&cell, &records)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run(&self, run: &Run, sets: &[Set<'_>]) -> Result<Figures> {
+        let variant = &self.plan.variants[run.variant];
+        let Load::Io(load) = &variant.load;
+        let set = find(sets, variant).expect("a set was made for every run that is left");
+        let directory: PathBuf = self.records.run(&run.id);
+        let _of_one_that_was_cut_off = fs::remove_dir_all(&directory);
+        make(&directory)?;
+        let cell = jobs::cell(load, &set.areas, self.plan, jobs::mixed(self.seed, &run.id));
+        let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        let kept = self.fio.run(&cell, &directory)?;
+        let figures = Figures { begun_unix_seconds: begun, ..Figures::of(run, variant, load, &cell, &kept) };
+        if self.launcher.is_interrupted() {
+            return Err(Error::interrupted());
+        }
+        self.records.keep_figures(&figures)?;
+        Ok(figures)
+    }
+}
+
+fn find<'a, 'b>(sets: &'a [Set<'b>], variant: &Variant) -> Option<&'a Set<'b>> {
+    let Load::Io(load) = &variant.load;
+    sets.iter().find(|set| set.address == variant.target.address && *set.set == load.set)
+}
+
+fn time_to_write(bytes: u64) -> Duration {
+    Duration::from_secs(bytes / WRITE_BYTES_PER_SECOND)
+}
+
+/// A run in a few words.
+fn short(figures: &Figures) -> String {
+    let rate = format!("{} a second", count(figures.per_second()));
+    match figures.p99_nanos {
+        Some(p99) => format!("{rate}, 99 of 100 within {}", nanos(p99 as f64)),
+        None => rate,
+    }
+}
