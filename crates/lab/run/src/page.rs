@@ -26,6 +26,16 @@ impl Outcome {
         if let Some(why) = &self.partial {
             page.paragraph(&format!("This is a part of the experiment: {why}."));
         }
+        let invalid =
+            self.checks.iter().filter(|check| check.is_of_validity && check.answer != Answer::Passed);
+        let invalid: Vec<&str> = invalid.map(|check| check.name.as_str()).collect();
+        if !invalid.is_empty() {
+            page.paragraph(&format!(
+                "This is not a valid result, because the check that it is {} did not pass: look at the numbers, and do \
+                 not rely on them.",
+                invalid.join(" and ")
+            ));
+        }
         // Where the question is how much goes under a bound, that curve is the answer.
         let is_of_bound = self.metrics.iter().any(|metrics| matches!(metrics.metric.over, Over::Under(_)));
         if is_of_bound {
@@ -76,11 +86,6 @@ impl Outcome {
                 &check.name,
                 "",
                 &format!("{}. Found: {}.", check.rule, check.found),
-            );
-        }
-        if !self.invalid.is_empty() {
-            page.paragraph(
-                "Where steady or plausible is not passed, this is no valid result: look at it, and do not rely on it.",
             );
         }
     }

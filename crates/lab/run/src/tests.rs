@@ -169,6 +169,8 @@ fn a_failed_check_counts_only_in_a_valid_result() {
         runs[3].course[5].requests = 10.0;
     });
     assert_eq!(unsteady.verdict, Verdict::NotValid);
+    assert!(unsteady.html().contains("not a valid result, because the check that it is steady did not pass"));
+    assert!(!failed.html().contains("not a valid result"));
     let complaint = unsteady.complaint().unwrap();
     assert!(
         complaint.starts_with("no valid result: steady: it does not hold for 1 of 24 runs"),
