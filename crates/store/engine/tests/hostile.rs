@@ -387,8 +387,14 @@ fn a_full_pool_that_crashes_after_every_opening_still_opens_and_deletes() {
             engine = open(&runtime, &path).await;
         }
         for block in 0..4_u64 {
-            let seed = versions[block as usize];
-            assert!(seed > 0 && read(&engine, block << 18, BLOCK).await == bytes_of(seed, BLOCK), "{block}");
+            // How many of these small writes a full pool takes depends on when its cleaner runs: perhaps none.
+            let expected = match versions[block as usize] {
+                0 => bytes_of(block << 2, 64 << 10)[..BLOCK].to_vec(),
+                seed => bytes_of(seed, BLOCK),
+            };
+            let found = read(&engine, block << 18, BLOCK).await;
+            let later = (0..=50).find(|life| found == bytes_of(life * 10 + block, BLOCK));
+            assert!(found == expected, "block {block}: {versions:?}, found that of life {later:?}");
         }
         assert_eq!(engine.check().await.unwrap().errors, Vec::<String>::new());
         engine.volume_delete("data").await.unwrap();
