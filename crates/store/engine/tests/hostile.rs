@@ -387,7 +387,7 @@ fn a_full_pool_that_crashes_after_every_opening_still_opens_and_deletes() {
             engine = open(&runtime, &path).await;
         }
         for block in 0..4_u64 {
-            // How many of these small writes a full pool takes depends on when its cleaner runs: perhaps none.
+            // How many of these a full pool takes depends on when its cleaner runs: perhaps none.
             let expected = match versions[block as usize] {
                 0 => bytes_of(block << 2, 64 << 10)[..BLOCK].to_vec(),
                 seed => bytes_of(seed, BLOCK),
