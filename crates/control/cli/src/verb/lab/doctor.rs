@@ -41,21 +41,18 @@ pub struct Doctor {
 
 impl Doctor {
     pub fn run(self, context: &Context) -> Result<()> {
-        let kept = self.output.as_deref().map(make).transpose()?;
-        let passing = std::env::temp_dir().join(format!("ashlar-lab-{}", std::process::id()));
-        let records = match kept {
-            Some(directory) => directory.join("fio"),
-            None => passing.clone(),
+        // fio works in it: a relative path would be looked for there.
+        let directory = match &self.output {
+            Some(named) => parse::absolute(named)?,
+            None => std::env::temp_dir().join(format!("ashlar-lab-{}", std::process::id())),
         };
-        std::fs::create_dir_all(&records).map_err(|error| unable(&records, &error))?;
-        let result = self.examine(&records);
-        if kept.is_none() {
-            let _gone = std::fs::remove_dir_all(&passing);
+        // One of its own: results are never mixed.
+        std::fs::create_dir(&directory).map_err(|error| unable(&directory, &error))?;
+        let result = self.examine_into(&directory);
+        if self.output.is_none() || result.is_err() {
+            let _gone = std::fs::remove_dir_all(&directory);
         }
         let examination = result?;
-        if let Some(directory) = kept {
-            keep(directory, &examination)?;
-        }
         context.output.print(&examination, Examination::text)?;
         if let Some(why) = &examination.ended_early {
             return Err(Failure::Part(format!("{}: ended early: {why}", examination.target)));
@@ -66,6 +63,16 @@ impl Doctor {
             }
             None => Ok(()),
         }
+    }
+
+    fn examine_into(&self, directory: &Path) -> Result<Examination> {
+        let records = directory.join("fio");
+        std::fs::create_dir(&records).map_err(|error| unable(&records, &error))?;
+        let examination = self.examine(&records)?;
+        if self.output.is_some() {
+            keep(directory, &examination)?;
+        }
+        Ok(examination)
     }
 
     fn examine(&self, records: &Path) -> Result<Examination> {
@@ -80,12 +87,6 @@ impl Doctor {
         };
         Ok(examine(&settings, &launcher, &mut |progress| stderr::line(format_args!("{}", progress.line())))?)
     }
-}
-
-/// A directory of its own: results are never mixed.
-fn make(directory: &Path) -> Result<&Path> {
-    std::fs::create_dir(directory).map_err(|error| unable(directory, &error))?;
-    Ok(directory)
 }
 
 fn keep(directory: &Path, examination: &Examination) -> Result<()> {
