@@ -191,10 +191,10 @@ impl Mount {
                 payload[..data.len()].copy_from_slice(data);
                 let operation = work.operation;
                 let length = work.perform(&mut payload).await.map_err(|errno| match operation {
-                    // Behind the end a file has no space; the pool is not full.
+                    // Behind the end a file has no space; the pool is not full. A deleted volume has no end.
                     Operation::Write { offset, size, .. }
                         if errno.0 == ENOSPC
-                            && offset + u64::from(size) > self.device.geometry().size_bytes =>
+                            && (1..offset + u64::from(size)).contains(&self.device.geometry().size_bytes) =>
                     {
                         error_of(Errno(EINVAL), code)
                     }
