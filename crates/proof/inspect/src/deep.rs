@@ -1,7 +1,7 @@
 //! The long check: every image, every segment header, every relocation, all settled parity.
 
 use ashlar_format::pointer::PLACE_UNIT_BYTES;
-use ashlar_format::segment::SegmentState;
+use ashlar_format::segment::{SegmentEntry, SegmentKind, SegmentState};
 use serde::Serialize;
 
 use crate::Pool;
@@ -61,6 +61,11 @@ pub(crate) fn check(pool: &Pool) -> DeepReport {
     report
 }
 
+/// A journal segment without a footer was not closed by who wrote it, but by the next opening.
+fn was_cut_off(entry: &SegmentEntry) -> bool {
+    entry.state == SegmentState::Open || entry.kind == SegmentKind::Journal && !entry.has_footer
+}
+
 fn check_segments(pool: &Pool, report: &mut DeepReport) {
     let storage = &pool.media.storage;
     let settled_below = storage.superblock.layout.as_ref().map_or(0, |layout| layout.settled_below);
@@ -75,8 +80,9 @@ fn check_segments(pool: &Pool, report: &mut DeepReport) {
             // Without it nothing is missed that cannot be read: it may not have been written at all when the
             // pool stopped.
             Err(_) if !storage.has_use(entry.place) => {}
-            // It was being written when the pool stopped; the group behind it may be whole without.
-            Err(_) if entry.state == SegmentState::Open => {}
+            // It was being written when the pool stopped, this time or an earlier one; the group behind it
+            // may be whole without.
+            Err(_) if was_cut_off(entry) => {}
             Err(why) => report.damage.push(format!("header of segment {}: {why}", entry.segment)),
         }
         if entry.state != SegmentState::Sealed || entry.segment.0 >= settled_below {
