@@ -3,9 +3,9 @@
 use crate::array::{Array, find_number};
 use crate::drives::{DRIVE_COUNT, Losses, PARITY_COUNT};
 use crate::error::Result;
-use crate::load::Load;
 use crate::progress::{Table, bytes, count, millis};
 use crate::settings::Settings;
+use ashlar_postgres::Load;
 use std::time::Duration;
 
 /// Figures gathered on the way.

@@ -1,13 +1,13 @@
 //! Two drives are destroyed under load, the array goes on without them, and new ones are rebuilt.
 
 use crate::array::{Array, find_number};
+use crate::database::{check_sums, load};
 use crate::error::{Error, Result};
 use crate::ledger::{Ledger, Mark};
-use crate::load::{Load, Window, read_windows};
-use crate::postgres::Server;
 use crate::progress::{Progress, bytes, count};
 use crate::site::Site;
 use crate::story::LOADS;
+use ashlar_postgres::{Load, LoadLog, Server, Window};
 use ashlar_programs::Launcher;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -62,11 +62,10 @@ pub(crate) struct Act<'a> {
 impl Act<'_> {
     /// The whole act. Returns the ledger's list and the figures.
     pub(crate) fn play(&self, before: Mark) -> Result<(Mark, Losses)> {
-        let (socket, port) = self.server.address();
-        let prefix = socket.join(LOADS[1]);
+        let prefix = self.server.places().socket.join(LOADS[1]);
         self.progress.step("load again, then two of the eight drives are destroyed in the middle of it");
-        let running = self.server.load(LONG.as_secs() as u32, &prefix)?;
-        let ledger = Ledger::start(socket, port, Some(before));
+        let running = self.server.start_load(&load(LONG.as_secs() as u32, &prefix))?;
+        let ledger = Ledger::start(&self.server.address(), Some(before));
         self.launcher().sleep(self.phase / 4)?;
         let calm = self.measure()?;
 
@@ -75,7 +74,7 @@ impl Act<'_> {
         self.take_out()?;
         let degraded = self.measure()?;
         self.server.forget_pages()?;
-        self.server.check_sums()?;
+        check_sums(self.server)?;
         self.progress.result("every balance read with two drives missing: they agree");
 
         self.server.forget_pages()?;
@@ -96,10 +95,9 @@ impl Act<'_> {
         let scrub = self.scrub()?;
 
         let all = Window::new(SystemTime::UNIX_EPOCH, SystemTime::now());
-        let loads = read_windows(&prefix, &[calm, degraded, rebuilding, after, all])?;
-        let [before, degraded, rebuilding, after, all] = loads[..] else {
-            return Err(Error::proof("a phase was not measured"));
-        };
+        let log = LoadLog::read(&prefix)?;
+        let [before, degraded, rebuilding, after, all] =
+            [calm, degraded, rebuilding, after, all].map(|window| log.within(window));
         let transactions = all.transactions;
         Ok((
             list,

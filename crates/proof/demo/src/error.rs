@@ -61,6 +61,19 @@ impl From<ashlar_programs::Error> for Error {
     }
 }
 
+impl From<ashlar_postgres::Error> for Error {
+    fn from(error: ashlar_postgres::Error) -> Self {
+        let kind = match error.kind {
+            ashlar_postgres::ErrorKind::Environment => ErrorKind::Environment,
+            ashlar_postgres::ErrorKind::Command
+            | ashlar_postgres::ErrorKind::Refused(_)
+            | ashlar_postgres::ErrorKind::Lost => ErrorKind::Command,
+            ashlar_postgres::ErrorKind::Interrupted => ErrorKind::Interrupted,
+        };
+        Self { kind, context: error.context }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.kind {

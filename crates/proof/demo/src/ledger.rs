@@ -5,8 +5,7 @@
 //! memory, outside the array: what is on it must be in the database for ever.
 
 use crate::error::{Error, Result};
-use crate::wire::{Connection, Rows};
-use std::path::{Path, PathBuf};
+use ashlar_postgres::{Address, Rows, Session};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -47,7 +46,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Begins to write, after what `before` says is already there.
-    pub(crate) fn start(directory: &Path, port: u16, before: Option<Mark>) -> Self {
+    pub(crate) fn start(address: &Address, before: Option<Mark>) -> Self {
         let pages: Arc<[Page; WRITER_COUNT]> = Arc::default();
         let is_stopping = Arc::new(AtomicBool::new(false));
         let mut threads = Vec::new();
@@ -57,10 +56,8 @@ impl Ledger {
                 pages[writer].acknowledged.store(mark.acknowledged[writer], Ordering::SeqCst);
             }
             let (pages, is_stopping) = (pages.clone(), is_stopping.clone());
-            let directory: PathBuf = directory.into();
-            threads.push(std::thread::spawn(move || {
-                write(&directory, port, writer, &pages[writer], &is_stopping)
-            }));
+            let address = address.clone();
+            threads.push(std::thread::spawn(move || write(&address, writer, &pages[writer], &is_stopping)));
         }
         Self { pages, is_stopping, threads }
     }
@@ -94,13 +91,13 @@ impl Drop for Ledger {
 }
 
 /// One writer: until told to stop, or until the database goes away.
-fn write(directory: &Path, port: u16, writer: usize, page: &Page, is_stopping: &AtomicBool) {
-    let Ok(mut connection) = Connection::open(directory, port, ANSWER_LIMIT) else { return };
+fn write(address: &Address, writer: usize, page: &Page, is_stopping: &AtomicBool) {
+    let Ok(mut session) = Session::open(address, "ledger", ANSWER_LIMIT) else { return };
     while !is_stopping.load(Ordering::SeqCst) {
         let number = page.sent.load(Ordering::SeqCst) + 1;
         page.sent.store(number, Ordering::SeqCst);
         let statement = format!("insert into ledger values ({writer}, {number}, md5('{writer}:{number}'))");
-        if connection.query(&statement).is_err() {
+        if session.run(&statement).is_err() {
             return;
         }
         page.acknowledged.store(number, Ordering::SeqCst);

@@ -8,17 +8,15 @@
 
 mod array;
 mod closing;
+mod database;
 mod drives;
 mod error;
 mod ledger;
-mod load;
 mod picture;
-mod postgres;
 mod progress;
 mod settings;
 mod site;
 mod story;
-mod wire;
 
 #[cfg(test)]
 mod tests;

@@ -1,7 +1,7 @@
 //! The run as a picture: transactions per second over time, with a mark for each thing that happened.
 
 use crate::error::{Error, Result};
-use crate::load::{Run, rates};
+use ashlar_postgres::LoadLog;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
@@ -35,8 +35,8 @@ pub(crate) struct Record {
 }
 
 impl Record {
-    pub(crate) fn new(runs: &[Run], events: Vec<Event>) -> Self {
-        let runs: Vec<Vec<(f64, f64)>> = runs.iter().map(|run| rates(run, STEP_SECONDS)).collect();
+    pub(crate) fn new(runs: &[LoadLog], events: Vec<Event>) -> Self {
+        let runs: Vec<Vec<(f64, f64)>> = runs.iter().map(|run| run.rates(STEP_SECONDS)).collect();
         let times = runs.iter().flatten().map(|(at, _)| *at).chain(events.iter().map(|event| event.at));
         let (start, end) = times.fold((f64::MAX, f64::MIN), |(low, high), at| (low.min(at), high.max(at)));
         Self { runs, events, start, end: end.max(start + 1.0) }
@@ -156,7 +156,7 @@ mod tests {
         // Client, number, micros, script, second, micros.
         let log = (0..400).map(|n| format!("0 {n} 500 0 {} 0\n", 1_000 + n / 100)).collect::<String>();
         let events = vec![Event { at: 1_001.5, what: "snapshot".into() }];
-        Record::new(&[Run::of(&log)], events)
+        Record::new(&[LoadLog::of(&log)], events)
     }
 
     #[test]

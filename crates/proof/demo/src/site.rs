@@ -6,20 +6,18 @@
 use crate::error::{Error, Result};
 use crate::progress::{complain, say};
 use crate::settings::Settings;
+use ashlar_postgres::end_processes;
 use ashlar_programs::Launcher;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
-use std::time::{Duration, Instant};
 
 /// The directory's name begins so; the rest is the process id.
 const PREFIX: &str = "ashlar-demo-";
-/// How long a process may take to end after a signal before the next, ruder one.
-const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The site that a panic must clear: a panic aborts, so no destructor would.
 static PANIC_SITE: OnceLock<PathBuf> = OnceLock::new();
@@ -138,58 +136,14 @@ fn sweep_left_behind(parent: &Path) {
 /// matters: a database before its file system, a file system before its array.
 fn sweep(base: &Path) {
     let is_database = |name: &str| name == "postgres" || name == "postmaster";
-    end(base, is_database, &[Signal::QUIT, Signal::KILL]);
-    end(base, |name| name != "ashlar", &[Signal::TERM, Signal::KILL]);
+    end_processes(base, is_database, &[Signal::QUIT, Signal::KILL]);
+    end_processes(base, |name| name != "ashlar", &[Signal::TERM, Signal::KILL]);
     unmount(base, |kind| !kind.starts_with("fuse"));
-    end(base, |_| true, &[Signal::TERM, Signal::KILL]);
+    end_processes(base, |_| true, &[Signal::TERM, Signal::KILL]);
     unmount(base, |_| true);
     detach_loops(base);
     if let Err(error) = fs::remove_dir_all(base) {
         complain(&format!("remove {}: {error}", base.display()));
-    }
-}
-
-/// Processes whose working directory is below `base`: everything the demo starts.
-fn processes_below(base: &Path) -> Vec<(Pid, String)> {
-    let mut found = Vec::new();
-    let Ok(entries) = fs::read_dir("/proc") else { return found };
-    for entry in entries.flatten() {
-        let Ok(number) = entry.file_name().to_string_lossy().parse::<i32>() else { continue };
-        let Ok(directory) = fs::read_link(entry.path().join("cwd")) else { continue };
-        if !directory.starts_with(base) || number == std::process::id() as i32 {
-            continue;
-        }
-        // A zombie has no working directory to read, so what is listed here can still be signalled.
-        let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
-        if let Some(pid) = Pid::from_raw(number) {
-            found.push((pid, name.trim().to_string()));
-        }
-    }
-    found
-}
-
-fn end(base: &Path, is_wanted: impl Fn(&str) -> bool, signals: &[Signal]) {
-    for signal in signals {
-        let start = Instant::now();
-        let mut is_sent = false;
-        loop {
-            let mut left = processes_below(base);
-            left.retain(|(_, name)| is_wanted(name));
-            if left.is_empty() {
-                return;
-            }
-            if !is_sent {
-                for (pid, _) in &left {
-                    // The process may have ended since: then there is nothing to do.
-                    let _ = kill_process(*pid, *signal);
-                }
-                is_sent = true;
-            }
-            if start.elapsed() > PATIENCE {
-                break;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
     }
 }
 
@@ -240,9 +194,4 @@ fn quietly(program: &str, arguments: &[&std::ffi::OsStr]) -> bool {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.status().is_ok_and(|status| status.success())
-}
-
-/// Ends a database server whose files may be gone, and every process of it.
-pub(crate) fn end_database(data: &Path) {
-    end(data, |_| true, &[Signal::QUIT, Signal::KILL]);
 }

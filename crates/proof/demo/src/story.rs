@@ -2,15 +2,15 @@
 
 use crate::array::{Array, find_number};
 use crate::closing::{self, Figures, percent};
+use crate::database::{check_sums, load, server_at};
 use crate::drives::{Act, DRIVE_COUNT, PARITY_COUNT, drive_path};
 use crate::error::{Error, Result};
 use crate::ledger::{self, Ledger, Mark};
-use crate::load::{Run, read_load};
 use crate::picture::Record;
-use crate::postgres::{Installation, Server};
 use crate::progress::{Progress, bytes, count, millis, say};
 use crate::settings::Settings;
 use crate::site::{Site, loops_below, mounts_below};
+use ashlar_postgres::{Adoption, Installation, LoadLog, RelationCheck, Search, Server};
 use ashlar_programs::Launcher;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -32,7 +32,7 @@ const GIVE_UP_LIMIT: Duration = Duration::from_secs(60);
 pub(crate) const LOADS: [&str; 3] = ["load", "drives", "crash"];
 
 /// The stage: where things are.
-struct Places {
+struct Stage {
     data: PathBuf,
     wal: PathBuf,
     copy_data: PathBuf,
@@ -42,29 +42,29 @@ struct Places {
 pub(crate) fn play(settings: &Settings, site: &Site) -> Result<()> {
     let progress = Progress::new();
     let mut figures = Figures::default();
-    let (postgres, is_new) = Installation::ensure(site.launcher())?;
+    let (postgres, is_new) = Installation::ensure(site.launcher(), &Search::default())?;
     let how = if is_new { "installed" } else { "found" };
-    progress.step(&format!("PostgreSQL {} {how}", postgres.version));
+    progress.step(&format!("PostgreSQL {} {how}", postgres.version()));
 
     // Declared before the servers, so that an early end stops them first.
     let mut array = Array::new(site, &settings.binary)?;
     build(&mut array, site, settings, &progress)?;
-    let places = Places {
+    let stage = Stage {
         data: site.directory("mnt/data", None)?,
         wal: site.directory("mnt/wal", None)?,
         copy_data: site.directory("mnt/copy-data", None)?,
         copy_wal: site.directory("mnt/copy-wal", None)?,
     };
-    array.attach("data", &places.data, true)?;
-    array.attach("wal", &places.wal, true)?;
+    array.attach("data", &stage.data, true)?;
+    array.attach("wal", &stage.wal, true)?;
     progress.result("volumes data and wal attached, ext4, mounted");
 
-    let owner = Some((postgres.account.user, postgres.account.group));
+    let owner = postgres.owner();
     let run = site.directory("run-main", owner)?;
     let data = site.directory("mnt/data/pgdata", owner)?;
     let wal = site.directory("mnt/wal/pg_wal", owner)?;
-    let mut server = Server::new(&postgres, data, run, 5432);
-    server.initialise(&wal)?;
+    let mut server = server_at(&postgres, data, wal, run, 5432);
+    server.initialise()?;
     server.start()?;
     progress.step(&format!(
         "database on the array (page checksums on, log on its own volume); pgbench fills scale {}, {}",
@@ -77,18 +77,18 @@ pub(crate) fn play(settings: &Settings, site: &Site) -> Result<()> {
     progress.result(&format!("filled in {:.0} s", figures.fill.as_secs_f64()));
 
     let mark =
-        load_and_clone(&mut array, site, &postgres, &server, &places, settings, &progress, &mut figures)?;
+        load_and_clone(&mut array, site, &postgres, &server, &stage, settings, &progress, &mut figures)?;
     let drive_bytes = drive_bytes(settings);
     let phase = Duration::from_secs(u64::from(settings.seconds.div_ceil(3)));
     let act = Act { array: &array, site, server: &server, progress: &progress, phase, drive_bytes };
     let (mark, losses) = act.play(mark)?;
     figures.transactions += losses.transactions;
     figures.losses = Some(losses);
-    crash(&mut array, site, &mut server, &places, mark, &progress, &mut figures)?;
+    crash(&mut array, site, &mut server, &stage, mark, &progress, &mut figures)?;
     say(&format!("\n{}", closing::table(&array, &figures, settings)?));
     if let Some(directory) = &settings.record {
-        let (socket, _) = server.address();
-        let runs: Vec<Run> = LOADS.iter().map(|name| Run::read(&socket.join(name))).collect::<Result<_>>()?;
+        let log = |name: &&str| Ok(LoadLog::read(&server.places().socket.join(name))?);
+        let runs: Vec<LoadLog> = LOADS.iter().map(log).collect::<Result<_>>()?;
         Record::new(&runs, progress.take_events()).write(directory)?;
         say(&format!("picture and figures of this run: {}\n", directory.display()));
     }
@@ -147,20 +147,19 @@ fn load_and_clone(
     site: &Site,
     postgres: &Installation,
     server: &Server,
-    places: &Places,
+    stage: &Stage,
     settings: &Settings,
     progress: &Progress,
     figures: &mut Figures,
 ) -> Result<Mark> {
     let launcher = site.launcher();
-    let (socket, port) = server.address();
-    let prefix = socket.join(LOADS[0]);
+    let prefix = server.places().socket.join(LOADS[0]);
     progress.step(&format!(
         "pgbench TPC-B-like load, 16 sessions, {} s; a ledger client beside it",
         settings.seconds
     ));
-    let running = server.load(settings.seconds, &prefix)?;
-    let ledger = Ledger::start(socket, port, None);
+    let running = server.start_load(&load(settings.seconds, &prefix))?;
+    let ledger = Ledger::start(&server.address(), None);
     launcher.sleep(BEFORE_SNAPSHOT.min(Duration::from_secs(u64::from(settings.seconds) / 2)))?;
 
     let before = ledger.mark();
@@ -173,14 +172,14 @@ fn load_and_clone(
     ));
     figures.clone = array.run(&["clone", "create", "copy", "--from", "noon"])?.took;
     progress.result(&format!("writable clones made of it: {}", millis(figures.clone)));
-    check_clone(array, site, postgres, places, (&before, &after), progress, figures)?;
+    check_clone(array, site, postgres, stage, (&before, &after), progress, figures)?;
 
     let limit = Duration::from_secs(u64::from(settings.seconds)) + GIVE_UP_LIMIT;
     let finished = launcher.wait(running, limit)?;
     if !finished.status.success() {
         return Err(finished.error("pgbench").into());
     }
-    let load = read_load(&prefix)?;
+    let load = LoadLog::read(&prefix)?.load();
     progress.result(&format!("load done: {:.0} tps, p99 {}", load.tps, millis(load.p99)));
     figures.transactions = load.transactions;
     figures.load = Some(load);
@@ -192,27 +191,27 @@ fn check_clone(
     array: &mut Array,
     site: &Site,
     postgres: &Installation,
-    places: &Places,
+    stage: &Stage,
     (before, after): (&Mark, &Mark),
     progress: &Progress,
     figures: &mut Figures,
 ) -> Result<()> {
-    let owner = Some((postgres.account.user, postgres.account.group));
-    figures.attach = array.attach("copy-data", &places.copy_data, false)?;
-    figures.attach += array.attach("copy-wal", &places.copy_wal, false)?;
+    figures.attach = array.attach("copy-data", &stage.copy_data, false)?;
+    figures.attach += array.attach("copy-wal", &stage.copy_wal, false)?;
     progress.result(&format!("clones attached and mounted: {}", millis(figures.attach)));
-    let run = site.directory("run-copy", owner)?;
-    let mut copy = Server::new(postgres, places.copy_data.join("pgdata"), run, 5433);
-    copy.adopt(&places.copy_wal.join("pg_wal"))?;
+    let run = site.directory("run-copy", postgres.owner())?;
+    let (data, wal) = (stage.copy_data.join("pgdata"), stage.copy_wal.join("pg_wal"));
+    let mut copy = server_at(postgres, data, wal, run, 5433);
+    copy.adopt(&Adoption::default())?;
     figures.clone_recovery = copy.start()?;
     progress.mark("second database on the clone");
     progress
         .result(&format!("second PostgreSQL on the clones, recovered in {}", millis(figures.clone_recovery)));
-    let history = copy.check_sums()?;
+    let history = check_sums(&copy)?;
     progress.result(&format!("clone: balances agree at one instant, {} transactions", count(history)));
     ledger::check(&copy.query(ledger::SUMMARY)?, before, after)?;
     progress.result("clone: the ledger holds all commits before the snapshot and none begun after it");
-    let took = copy.check_relations()?;
+    let took = copy.check_relations(&RelationCheck::default())?;
     progress.result(&format!("clone: pg_amcheck finds no fault ({:.0} s)", took.as_secs_f64()));
     copy.query("insert into ledger select 99, n, 'written to the clone' from generate_series(1, 10000) n")?;
     copy.query("update pgbench_branches set filler = 'clone'")?;
@@ -230,17 +229,16 @@ fn crash(
     array: &mut Array,
     site: &Site,
     server: &mut Server,
-    places: &Places,
+    stage: &Stage,
     before: Mark,
     progress: &Progress,
     figures: &mut Figures,
 ) -> Result<()> {
     let launcher: &Launcher = site.launcher();
-    let (socket, port) = server.address();
-    let prefix = socket.join(LOADS[2]);
+    let prefix = server.places().socket.join(LOADS[2]);
     progress.step("load again, then kill -9 of the array in the middle of it");
-    let running = server.load(600, &prefix)?;
-    let ledger = Ledger::start(socket, port, Some(before));
+    let running = server.start_load(&load(600, &prefix))?;
+    let ledger = Ledger::start(&server.address(), Some(before));
     launcher.sleep(BEFORE_KILL)?;
     progress.mark("kill -9 of the array");
     array.kill()?;
@@ -248,7 +246,7 @@ fn crash(
     launcher.wait(running, GIVE_UP_LIMIT).map_err(|e| Error::from(e).after("the crash"))?;
     server.abandon();
     let list = ledger.stop();
-    let acknowledged = read_load(&prefix)?.transactions;
+    let acknowledged = LoadLog::read(&prefix)?.load().transactions;
     progress.result(&format!(
         "array killed; clients had been promised {} ledger commits and {} transactions",
         count(list.total()),
@@ -264,8 +262,8 @@ fn crash(
         // Refused when the start has already cleared what the crash left.
         let _ = array.detach(volume);
     }
-    array.attach("data", &places.data, false)?;
-    array.attach("wal", &places.wal, false)?;
+    array.attach("data", &stage.data, false)?;
+    array.attach("wal", &stage.wal, false)?;
     progress.result(&format!(
         "array back: serving {} after its start, volumes mounted after {}",
         millis(figures.array_restart),
@@ -283,7 +281,7 @@ fn crash(
     ledger::check(&rows, &list, &list)?;
     figures.commits = list.total();
     progress.result(&format!("all {} acknowledged ledger commits are there", count(figures.commits)));
-    let history = server.check_sums()?;
+    let history = check_sums(server)?;
     figures.transactions += acknowledged;
     if history < figures.transactions {
         return Err(Error::proof(format!(
@@ -295,7 +293,7 @@ fn crash(
         "all {} acknowledged transactions are there, balances agree",
         count(figures.transactions)
     ));
-    let took = server.check_relations()?;
+    let took = server.check_relations(&RelationCheck::default())?;
     progress.result(&format!("pg_amcheck finds no fault ({:.0} s)", took.as_secs_f64()));
     Ok(())
 }

@@ -5,11 +5,9 @@ use crate::array::{find_all, find_number};
 use crate::closing::percent;
 use crate::drives::{out_count, out_reason, rebuild_of};
 use crate::ledger::{Mark, WRITER_COUNT, check};
-use crate::load::{Window, load_of, load_within};
-use crate::postgres::account_in;
 use crate::progress::{Table, bar, bytes, count, millis};
-use crate::wire::{Rows, error_text_of, row_of};
-use std::time::{Duration, UNIX_EPOCH};
+use ashlar_postgres::Rows;
+use std::time::Duration;
 
 fn rows(found: [u64; WRITER_COUNT]) -> Rows {
     let row = |(writer, n): (usize, &u64)| {
@@ -61,44 +59,6 @@ fn a_gap_and_a_damaged_row_are_found() {
 }
 
 #[test]
-fn a_data_row_is_read_and_a_short_one_refused() {
-    let body = [0, 3, 0, 0, 0, 2, b'4', b'2', 255, 255, 255, 255, 0, 0, 0, 0];
-    assert_eq!(row_of(&body).unwrap(), vec![Some("42".into()), None, Some(String::new())]);
-    for length in 0..body.len() {
-        assert!(row_of(&body[..length]).is_err(), "cut at {length}");
-    }
-}
-
-#[test]
-fn the_message_of_an_error_is_found() {
-    assert_eq!(error_text_of(b"SERROR\0C42P01\0Mno such table\0\0"), "no such table");
-    assert_eq!(error_text_of(b""), "unknown error");
-}
-
-#[test]
-fn a_pgbench_log_gives_rate_and_percentile() {
-    let mut text = String::new();
-    for second in 0..100 {
-        let latency = if second == 99 { 900_000 } else { 1_000 };
-        text.push_str(&format!("0 {second} {latency} 0 {} 0\n", 1000 + second));
-    }
-    text.push_str("3 17 25");
-    let load = load_of(&text);
-    assert_eq!((load.transactions, load.p99), (100, Duration::from_micros(900_000)));
-    assert!((load.tps - 1.01).abs() < 0.01, "{}", load.tps);
-    assert_eq!(load_of("").transactions, 0);
-}
-
-#[test]
-fn a_part_of_a_load_counts_what_ended_in_it() {
-    let text: String = (0..100).map(|second| format!("0 {second} 1000 0 {} 0\n", 1000 + second)).collect();
-    let at = |seconds| UNIX_EPOCH + Duration::from_secs(seconds);
-    let load = load_within(&text, Window::new(at(1010), at(1030)));
-    assert_eq!((load.transactions, load.tps), (20, 1.0));
-    assert_eq!(load_within(&text, Window::new(at(0), at(1000))).transactions, 0);
-}
-
-#[test]
 fn lost_drives_and_their_rebuild_are_read() {
     let pool = serde_json::json!({
         "drives": [{"state": "online"}, {"state": "out", "reason": "gone"}, {"state": "rebuilding"}],
@@ -107,14 +67,6 @@ fn lost_drives_and_their_rebuild_are_read() {
     assert_eq!((out_count(&pool), rebuild_of(&pool)), (1, Some((2, 40, 100))));
     assert_eq!((out_reason(&pool, 0), out_reason(&pool, 1)), (None, Some("gone".into())));
     assert_eq!(rebuild_of(&serde_json::json!({"rebuild": null})), None);
-}
-
-#[test]
-fn an_account_is_found_by_its_whole_name() {
-    let passwd = "root:x:0:0::/:/bin/sh\npostgresql:x:7:7::/:\npostgres:x:101:104::/:/bin/sh\n";
-    let account = account_in(passwd, "postgres").unwrap();
-    assert_eq!((account.user, account.group), (101, 104));
-    assert_eq!(account_in(passwd, "nobody"), None);
 }
 
 #[test]

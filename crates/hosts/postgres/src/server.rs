@@ -1,0 +1,338 @@
+//! One database server on one data directory: made, started, asked, stopped, or left for dead.
+//!
+//! It is reached through a socket in a directory of its own, so any number of servers live beside each other
+//! and none listens on the network unless a setting says so.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use ashlar_programs::Finished;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::installation::Installation;
+use crate::leftovers::Leftovers;
+use crate::limits::{Group, Limitation};
+use crate::processes::{end_processes, processes_below};
+use crate::session::{Address, Rows, Session};
+use crate::settings::Settings;
+
+/// Loading and checking some GiB may take a while on a slow machine, but not longer.
+pub(crate) const LONG: Duration = Duration::from_secs(900);
+/// Starting includes replaying the database's log.
+const START_LIMIT: Duration = Duration::from_secs(180);
+/// Stopping includes a last checkpoint.
+const STOP_LIMIT: Duration = Duration::from_secs(120);
+/// A server that is told to end at once and does not is ended by signals.
+const ABANDON_LIMIT: Duration = Duration::from_secs(10);
+/// How much longer than its own limit `pg_ctl` may take.
+const CONTROL_SLACK: Duration = Duration::from_secs(10);
+/// Of the server's log in an error, from its end.
+const TAIL_LINES: usize = 8;
+
+/// Where a server's files are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// The data directory.
+    pub data: PathBuf,
+    /// The directory of the write-ahead log; `None` is inside the data directory.
+    pub wal: Option<PathBuf>,
+    /// Directories of tablespaces.
+    pub tablespaces: Vec<PathBuf>,
+    /// The directory of its socket and of what it says.
+    pub socket: PathBuf,
+    /// Tells sockets in one directory apart.
+    pub port: u16,
+}
+
+/// One database server. Dropping it stops the server at once.
+pub struct Server {
+    pub(crate) installation: Installation,
+    pub(crate) places: Places,
+    pub(crate) settings: Settings,
+    pub(crate) group: Option<Group>,
+    pub(crate) limitation: Limitation,
+    pub(crate) leftovers: Leftovers,
+    is_running: bool,
+    /// The data directory without links, as the kernel names it: its processes are found by it, also when
+    /// it cannot be read any more.
+    work: PathBuf,
+}
+
+impl Server {
+    /// A server at `places`; nothing is done yet.
+    #[must_use]
+    pub fn new(installation: &Installation, places: Places, settings: Settings) -> Server {
+        let work = places.data.clone();
+        Server {
+            installation: installation.clone(),
+            places,
+            work,
+            settings,
+            group: None,
+            limitation: Limitation::NotAsked,
+            leftovers: Leftovers::default(),
+            is_running: false,
+        }
+    }
+
+    /// Makes an empty database with checksums, and the directories that it works in.
+    ///
+    /// # Errors
+    /// When a directory cannot be made or holds something already.
+    pub fn initialise(&self) -> Result<()> {
+        let Places { data, wal, tablespaces, socket, .. } = &self.places;
+        for directory in [data, socket].into_iter().chain(wal).chain(tablespaces) {
+            self.installation.make_directory(directory)?;
+        }
+        let mut command = self.installation.program("initdb");
+        command.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--data-checksums"]);
+        command.arg("-D").arg(data);
+        if let Some(wal) = wal {
+            command.arg("-X").arg(wal);
+        }
+        self.installation.launcher.run(command, LONG)?;
+        self.settings.write(data, self.installation.account)
+    }
+
+    /// Changes the settings from the next start on.
+    pub fn set(&mut self, settings: Settings) {
+        self.settings = settings;
+    }
+
+    /// What it is started with.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Where its files are.
+    #[must_use]
+    pub fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// What it is a server of.
+    #[must_use]
+    pub fn installation(&self) -> &Installation {
+        &self.installation
+    }
+
+    /// Whether it was started and neither stopped nor given up since.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        self.is_running
+    }
+
+    fn control(&self, arguments: &[&str], limit: Duration) -> Result<Finished> {
+        let mut command = self.installation.program("pg_ctl");
+        command.arg("-D").arg(&self.places.data).args(arguments);
+        Ok(self.installation.launcher.run(command, limit + CONTROL_SLACK)?)
+    }
+
+    /// Starts the server and waits until it answers, which includes replaying its log.
+    ///
+    /// # Errors
+    /// When it does not start: the end of its log is in the message.
+    pub fn start(&mut self) -> Result<Duration> {
+        let Places { data, socket, port, .. } = self.places.clone();
+        self.work = fs::canonicalize(&data).map_err(|e| Error::io(&data.display().to_string(), &e))?;
+        let others = processes_below(&self.work);
+        if !self.is_running && !others.is_empty() {
+            let shown = data.display();
+            return Err(Error::environment(format!(
+                "{shown}: {} processes work in it already",
+                others.len()
+            )));
+        }
+        self.settings.write(&data, self.installation.account)?;
+        self.installation.make_directory(&socket)?;
+        let (log, options) = (self.log(), format!("-p {port} -k {}", quoted(&socket)));
+        let limit = START_LIMIT.as_secs().to_string();
+        let words = ["-w", "-s", "-t", &limit, "-o", &options, "start", "-l"].map(OsStr::new);
+        let arguments = [&["-D".as_ref(), data.as_os_str()], &words[..], &[log.as_os_str()]].concat();
+        self.is_running = true;
+        let started = self.run_limited("pg_ctl", &arguments, START_LIMIT + CONTROL_SLACK);
+        match started {
+            Ok(finished) => {
+                self.leftovers = Leftovers::default();
+                Ok(finished.took)
+            }
+            Err(error) if error.kind == ErrorKind::Interrupted => Err(error),
+            Err(error) => Err(self.with_log(error)),
+        }
+    }
+
+    fn with_log(&self, error: Error) -> Error {
+        let text = fs::read(self.log()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let lines: Vec<&str> = text.lines().collect();
+        let tail = lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n    ");
+        Error { context: format!("{error}\n  its log:\n    {tail}"), ..error }
+    }
+
+    /// The server's own log, kept apart from its data: it must survive them.
+    #[must_use]
+    pub fn log(&self) -> PathBuf {
+        self.places.socket.join("server.log")
+    }
+
+    /// Stops the server after a last checkpoint.
+    ///
+    /// # Errors
+    /// When it does not stop: then it still runs.
+    pub fn stop(&mut self) -> Result<()> {
+        let limit = STOP_LIMIT.as_secs().to_string();
+        self.control(&["-w", "-s", "-m", "fast", "-t", &limit, "stop"], STOP_LIMIT)
+            .map_err(|error| self.with_log(error))?;
+        self.is_running = false;
+        Ok(())
+    }
+
+    /// Stops the server without a word to its files, which may be gone.
+    pub fn abandon(&mut self) {
+        if std::mem::replace(&mut self.is_running, false) {
+            self.leftovers = Leftovers::of(&self.places.data, &self.work);
+            let limit = ABANDON_LIMIT.as_secs().to_string();
+            // Ends in an error when the data directory cannot be read any more: signals reach what is left.
+            let _ = self.control(&["-w", "-s", "-m", "immediate", "-t", &limit, "stop"], ABANDON_LIMIT);
+            end_processes(&self.work, |_| true, &[Signal::QUIT, Signal::KILL]);
+            self.group.iter().for_each(Group::end_all);
+        }
+    }
+
+    /// Kills every process of the server with SIGKILL, as a crash would; it may be started again.
+    ///
+    /// # Errors
+    /// When it does not run, or a process outlives the signal.
+    pub fn kill(&mut self) -> Result<()> {
+        self.leftovers = Leftovers::of(&self.places.data, &self.work);
+        let first = self.postmaster().ok_or_else(|| {
+            let data = self.places.data.display();
+            Error::command(format!("kill -9 the server in {data}: it does not run"))
+        })?;
+        // The first process goes first: it would take the end of another for a crash to recover from.
+        kill_process(first, Signal::KILL)
+            .map_err(|e| Error::io("kill -9 the server's first process", &e.into()))?;
+        end_processes(&self.work, |_| true, &[Signal::KILL]);
+        let left = processes_below(&self.work);
+        if !left.is_empty() {
+            let data = self.places.data.display();
+            return Err(Error::command(format!("{} processes in {data} outlive SIGKILL", left.len())));
+        }
+        self.is_running = false;
+        self.forget_lock()
+    }
+
+    /// The server's first process, if it is there.
+    #[must_use]
+    pub fn postmaster(&self) -> Option<Pid> {
+        let lock = fs::read_to_string(self.places.data.join("postmaster.pid")).ok()?;
+        let pid = Pid::from_raw(lock.lines().next()?.trim().parse().ok()?)?;
+        processes_below(&self.work).iter().any(|(one, _)| *one == pid).then_some(pid)
+    }
+
+    /// Removes the lock files that the dead server could not, of its data and of its socket. PostgreSQL would
+    /// see through them itself, unless nobody has collected the dead process yet, as happens in containers
+    /// without an init.
+    ///
+    /// # Errors
+    /// When one is there and cannot be removed.
+    pub fn forget_lock(&self) -> Result<()> {
+        let of_socket = self.places.socket.join(format!(".s.PGSQL.{}.lock", self.places.port));
+        for lock in [self.places.data.join("postmaster.pid"), of_socket] {
+            match fs::remove_file(&lock) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(Error::io(&format!("remove {}", lock.display()), &error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves the server running when the caller ends.
+    pub fn leave(mut self) {
+        self.is_running = false;
+        self.leftovers = Leftovers::default();
+        self.group.take().into_iter().for_each(Group::leave);
+    }
+
+    /// Where clients find the server.
+    #[must_use]
+    pub fn address(&self) -> Address {
+        Address::socket(&self.places.socket, self.places.port)
+    }
+
+    /// Where they find one of its databases.
+    #[must_use]
+    pub fn address_of(&self, database: &str) -> Address {
+        let Places { socket, port, .. } = &self.places;
+        Address::Socket { directory: socket.clone(), port: *port, database: database.into() }
+    }
+
+    /// A session in the database `postgres`, which waits long for an answer.
+    ///
+    /// # Errors
+    /// When the server is not there, or refuses.
+    pub fn session(&self) -> Result<Session> {
+        Session::open(&self.address(), "ashlar", LONG)
+    }
+
+    /// Runs statements in a session of their own.
+    ///
+    /// # Errors
+    /// When the server is not there, or refuses.
+    pub fn query(&self, statements: &str) -> Result<Rows> {
+        self.session()?.run(statements)
+    }
+
+    /// Waits until the server answers, as after a crash of one of its processes.
+    ///
+    /// # Errors
+    /// When it does not answer within `limit`: its last words are in the message.
+    pub fn wait_until_it_answers(&self, limit: Duration) -> Result<Duration> {
+        let start = Instant::now();
+        loop {
+            let left = limit.saturating_sub(start.elapsed()).max(Duration::from_millis(100));
+            let asked =
+                Session::open(&self.address(), "ashlar", left).and_then(|mut one| one.run("select 1"));
+            match asked {
+                Ok(_) => return Ok(start.elapsed()),
+                Err(error) if start.elapsed() >= limit => return Err(self.with_log(error)),
+                Err(_not_yet) => self.installation.launcher.sleep(Duration::from_millis(20))?,
+            }
+        }
+    }
+
+    /// Makes a tablespace in a directory outside of the data directory.
+    ///
+    /// # Errors
+    /// When the directory cannot be made or the server refuses.
+    pub fn create_tablespace(&mut self, name: &str, directory: &Path) -> Result<()> {
+        self.installation.make_directory(directory)?;
+        let place = directory.display().to_string().replace('\'', "''");
+        let name = name.replace('"', "\"\"");
+        self.query(&format!("create tablespace \"{name}\" location '{place}'"))?;
+        if !self.places.tablespaces.iter().any(|known| known == directory) {
+            self.places.tablespaces.push(directory.into());
+        }
+        Ok(())
+    }
+}
+
+/// A path as one word of a shell: pg_ctl hands its options to one.
+fn quoted(path: &Path) -> String {
+    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let launcher = self.installation.launcher.clone();
+        let _cleaning = launcher.clean();
+        self.abandon();
+        self.leftovers.remove();
+    }
+}

@@ -1,0 +1,7 @@
+//! Workloads on a real PostgreSQL 15: one server for most tests, each test with a database of its own.
+
+mod database;
+mod ledger;
+mod orders;
+mod points;
+mod server;
