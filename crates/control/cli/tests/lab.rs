@@ -325,9 +325,10 @@ fn experiments_are_listed_explained_exported_and_planned() {
     assert_eq!(std::fs::read_dir(kept.path()).unwrap().count(), 1, "nothing was run");
     for (arguments, word) in [
         (&["plan", "fujitsu/lun-count", "--target", &target][..], "nothing can be run there"),
+        (&["plan", "emc/headline", "--target", "iscsi://portal/x"], "no targets of the kind `iscsi`"),
         (
-            &["plan", "emc/headline", "--target", "ashlar:main/db"],
-            "a directory, or a device as block:/dev/NAME",
+            &["run", "emc/headline", "--target", "sim-hdd:drive=2", "-o", &format!("{target}/x")],
+            "the nearest known key is `drives`",
         ),
         (
             &["run", "emc/headline", "-s", "paper", "--target", &target, "-o", &format!("{target}/x")],

@@ -8,7 +8,7 @@ use ashlar_compare::Compared;
 use ashlar_fio::{Fio, Kept};
 use ashlar_programs::Launcher;
 use ashlar_statistics::steady::{self, Verdict};
-use ashlar_target::{Counters, Footing, Machine, Place};
+use ashlar_target::{Access, Counters, Footing, Ground, Machine, Needs, Place};
 use serde::Serialize;
 
 use crate::finding::{Finding, find};
@@ -29,10 +29,9 @@ const SIZE_BYTES_MIN: u64 = 64 << 20;
 
 /// What to examine, and how.
 pub struct Settings {
-    /// `DIR`, or `block:/dev/NAME`.
+    /// As [`Place::open`] takes it.
     pub target: String,
-    /// What is on a device may be overwritten.
-    pub may_destroy: bool,
+    pub access: Access,
     pub length: Length,
     /// Space to use; what suits the length where none is given.
     pub size_bytes: Option<u64>,
@@ -111,9 +110,11 @@ pub fn examine(
 ) -> Result<Examination> {
     let fio = Fio::find(launcher)?;
     let refused = |refusal: ashlar_target::Refusal| Error::environment(refusal.to_string());
-    let place = Place::open(&settings.target, settings.may_destroy).map_err(refused)?;
+    let place = Place::open(&settings.target, &settings.access).map_err(refused)?;
     let size_bytes = size(settings, place.room_bytes().map_err(refused)?)?;
-    let footing = place.footing().map_err(|error| Error::io(&place.name(), &error))?;
+    let needs = Needs { number: 1, files: 1, volumes: 1, size_bytes, offset_bytes: 0 };
+    let data = data(place.lay(needs).map_err(refused)?)?;
+    let footing = place.footing().map_err(refused)?;
     let mut examination = Examination {
         format: 1,
         target: place.name(),
@@ -128,7 +129,6 @@ pub fn examine(
         answer: String::new(),
         ended_early: None,
     };
-    let data = place.data();
     let place = plan::Place { data: &data, size_bytes, length: settings.length };
     let run = Run { settings, fio: &fio, launcher, place };
     if let Err(error) = run.all(&mut examination, tell) {
@@ -142,6 +142,18 @@ pub fn examine(
     }
     (examination.findings, examination.answer) = find(&examination);
     Ok(examination)
+}
+
+/// The one file or device that is examined.
+fn data(ground: Ground) -> Result<PathBuf> {
+    match ground {
+        Ground::Files(mut paths) | Ground::Volumes(mut paths) => Ok(paths.remove(0)),
+        Ground::Device { path, .. } => Ok(path),
+        Ground::Nothing => Err(Error::environment("simulated drives store nothing: name a place that does")),
+        Ground::Nbd { uri, .. } => Err(Error::environment(format!(
+            "{uri}: an export is examined as a device: attach it to one, and name that as block:/dev/NAME"
+        ))),
+    }
 }
 
 /// In whole MiB, so that every block size fits.

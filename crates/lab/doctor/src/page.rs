@@ -74,22 +74,7 @@ impl Examination {
 
     /// File system, devices and machine in one sentence.
     fn stands_on(&self) -> String {
-        let footing = &self.footing;
-        let mut text = match footing.file_system.as_str() {
-            "" => "a raw device".to_string(),
-            name => format!("{name} ({})", footing.options),
-        };
-        for device in &footing.devices {
-            let model = if device.model.is_empty() { String::new() } else { format!(" {}", device.model) };
-            let cache = if device.has_volatile_cache { "volatile cache" } else { "no volatile cache" };
-            let _infallible = write!(
-                text,
-                " on {}{model} ({}, {cache}, scheduler {})",
-                device.name,
-                bytes(device.size_bytes),
-                device.scheduler
-            );
-        }
+        let mut text = self.footing.in_words();
         let machine = &self.machine;
         let virtual_one = if machine.hypervisor.is_empty() { "" } else { ", a virtual machine" };
         let _infallible = write!(

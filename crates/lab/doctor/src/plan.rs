@@ -132,7 +132,7 @@ impl Step {
     pub(crate) fn cell(self, place: &Place<'_>, rate: f64) -> Cell {
         let job = |name: &str, pattern, read_percent, sync, offered| Job {
             name: name.into(),
-            path: place.data.to_path_buf(),
+            on: place.data.to_path_buf().into(),
             size_bytes: place.size_bytes,
             pattern,
             read_percent,

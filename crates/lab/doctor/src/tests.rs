@@ -39,8 +39,8 @@ fn measured(step: Step, per_second: f64, p99_nanos: u64, below: Counters) -> Mea
 }
 
 fn examination(file_system: &str, devices: Vec<BlockDevice>, steps: Vec<Measured>) -> Examination {
-    let footing =
-        Footing { file_system: file_system.into(), source: "/dev/vda".into(), options: "rw".into(), devices };
+    let (source, options) = ("/dev/vda".into(), "rw".into());
+    let footing = Footing { file_system: file_system.into(), source, options, devices, pool: None };
     let machine = Machine { hypervisor: String::new(), ..Machine::here() };
     Examination {
         format: 1,

@@ -46,13 +46,30 @@ pub struct Content {
     pub duplicates: f64,
 }
 
+/// What requests go to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Medium {
+    /// A file or a device.
+    Path(PathBuf),
+    /// Several, each with the same share of the bytes; one of `unit_bytes` after the other, as a stripe has
+    /// them.
+    Striped { paths: Vec<PathBuf>, unit_bytes: u64 },
+    /// An NBD export by its URI, from user space.
+    Nbd(String),
+}
+
+impl From<PathBuf> for Medium {
+    fn from(path: PathBuf) -> Medium {
+        Medium::Path(path)
+    }
+}
+
 /// One stream of requests.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Job {
     /// Names it in the job file and its JSON.
     pub name: String,
-    /// The file or device.
-    pub path: PathBuf,
+    pub on: Medium,
     /// How much of it is used, from its beginning.
     pub size_bytes: u64,
     pub pattern: Pattern,

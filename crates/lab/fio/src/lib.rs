@@ -11,7 +11,7 @@ mod run;
 mod section;
 
 pub use ashlar_programs::{Error, ErrorKind, Result};
-pub use job::{Cell, Content, Job, Offered, Pattern, Sync};
+pub use job::{Cell, Content, Job, Medium, Offered, Pattern, Sync};
 pub use logs::{Second, seconds, together};
 pub use outcome::{Outcome, Side};
 pub use run::{Fio, Kept};

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::job::{Job, Offered, Pattern, Sync};
+use crate::job::{Job, Medium, Offered, Pattern, Sync};
 
 /// A job of several threads, on a part of a file or a device.
 #[derive(Clone, PartialEq, Debug)]
@@ -32,7 +32,9 @@ impl Spread {
         let mut line = |key: &str, value: String| {
             let _infallible = writeln!(text, "{key}={value}");
         };
-        line("filename", escaped(&job.path.to_string_lossy()));
+        for (key, value) in job.medium() {
+            line(key, value);
+        }
         if self.offset_bytes > 0 {
             line("offset", self.offset_bytes.to_string());
         }
@@ -41,7 +43,7 @@ impl Spread {
         if self.threads > 1 {
             line("numjobs", self.threads.to_string());
             if size < job.size_bytes {
-                line("offset_increment", size.to_string());
+                line("offset_increment", (size / job.on.parts()).to_string());
             }
         }
         line("rw", job.direction());
@@ -55,14 +57,14 @@ impl Spread {
         match job.sync {
             Sync::Direct => {
                 line("direct", "1".into());
-                line("ioengine", "io_uring".into());
+                line("ioengine", job.on.engine("io_uring"));
             }
             Sync::EachWrite => {
-                line("ioengine", "psync".into());
+                line("ioengine", job.on.engine("psync"));
                 line("fdatasync", "1".into());
             }
             Sync::Every(writes) => {
-                line("ioengine", "psync".into());
+                line("ioengine", job.on.engine("psync"));
                 line("fsync", writes.to_string());
             }
         }
@@ -86,12 +88,49 @@ impl Spread {
         if pattern == Pattern::Random || self.threads == 1 {
             return size_bytes;
         }
-        let largest = blocks.iter().map(|(bytes, _)| *bytes).max().unwrap_or(1);
+        let largest = blocks.iter().map(|(bytes, _)| *bytes).max().unwrap_or(1) * self.job.on.parts();
         (size_bytes / u64::from(self.threads) / largest * largest).max(largest)
     }
 }
 
+impl Medium {
+    /// Pieces that a job's bytes are cut into.
+    fn parts(&self) -> u64 {
+        match self {
+            Medium::Striped { paths, .. } => paths.len().max(1) as u64,
+            Medium::Path(_) | Medium::Nbd(_) => 1,
+        }
+    }
+
+    /// fio's name for what asks: an export is asked over the network, whatever a device would be.
+    fn engine(&self, of_device: &str) -> String {
+        match self {
+            Medium::Nbd(_) => "nbd".into(),
+            Medium::Path(_) | Medium::Striped { .. } => of_device.into(),
+        }
+    }
+}
+
 impl Job {
+    /// Where it goes, and which of several is next: of random requests each is as likely as the others, which
+    /// is what a stripe makes of them.
+    fn medium(&self) -> Vec<(&'static str, String)> {
+        let name = |path: &std::path::PathBuf| escaped(&path.to_string_lossy());
+        match &self.on {
+            Medium::Path(path) => vec![("filename", name(path))],
+            Medium::Nbd(uri) => vec![("uri", uri.clone())],
+            Medium::Striped { paths, unit_bytes } => {
+                let names: Vec<String> = paths.iter().map(name).collect();
+                let largest = self.blocks.iter().map(|(bytes, _)| *bytes).max().unwrap_or(1);
+                let next = match self.pattern {
+                    Pattern::Random => "random".into(),
+                    Pattern::Sequential => format!("roundrobin:{}", (unit_bytes / largest).max(1)),
+                };
+                vec![("filename", names.join(":")), ("file_service_type", next)]
+            }
+        }
+    }
+
     /// Mean size of a request as it is told to fio, and how far one lies from it (the standard deviation).
     #[must_use]
     pub fn request_bytes(&self) -> (f64, f64) {
@@ -173,7 +212,7 @@ mod tests {
     fn spread(blocks: &[(u64, f64)], pattern: Pattern, threads: u32, offered: Offered) -> Spread {
         let job = Job {
             name: "j".into(),
-            path: "/d".into(),
+            on: Medium::Path("/d".into()),
             size_bytes: 10 << 20,
             pattern,
             read_percent: 100,
@@ -214,6 +253,35 @@ mod tests {
         assert!(sequential.contains(&told), "{sequential}");
         let random = text(&spread(&blocks, Pattern::Random, 3, Offered::Depth(4)));
         assert!(random.contains("size=10485760\nnumjobs=3\nrw"), "{random}");
+    }
+
+    #[test]
+    fn a_stripe_is_several_devices_one_unit_after_the_other() {
+        let on = Medium::Striped { paths: vec!["/a".into(), "/b".into()], unit_bytes: 256 << 10 };
+        let blocks = [(64 << 10, 100.0)];
+        let mut sequential = spread(&blocks, Pattern::Sequential, 2, Offered::Depth(4));
+        sequential.job.on = on.clone();
+        let told = text(&sequential);
+        assert!(told.contains("filename=/a:/b\nfile_service_type=roundrobin:4\n"), "{told}");
+        // Of each thread 5 MiB, half of it on each device.
+        let stretch = 5_u64 << 20;
+        let places = format!("size={stretch}\nnumjobs=2\noffset_increment={}\n", stretch / 2);
+        assert!(told.contains(&places), "{told}");
+        let mut random = spread(&blocks, Pattern::Random, 1, Offered::Depth(4));
+        random.job.on = on;
+        assert!(text(&random).contains("file_service_type=random\n"));
+    }
+
+    #[test]
+    fn an_export_is_asked_from_user_space() {
+        let mut job = spread(&[(8192, 100.0)], Pattern::Random, 1, Offered::Depth(4));
+        job.job.on = Medium::Nbd("nbd+unix:///db?socket=/run/nbd".into());
+        let told = text(&job);
+        assert!(
+            told.contains("uri=nbd+unix:///db?socket=/run/nbd\n") && !told.contains("filename"),
+            "{told}"
+        );
+        assert!(told.contains("ioengine=nbd\n"), "{told}");
     }
 
     #[test]

@@ -12,7 +12,7 @@ use ashlar_programs::Launcher;
 fn job(path: &Path, sync: Sync, read_percent: u32, offered: Offered) -> Job {
     Job {
         name: "job".into(),
-        path: path.to_path_buf(),
+        on: path.to_path_buf().into(),
         size_bytes: 8 << 20,
         pattern: Pattern::Random,
         read_percent,

@@ -9,14 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ashlar_fio::Fio;
 use ashlar_programs::Launcher;
 use ashlar_scenario::{Preset, Target};
-use ashlar_target::{Footing, Machine, Place};
+use ashlar_target::{Access, Footing, Machine, OWN_PREFIX, Place};
 
 use crate::record::{Begun, Records, Site, json, make, write};
 use crate::work::{Progress, Work};
 use crate::{Chosen, Error, ErrorKind, Outcome, Outline, Result};
-
-/// What a directory that the lab makes on a target begins with.
-const OWN_PREFIX: &str = "ashlar-lab-";
 
 /// What to run, and where.
 pub struct Request {
@@ -24,8 +21,7 @@ pub struct Request {
     pub preset: Preset,
     pub seed: u64,
     pub targets: Vec<Target>,
-    /// What is on devices may be overwritten.
-    pub may_destroy: bool,
+    pub access: Access,
     /// A directory that does not exist yet.
     pub output: PathBuf,
 }
@@ -52,7 +48,7 @@ pub fn begin(
     };
     fs::create_dir(output).map_err(unmade)?;
     let records = Records::new(output);
-    let made = prepare(&records, signals, &outline, targets, request.may_destroy).and_then(|work| {
+    let made = prepare(&records, signals, &outline, targets, &request.access).and_then(|work| {
         let begun = Begun {
             format: Begun::FORMAT,
             source: chosen.source.clone(),
@@ -78,13 +74,22 @@ pub fn begin(
     }
 }
 
+/// The targets of a run as they were named.
+///
+/// # Errors
+/// When the directory holds no run.
+pub fn named(directory: &Path) -> Result<Vec<String>> {
+    let targets = Records::new(directory).begun()?.targets;
+    Ok(targets.into_iter().map(|site| site.address).collect())
+}
+
 /// Goes on with a run that did not come to its end, with the same plan, targets and seed.
 ///
 /// # Errors
 /// When the scenario or a target is not what it was, another process works on it, or it cannot be begun.
 pub fn resume(
     directory: &Path,
-    may_destroy: bool,
+    access: &Access,
     signals: Arc<AtomicBool>,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Outcome> {
@@ -106,7 +111,7 @@ pub fn resume(
         return report(directory);
     }
     let targets = begun.named_targets();
-    let work = prepare(&records, signals, &outline, &targets, may_destroy)?;
+    let work = prepare(&records, signals, &outline, &targets, access)?;
     for (was, is) in begun.targets.iter().zip(sites(&work.places, &targets)?) {
         if identity(&was.footing) != identity(&is.footing) {
             return Err(Error::environment(format!(
@@ -138,51 +143,52 @@ fn prepare<'a>(
     signals: Arc<AtomicBool>,
     outline: &'a Outline,
     targets: &[Target],
-    may_destroy: bool,
+    access: &Access,
 ) -> Result<Work<'a>> {
     let log = records.at("log");
     make(&log)?;
     let launcher = Arc::new(Launcher::new(records.directory.clone(), log, signals));
     let fio = Fio::find(&launcher)?;
-    remove_left(records);
+    remove_left(records, access)?;
     let mut places: Vec<(String, Place)> = Vec::new();
     let of_variants = outline.plan.variants.iter().map(|variant| &variant.target);
     for Target { address, .. } in targets.iter().chain(of_variants) {
         if !places.iter().any(|(known, _)| known == address) {
-            let place = Place::open(address, may_destroy)
-                .map_err(|refusal| Error::environment(refusal.to_string()))?;
+            let place =
+                Place::open(address, access).map_err(|refusal| Error::environment(refusal.to_string()))?;
             places.push((address.clone(), place));
         }
     }
-    let own: Vec<String> = places
-        .iter()
-        .filter_map(|(_, place)| match place {
-            Place::Directory { own, .. } => Some(own.display().to_string()),
-            Place::Device { .. } => None,
-        })
-        .collect();
-    write(&records.at("places.json"), &json(&own))?;
     let work = Work { records, plan: &outline.plan, seed: outline.seed, fio, launcher, places };
+    records.keep_left(&work.left())?;
     work.check_room()?;
     Ok(work)
 }
 
-/// Directories on targets that were not removed, because the process that made them was killed.
-fn remove_left(records: &Records) {
-    let text = fs::read_to_string(records.at("places.json")).unwrap_or_default();
-    for own in serde_json::from_str::<Vec<PathBuf>>(&text).unwrap_or_default() {
+/// Removes what is on targets because the process that made it was killed.
+fn remove_left(records: &Records, access: &Access) -> Result<()> {
+    let left = records.left_on_targets();
+    for own in left.directories {
         if own.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OWN_PREFIX)) {
             let _absent = fs::remove_dir_all(own);
         }
     }
+    let Some(array) = &access.array else { return Ok(()) };
+    for volume in left.volumes {
+        ashlar_target::remove(array, &volume).map_err(|refusal| Error::environment(refusal.to_string()))?;
+    }
+    Ok(())
 }
 
 /// Works until the end or an error, removes the data sets, and tells what there is.
 fn finish(work: Work<'_>, tell: &mut dyn FnMut(&Progress)) -> Result<Outcome> {
     let records = work.records.clone();
     let result = work.all(tell);
+    for what in work.clear() {
+        tell(&Progress::note(what));
+    }
+    records.keep_left(&work.left())?;
     drop(work);
-    let _gone = fs::remove_file(records.at("places.json"));
     if let Err(error) = result {
         let why = match error.kind {
             ErrorKind::Interrupted => "it was interrupted".to_string(),
@@ -197,7 +203,7 @@ fn sites(places: &[(String, Place)], targets: &[Target]) -> Result<Vec<Site>> {
     let mut sites = Vec::new();
     for (address, place) in places {
         let Some(target) = targets.iter().find(|target| target.address == *address) else { continue };
-        let footing = place.footing().map_err(|error| Error::io(address, &error))?;
+        let footing = place.footing().map_err(|refusal| Error::environment(refusal.to_string()))?;
         sites.push(Site { id: target.id.clone(), address: address.clone(), footing });
     }
     Ok(sites)
@@ -205,6 +211,9 @@ fn sites(places: &[(String, Place)], targets: &[Target]) -> Result<Vec<Site>> {
 
 /// What must be the same when a run goes on.
 fn identity(footing: &Footing) -> String {
+    if let Some(pool) = &footing.pool {
+        return format!("pool {} ({})", pool.pool, pool.id);
+    }
     let devices: Vec<String> = footing
         .devices
         .iter()

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ashlar_fio::{Cell, Kept, Offered, Outcome, Pattern, Second, Side, Spread};
 use ashlar_scenario::{IoLoad, Measured, Operation, Pattern as Order, Rate, Run, Variant};
+use ashlar_target::PoolCounters;
 use serde::{Deserialize, Serialize};
 
 /// Bytes are held against requests only where chance alone moves their mean size by less than this.
@@ -21,6 +22,9 @@ pub struct Figures {
     pub repetition: u64,
     pub variant: String,
     pub target: String,
+    /// No drive did it: a model told how long drives like these take.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_simulated: bool,
     pub begun_unix_seconds: u64,
     pub measured_seconds: f64,
     pub requests: u64,
@@ -46,6 +50,9 @@ pub struct Figures {
     pub mix: Vec<Share>,
     /// Second by second.
     pub course: Vec<Second>,
+    /// What the array counted, from before the warm-up to the end; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<PoolCounters>,
 }
 
 /// A kind of request in the mix.
@@ -76,6 +83,7 @@ impl Figures {
             repetition: run.repetition,
             variant: variant.name.clone(),
             target: variant.target.id.clone(),
+            is_simulated: false,
             begun_unix_seconds: 0,
             measured_seconds: time.as_secs_f64(),
             requests: both.requests,
@@ -97,6 +105,7 @@ impl Figures {
             client_busiest: outcomes.iter().map(|outcome| outcome.client_busiest).fold(0.0, f64::max),
             mix: shares(load, cell, outcomes),
             course: ashlar_fio::together(&kept.seconds),
+            pool: None,
         }
     }
 
@@ -155,10 +164,8 @@ fn bytes_expected(cell: &Cell<Spread>, outcomes: &[Outcome]) -> Option<f64> {
 fn shares(load: &IoLoad, cell: &Cell<Spread>, outcomes: &[Outcome]) -> Vec<Share> {
     let all: u64 = outcomes.iter().map(|outcome| outcome.both().requests).sum();
     let mut shares = Vec::new();
-    for (order, pattern, name) in
-        [(Order::Random, Pattern::Random, "random"), (Order::Sequential, Pattern::Sequential, "sequential")]
-    {
-        for (operation, words) in [(Operation::Read, "reads"), (Operation::Write, "writes")] {
+    for (order, pattern) in [(Order::Random, Pattern::Random), (Order::Sequential, Pattern::Sequential)] {
+        for operation in [Operation::Read, Operation::Write] {
             let parts = load.mix.iter().filter(|part| (part.pattern, part.operation) == (order, operation));
             let asked: f64 = parts.map(|part| part.share).sum();
             let jobs = cell.jobs.iter().zip(outcomes).filter(|(spread, _)| spread.job.pattern == pattern);
@@ -170,9 +177,22 @@ fn shares(load: &IoLoad, cell: &Cell<Spread>, outcomes: &[Outcome]) -> Vec<Share
                 .sum();
             if asked > 0.0 {
                 let measured = made as f64 / all.max(1) as f64;
-                shares.push(Share { kind: format!("{name} {words}"), asked, measured });
+                shares.push(Share { kind: kind(order, operation), asked, measured });
             }
         }
     }
     shares
+}
+
+/// A kind of request in words.
+pub(crate) fn kind(order: Order, operation: Operation) -> String {
+    let order = match order {
+        Order::Random => "random",
+        Order::Sequential => "sequential",
+    };
+    let operation = match operation {
+        Operation::Read => "reads",
+        Operation::Write => "writes",
+    };
+    format!("{order} {operation}")
 }

@@ -1,17 +1,19 @@
 //! What fio does for a data set and for a run: where the bytes lie, and the jobs over them.
 //!
 //! On a directory each file of the workload is a file, with jobs of its own. A device has no files: the jobs
-//! of all files work on one stretch of it, with as many threads as all of them had.
+//! of all files work on one stretch of it, with as many threads as all of them had. On volumes each file has
+//! its own stretch of one volume or of several, as the layout says.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ashlar_fio::{Cell, Content, Job, Offered, Pattern, Spread, Sync};
+use ashlar_fio::{Cell, Content, Job, Medium, Offered, Pattern, Spread, Sync};
 use ashlar_scenario::{
-    Content as Asked, DataSet, IoLoad, Operation, Part, Pattern as Order, Plan, Precondition, Rate,
+    Content as Asked, DataSet, IoLoad, Layout, Map, Operation, Part, Pattern as Order, Plan, Precondition,
+    Rate,
 };
-use ashlar_target::Place;
+use ashlar_target::Ground;
 
 /// Sizes are whole multiples of it, so that every request fits.
 const UNIT_BYTES: u64 = 1 << 20;
@@ -23,35 +25,87 @@ const AGE_DEPTH: u32 = 32;
 /// Reads and writes with about the same sizes can be one job.
 const SHARE_TOLERANCE: f64 = 0.005;
 
-/// A part of a file or device that a data set lies on.
-#[derive(Clone, Debug)]
+/// A part of what a data set lies on.
+#[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Area {
     /// The beginning of its jobs' names.
     name: String,
-    path: PathBuf,
+    on: Medium,
+    /// On each device of it.
     offset_bytes: u64,
-    pub(crate) size_bytes: u64,
+    size_bytes: u64,
     /// Files of the workload that it stands for.
     files: u64,
 }
 
-/// Where the `number`th data set lies; on a device behind `offset_bytes`.
-pub(crate) fn areas(place: &Place, set: &DataSet, number: usize, offset_bytes: u64) -> Vec<Area> {
-    let file_bytes = (set.size.0 / set.files / UNIT_BYTES).max(1) * UNIT_BYTES;
-    let area = |name: String, path, offset_bytes, files| Area {
-        name,
-        path,
-        offset_bytes,
-        size_bytes: file_bytes * files,
-        files,
+/// What a data set takes, all its files together.
+pub(crate) fn size_bytes(set: &DataSet) -> u64 {
+    file_bytes(set) * set.files
+}
+
+/// Of one file: the same on each volume that it lies on.
+fn file_bytes(set: &DataSet) -> u64 {
+    let Layout { volumes, map, .. } = set.layout;
+    let pieces = match map {
+        Map::Simple => 1,
+        Map::Concat => (volumes / set.files).max(1),
+        Map::Stripe => volumes,
     };
-    match place {
-        Place::Directory { .. } => {
-            let directory = place.data().join(format!("set-{number}"));
-            let file = |file: u64| area(format!("f{file}"), directory.join(format!("file-{file}")), 0, 1);
-            (1..=set.files).map(file).collect()
+    let unit = UNIT_BYTES * pieces;
+    (set.size.0 / set.files / unit).max(1) * unit
+}
+
+/// Where a data set lies on what was made for it.
+pub(crate) fn areas(ground: &Ground, set: &DataSet) -> Vec<Area> {
+    let file_bytes = file_bytes(set);
+    let all = |on: Medium, offset_bytes: u64| {
+        let size_bytes = file_bytes * set.files;
+        vec![Area { name: "all".into(), on, offset_bytes, size_bytes, files: set.files }]
+    };
+    let file = |(number, on, offset_bytes): (u64, Medium, u64)| Area {
+        name: format!("f{}", number + 1),
+        on,
+        offset_bytes,
+        size_bytes: file_bytes,
+        files: 1,
+    };
+    match ground {
+        Ground::Files(paths) => {
+            let of = |(number, path): (u64, &PathBuf)| file((number, path.clone().into(), 0));
+            (0..).zip(paths).map(of).collect()
         }
-        Place::Device { path, .. } => vec![area("all".into(), path.clone(), offset_bytes, set.files)],
+        Ground::Device { path, offset_bytes } => all(path.clone().into(), *offset_bytes),
+        Ground::Nothing => Vec::new(),
+        Ground::Nbd { uri, offset_bytes } => all(Medium::Nbd(uri.clone()), *offset_bytes),
+        Ground::Volumes(devices) => {
+            (0..set.files).map(|number| file(on_volumes(devices, set, number, file_bytes))).collect()
+        }
+    }
+}
+
+/// The devices of a file, and where it begins on each of them.
+fn on_volumes(devices: &[PathBuf], set: &DataSet, number: u64, file_bytes: u64) -> (u64, Medium, u64) {
+    let volumes = devices.len() as u64;
+    let several = |paths: &[PathBuf], unit_bytes| match paths {
+        [path] => Medium::Path(path.clone()),
+        paths => Medium::Striped { paths: paths.to_vec(), unit_bytes },
+    };
+    match set.layout.map {
+        Map::Simple => {
+            let device = &devices[(number % volumes) as usize];
+            (number, Medium::Path(device.clone()), number / volumes * file_bytes)
+        }
+        Map::Concat => {
+            let own = (volumes / set.files).max(1) as usize;
+            let first = number as usize * own;
+            let paths = &devices[first..first + own];
+            // One behind the other: the unit is all that lies on one.
+            (number, several(paths, file_bytes / own as u64), 0)
+        }
+        Map::Stripe => {
+            let unit = set.layout.unit.map_or(UNIT_BYTES, |unit| unit.0);
+            (number, several(devices, unit), number * (file_bytes / volumes))
+        }
     }
 }
 
@@ -112,7 +166,7 @@ impl Area {
     ) -> Spread {
         let job = Job {
             name: format!("{}-{name}", self.name),
-            path: self.path.clone(),
+            on: self.on.clone(),
             size_bytes: self.size_bytes,
             pattern,
             read_percent,

@@ -21,11 +21,12 @@ mod outcome;
 mod outline;
 mod page;
 mod record;
+mod simulated;
 mod text;
 mod work;
 
 pub use ashlar_programs::{Error, ErrorKind, Result};
-pub use begin::{Request, begin, report, resume};
+pub use begin::{Request, begin, named, report, resume};
 pub use chosen::Chosen;
 pub use judge::{Answer, Checked};
 pub use outcome::{Outcome, Verdict};

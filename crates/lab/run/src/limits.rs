@@ -13,6 +13,7 @@ const SHARE_MAX: f64 = 0.05;
 /// In sentences.
 pub(crate) fn limits(begun: &Begun, outline: &Outline, runs: &[Figures]) -> Vec<String> {
     let mut limits = Vec::new();
+    limits.extend(simulated(begun));
     limits.extend(scaled(begun, outline));
     limits.extend(runs_made(outline));
     limits.push(
@@ -31,6 +32,18 @@ pub(crate) fn limits(begun: &Begun, outline: &Outline, runs: &[Figures]) -> Vec<
         "What was written was not read back and compared, and no power was cut: `ashlar lab doctor` compares.".into(),
     );
     limits
+}
+
+/// First, so that nobody takes a model for a drive.
+fn simulated(begun: &Begun) -> Vec<String> {
+    let models = begun.targets.iter().filter(|site| site.footing.is_simulated());
+    let told = |site: &crate::record::Site| {
+        format!(
+            "{} is simulated, and no drive: {}. Its times come from a model of seeks, rotation and queues.",
+            site.id, site.footing.source
+        )
+    };
+    models.map(told).collect()
 }
 
 fn size(outline: &Outline) -> u64 {

@@ -1,7 +1,8 @@
 //! What a scenario comes to on the targets that were named: its plan, without what they cannot do.
 //!
-//! A directory and a device are one volume each. What needs several, or a layout over several, is left out
-//! and said; where nothing is left that answers the question, nothing is run.
+//! A directory, a device and an export are one volume each; a pool has as many as are asked for. What needs
+//! several, or a layout over several, is left out where there is one, and said; where nothing is left that
+//! answers the question, nothing is run.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,8 +20,8 @@ use crate::{Error, Result};
 
 /// How fast data sets are taken to be written before any was. A drive of a few years ago.
 pub(crate) const WRITE_BYTES_PER_SECOND: u64 = 200_000_000;
-/// What comes before the path of a device.
-const DEVICE: &str = "block";
+/// Kinds of targets beside directories: what comes before the colon.
+const KINDS: [&str; 7] = ["block", "ashlar", "nbd", "nbds", "nbd+unix", "nbds+unix", "sim-hdd"];
 
 /// A plan, and the scenario without what was left out of it.
 #[derive(Clone, Debug)]
@@ -50,7 +51,7 @@ pub fn targets(named: &[String]) -> Result<Vec<Target>> {
     let mut targets: Vec<Target> = Vec::new();
     for address in named {
         check_kind(address)?;
-        let address = match address.strip_prefix("block:") {
+        let address = match kind(address) {
             Some(_) => address.clone(),
             None => std::path::absolute(address)
                 .map_err(|error| Error::environment(format!("{address}: {error}")))?
@@ -60,9 +61,7 @@ pub fn targets(named: &[String]) -> Result<Vec<Target>> {
         if targets.iter().any(|target| Path::new(&target.address) == Path::new(&address)) {
             return Err(Error::environment(format!("target {address} is named twice")));
         }
-        let id = plain(
-            Path::new(&address).file_name().map_or("root".into(), |name| name.to_string_lossy()).as_ref(),
-        );
+        let id = plain(name(&address));
         let is_taken = |id: &str| targets.iter().any(|target| target.id == id);
         let id = match is_taken(&id) {
             true => (2..).map(|number| format!("{id}-{number}")).find(|id| !is_taken(id)).unwrap_or(id),
@@ -71,6 +70,15 @@ pub fn targets(named: &[String]) -> Result<Vec<Target>> {
         targets.push(Target { id, address });
     }
     Ok(targets)
+}
+
+/// What a target is called: the last word of its address. Simulated drives say that they are.
+fn name(address: &str) -> &str {
+    if kind(address) == Some("sim-hdd") {
+        return "simulated-hdd";
+    }
+    let path = if kind(address).is_some() { address.split('?').next().unwrap_or(address) } else { address };
+    Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or("root")
 }
 
 /// A word that can stand in a run's id.
@@ -82,14 +90,21 @@ fn plain(name: &str) -> String {
     if word.is_empty() { "target".into() } else { word.into() }
 }
 
+/// What stands before the colon of an address that is no path.
+fn kind(address: &str) -> Option<&str> {
+    let (kind, _) = address.split_once(':')?;
+    (!kind.is_empty() && !kind.contains('/')).then_some(kind)
+}
+
 fn check_kind(address: &str) -> Result<()> {
-    let kind = address.split_once(':').map_or("", |(kind, _)| kind);
-    if kind.is_empty() || kind == DEVICE || kind.contains('/') {
-        return Ok(());
+    match kind(address) {
+        Some(kind) if !KINDS.contains(&kind) => Err(Error::environment(format!(
+            "{address}: there are no targets of the kind `{kind}` yet: name a directory, a device as \
+             block:/dev/NAME, a pool as ashlar:POOL, an export as nbd://HOST/NAME, or simulated drives as \
+             sim-hdd:drives=2,model=10k-300g,raid=1"
+        ))),
+        _ => Ok(()),
     }
-    Err(Error::environment(format!(
-        "{address}: there are no targets of the kind `{kind}` yet: name a directory, or a device as block:/dev/NAME"
-    )))
 }
 
 /// The plan of a scenario on these targets.
@@ -103,30 +118,45 @@ pub fn outline(
     targets: &[Target],
     assumed: Assumed,
 ) -> Result<Outline> {
-    let request = ashlar_scenario::Request { preset, seed, targets, machine: assumed };
-    let planned = |scenario: &Scenario| {
+    let planned = |scenario: &Scenario, targets: &[Target]| {
+        let request = ashlar_scenario::Request { preset, seed, targets, machine: assumed };
         let plan = ashlar_scenario::plan(scenario, &request);
         plan.map_err(|error| Error::environment(error.to_string()))
     };
     let mut narrowed = scenario.clone();
-    let mut plan = planned(&narrowed)?;
+    let mut plan = planned(&narrowed, targets)?;
+    let (whole, lacking): (Vec<Target>, Vec<Target>) = targets.iter().cloned().partition(|target| {
+        let on_it = |variant: &&Variant| variant.target == *target;
+        plan.variants.iter().filter(on_it).all(is_possible)
+    });
+    let mut skipped = Vec::new();
+    let targets = if whole.is_empty() || lacking.is_empty() { targets } else { &whole };
+    if targets.len() == whole.len() && !lacking.is_empty() {
+        let named: Vec<&str> = lacking.iter().map(|target| target.address.as_str()).collect();
+        skipped.push(format!(
+            "Not run on {}: it takes several volumes, and each of these is one.",
+            named.join(", ")
+        ));
+        plan = planned(&narrowed, targets)?;
+    }
     // Each time at least one entry goes; less to run may mean that less is cut, and others come back.
     while plan.variants.iter().any(|variant| !is_possible(variant)) {
         if !narrow(&mut narrowed.matrix, &plan) {
             return Err(nothing(scenario));
         }
-        plan = planned(&narrowed)?;
+        plan = planned(&narrowed, targets)?;
     }
     for variant in &plan.variants {
         check_kind(&variant.target.address)?;
     }
-    let left_out = left_out(scenario, &mut narrowed)?;
-    Ok(Outline { scenario: narrowed, plan, seed, left_out })
+    skipped.extend(left_out(scenario, &mut narrowed)?);
+    Ok(Outline { scenario: narrowed, plan, seed, left_out: skipped })
 }
 
 fn is_possible(variant: &Variant) -> bool {
     let Load::Io(load) = &variant.load;
-    load.set.layout.volumes == 1 && load.set.layout.map == Map::Simple
+    let is_one = load.set.layout.volumes == 1 && load.set.layout.map == Map::Simple;
+    is_one || ashlar_target::has_volumes(&variant.target.address)
 }
 
 /// Takes out the entries that come in no variant that can be run; false when there is none, or nothing else.
@@ -157,7 +187,7 @@ fn left_out(whole: &Scenario, narrowed: &mut Scenario) -> Result<Vec<String>> {
             axis.entries.iter().filter(|entry| !is_kept(entry)).map(|entry| entry.id.as_str()).collect();
         if !missing.is_empty() {
             sentences.push(format!(
-                "Left out of `{}`, because a directory or a device is one volume: {}.",
+                "Left out of `{}`, because a directory, a device or an export is one volume: {}.",
                 axis.name,
                 missing.join(", ")
             ));
@@ -193,7 +223,8 @@ fn asked(scenario: &Scenario) -> Vec<Vec<&str>> {
 
 fn nothing(scenario: &Scenario) -> Error {
     Error::environment(format!(
-        "{}: nothing can be run there: it compares several volumes of one target, and a directory or a device is one volume",
+        "{}: nothing can be run there: it compares several volumes of one target, and a directory, a device or \
+         an export is one volume: name a pool as ashlar:POOL",
         scenario.id
     ))
 }

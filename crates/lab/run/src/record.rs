@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use ashlar_scenario::{Plan, Run, Target};
-use ashlar_target::{Footing, Machine};
+use ashlar_target::{Footing, Machine, MadeVolume};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -65,6 +65,13 @@ impl Begun {
         let target = |site: &Site| Target { id: site.id.clone(), address: site.address.clone() };
         self.targets.iter().map(target).collect()
     }
+}
+
+/// What a run has made on its targets, for whoever clears up when it was killed.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Left {
+    pub(crate) directories: Vec<PathBuf>,
+    pub(crate) volumes: Vec<MadeVolume>,
 }
 
 /// The directory of a result.
@@ -127,6 +134,21 @@ impl Records {
 
     pub(crate) fn keep_figures(&self, figures: &Figures) -> Result<()> {
         write(&self.run(&figures.id).join("run.json"), &json(figures))
+    }
+
+    /// What a run before this has left on the targets.
+    pub(crate) fn left_on_targets(&self) -> Left {
+        let text = fs::read_to_string(self.at("places.json")).unwrap_or_default();
+        serde_json::from_str(&text).unwrap_or_default()
+    }
+
+    /// What is on the targets from now on; nothing when all was removed.
+    pub(crate) fn keep_left(&self, left: &Left) -> Result<()> {
+        if *left == Left::default() {
+            let _absent = fs::remove_file(self.at("places.json"));
+            return Ok(());
+        }
+        write(&self.at("places.json"), &json(left))
     }
 
     pub(crate) fn ended(&self) -> Option<String> {

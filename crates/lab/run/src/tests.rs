@@ -82,6 +82,7 @@ fn begun(text: &str, targets: &[&str]) -> Begun {
         source: "/dev/x".into(),
         options: "rw".into(),
         devices: Vec::new(),
+        pool: None,
     };
     Begun {
         format: Begun::FORMAT,
@@ -269,8 +270,25 @@ fn targets_have_ids_from_their_addresses_and_other_kinds_are_refused() {
     assert_eq!(ids(&["/a/data", "/b/data", "/c/data"]).unwrap(), ["data", "data-2", "data-3"]);
     assert!(ids(&["./da:ta"]).is_ok(), "a path may hold a colon");
     assert!(ids(&["/a", "/a/"]).unwrap_err().context.contains("twice"));
-    for kind in ["ashlar:main/db", "sim-hdd:drives=2", "nbd+unix:///x"] {
-        let refused = ids(&[kind]).unwrap_err().context;
-        assert!(refused.contains("a directory, or a device as block:/dev/NAME"), "{refused}");
-    }
+    let uri = "nbd+unix:///sales?socket=/run/nbd.sock";
+    let others = ["ashlar:main", "ashlar:main/db", uri, "sim-hdd:drives=2"];
+    assert_eq!(ids(&others).unwrap(), ["ashlar-main", "db", "sales", "simulated-hdd"]);
+    let refused = ids(&["iscsi://portal/x"]).unwrap_err().context;
+    assert!(
+        refused.contains("no targets of the kind `iscsi`") && refused.contains("ashlar:POOL"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn several_volumes_are_asked_of_a_pool_and_of_no_directory_beside_it() {
+    let layouts = "[[matrix.layout]]\nid = \"one\"\n\
+        [[matrix.layout]]\nid = \"four\"\nlayout = { volumes = 4, map = \"stripe\", unit = \"64k\" }\n";
+    let scenario = Scenario::parse(&text(layouts)).unwrap();
+    let target = |id: &str, address: &str| Target { id: id.into(), address: address.into() };
+    let targets = [target("db", "ashlar:main/db"), target("dir", "/dir")];
+    let outline = crate::outline(&scenario, Preset::S, 1, &targets, crate::machine(&MACHINE())).unwrap();
+    assert!(outline.plan.variants.iter().all(|variant| variant.target.id == "db"));
+    assert!(outline.plan.variants.iter().any(|variant| variant.entries.contains(&"four".to_string())));
+    assert_eq!(outline.left_out, ["Not run on /dir: it takes several volumes, and each of these is one."]);
 }

@@ -9,12 +9,12 @@ use ashlar_fio::Fio;
 use ashlar_programs::Launcher;
 use ashlar_report::{bytes, count, nanos, seconds};
 use ashlar_scenario::{DataSet, Load, Plan, Run, Variant};
-use ashlar_target::Place;
+use ashlar_target::{Needs, Place};
 
 use crate::figures::Figures;
 use crate::jobs::{self, Area};
 use crate::outline::WRITE_BYTES_PER_SECOND;
-use crate::record::{Records, make};
+use crate::record::{Left, Records, make};
 use crate::{Error, Result};
 
 /// Of a run beside its phases, until it is known: fio starts, ends and is read.
@@ -33,10 +33,18 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// What is to be known, and is no step.
+    pub(crate) fn note(what: String) -> Progress {
+        Progress { step: what, left: Duration::ZERO, before: None }
+    }
+
     /// For a line that tells how far it is.
     #[must_use]
     pub fn line(&self) -> String {
         let before = self.before.as_ref().map_or(String::new(), |before| format!("; before: {before}"));
+        if self.left == Duration::ZERO {
+            return format!("{}{before}", self.step);
+        }
         format!("{}; {} left{before}", self.step, seconds(self.left.as_secs().max(1)))
     }
 }
@@ -56,6 +64,9 @@ pub(crate) struct Work<'a> {
 struct Set<'a> {
     address: &'a str,
     set: &'a DataSet,
+    /// Of all on its target.
+    needs: Needs,
+    /// Known when it was written.
     areas: Vec<Area>,
 }
 
@@ -66,11 +77,7 @@ impl Set<'_> {
             ashlar_scenario::Precondition::Ordered => 1,
             ashlar_scenario::Precondition::Aged => 2,
         };
-        passes * self.size_bytes()
-    }
-
-    fn size_bytes(&self) -> u64 {
-        self.areas.iter().map(|area| area.size_bytes).sum()
+        passes * self.needs.size_bytes
     }
 }
 
@@ -100,20 +107,16 @@ impl Work<'_> {
     /// All that is left to do.
     pub(crate) fn all(&self, tell: &mut dyn FnMut(&Progress)) -> Result<()> {
         let left = self.records.left(self.plan);
-        let sets = self.sets(&left)?;
+        let mut sets = self.sets(&left)?;
         let mut pace = Pace::default();
         let all_runs = pace.run(self.plan) * left.len() as u32;
-        for (index, set) in sets.iter().enumerate() {
+        for index in 0..sets.len() {
             let to_write: u64 = sets[index..].iter().map(Set::written_bytes).sum();
-            let step = format!(
-                "data set {} of {}: {} on {}",
-                index + 1,
-                sets.len(),
-                bytes(set.size_bytes()),
-                set.address
-            );
+            let set = &sets[index];
+            let size = bytes(set.needs.size_bytes);
+            let step = format!("data set {} of {}: {size} on {}", index + 1, sets.len(), set.address);
             tell(&Progress { step, left: time_to_write(to_write) + all_runs, before: None });
-            self.write(set, index + 1)?;
+            sets[index].areas = self.write(set)?;
         }
         let mut before = None;
         for (index, run) in left.iter().enumerate() {
@@ -145,16 +148,18 @@ impl Work<'_> {
                 if variant.target.address != *address || find(&sets, variant).is_some() {
                     continue;
                 }
-                let areas = jobs::areas(place, &load.set, sets.len() + 1, needed);
-                let set = Set { address, set: &load.set, areas };
-                needed += set.size_bytes();
-                sets.push(set);
+                let needs = Needs {
+                    number: sets.len() + 1,
+                    files: load.set.files,
+                    volumes: load.set.layout.volumes,
+                    size_bytes: jobs::size_bytes(&load.set),
+                    offset_bytes: needed,
+                };
+                needed += needs.size_bytes;
+                sets.push(Set { address, set: &load.set, needs, areas: Vec::new() });
             }
             let room = place.room_bytes().map_err(|refusal| Error::environment(refusal.to_string()))?;
-            let usable = match place {
-                Place::Directory { .. } => (room as f64 * ROOM_SHARE) as u64,
-                Place::Device { .. } => room,
-            };
+            let usable = if place.is_shared() { (room as f64 * ROOM_SHARE) as u64 } else { room };
             if needed > usable {
                 return Err(Error::environment(format!(
                     "{address}: {} are needed and {} can be used: make room, or take a smaller preset",
@@ -166,21 +171,46 @@ impl Work<'_> {
         Ok(sets)
     }
 
-    fn write(&self, set: &Set<'_>, number: usize) -> Result<()> {
+    /// Makes a data set; tells where it lies.
+    fn write(&self, set: &Set<'_>) -> Result<Vec<Area>> {
+        let number = set.needs.number;
         let records = self.records.at("data").join(format!("set-{number}"));
         make(&records)?;
-        if let Some((_, place @ Place::Directory { .. })) =
-            self.places.iter().find(|(address, _)| address == set.address)
-        {
-            make(&place.data().join(format!("set-{number}")))?;
-        }
-        for (index, area) in set.areas.iter().enumerate() {
+        let ground = self.place(set.address).lay(set.needs);
+        // What was made is known before anything else can end this.
+        self.records.keep_left(&self.left())?;
+        let ground = ground.map_err(|refusal| Error::environment(refusal.to_string()))?;
+        let areas = jobs::areas(&ground, set.set);
+        for (index, area) in areas.iter().enumerate() {
             let seed = jobs::mixed(self.seed, &format!("{} {number} {index}", set.address));
             for cell in jobs::fill_cells(area, set.set, seed) {
                 self.fio.run(&cell, &records)?;
             }
         }
-        Ok(())
+        Ok(areas)
+    }
+
+    fn place(&self, address: &str) -> &Place {
+        let found = self.places.iter().find(|(known, _)| known == address);
+        &found.expect("every target of the plan was opened").1
+    }
+
+    /// What is on the targets now and has to go.
+    pub(crate) fn left(&self) -> Left {
+        let mut left = Left::default();
+        for (_, place) in &self.places {
+            if let Place::Directory { own, .. } = place {
+                left.directories.push(own.clone());
+            }
+            left.volumes.extend(place.made_volumes());
+        }
+        left
+    }
+
+    /// Removes what was made on the targets; what stays is told.
+    pub(crate) fn clear(&self) -> Vec<String> {
+        let cleared = self.places.iter().map(|(_, place)| place.clear());
+        cleared.filter_map(|cleared| cleared.err().map(|refusal| refusal.to_string())).collect()
     }
 
     fn run(&self, run: &Run, sets: &[Set<'_>]) -> Result<Figures> {
@@ -190,10 +220,22 @@ impl Work<'_> {
         let directory: PathBuf = self.records.run(&run.id);
         let _of_one_that_was_cut_off = fs::remove_dir_all(&directory);
         make(&directory)?;
-        let cell = jobs::cell(load, &set.areas, self.plan, jobs::mixed(self.seed, &run.id));
+        let seed = jobs::mixed(self.seed, &run.id);
         let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        let kept = self.fio.run(&cell, &directory)?;
-        let figures = Figures { begun_unix_seconds: begun, ..Figures::of(run, variant, load, &cell, &kept) };
+        let place = self.place(&variant.target.address);
+        let before = place.counted();
+        let measured = match place {
+            Place::Model { spec, .. } => {
+                crate::simulated::figures((run, variant), load, spec, self.plan, seed)?
+            }
+            _ => {
+                let cell = jobs::cell(load, &set.areas, self.plan, seed);
+                let kept = self.fio.run(&cell, &directory)?;
+                Figures::of(run, variant, load, &cell, &kept)
+            }
+        };
+        let pool = before.and_then(|before| Some(place.counted()? - before));
+        let figures = Figures { begun_unix_seconds: begun, pool, ..measured };
         if self.launcher.is_interrupted() {
             return Err(Error::interrupted());
         }

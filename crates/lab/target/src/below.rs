@@ -4,10 +4,16 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use ashlar_report::bytes;
+
 use crate::mounts::mount_of;
+use crate::volumes::ArrayPool;
 
 /// Devices below each other. A loop device on a file on a loop device goes on; nobody builds more.
 const DEPTH_MAX: usize = 8;
+
+/// In the place of a file system: nothing is stored.
+const SIMULATED: &str = "simulated";
 
 /// What a path stands on.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -19,6 +25,9 @@ pub struct Footing {
     pub options: String,
     /// Topmost first. Empty where none is known: overlay, network and memory file systems.
     pub devices: Vec<BlockDevice>,
+    /// The pool whose volumes these are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<ArrayPool>,
 }
 
 /// A block device as the kernel describes it.
@@ -48,7 +57,8 @@ impl Footing {
         let device = mount.as_ref().and_then(|mount| number_of(&mount.source).or(Some(mount.device)));
         let (file_system, source, options) =
             mount.map_or_else(Default::default, |mount| (mount.kind, mount.source, mount.options));
-        Ok(Footing { file_system, source, options, devices: device.map(chain).unwrap_or_default() })
+        let devices = device.map(chain).unwrap_or_default();
+        Ok(Footing { file_system, source, options, devices, pool: None })
     }
 
     /// Of a block device itself.
@@ -59,7 +69,51 @@ impl Footing {
         let number = fs::metadata(path)?.rdev();
         let devices = chain((rustix::fs::major(number), rustix::fs::minor(number)));
         let source = path.display().to_string();
-        Ok(Footing { file_system: String::new(), source, options: String::new(), devices })
+        Ok(Footing { file_system: String::new(), source, options: String::new(), devices, pool: None })
+    }
+
+    /// Of volumes in a pool, with the device that one of them is.
+    pub(crate) fn of_pool(pool: ArrayPool, devices: Vec<BlockDevice>) -> Footing {
+        let source = format!("pool {}", pool.pool);
+        let (file_system, options) = (String::new(), String::new());
+        Footing { file_system, source, options, devices, pool: Some(pool) }
+    }
+
+    /// Of an export: what is behind it is not known.
+    pub(crate) fn of_export(uri: &str) -> Footing {
+        let (file_system, options, source) = (String::new(), String::new(), uri.to_string());
+        Footing { file_system, source, options, devices: Vec::new(), pool: None }
+    }
+
+    /// Of drives that are not there.
+    pub(crate) fn of_model(in_words: &str) -> Footing {
+        let (file_system, options, source) = (SIMULATED.to_string(), String::new(), in_words.to_string());
+        Footing { file_system, source, options, devices: Vec::new(), pool: None }
+    }
+
+    /// No drive is there.
+    #[must_use]
+    pub fn is_simulated(&self) -> bool {
+        self.file_system == SIMULATED
+    }
+
+    /// For a page: file system, devices, pool.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let mut text = match (&self.pool, self.file_system.as_str()) {
+            (Some(pool), _) => pool.in_words(),
+            (None, SIMULATED) => self.source.clone(),
+            (None, "") if self.devices.is_empty() => "an export".to_string(),
+            (None, "") => "a raw device".to_string(),
+            (None, name) => format!("{name} ({})", self.options),
+        };
+        for device in &self.devices {
+            let model = if device.model.is_empty() { String::new() } else { format!(" {}", device.model) };
+            let cache = if device.has_volatile_cache { "volatile cache" } else { "no volatile cache" };
+            let size = bytes(device.size_bytes);
+            text += &format!(", on {}{model} ({size}, {cache}, scheduler {})", device.name, device.scheduler);
+        }
+        text
     }
 
     /// Content is kept in memory and on no drive.

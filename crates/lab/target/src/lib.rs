@@ -1,16 +1,20 @@
 //! Where a test writes, and what that stands on.
 //!
-//! A target is a directory of any file system, or a block device that may be overwritten. Whatever it is,
-//! the lab tells what lies below it: the file system and its options, the block devices under it, their
-//! caches and their own counters, which say what really came down.
+//! A target is a directory of any file system, a block device or NBD export that may be overwritten,
+//! volumes of an Ashlar pool, which are made through the array's API and removed again, or rotating drives
+//! in a model. Whatever it is, the lab tells what lies below it: the file system and its options, the block
+//! devices under it, their caches and their own counters, which say what really came down.
 
 mod below;
 mod counters;
 mod machine;
 mod mounts;
+mod nbd;
 mod place;
+mod volumes;
 
 pub use below::{BlockDevice, Footing};
 pub use counters::Counters;
 pub use machine::Machine;
-pub use place::{Place, Refusal};
+pub use place::{Access, Ground, Needs, OWN_PREFIX, Place, Refusal, has_volumes, is_of_array};
+pub use volumes::{ArrayPool, MadeVolume, PoolCounters, Volumes, remove};

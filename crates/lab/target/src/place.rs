@@ -3,25 +3,81 @@
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use ashlar_client::Client;
+use ashlar_client::api::ErrorKind;
+use ashlar_model::address::SCHEME;
+use ashlar_model::array::Array;
+use ashlar_model::array::spec::Spec;
 
 use crate::below::Footing;
+use crate::nbd;
+use crate::volumes::{self, MadeVolume, PoolCounters, Volumes};
 
 /// What comes before the path of a device.
 const DEVICE_PREFIX: &str = "block:";
-/// What the lab's files in a directory are called.
-const OWN_PREFIX: &str = "ashlar-lab-";
+/// What comes before the name of a pool.
+const ARRAY_PREFIX: &str = "ashlar:";
+/// What the lab's files in a directory, and its volumes in a pool, are called.
+pub const OWN_PREFIX: &str = "ashlar-lab-";
 
-/// A target that may be written to.
+/// What it takes to open targets.
+#[derive(Clone, Default)]
+pub struct Access {
+    /// What is on devices and volumes may be overwritten.
+    pub may_destroy: bool,
+    /// The array whose pools are meant; absent where none is named.
+    pub array: Option<Arc<Client>>,
+}
+
+/// A target that may be written to. What was made on it goes when this is dropped.
 #[derive(Debug)]
 pub enum Place {
-    /// A directory of its own in one that was named; it goes when this is dropped.
+    /// A directory of its own in one that was named.
     Directory { named: PathBuf, own: PathBuf },
     Device {
+        named: String,
         path: PathBuf,
         size_bytes: u64,
         /// Kept open so that nobody mounts it meanwhile.
         _exclusive: fs::File,
+        /// Detached at the end, when nothing holds it any more.
+        _attached: Option<Attached>,
     },
+    /// Volumes of its own in a pool.
+    Volumes(Volumes),
+    /// An export reached from user space.
+    Nbd { uri: String, size_bytes: u64 },
+    /// Drives that are not there: a model tells how long they would take.
+    Model { named: String, spec: Box<Spec>, size_bytes: u64 },
+}
+
+/// Where the bytes of one data set lie.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Ground {
+    /// A file for each file of the workload.
+    Files(Vec<PathBuf>),
+    /// A stretch of one device, behind so many bytes of other data sets.
+    Device { path: PathBuf, offset_bytes: u64 },
+    /// Devices that are all its own.
+    Volumes(Vec<PathBuf>),
+    /// A stretch of an export.
+    Nbd { uri: String, offset_bytes: u64 },
+    /// Nowhere: what does not store needs no bytes.
+    Nothing,
+}
+
+/// What a data set needs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Needs {
+    /// Of the data set among those on this target, from 1.
+    pub number: usize,
+    pub files: u64,
+    pub volumes: u64,
+    pub size_bytes: u64,
+    /// Of the data sets before it.
+    pub offset_bytes: u64,
 }
 
 /// Why a target may not be used, and what to do.
@@ -36,24 +92,103 @@ impl std::fmt::Display for Refusal {
 
 impl std::error::Error for Refusal {}
 
+/// A volume that was there before, attached for the test.
+pub struct Attached {
+    client: Arc<Client>,
+    volume: String,
+}
+
+impl std::fmt::Debug for Attached {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Attached").field(&self.volume).finish()
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        let _stays_attached = volumes::detach(&self.client, &self.volume);
+    }
+}
+
+/// Whether a target of this name is a pool or a volume of an array.
+#[must_use]
+pub fn is_of_array(named: &str) -> bool {
+    named.starts_with(ARRAY_PREFIX)
+}
+
+/// Whether a target of this name has as many volumes as are asked for. Of simulated drives a host sees one.
+#[must_use]
+pub fn has_volumes(named: &str) -> bool {
+    is_of_array(named)
+}
+
 impl Place {
-    /// `DIR`, or `block:/dev/NAME` with leave to destroy what is on it.
+    /// `DIR`, `block:/dev/NAME`, `ashlar:POOL`, `ashlar:POOL/VOLUME`, `nbd://…` or `sim-hdd:…`.
     ///
     /// # Errors
     /// When it is not there, cannot be written, is in use, or holds something that nobody gave up.
-    pub fn open(named: &str, may_destroy: bool) -> Result<Place, Refusal> {
-        match named.strip_prefix(DEVICE_PREFIX) {
-            Some(path) => open_device(Path::new(path), may_destroy),
-            None => open_directory(Path::new(named)),
+    pub fn open(named: &str, access: &Access) -> Result<Place, Refusal> {
+        if let Some(path) = named.strip_prefix(DEVICE_PREFIX) {
+            return open_device(path, Path::new(path), access.may_destroy, None);
+        }
+        if let Some(rest) = named.strip_prefix(ARRAY_PREFIX) {
+            return open_volumes(named, rest, access);
+        }
+        if named.starts_with(SCHEME) {
+            return open_model(named);
+        }
+        match nbd::is_uri(named) {
+            true => nbd::open(named, access.may_destroy),
+            false => open_directory(Path::new(named)),
         }
     }
 
-    /// Where the test's data go.
-    #[must_use]
-    pub fn data(&self) -> PathBuf {
+    /// Makes what a data set lies on; its content comes later.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn lay(&self, needs: Needs) -> Result<Ground, Refusal> {
+        let Needs { number, files, volumes, size_bytes, offset_bytes } = needs;
         match self {
-            Place::Directory { own, .. } => own.join("data"),
-            Place::Device { path, .. } => path.clone(),
+            Place::Directory { own, .. } => {
+                let directory = own.join(format!("set-{number}"));
+                fs::create_dir_all(&directory)
+                    .map_err(|error| Refusal(format!("{}: {error}", directory.display())))?;
+                let file = |file: u64| directory.join(format!("file-{file}"));
+                Ok(Ground::Files((1..=files).map(file).collect()))
+            }
+            Place::Device { path, .. } => Ok(Ground::Device { path: path.clone(), offset_bytes }),
+            Place::Volumes(made) => {
+                Ok(Ground::Volumes(made.make(volumes, size_bytes.div_ceil(volumes.max(1)))?))
+            }
+            Place::Nbd { uri, .. } => Ok(Ground::Nbd { uri: uri.clone(), offset_bytes }),
+            Place::Model { .. } => Ok(Ground::Nothing),
+        }
+    }
+
+    /// Removes what was made on it.
+    ///
+    /// # Errors
+    /// When something stays: says what, and how to remove it.
+    pub fn clear(&self) -> Result<(), Refusal> {
+        match self {
+            Place::Directory { own, .. } => match fs::remove_dir_all(own) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    Err(Refusal(format!("{} is left: {error}: remove it", own.display())))
+                }
+                _ => Ok(()),
+            },
+            Place::Volumes(made) => made.clear(),
+            Place::Device { .. } | Place::Nbd { .. } | Place::Model { .. } => Ok(()),
+        }
+    }
+
+    /// The volumes that were made and not yet removed.
+    #[must_use]
+    pub fn made_volumes(&self) -> Vec<MadeVolume> {
+        match self {
+            Place::Volumes(made) => made.made(),
+            _ => Vec::new(),
         }
     }
 
@@ -62,14 +197,16 @@ impl Place {
     pub fn name(&self) -> String {
         match self {
             Place::Directory { named, .. } => named.display().to_string(),
-            Place::Device { path, .. } => path.display().to_string(),
+            Place::Device { named, .. } | Place::Model { named, .. } => named.clone(),
+            Place::Volumes(volumes) => volumes.named.clone(),
+            Place::Nbd { uri, .. } => uri.clone(),
         }
     }
 
     /// What may be written: free space, or the whole device.
     ///
     /// # Errors
-    /// When the file system does not say.
+    /// When the file system or the array does not say.
     pub fn room_bytes(&self) -> Result<u64, Refusal> {
         match self {
             Place::Directory { own, .. } => {
@@ -77,28 +214,61 @@ impl Place {
                     .map_err(|error| Refusal(format!("{}: ask for free space: {error}", own.display())))?;
                 Ok(space.f_bavail * space.f_frsize)
             }
-            Place::Device { size_bytes, .. } => Ok(*size_bytes),
+            Place::Device { size_bytes, .. }
+            | Place::Nbd { size_bytes, .. }
+            | Place::Model { size_bytes, .. } => Ok(*size_bytes),
+            Place::Volumes(volumes) => volumes.room_bytes(),
         }
+    }
+
+    /// It has room beyond what is its own: a data set may not fill it.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Place::Directory { .. } | Place::Volumes(_))
     }
 
     /// What it stands on.
     ///
     /// # Errors
     /// When it cannot be looked at.
-    pub fn footing(&self) -> std::io::Result<Footing> {
+    pub fn footing(&self) -> Result<Footing, Refusal> {
+        let unseen = |error: std::io::Error| Refusal(format!("{}: {error}", self.name()));
         match self {
-            Place::Directory { own, .. } => Footing::of(own),
-            Place::Device { path, .. } => Footing::of_device(path),
+            Place::Directory { own, .. } => Footing::of(own).map_err(unseen),
+            Place::Device { path, .. } => Footing::of_device(path).map_err(unseen),
+            Place::Volumes(volumes) => {
+                let device = volumes.device().and_then(|path| Footing::of_device(&path).ok());
+                Ok(Footing::of_pool(
+                    volumes.facts()?,
+                    device.map(|device| device.devices).unwrap_or_default(),
+                ))
+            }
+            Place::Nbd { uri, .. } => Ok(Footing::of_export(uri)),
+            Place::Model { spec, .. } => Ok(Footing::of_model(&spec.in_words())),
+        }
+    }
+
+    /// What the array behind it counted so far; `None` where there is none, or it does not say.
+    #[must_use]
+    pub fn counted(&self) -> Option<PoolCounters> {
+        match self {
+            Place::Volumes(volumes) => volumes.counted().ok(),
+            _ => None,
         }
     }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        if let Place::Directory { own, .. } = self {
-            let _gone = fs::remove_dir_all(own);
-        }
+        let _stays = self.clear();
     }
+}
+
+fn open_model(named: &str) -> Result<Place, Refusal> {
+    let refused = |error: ashlar_model::error::Error| Refusal(format!("{named}: {error}"));
+    let spec = Spec::parse(named).map_err(refused)?;
+    let size_bytes = Array::new(spec.clone(), 0).map_err(refused)?.capacity_bytes();
+    Ok(Place::Model { named: named.to_string(), spec: Box::new(spec), size_bytes })
 }
 
 fn open_directory(named: &Path) -> Result<Place, Refusal> {
@@ -119,8 +289,13 @@ fn open_directory(named: &Path) -> Result<Place, Refusal> {
     Ok(Place::Directory { named, own })
 }
 
-fn open_device(path: &Path, may_destroy: bool) -> Result<Place, Refusal> {
-    let refused = |what: &str| Refusal(format!("{}: {what}", path.display()));
+fn open_device(
+    named: &str,
+    path: &Path,
+    may_destroy: bool,
+    attached: Option<Attached>,
+) -> Result<Place, Refusal> {
+    let refused = |what: &str| Refusal(format!("{named}: {what}"));
     let metadata = fs::metadata(path).map_err(|error| refused(&error.to_string()))?;
     if !metadata.file_type().is_block_device() {
         return Err(refused("is not a block device: name a directory without block:"));
@@ -143,5 +318,39 @@ fn open_device(path: &Path, may_destroy: bool) -> Result<Place, Refusal> {
     ));
     let sectors = sectors.ok().and_then(|text| text.trim().parse::<u64>().ok());
     let size_bytes = sectors.ok_or_else(|| refused("its size is not known"))? * 512;
-    Ok(Place::Device { path: path.to_path_buf(), size_bytes, _exclusive: file })
+    let (named, path) = (named.to_string(), path.to_path_buf());
+    Ok(Place::Device { named, path, size_bytes, _exclusive: file, _attached: attached })
+}
+
+/// A volume that exists is a device that may be overwritten; otherwise volumes are made.
+fn open_volumes(named: &str, rest: &str, access: &Access) -> Result<Place, Refusal> {
+    let (pool, volume) = volumes::parse(rest)?;
+    let refused = |what: String| Refusal(format!("{named}: {what}"));
+    let client = access.array.clone().ok_or_else(|| refused("no array is known here".into()))?;
+    client.pool(pool).map_err(|error| refused(error.to_string()))?;
+    let Some(name) = volume else { return Ok(Place::Volumes(Volumes::new(named, client, pool, None))) };
+    match client.volume(name) {
+        Ok(found) if found.pool != pool => Err(refused(format!(
+            "volume `{name}` is in pool `{}`: name it as ashlar:{}/{name}",
+            found.pool, found.pool
+        ))),
+        Ok(_) if !access.may_destroy => Err(refused(format!(
+            "volume `{name}` exists, and everything on it would be overwritten: say so with --destroy, or name \
+             a volume that does not exist: it is made, and removed at the end"
+        ))),
+        Ok(found) => match found.device {
+            Some(device) => {
+                Err(refused(format!("it is attached as {device}: detach it, or name block:{device}")))
+            }
+            None => {
+                let path = volumes::attach(&client, name).map_err(|error| refused(error.to_string()))?;
+                let attached = Attached { client, volume: name.to_string() };
+                open_device(named, &path, true, Some(attached))
+            }
+        },
+        Err(error) if error.kind == ErrorKind::NotFound => {
+            Ok(Place::Volumes(Volumes::new(named, client, pool, Some(name))))
+        }
+        Err(error) => Err(refused(error.to_string())),
+    }
 }

@@ -1,7 +1,10 @@
 //! `ashlar lab`: what storage does under a database, measured on any target and judged.
 
+use std::sync::Arc;
+
 use ashlar_run::Chosen;
 use ashlar_scenario::Preset;
+use ashlar_target::Access;
 use clap::Subcommand;
 
 use crate::Context;
@@ -16,7 +19,7 @@ mod report;
 mod resume;
 mod run;
 
-/// Measure what storage does under a database, on any directory or device.
+/// Measure what storage does under a database, on any directory, device, volume or export.
 ///
 /// Needs no array: it treats an Ashlar volume as one target among others. I/O tests are driven by fio.
 #[derive(clap::Args)]
@@ -63,7 +66,8 @@ struct Experiment {
     /// How large: xs is a look of a minute or two, paper is the paper's own size.
     #[arg(short = 's', long, value_name = "PRESET", default_value = "s", value_parser = preset)]
     preset: Preset,
-    /// A directory, or a device as block:/dev/NAME.
+    /// A directory, a device as block:/dev/NAME, volumes of a pool as ashlar:POOL or ashlar:POOL/VOLUME, an
+    /// export as nbd://HOST/NAME, or simulated drives as sim-hdd:drives=2,model=10k-300g,raid=1.
     #[arg(long, value_name = "TARGET")]
     target: String,
     /// A further target, interleaved with the first; may be given several times.
@@ -79,10 +83,26 @@ impl Experiment {
         Ok(Chosen::of(&self.scenario)?)
     }
 
+    /// What it takes to open the targets.
+    fn access(&self, context: &Context, may_destroy: bool) -> Result<Access> {
+        access(context, may_destroy, std::iter::once(&self.target).chain(&self.also))
+    }
+
     fn targets(&self) -> Result<Vec<ashlar_scenario::Target>> {
         let named: Vec<String> = std::iter::once(&self.target).chain(&self.also).cloned().collect();
         Ok(ashlar_run::targets(&named)?)
     }
+}
+
+/// The array is asked for only where one is named: the lab needs none.
+fn access<'a>(
+    context: &Context,
+    may_destroy: bool,
+    mut targets: impl Iterator<Item = &'a String>,
+) -> Result<Access> {
+    let is_named = targets.any(|target| ashlar_target::is_of_array(target));
+    let array = if is_named { Some(Arc::new(context.client()?)) } else { None };
+    Ok(Access { may_destroy, array })
 }
 
 fn preset(text: &str) -> std::result::Result<Preset, String> {

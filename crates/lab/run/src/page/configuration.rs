@@ -95,20 +95,5 @@ fn made(compress: f64, duplicates: f64) -> String {
 
 /// File system and devices of a target.
 fn stands_on(site: &Site) -> String {
-    let footing = &site.footing;
-    let mut text = match footing.file_system.as_str() {
-        "" => format!("{}: a device", site.address),
-        kind => format!("{}: {kind} ({})", site.address, footing.options),
-    };
-    for device in &footing.devices {
-        let cache = if device.has_volatile_cache { "volatile cache" } else { "no volatile cache" };
-        let model = if device.model.is_empty() { String::new() } else { format!(" {}", device.model) };
-        text += &format!(
-            ", on {}{model} ({}, {cache}, scheduler {})",
-            device.name,
-            bytes(device.size_bytes),
-            device.scheduler
-        );
-    }
-    text
+    format!("{}: {}", site.address, site.footing.in_words())
 }

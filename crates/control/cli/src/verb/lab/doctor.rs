@@ -22,7 +22,7 @@ use crate::{parse, stderr};
 #[command(after_help = "Example:\n  ashlar lab doctor --target /var/lib/postgresql --output doctor\n  \
     ashlar lab doctor --target block:/dev/sdx --destroy --time 1m")]
 pub struct Doctor {
-    /// A directory, or a device as block:/dev/NAME.
+    /// A directory, a device as block:/dev/NAME, or a volume of a pool as ashlar:POOL or ashlar:POOL/VOLUME.
     #[arg(long, value_name = "TARGET")]
     target: String,
     /// How long it takes, about: in less than ten minutes rare delays are not met.
@@ -31,7 +31,7 @@ pub struct Doctor {
     /// Space to use [default: a quarter of what is free, at most 8 GiB for ten minutes].
     #[arg(long, value_name = "SIZE", value_parser = parse::bytes)]
     size: Option<ByteCount>,
-    /// Overwrite the device: everything on it is lost.
+    /// Overwrite the device, or the volume that exists: everything on it is lost.
     #[arg(long)]
     destroy: bool,
     /// Keep a page (report.html), the figures (result.json), and fio's jobs and output in this new directory.
@@ -48,7 +48,7 @@ impl Doctor {
         };
         // One of its own: results are never mixed.
         std::fs::create_dir(&directory).map_err(|error| unable(&directory, &error))?;
-        let result = self.examine_into(&directory);
+        let result = self.examine_into(context, &directory);
         if self.output.is_none() || result.is_err() {
             let _gone = std::fs::remove_dir_all(&directory);
         }
@@ -65,22 +65,22 @@ impl Doctor {
         }
     }
 
-    fn examine_into(&self, directory: &Path) -> Result<Examination> {
+    fn examine_into(&self, context: &Context, directory: &Path) -> Result<Examination> {
         let records = directory.join("fio");
         std::fs::create_dir(&records).map_err(|error| unable(&records, &error))?;
-        let examination = self.examine(&records)?;
+        let examination = self.examine(context, &records)?;
         if self.output.is_some() {
             keep(directory, &examination)?;
         }
         Ok(examination)
     }
 
-    fn examine(&self, records: &Path) -> Result<Examination> {
+    fn examine(&self, context: &Context, records: &Path) -> Result<Examination> {
         let signals = ashlar_programs::heed_signals()?;
         let launcher = Arc::new(Launcher::new(records.to_path_buf(), records.to_path_buf(), signals));
         let settings = Settings {
             target: self.target.clone(),
-            may_destroy: self.destroy,
+            access: super::access(context, self.destroy, std::iter::once(&self.target))?,
             length: self.time,
             size_bytes: self.size.map(|size| size.0),
             records: records.to_path_buf(),

@@ -25,6 +25,8 @@ impl Resume {
     pub fn run(self, context: &Context) -> Result<()> {
         let directory = crate::parse::absolute(&self.directory)?;
         let signals = ashlar_programs::heed_signals()?;
-        finish(context, &ashlar_run::resume(&directory, self.destroy, signals, &mut tell)?)
+        let named = ashlar_run::named(&directory)?;
+        let access = super::access(context, self.destroy, named.iter())?;
+        finish(context, &ashlar_run::resume(&directory, &access, signals, &mut tell)?)
     }
 }

@@ -14,17 +14,18 @@ use crate::stderr;
 /// Writes the data sets, makes every run of the plan in its order, removes the data sets, and leaves a
 /// directory with a page (report.html), the figures (result.json, runs.csv, junit.xml), and fio's jobs and
 /// output. Ctrl-C ends it and keeps what was measured; `ashlar lab resume` goes on. Works in a directory of
-/// its own on the target.
+/// its own on the target; on a pool, with volumes that it makes, attaches and removes.
 ///
 /// Exit status: 0 all checks passed, 4 a check failed, 3 it is a part or no valid result (not steady, the
 /// load generator was the bottleneck, too short to tell), 2 it could not begin.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  ashlar lab run fujitsu/throughput -s xs --target /mnt/db\n  \
-        ashlar lab run emc/headline -s s --target block:/dev/sdx --destroy --also /mnt/other -o result")]
+        ashlar lab run emc/headline -s s --target ashlar:main --also /mnt/other -o result\n  \
+        ashlar lab run emc/headline -s s --target block:/dev/sdx --destroy")]
 pub struct Run {
     #[command(flatten)]
     experiment: Experiment,
-    /// Overwrite devices: everything on them is lost.
+    /// Overwrite devices, exports and volumes that exist: everything on them is lost.
     #[arg(long)]
     destroy: bool,
     /// A new directory for the result [default: ashlar-lab-SCENARIO-PRESET here].
@@ -43,7 +44,7 @@ impl Run {
             chosen,
             preset,
             seed,
-            may_destroy: self.destroy,
+            access: self.experiment.access(context, self.destroy)?,
             output: crate::parse::absolute(&output)?,
         };
         let signals = ashlar_programs::heed_signals()?;

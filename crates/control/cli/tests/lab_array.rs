@@ -1,0 +1,177 @@
+//! `ashlar lab` on an array: volumes that it makes, attaches and removes, volumes that exist, exports.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use support::{Array, can_attach, has_program};
+
+/// Reads, on one volume and striped over four.
+fn scenario(array: &Array, measure: &str) -> String {
+    let text = format!(
+        "format = 1\nid = \"test/volumes\"\ntitle = \"Volumes\"\nquestion = \"Does a volume hold it up?\"\n\
+         budget = \"10m\"\nphases = {{ warmup = \"0.2s\", measure = \"{measure}\", repeat = 1 }}\n\
+         roles = {{ data = {{ files = 2 }} }}\n\
+         [workload]\nkind = \"io\"\ndata = \"32MiB\"\noutstanding = 4\ncontent = {{ compress = 2 }}\n\
+         mix = [{{ op = \"read\", pattern = \"random\", bs = \"8k\", share = 0.5 }}, \
+                {{ op = \"write\", pattern = \"random\", bs = \"8k\", share = 0.5 }}]\n\
+         [[matrix.layout]]\nid = \"one\"\n\
+         [[matrix.layout]]\nid = \"four\"\nlayout = {{ volumes = 4, map = \"stripe\", unit = \"64k\" }}\n\
+         [[check]]\nkind = \"plausible\"\n"
+    );
+    let file = array.path("volumes.toml");
+    std::fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+fn result(output: &Path) -> serde_json::Value {
+    serde_json::from_str(&std::fs::read_to_string(output.join("result.json")).unwrap()).unwrap()
+}
+
+/// It could not begin, and says why.
+fn unable(array: &Array, arguments: &[&str], words: &[&str]) {
+    let done = array.run(arguments);
+    assert_eq!(done.status, 2, "{arguments:?}: {}{}", done.out, done.err);
+    assert!(words.iter().all(|word| done.err.contains(word)), "{arguments:?}: {}", done.err);
+}
+
+fn volumes(array: &Array) -> usize {
+    array.json(&["volume", "list"]).as_array().unwrap().len()
+}
+
+fn output(array: &Array, name: &str) -> (PathBuf, String) {
+    let path = array.path(name);
+    let text = path.display().to_string();
+    (path, text)
+}
+
+#[test]
+fn volumes_are_made_in_a_pool_as_many_as_the_layout_asks_for_and_removed() {
+    if !can_attach() {
+        return;
+    }
+    let array = Array::with_pool();
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let other = directory.path().display().to_string();
+    let file = scenario(&array, "1s");
+    let (kept, named) = output(&array, "result");
+    let run = ["lab", "run", &file, "--target", "ashlar:main/db", "--also", &other, "-o", &named];
+    let done = array.run(&run);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    assert_eq!(volumes(&array), 0, "nothing stays");
+    let result = result(&kept);
+    let runs = result["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2, "a directory is one volume, so it is not run on it");
+    assert!(result["plan"]["left_out"][0].as_str().unwrap().contains(&format!("Not run on {other}")));
+    for run in runs {
+        let pool = &run["pool"];
+        assert!(
+            pool["host_read_bytes"].as_u64().unwrap() > 0
+                && pool["drive_written_bytes"].as_u64().unwrap() > 0
+        );
+    }
+    let job = |name: &str| std::fs::read_to_string(kept.join("runs").join(name).join("test.fio")).unwrap();
+    assert_eq!(job("r1-one-db").matches("filename=/dev/loop").count(), 2, "two files on one volume");
+    assert!(job("r1-four-db").contains("file_service_type=random"), "{}", job("r1-four-db"));
+    let page = std::fs::read_to_string(kept.join("report.html")).unwrap();
+    assert!(page.contains("pool main on 1 drive"), "the report says what the volumes are");
+
+    // A volume that exists is somebody's.
+    array.good(&["volume", "create", "db", "--size", "256MiB"]);
+    let (_, named) = output(&array, "result-2");
+    let run =
+        ["lab", "run", "kaminario/oltp-query-device", "-s", "xs", "--target", "ashlar:main/db", "-o", &named];
+    unable(&array, &run, &["volume `db` exists", "--destroy"]);
+    for (target, words) in [
+        ("ashlar:none", "pool `none` does not exist"),
+        ("ashlar:", "ashlar:POOL"),
+        ("ashlar:main/a/b", "ashlar:POOL/VOLUME"),
+    ] {
+        unable(&array, &["lab", "run", &file, "--target", target, "-o", &named], &[words]);
+    }
+    let taken =
+        ["lab", "doctor", "--target", "ashlar:main/db", "--destroy", "--time", "10s", "--size", "64MiB"];
+    let done = array.run(&taken);
+    assert!([0, 4].contains(&done.status), "{}{}", done.out, done.err);
+    let db = array.json(&["volume", "show", "db"]);
+    assert!(
+        db["device"].is_null() && db["written_bytes"].as_u64().unwrap() >= 64 << 20,
+        "kept, detached: {db}"
+    );
+}
+
+/// A run in the background.
+fn started(array: &Array, arguments: &[&str]) -> Child {
+    let mut command = Command::new(support::program());
+    command.arg("--state").arg(array.state()).arg("lab").args(arguments);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+fn wait(what: &str, is_so: impl Fn() -> bool) {
+    let begun = Instant::now();
+    while !is_so() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn what_a_killed_run_left_in_a_pool_goes_when_it_is_resumed() {
+    if !can_attach() {
+        return;
+    }
+    let array = Array::with_pool();
+    let file = scenario(&array, "2s");
+    let (kept, named) = output(&array, "result");
+    let mut child = started(&array, &["run", &file, "--target", "ashlar:main", "-o", &named]);
+    let is_made = |name: &str| kept.join("runs").join(name).join("run.json").is_file();
+    wait("a run is made", || is_made("r1-one-ashlar-main") || is_made("r1-four-ashlar-main"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(volumes(&array), 5, "one and four are left");
+    // fio was not killed with it: the volumes are in use until it ends.
+    let done = array.run(&["lab", "resume", &named]);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    assert_eq!(result(&kept)["runs"].as_array().unwrap().len(), 2);
+    assert_eq!(volumes(&array), 0, "nothing stays");
+
+    // A run whose array goes says so, and what is left goes with the next one.
+    let (kept, named) = output(&array, "gone");
+    let child = started(&array, &["run", &file, "--target", "ashlar:main", "-o", &named]);
+    wait("volumes are made", || volumes(&array) == 5);
+    let mut array = array;
+    array.kill();
+    let ended = child.wait_with_output().unwrap();
+    assert!([2, 3].contains(&ended.status.code().unwrap()), "{ended:?}");
+    array.start();
+    if kept.exists() {
+        let done = array.run(&["lab", "resume", &named]);
+        assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+        assert_eq!(volumes(&array), 0, "nothing stays");
+    }
+}
+
+#[test]
+fn an_export_is_tested_from_user_space() {
+    if !has_program("nbdinfo") {
+        return;
+    }
+    let array = Array::with_pool();
+    let socket = array.state().join("nbd.sock");
+    array.good(&["volume", "create", "db", "--size", "1GiB"]);
+    let uri = format!("nbd+unix:///db?socket={}", socket.display());
+    let (kept, named) = output(&array, "result");
+    let run = ["lab", "run", "kaminario/oltp-query-device", "-s", "xs", "--target", &uri, "-o", &named];
+    unable(&array, &run, &["overwritten", "--destroy"]);
+    let done = array.run(&[&run[..], &["--destroy"]].concat());
+    assert_eq!(done.status, 3, "too short to be steady: {}{}", done.out, done.err);
+    let result = result(&kept);
+    assert!(result["runs"].as_array().unwrap().iter().all(|run| run["requests"].as_u64().unwrap() > 0));
+    let nowhere = format!("nbd+unix:///none?socket={}", socket.display());
+    let (_, named) = output(&array, "result-2");
+    let run = ["lab", "run", "emc/headline", "-s", "xs", "--target", &nowhere, "--destroy", "-o", &named];
+    unable(&array, &run, &["none"]);
+}

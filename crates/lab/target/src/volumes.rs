@@ -1,0 +1,270 @@
+//! Volumes of an Ashlar pool as a target: made, attached, watched and removed through the API, as any of its
+//! clients would.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use ashlar_client::api::{AttachRequest, Compression, ErrorKind, Pool, Profile, Protection, VolumeCreate};
+use ashlar_client::{Client, Error};
+use serde::{Deserialize, Serialize};
+
+use crate::place::{OWN_PREFIX, Refusal};
+
+/// Volumes are whole multiples of it.
+const BLOCK_BYTES: u64 = 4096;
+/// How long a device may be in use by a program that ends just now.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often to look.
+const PATIENCE_STEP: Duration = Duration::from_millis(50);
+
+/// Volumes that a test makes in a pool, each attached as a device of this machine.
+pub struct Volumes {
+    client: Arc<Client>,
+    pub(crate) named: String,
+    pool: String,
+    /// What their names begin with.
+    base: String,
+    made: RefCell<Vec<MadeVolume>>,
+}
+
+/// A volume that the lab made and will remove.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct MadeVolume {
+    pub name: String,
+    /// Never used again in its pool: a volume that has the name later is another one.
+    pub id: u64,
+}
+
+/// An array's pool as a report must state it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ArrayPool {
+    pub pool: String,
+    /// Drawn when the pool was created.
+    pub id: String,
+    /// How many drives may fail.
+    pub may_fail: u32,
+    pub drives: Vec<String>,
+    pub full_percent: u8,
+    pub version: String,
+}
+
+/// What a pool counted since it was opened, of all its volumes together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct PoolCounters {
+    pub host_read_bytes: u64,
+    pub host_written_bytes: u64,
+    pub drive_read_bytes: u64,
+    pub drive_written_bytes: u64,
+}
+
+impl std::fmt::Debug for Volumes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Volumes")
+            .field("named", &self.named)
+            .field("made", &self.made)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Of an address: the pool, and the volume that is named.
+pub(crate) fn parse(rest: &str) -> Result<(&str, Option<&str>), Refusal> {
+    let (pool, volume) = match rest.split_once('/') {
+        Some((pool, volume)) => (pool, Some(volume)),
+        None => (rest, None),
+    };
+    let is_name = |name: &str| !name.is_empty() && !name.contains('/');
+    if is_name(pool) && volume.is_none_or(is_name) {
+        return Ok((pool, volume));
+    }
+    Err(Refusal(format!(
+        "ashlar:{rest}: name a pool as ashlar:POOL, or a volume in it as ashlar:POOL/VOLUME"
+    )))
+}
+
+impl Volumes {
+    pub(crate) fn new(named: &str, client: Arc<Client>, pool: &str, volume: Option<&str>) -> Volumes {
+        let own = || format!("{OWN_PREFIX}{}", std::process::id());
+        Volumes {
+            client,
+            named: named.to_string(),
+            pool: pool.to_string(),
+            base: volume.map_or_else(own, str::to_string),
+            made: RefCell::default(),
+        }
+    }
+
+    /// So many volumes of this size each, as devices.
+    pub(crate) fn make(&self, count: u64, size_bytes: u64) -> Result<Vec<PathBuf>, Refusal> {
+        (0..count).map(|_| self.make_one(size_bytes.next_multiple_of(BLOCK_BYTES))).collect()
+    }
+
+    fn make_one(&self, size_bytes: u64) -> Result<PathBuf, Refusal> {
+        let name = match self.made.borrow().len() {
+            0 => self.base.clone(),
+            before => format!("{}-{}", self.base, before + 1),
+        };
+        let request = VolumeCreate {
+            name: name.clone(),
+            size_bytes,
+            pool: Some(self.pool.clone()),
+            logical_block_bytes: BLOCK_BYTES as u32,
+            profile: Profile::default(),
+            compression: Compression::default(),
+            dedupe: false,
+            limit_bytes: None,
+            reserve_bytes: None,
+        };
+        let volume = self.client.volume_create(&request).map_err(|error| self.refusal(&error))?;
+        self.made.borrow_mut().push(MadeVolume { name, id: volume.id });
+        attach(&self.client, &volume.name).map_err(|error| self.refusal(&error))
+    }
+
+    /// The device that the first of them is.
+    pub(crate) fn device(&self) -> Option<PathBuf> {
+        let first = self.made.borrow().first()?.name.clone();
+        Some(PathBuf::from(self.client.volume(&first).ok()?.device?))
+    }
+
+    /// What is there now and goes with [`Volumes::clear`].
+    pub(crate) fn made(&self) -> Vec<MadeVolume> {
+        self.made.borrow().clone()
+    }
+
+    /// Removes what was made; what could not be removed is tried again when this is called again.
+    pub(crate) fn clear(&self) -> Result<(), Refusal> {
+        loop {
+            let Some(last) = self.made.borrow().last().cloned() else { return Ok(()) };
+            remove(&self.client, &last)?;
+            self.made.borrow_mut().pop();
+        }
+    }
+
+    /// What a host can still write.
+    pub(crate) fn room_bytes(&self) -> Result<u64, Refusal> {
+        let pool = self.pool()?;
+        let space = pool.space.ok_or_else(|| {
+            Refusal(format!("{}: the pool is not open: {}", self.named, pool.reason.unwrap_or_default()))
+        })?;
+        Ok(space.free_bytes + space.dead_bytes)
+    }
+
+    pub(crate) fn facts(&self) -> Result<ArrayPool, Refusal> {
+        let pool = self.pool()?;
+        let status = self.client.status().map_err(|error| self.refusal(&error))?;
+        Ok(ArrayPool {
+            may_fail: match pool.protection {
+                Protection::None => 0,
+                Protection::Single => 1,
+                Protection::Dual => 2,
+            },
+            drives: pool.drives.iter().map(|drive| drive.path.clone()).collect(),
+            pool: pool.name,
+            id: pool.id,
+            full_percent: pool.full_percent,
+            version: status.version,
+        })
+    }
+
+    /// What the pool counted so far.
+    pub(crate) fn counted(&self) -> Result<PoolCounters, Refusal> {
+        let pool = self.pool()?;
+        let of_hosts = |name: &str| pool.counters.get(name).copied().unwrap_or(0);
+        Ok(PoolCounters {
+            host_read_bytes: of_hosts("host_bytes_read"),
+            host_written_bytes: of_hosts("host_bytes_written"),
+            drive_read_bytes: pool.drives.iter().map(|drive| drive.read_bytes).sum(),
+            drive_written_bytes: pool.drives.iter().map(|drive| drive.written_bytes).sum(),
+        })
+    }
+
+    fn pool(&self) -> Result<Pool, Refusal> {
+        self.client.pool(&self.pool).map_err(|error| self.refusal(&error))
+    }
+
+    fn refusal(&self, error: &Error) -> Refusal {
+        Refusal(format!("{}: {error}", self.named))
+    }
+}
+
+impl ArrayPool {
+    pub(crate) fn in_words(&self) -> String {
+        let drives = match self.drives.len() {
+            1 => "1 drive".to_string(),
+            count => format!("{count} drives"),
+        };
+        let may_fail = match self.may_fail {
+            0 => "none may fail".to_string(),
+            count => format!("{count} may fail"),
+        };
+        let Self { pool, version, full_percent, .. } = self;
+        format!(
+            "volumes of Ashlar {version}'s pool {pool} on {drives}, of which {may_fail}, {full_percent} % full"
+        )
+    }
+}
+
+impl std::ops::Sub for PoolCounters {
+    type Output = PoolCounters;
+
+    /// What came between two looks. A pool that was opened anew meanwhile counts from zero.
+    fn sub(self, before: PoolCounters) -> PoolCounters {
+        PoolCounters {
+            host_read_bytes: self.host_read_bytes.saturating_sub(before.host_read_bytes),
+            host_written_bytes: self.host_written_bytes.saturating_sub(before.host_written_bytes),
+            drive_read_bytes: self.drive_read_bytes.saturating_sub(before.drive_read_bytes),
+            drive_written_bytes: self.drive_written_bytes.saturating_sub(before.drive_written_bytes),
+        }
+    }
+}
+
+/// The volume as a device.
+pub(crate) fn attach(client: &Client, volume: &str) -> Result<PathBuf, Error> {
+    let request = AttachRequest {
+        volume: volume.to_string(),
+        format: None,
+        force: false,
+        shared: false,
+        mount: None,
+        allows_suid: false,
+        allows_devices: false,
+    };
+    Ok(PathBuf::from(client.attach(&request)?.device))
+}
+
+/// Detaches, and waits for who uses the device to end.
+pub(crate) fn detach(client: &Client, volume: &str) -> Result<(), Error> {
+    let begun = Instant::now();
+    loop {
+        match client.detach(volume, false) {
+            Err(error) if error.kind == ErrorKind::Busy && begun.elapsed() < PATIENCE => {
+                std::thread::sleep(PATIENCE_STEP);
+            }
+            // It was not attached, or is gone.
+            Err(error) if error.kind == ErrorKind::NotFound => return Ok(()),
+            answered => return answered,
+        }
+    }
+}
+
+/// Detaches and deletes a volume that the lab made, if it is still that one.
+///
+/// # Errors
+/// When it is in use or the array does not answer: says what to do.
+pub fn remove(client: &Client, volume: &MadeVolume) -> Result<(), Refusal> {
+    let MadeVolume { name, id } = volume;
+    let left = |error: Error| {
+        Refusal(format!("volume {name} is left: {error}; then remove it with `ashlar volume delete {name}`"))
+    };
+    match client.volume(name) {
+        Ok(found) if found.id == *id => {}
+        Ok(_) => return Ok(()),
+        Err(error) if error.kind == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(left(error)),
+    }
+    detach(client, name).map_err(left)?;
+    // Nobody wants a test's data back, and the next test needs the room.
+    client.volume_delete(name, false, true).map_err(left)?;
+    Ok(())
+}
