@@ -175,3 +175,58 @@ fn an_export_is_tested_from_user_space() {
     let run = ["lab", "run", "emc/headline", "-s", "xs", "--target", &nowhere, "--destroy", "-o", &named];
     unable(&array, &run, &["none"]);
 }
+
+/// Orders on one warehouse, twice.
+fn orders(array: &Array) -> String {
+    let text = "format = 1\nid = \"test/orders\"\ntitle = \"Orders\"\nquestion = \"Is every order kept?\"\n\
+        budget = \"10m\"\nphases = { warmup = \"0.5s\", measure = \"2s\", repeat = 2 }\n\
+        engine = { kind = \"postgres\", memory = \"512MiB\" }\n\
+        workload = { kind = \"orders\", warehouses = 1, users = 4 }\n\
+        check = [{ kind = \"consistency\" }]\n[[published]]\nmetric = \"nopm\"\nnote = \"none\"\n";
+    let file = array.path("orders.toml");
+    std::fs::write(&file, text).unwrap();
+    file.display().to_string()
+}
+
+#[test]
+fn a_database_on_a_volume_takes_orders_and_keeps_every_one() {
+    if !can_attach() {
+        return;
+    }
+    let array = Array::started();
+    let drives: Vec<String> =
+        (1..=4).map(|number| format!("{},size=2GiB", array.path(&format!("d{number}")).display())).collect();
+    let mut create = vec!["pool", "create", "main", "--protection", "dual"];
+    drives.iter().for_each(|drive| create.extend(["--drive", drive.as_str()]));
+    array.good(&create);
+    let file = orders(&array);
+    let (kept, named) = output(&array, "result");
+    let mut child = started(&array, &["run", &file, "--target", "ashlar:main", "-o", &named]);
+    wait("a run is made", || kept.join("runs/r1-ashlar-main/run.json").is_file());
+    // A killed lab leaves a server on a mounted volume; the next one ends it.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(volumes(&array), 1);
+    let done = array.run(&["lab", "resume", &named]);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    assert!(done.out.contains("new orders a minute"), "{}", done.out);
+    let result = result(&kept);
+    let runs = result["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 2);
+    for run in runs {
+        let database = &run["database"];
+        assert!(database["offences"].as_array().unwrap().is_empty(), "{database}");
+        assert!(
+            database["acknowledged"].as_u64().unwrap() > 0
+                && database["new_orders_per_minute"].as_f64().unwrap() > 0.0
+        );
+        assert!(
+            run["requests"].as_u64().unwrap() > 0 && run["course"].as_array().unwrap().len() == 1,
+            "{run}"
+        );
+    }
+    assert_eq!(volumes(&array), 0, "nothing stays");
+    assert!(kept.join("data/set-1/server.log").is_file(), "the server's log is kept");
+    let page = std::fs::read_to_string(kept.join("report.html")).unwrap();
+    assert!(page.contains("derived from TPC-C"), "the report says what it is");
+}

@@ -12,6 +12,8 @@ pub(crate) fn value(measured: Measured, value: f64) -> String {
     match measured {
         Measured::Iops => format!("{} requests a second", count(value)),
         Measured::MegabytesPerSecond => format!("{} MB a second", number(value)),
+        Measured::TransactionsPerSecond => format!("{} transactions a second", count(value)),
+        Measured::NewOrdersPerMinute => format!("{} new orders a minute", count(value)),
         Measured::LatencyMillis | Measured::LatencyP99Millis => nanos(value * 1e6),
     }
 }

@@ -10,6 +10,7 @@ use ashlar_fio::Fio;
 use ashlar_programs::Launcher;
 use ashlar_scenario::{Preset, Target};
 use ashlar_target::{Access, Footing, Machine, OWN_PREFIX, Place};
+use rustix::process::Signal;
 
 use crate::record::{Begun, Records, Site, json, make, write};
 use crate::work::{Progress, Work};
@@ -147,7 +148,7 @@ fn prepare<'a>(
 ) -> Result<Work<'a>> {
     let log = records.at("log");
     make(&log)?;
-    let launcher = Arc::new(Launcher::new(records.directory.clone(), log, signals));
+    let launcher = Arc::new(Launcher::new(records.directory.clone(), log, signals.clone()));
     let fio = Fio::find(&launcher)?;
     remove_left(records, access)?;
     let mut places: Vec<(String, Place)> = Vec::new();
@@ -159,7 +160,7 @@ fn prepare<'a>(
             places.push((address.clone(), place));
         }
     }
-    let work = Work { records, plan: &outline.plan, seed: outline.seed, fio, launcher, places };
+    let work = Work { records, plan: &outline.plan, seed: outline.seed, fio, launcher, signals, places };
     records.keep_left(&work.left())?;
     work.check_room()?;
     Ok(work)
@@ -168,6 +169,11 @@ fn prepare<'a>(
 /// Removes what is on targets because the process that made it was killed.
 fn remove_left(records: &Records, access: &Access) -> Result<()> {
     let left = records.left_on_targets();
+    // Servers outlive a killed lab.
+    let mounts = left.volumes.iter().filter_map(|volume| volume.mount.as_ref());
+    for place in left.directories.iter().chain(mounts) {
+        ashlar_postgres::end_processes(place, |_| true, &[Signal::QUIT, Signal::KILL]);
+    }
     for own in left.directories {
         if own.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OWN_PREFIX)) {
             let _absent = fs::remove_dir_all(own);

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use ashlar_fio::{Cell, Kept, Offered, Outcome, Pattern, Second, Side, Spread};
 use ashlar_scenario::{IoLoad, Measured, Operation, Pattern as Order, Rate, Run, Variant};
-use ashlar_target::PoolCounters;
+use ashlar_target::{Counters, PoolCounters};
 use serde::{Deserialize, Serialize};
+
+use crate::database::DatabaseFigures;
 
 /// Bytes are held against requests only where chance alone moves their mean size by less than this.
 const CHANCE_MAX: f64 = 0.01;
@@ -50,6 +52,12 @@ pub struct Figures {
     pub mix: Vec<Share>,
     /// Second by second.
     pub course: Vec<Second>,
+    /// What the device of the target counted, from before the warm-up to the end; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device: Option<Counters>,
+    /// With a database: what it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub database: Option<DatabaseFigures>,
     /// What the array counted, from before the warm-up to the end; absent where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolCounters>,
@@ -106,6 +114,8 @@ impl Figures {
             mix: shares(load, cell, outcomes),
             course: ashlar_fio::together(&kept.seconds),
             pool: None,
+            device: None,
+            database: None,
         }
     }
 
@@ -130,6 +140,8 @@ impl Figures {
         match measured {
             Measured::Iops => Some(self.per_second()),
             Measured::MegabytesPerSecond => Some(self.bytes_per_second() / 1e6),
+            Measured::TransactionsPerSecond => self.database.as_ref().map(|_| self.per_second()),
+            Measured::NewOrdersPerMinute => self.database.as_ref()?.new_orders_per_minute,
             Measured::LatencyMillis => self.latency_mean_nanos.map(|nanos| nanos / 1e6),
             Measured::LatencyP99Millis => self.p99_nanos.map(|nanos| nanos as f64 / 1e6),
         }

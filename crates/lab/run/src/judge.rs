@@ -111,9 +111,12 @@ impl<'a> Table<'a> {
             let others = self.plan.variants.iter().filter(|other| other.entries == base.entries);
             let is_first = others.clone().next().is_some_and(|first| first.name == base.name);
             for other in others.filter(|other| is_first && other.name != base.name) {
-                let Load::Io(load) = &base.load;
                 // At a rate that is offered, the rate says nothing.
-                let measured = if load.rate.is_some() { Measured::LatencyMillis } else { Measured::Iops };
+                let measured = match &base.load {
+                    load if load.is_open() => Measured::LatencyMillis,
+                    Load::Io(_) => Measured::Iops,
+                    Load::Database(_) => Measured::TransactionsPerSecond,
+                };
                 let found = self.compare((other, base), measured, EQUAL_PERCENT);
                 compared.push(Compared {
                     variant: base.entries.join("-"),
@@ -131,7 +134,10 @@ impl<'a> Table<'a> {
 
 pub(crate) fn better(measured: Measured) -> Better {
     match measured {
-        Measured::Iops | Measured::MegabytesPerSecond => Better::Higher,
+        Measured::Iops
+        | Measured::MegabytesPerSecond
+        | Measured::TransactionsPerSecond
+        | Measured::NewOrdersPerMinute => Better::Higher,
         Measured::LatencyMillis | Measured::LatencyP99Millis => Better::Lower,
     }
 }
@@ -141,6 +147,8 @@ pub(crate) fn name(measured: Measured) -> &'static str {
     match measured {
         Measured::Iops => "requests a second",
         Measured::MegabytesPerSecond => "MB a second",
+        Measured::TransactionsPerSecond => "transactions a second",
+        Measured::NewOrdersPerMinute => "new orders a minute",
         Measured::LatencyMillis => "mean latency",
         Measured::LatencyP99Millis => "99th percentile of latency",
     }

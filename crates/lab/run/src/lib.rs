@@ -13,6 +13,7 @@
 mod answer;
 mod begin;
 mod chosen;
+mod database;
 mod figures;
 mod jobs;
 mod judge;

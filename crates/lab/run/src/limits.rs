@@ -1,7 +1,7 @@
 //! What a rerun does not show, worked out from what it was.
 
 use ashlar_report::{bytes, count, seconds};
-use ashlar_scenario::{Load, Preset};
+use ashlar_scenario::Preset;
 
 use crate::Outline;
 use crate::figures::Figures;
@@ -28,9 +28,14 @@ pub(crate) fn limits(begun: &Begun, outline: &Outline, runs: &[Figures]) -> Vec<
     limits.extend(cached(begun, outline));
     limits.extend(open_loops(runs));
     limits.extend(mixes(outline, runs));
-    limits.push(
-        "What was written was not read back and compared, and no power was cut: `ashlar lab doctor` compares.".into(),
-    );
+    limits.extend(databases(outline, runs));
+    let is_checked = runs.iter().any(|run| run.database.is_some());
+    limits.push(if is_checked {
+        "No power was cut, and nothing was killed: what a crash leaves was not looked at.".into()
+    } else {
+        "What was written was not read back and compared, and no power was cut: `ashlar lab doctor` compares."
+            .into()
+    });
     limits
 }
 
@@ -47,11 +52,7 @@ fn simulated(begun: &Begun) -> Vec<String> {
 }
 
 fn size(outline: &Outline) -> u64 {
-    let sizes = outline.plan.variants.iter().map(|variant| {
-        let Load::Io(load) = &variant.load;
-        load.set.size.0
-    });
-    sizes.max().unwrap_or(0)
+    outline.plan.variants.iter().map(|variant| variant.load.size_bytes()).max().unwrap_or(0)
 }
 
 fn scaled(begun: &Begun, outline: &Outline) -> Option<String> {
@@ -91,7 +92,8 @@ fn cached(begun: &Begun, outline: &Outline) -> Option<String> {
     if let Some(target) = memory {
         return Some(format!("{} is memory and no drive.", target.address));
     }
-    (size(outline) < begun.machine.memory_bytes).then(|| {
+    let is_io = outline.plan.variants.iter().all(|variant| variant.load.io().is_some());
+    (is_io && size(outline) < begun.machine.memory_bytes).then(|| {
         format!(
             "The data sets are smaller than the memory of this machine ({}): requests go past its page cache, but a \
              cache below may hold all of them.",
@@ -110,6 +112,20 @@ fn open_loops(runs: &[Figures]) -> Option<String> {
         runs.len(),
         first.id
     ))
+}
+
+/// What a database keeps in memory, and what it keeps from run to run.
+fn databases(outline: &Outline, runs: &[Figures]) -> Vec<String> {
+    if outline.plan.variants.iter().all(|variant| variant.load.io().is_some()) {
+        return Vec::new();
+    }
+    let mut sentences = vec![
+        "The database is loaded once for each target and goes on from run to run: later runs find more in it.".into(),
+        "Data and log lie on one file system of the target.".into(),
+    ];
+    let not_limited = runs.iter().find_map(|figures| figures.database.as_ref()?.not_limited.clone());
+    sentences.extend(not_limited.map(|why| format!("The memory of the server was not limited: {why}")));
+    sentences
 }
 
 /// The variant in which the mix was farthest from what was asked.

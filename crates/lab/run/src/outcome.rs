@@ -192,7 +192,12 @@ fn metrics(outline: &Outline, table: &Table<'_>) -> Vec<Metrics> {
         }
     }
     if metrics.is_empty() {
-        let metric = Metric { text: "iops".into(), measured: Measured::Iops, over: Over::Every };
+        let is_io = outline.plan.variants.iter().all(|variant| variant.load.io().is_some());
+        let (text, measured) = match is_io {
+            true => ("iops", Measured::Iops),
+            false => ("tps", Measured::TransactionsPerSecond),
+        };
+        let metric = Metric { text: text.into(), measured, over: Over::Every };
         let rows = judge::metric(table, &metric);
         metrics.push(Metrics { metric, published: None, note: None, rows });
     }

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use ashlar_report::{bytes, seconds};
 use ashlar_scenario::{
-    Axis, Check, Entry, Load, Machine as Assumed, Map, Plan, Preset, Scenario, Target, Variant,
+    Axis, Check, Engine, Entry, Load, Machine as Assumed, Map, Plan, Preset, Scenario, Target, Variant,
 };
 use ashlar_target::Machine;
 use ashlar_units::ByteCount;
@@ -133,10 +133,11 @@ pub fn outline(
     let targets = if whole.is_empty() || lacking.is_empty() { targets } else { &whole };
     if targets.len() == whole.len() && !lacking.is_empty() {
         let named: Vec<&str> = lacking.iter().map(|target| target.address.as_str()).collect();
-        skipped.push(format!(
-            "Not run on {}: it takes several volumes, and each of these is one.",
-            named.join(", ")
-        ));
+        let why = match scenario.engine {
+            Engine::None {} => "it takes several volumes, and each of these is one",
+            Engine::Postgres { .. } => "a database needs a file system",
+        };
+        skipped.push(format!("Not run on {}: {why}.", named.join(", ")));
         plan = planned(&narrowed, targets)?;
     }
     // Each time at least one entry goes; less to run may mean that less is cut, and others come back.
@@ -154,7 +155,10 @@ pub fn outline(
 }
 
 fn is_possible(variant: &Variant) -> bool {
-    let Load::Io(load) = &variant.load;
+    let Load::Io(load) = &variant.load else {
+        // Its files are those of a file system.
+        return ashlar_target::has_file_system(&variant.target.address);
+    };
     let is_one = load.set.layout.volumes == 1 && load.set.layout.map == Map::Simple;
     is_one || ashlar_target::has_volumes(&variant.target.address)
 }
@@ -201,7 +205,7 @@ fn left_out(whole: &Scenario, narrowed: &mut Scenario) -> Result<Vec<String>> {
     }
     let (kept, lost): (Vec<Check>, Vec<Check>) = narrowed.checks.drain(..).partition(|check| match check {
         Check::Ratio { of, .. } => !is_lost(&of.entries()),
-        Check::Latency { .. } | Check::Steady {} | Check::Plausible {} => true,
+        _ => true,
     });
     for check in lost {
         if let Check::Ratio { of, .. } = check {
@@ -216,12 +220,18 @@ fn left_out(whole: &Scenario, narrowed: &mut Scenario) -> Result<Vec<String>> {
 fn asked(scenario: &Scenario) -> Vec<Vec<&str>> {
     let checked = scenario.checks.iter().filter_map(|check| match check {
         Check::Ratio { of, .. } => Some(of.entries()),
-        Check::Latency { .. } | Check::Steady {} | Check::Plausible {} => None,
+        _ => None,
     });
     scenario.published.iter().map(|published| published.metric.entries()).chain(checked).collect()
 }
 
 fn nothing(scenario: &Scenario) -> Error {
+    if !matches!(scenario.engine, Engine::None {}) {
+        return Error::environment(format!(
+            "{}: nothing can be run there: a database needs a file system: name a directory, or a pool as ashlar:POOL",
+            scenario.id
+        ));
+    }
     Error::environment(format!(
         "{}: nothing can be run there: it compares several volumes of one target, and a directory, a device or \
          an export is one volume: name a pool as ashlar:POOL",

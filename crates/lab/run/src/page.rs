@@ -2,6 +2,7 @@
 
 mod charts;
 mod configuration;
+mod databases;
 
 use std::path::Path;
 
@@ -51,6 +52,7 @@ impl Outcome {
             self.loads(&mut page);
         }
         self.all_runs(&mut page);
+        self.databases(&mut page);
         self.configuration(&mut page);
         paper(&mut page, &self.outline.scenario);
         page.heading("What this rerun does not show");
@@ -164,10 +166,14 @@ impl Outcome {
     fn all_runs(&self, page: &mut Page) {
         page.heading("All runs, in their order");
         let row = |figures: &Figures| {
+            let bytes = match figures.database {
+                Some(_) => String::new(),
+                None => answer::number(figures.bytes_per_second() / 1e6),
+            };
             vec![
                 figures.id.clone(),
                 count(figures.per_second()),
-                answer::number(figures.bytes_per_second() / 1e6),
+                bytes,
                 figures.latency_mean_nanos.map_or_else(String::new, nanos),
                 latency(figures.p50_nanos),
                 latency(figures.p99_nanos),
@@ -180,7 +186,7 @@ impl Outcome {
             ["Run", "A second", "MB a second", "Mean", "Half within", "99 %", "99.9 %", "Longest", ""];
         page.table(&header, &[1, 2, 3, 4, 5, 6, 7], &self.runs.iter().map(row).collect::<Vec<_>>());
         page.remark(
-            "A percentile is told only with ten requests above it. fio's jobs, JSON and logs lie in runs/.",
+            "A percentile is told only with ten requests above it. What the load generator left lies in runs/.",
         );
     }
 

@@ -256,7 +256,7 @@ impl Loop<'_> {
 mod tests {
     use super::*;
     use crate::tests::MACHINE;
-    use ashlar_scenario::{Load, Preset, Request, Scenario, Target};
+    use ashlar_scenario::{Preset, Request, Scenario, Target};
 
     /// The figures of a workload on these drives.
     fn on(address: &str, mix: &str, outstanding: u64) -> Figures {
@@ -271,7 +271,7 @@ mod tests {
         let request = Request { preset: Preset::S, seed: 1, targets: &targets, machine };
         let plan = ashlar_scenario::plan(&Scenario::parse(&text).unwrap(), &request).unwrap();
         let (run, variant) = (&plan.runs[0], &plan.variants[0]);
-        let Load::Io(load) = &variant.load;
+        let load = variant.load.io().unwrap();
         figures((run, variant), load, &Spec::parse(address).unwrap(), &plan, 1).unwrap()
     }
 

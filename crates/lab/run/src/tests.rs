@@ -40,7 +40,7 @@ pub(crate) fn outline(text: &str, targets: &[&str]) -> crate::Result<Outline> {
 /// A run that breaks no rule: so many requests a second, with the latency that belongs to what is under way.
 pub(crate) fn figures(outline: &Outline, variant: &str, repetition: u64, per_second: f64) -> Figures {
     let of_plan = outline.plan.variants.iter().find(|one| one.name == variant).unwrap();
-    let ashlar_scenario::Load::Io(load) = &of_plan.load;
+    let load = of_plan.load.io().unwrap();
     let latency = load.outstanding as f64 / per_second * 1e9;
     let requests = (per_second * 6.0) as u64;
     let moment = |second: u32| Second {
@@ -291,4 +291,28 @@ fn several_volumes_are_asked_of_a_pool_and_of_no_directory_beside_it() {
     assert!(outline.plan.variants.iter().all(|variant| variant.target.id == "db"));
     assert!(outline.plan.variants.iter().any(|variant| variant.entries.contains(&"four".to_string())));
     assert_eq!(outline.left_out, ["Not run on /dir: it takes several volumes, and each of these is one."]);
+}
+
+#[test]
+fn a_database_runs_where_there_is_a_file_system() {
+    let text = "format = 1\nid = \"test/db\"\ntitle = \"t\"\nquestion = \"q\"\nbudget = \"1h\"\n\
+        engine = { kind = \"postgres\", memory = { invariant = \"data/4\" } }\n\
+        workload = { kind = \"orders\", warehouses = 2, users = 8 }\n\
+        phases = { warmup = \"1s\", measure = \"6s\", repeat = 3 }\n";
+    let scenario = Scenario::parse(text).unwrap();
+    let target = |id: &str, address: &str| Target { id: id.into(), address: address.into() };
+    let outline =
+        |targets: &[Target]| crate::outline(&scenario, Preset::S, 1, targets, crate::machine(&MACHINE()));
+    let both = outline(&[target("sdx", "block:/dev/sdx"), target("dir", "/dir")]).unwrap();
+    assert_eq!(both.left_out, ["Not run on block:/dev/sdx: a database needs a file system."]);
+    let ashlar_scenario::Load::Database(load) = &both.plan.variants[0].load else { panic!("a database") };
+    assert_eq!(load.base.memory.unwrap().0, load.base.tables.size_bytes() / 4);
+    let nothing = outline(&[target("sdx", "block:/dev/sdx")]).unwrap_err().context;
+    assert!(nothing.contains("a database needs a file system"), "{nothing}");
+    let without = Scenario::parse(
+        &text.replace("engine = { kind = \"postgres\", memory = { invariant = \"data/4\" } }\n", ""),
+    );
+    let targets = [target("dir", "/dir")];
+    let refused = crate::outline(&without.unwrap(), Preset::S, 1, &targets, crate::machine(&MACHINE()));
+    assert!(refused.unwrap_err().context.contains("[engine] kind"));
 }

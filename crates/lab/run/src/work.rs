@@ -3,14 +3,16 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ashlar_fio::Fio;
 use ashlar_programs::Launcher;
 use ashlar_report::{bytes, count, nanos, seconds};
-use ashlar_scenario::{DataSet, Load, Plan, Run, Variant};
-use ashlar_target::{Needs, Place};
+use ashlar_scenario::{DataSet, DatabaseLoad, IoLoad, Load, Plan, Precondition, Run, Variant};
+use ashlar_target::{Counters, Needs, Place};
 
+use crate::database::{Database, Scratch};
 use crate::figures::Figures;
 use crate::jobs::{self, Area};
 use crate::outline::WRITE_BYTES_PER_SECOND;
@@ -56,6 +58,8 @@ pub(crate) struct Work<'a> {
     pub(crate) seed: u64,
     pub(crate) fio: Fio,
     pub(crate) launcher: Arc<Launcher>,
+    /// Set when somebody pressed Ctrl-C.
+    pub(crate) signals: Arc<AtomicBool>,
     /// By their address.
     pub(crate) places: Vec<(String, Place)>,
 }
@@ -63,21 +67,27 @@ pub(crate) struct Work<'a> {
 /// A data set on a target.
 struct Set<'a> {
     address: &'a str,
-    set: &'a DataSet,
+    /// Of the first variant that needs it; the others need the same.
+    load: &'a Load,
     /// Of all on its target.
     needs: Needs,
-    /// Known when it was written.
-    areas: Vec<Area>,
+    made: Made,
+}
+
+/// What there is of a data set.
+enum Made {
+    Nothing,
+    Areas(Vec<Area>),
+    Database(Box<Database>),
 }
 
 impl Set<'_> {
     /// What is written to make it.
     fn written_bytes(&self) -> u64 {
-        let passes = match self.set.precondition {
-            ashlar_scenario::Precondition::Ordered => 1,
-            ashlar_scenario::Precondition::Aged => 2,
-        };
-        passes * self.needs.size_bytes
+        match self.load {
+            Load::Io(load) if load.set.precondition == Precondition::Aged => 2 * self.needs.size_bytes,
+            Load::Io(_) | Load::Database(_) => self.needs.size_bytes,
+        }
     }
 }
 
@@ -113,10 +123,10 @@ impl Work<'_> {
         for index in 0..sets.len() {
             let to_write: u64 = sets[index..].iter().map(Set::written_bytes).sum();
             let set = &sets[index];
-            let size = bytes(set.needs.size_bytes);
+            let size = bytes(set.load.size_bytes());
             let step = format!("data set {} of {}: {size} on {}", index + 1, sets.len(), set.address);
             tell(&Progress { step, left: time_to_write(to_write) + all_runs, before: None });
-            sets[index].areas = self.write(set)?;
+            sets[index].made = self.write(set)?;
         }
         let mut before = None;
         for (index, run) in left.iter().enumerate() {
@@ -130,7 +140,7 @@ impl Work<'_> {
             let left_over = pace.run(self.plan) * (left.len() - index) as u32;
             tell(&Progress { step, left: left_over, before: before.take() });
             let begun = Instant::now();
-            let figures = self.run(run, &sets)?;
+            let figures = self.run(run, &mut sets)?;
             pace = Pace { runs: pace.runs + 1, time: pace.time + begun.elapsed() };
             before = Some(short(&figures));
         }
@@ -144,19 +154,12 @@ impl Work<'_> {
             let mut needed = 0;
             for run in runs {
                 let variant = &self.plan.variants[run.variant];
-                let Load::Io(load) = &variant.load;
                 if variant.target.address != *address || find(&sets, variant).is_some() {
                     continue;
                 }
-                let needs = Needs {
-                    number: sets.len() + 1,
-                    files: load.set.files,
-                    volumes: load.set.layout.volumes,
-                    size_bytes: jobs::size_bytes(&load.set),
-                    offset_bytes: needed,
-                };
+                let needs = needs(&variant.load, sets.len() + 1, needed);
                 needed += needs.size_bytes;
-                sets.push(Set { address, set: &load.set, needs, areas: Vec::new() });
+                sets.push(Set { address, load: &variant.load, needs, made: Made::Nothing });
             }
             let room = place.room_bytes().map_err(|refusal| Error::environment(refusal.to_string()))?;
             let usable = if place.is_shared() { (room as f64 * ROOM_SHARE) as u64 } else { room };
@@ -172,7 +175,30 @@ impl Work<'_> {
     }
 
     /// Makes a data set; tells where it lies.
-    fn write(&self, set: &Set<'_>) -> Result<Vec<Area>> {
+    fn write(&self, set: &Set<'_>) -> Result<Made> {
+        match set.load {
+            Load::Io(load) => self.fill(set, &load.set).map(Made::Areas),
+            Load::Database(load) => Ok(Made::Database(Box::new(self.load(set, load)?))),
+        }
+    }
+
+    /// A server on the target, loaded and stopped.
+    fn load(&self, set: &Set<'_>, load: &DatabaseLoad) -> Result<Database> {
+        let scratch = |what: &str| {
+            let name = format!("ashlar-lab-{}-{what}-{}", std::process::id(), set.needs.number);
+            std::env::temp_dir().join(name)
+        };
+        let directory = self.place(set.address).lay_directory(set.needs, &scratch("mount"));
+        self.records.keep_left(&self.left())?;
+        let directory = directory.map_err(|refusal| Error::environment(refusal.to_string()))?;
+        let seed = jobs::mixed(self.seed, set.address);
+        let records = self.records.at("data").join(format!("set-{}", set.needs.number));
+        make(&records)?;
+        let scratch = Scratch { directory: scratch("socket"), records };
+        Database::make(&self.launcher, (&directory, scratch), &load.base, (seed, &self.signals))
+    }
+
+    fn fill(&self, set: &Set<'_>, data: &DataSet) -> Result<Vec<Area>> {
         let number = set.needs.number;
         let records = self.records.at("data").join(format!("set-{number}"));
         make(&records)?;
@@ -180,10 +206,10 @@ impl Work<'_> {
         // What was made is known before anything else can end this.
         self.records.keep_left(&self.left())?;
         let ground = ground.map_err(|refusal| Error::environment(refusal.to_string()))?;
-        let areas = jobs::areas(&ground, set.set);
+        let areas = jobs::areas(&ground, data);
         for (index, area) in areas.iter().enumerate() {
             let seed = jobs::mixed(self.seed, &format!("{} {number} {index}", set.address));
-            for cell in jobs::fill_cells(area, set.set, seed) {
+            for cell in jobs::fill_cells(area, data, seed) {
                 self.fio.run(&cell, &records)?;
             }
         }
@@ -213,10 +239,25 @@ impl Work<'_> {
         cleared.filter_map(|cleared| cleared.err().map(|refusal| refusal.to_string())).collect()
     }
 
-    fn run(&self, run: &Run, sets: &[Set<'_>]) -> Result<Figures> {
+    /// What fio finds, or the model of drives that are not there.
+    fn test(
+        &self,
+        (run, variant): (&Run, &Variant),
+        (load, areas): (&IoLoad, &[Area]),
+        seed: u64,
+        directory: &std::path::Path,
+    ) -> Result<Figures> {
+        if let Place::Model { spec, .. } = self.place(&variant.target.address) {
+            return crate::simulated::figures((run, variant), load, spec, self.plan, seed);
+        }
+        let cell = jobs::cell(load, areas, self.plan, seed);
+        let kept = self.fio.run(&cell, directory)?;
+        Ok(Figures::of(run, variant, load, &cell, &kept))
+    }
+
+    fn run(&self, run: &Run, sets: &mut [Set<'_>]) -> Result<Figures> {
         let variant = &self.plan.variants[run.variant];
-        let Load::Io(load) = &variant.load;
-        let set = find(sets, variant).expect("a set was made for every run that is left");
+        let index = find(sets, variant).expect("a set was made for every run that is left");
         let directory: PathBuf = self.records.run(&run.id);
         let _of_one_that_was_cut_off = fs::remove_dir_all(&directory);
         make(&directory)?;
@@ -224,18 +265,21 @@ impl Work<'_> {
         let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let place = self.place(&variant.target.address);
         let before = place.counted();
-        let measured = match place {
-            Place::Model { spec, .. } => {
-                crate::simulated::figures((run, variant), load, spec, self.plan, seed)?
+        let device = place.footing().ok().and_then(|footing| Some(footing.devices.first()?.name.clone()));
+        let look = || Counters::of(device.as_ref()?);
+        let device_before = look();
+        let measured = match (&variant.load, &mut sets[index].made) {
+            (Load::Io(load), Made::Areas(areas)) => {
+                self.test((run, variant), (load, areas), seed, &directory)?
             }
-            _ => {
-                let cell = jobs::cell(load, &set.areas, self.plan, seed);
-                let kept = self.fio.run(&cell, &directory)?;
-                Figures::of(run, variant, load, &cell, &kept)
+            (Load::Database(load), Made::Database(database)) => {
+                database.run((run, variant), load, (self.plan, seed), &self.signals)?
             }
+            _ => unreachable!("a set is made for the load that it was found for"),
         };
         let pool = before.and_then(|before| Some(place.counted()? - before));
-        let figures = Figures { begun_unix_seconds: begun, pool, ..measured };
+        let device = device_before.and_then(|before| Some(look()? - before));
+        let figures = Figures { begun_unix_seconds: begun, pool, device, ..measured };
         if self.launcher.is_interrupted() {
             return Err(Error::interrupted());
         }
@@ -244,9 +288,24 @@ impl Work<'_> {
     }
 }
 
-fn find<'a, 'b>(sets: &'a [Set<'b>], variant: &Variant) -> Option<&'a Set<'b>> {
-    let Load::Io(load) = &variant.load;
-    sets.iter().find(|set| set.address == variant.target.address && *set.set == load.set)
+fn needs(load: &Load, number: usize, offset_bytes: u64) -> Needs {
+    match load {
+        Load::Io(load) => Needs {
+            number,
+            files: load.set.files,
+            volumes: load.set.layout.volumes,
+            size_bytes: jobs::size_bytes(&load.set),
+            offset_bytes,
+        },
+        Load::Database(load) => {
+            Needs { number, files: 1, volumes: 1, size_bytes: load.room_bytes(), offset_bytes }
+        }
+    }
+}
+
+fn find(sets: &[Set<'_>], variant: &Variant) -> Option<usize> {
+    let is_it = |set: &Set<'_>| set.address == variant.target.address && set.load.shares_set(&variant.load);
+    sets.iter().position(is_it)
 }
 
 fn time_to_write(bytes: u64) -> Duration {

@@ -15,7 +15,9 @@ const CATALOGUE: &[(&str, &str)] = catalogue![
     "emc/headline",
     "fujitsu/lun-count",
     "fujitsu/throughput",
+    "kaminario/oltp-query",
     "kaminario/oltp-query-device",
+    "kaminario/oltp-tpcc",
 ];
 
 pub fn ids() -> impl Iterator<Item = &'static str> {

@@ -82,7 +82,7 @@ impl Page {
     fn commands(&mut self, planned: &Plan) {
         let mut shown: Vec<&[Part]> = Vec::new();
         for variant in &planned.variants {
-            let Load::Io(load) = &variant.load;
+            let Some(load) = variant.load.io() else { continue };
             if !shown.contains(&load.mix.as_slice()) {
                 shown.push(&load.mix);
                 self.heading(&format!("The same with fio and with DiskSpd: {}", variant.name));
@@ -108,9 +108,11 @@ fn published_text(published: &Published) -> String {
 fn work_sentences(scenario: &Scenario, planned: &Plan) -> Vec<String> {
     let mut sentences = Vec::new();
     if let Some(variant) = planned.variants.first() {
-        let Load::Io(load) = &variant.load;
-        let preset = planned.preset;
-        sentences.push(format!("At preset {preset}, variant `{}`: {}.", variant.name, load_text(load)));
+        let work = match &variant.load {
+            Load::Io(load) => load_text(load),
+            Load::Database(load) => load.in_words(),
+        };
+        sentences.push(format!("At preset {}, variant `{}`: {work}.", planned.preset, variant.name));
     }
     for axis in &scenario.matrix {
         let ids: Vec<&str> = axis.entries.iter().map(|entry| entry.id.as_str()).collect();
@@ -184,6 +186,10 @@ fn check_text(check: &Check) -> String {
         Check::Plausible {} => {
             "The numbers agree with each other (Little's law, bytes = operations x size) and with the counters \
              of the layers below."
+                .to_string()
+        }
+        Check::Consistency {} => {
+            "After every run all conditions of the orders hold, and every acknowledged order and payment is there."
                 .to_string()
         }
     }

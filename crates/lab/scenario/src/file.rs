@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use ashlar_units::ByteCount;
 use serde::Deserialize;
 use serde::de::Deserializer;
 
@@ -74,10 +75,18 @@ pub struct Source {
 }
 
 /// What stands between the workload and the target. (With braces, as in [`Check::Steady`].)
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Engine {
     None {},
+    /// A server of its own on the target.
+    Postgres {
+        /// Of all its processes and cached pages; a quarter of it is shared buffers.
+        memory: Option<Scaled<ByteCount>>,
+        /// Names and values as PostgreSQL takes them.
+        #[serde(default)]
+        settings: BTreeMap<String, String>,
+    },
 }
 
 /// Where files go. Log, temporary and source files come with the engines that have them.
@@ -158,6 +167,8 @@ pub enum Check {
     Steady {},
     /// Little's law, bytes = operations x size, and the layers' counters agree.
     Plausible {},
+    /// Of `orders`: all conditions hold after every run, and what was acknowledged is there.
+    Consistency {},
 }
 
 impl Scenario {
@@ -230,7 +241,7 @@ impl Scenario {
     pub(crate) fn metrics(&self) -> impl Iterator<Item = &Metric> {
         let checked = self.checks.iter().filter_map(|check| match check {
             Check::Ratio { of, .. } => Some(of),
-            Check::Latency { .. } | Check::Steady {} | Check::Plausible {} => None,
+            _ => None,
         });
         self.published.iter().map(|published| &published.metric).chain(checked)
     }

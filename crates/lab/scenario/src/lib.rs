@@ -10,6 +10,7 @@
 //! The rooms that run, judge and report call this one; it starts nothing and knows no clock.
 
 mod catalogue;
+mod database;
 mod error;
 mod explain;
 mod file;
@@ -22,6 +23,7 @@ mod scale;
 mod workload;
 
 pub use catalogue::{ids, load, text};
+pub use database::{Base, DatabaseLoad, Tables};
 pub use error::{Error, ErrorKind, Result};
 pub use explain::explain;
 pub use file::{Axis, Check, Engine, Entry, Phases, Published, Role, Roles, Scenario, Source};

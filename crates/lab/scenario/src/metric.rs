@@ -25,6 +25,9 @@ pub struct Metric {
 pub enum Measured {
     Iops,
     MegabytesPerSecond,
+    TransactionsPerSecond,
+    /// Of `orders`.
+    NewOrdersPerMinute,
     /// The mean, because that is what papers publish.
     LatencyMillis,
     LatencyP99Millis,
@@ -38,9 +41,11 @@ pub enum Over {
     Under(Duration),
 }
 
-const MEASURED: [(&str, Measured); 4] = [
+const MEASURED: [(&str, Measured); 6] = [
     ("iops", Measured::Iops),
     ("megabytes_per_second", Measured::MegabytesPerSecond),
+    ("tps", Measured::TransactionsPerSecond),
+    ("nopm", Measured::NewOrdersPerMinute),
     ("latency_millis", Measured::LatencyMillis),
     ("latency_p99_millis", Measured::LatencyP99Millis),
 ];
@@ -106,7 +111,7 @@ mod tests {
 
     #[test]
     fn other_metrics_are_refused() {
-        for text in ["tps", "iops(a", "iops.ratio(a)", "iops.ratio", "iops.best(a)", "iops.under(3)", ""] {
+        for text in ["qps", "iops(a", "iops.ratio(a)", "iops.ratio", "iops.best(a)", "iops.under(3)", ""] {
             assert!(Metric::try_from(text.to_string()).is_err(), "{text}");
         }
     }

@@ -14,10 +14,7 @@ use crate::file::{Entry, Scenario, is_name};
 use crate::formula::Names;
 use crate::quantity::time_text;
 use crate::scale::Preset;
-use crate::workload::{DataSet, Load};
-
-/// Of a run beside its phases: the driver starts, opens files, ends and is read. Arbitrary until measured.
-const RUN_OVERHEAD: Duration = Duration::from_secs(1);
+use crate::workload::Load;
 
 /// Fewer repetitions give no interval that deserves the name.
 const REPEAT_FLOOR: u64 = 3;
@@ -234,21 +231,22 @@ impl<'a> Draft<'a> {
     /// Expands what is left, and counts its time and bytes.
     fn estimate(&mut self) -> Result<()> {
         let variants = self.variants()?;
-        let mut sets: Vec<(&Target, &DataSet)> = Vec::new();
+        let mut sets: Vec<(&Target, &Load)> = Vec::new();
         let (mut run_bytes, mut set_bytes, mut stored) = (0.0, 0.0, 0.0);
         let active = self.plan.warmup.saturating_add(self.plan.measure);
         let speed = self.request.machine.bytes_per_second;
         let repeat = self.plan.repeat as f64;
-        for Variant { target, load: Load::Io(load), .. } in &variants {
+        let mut run_seconds = 0.0;
+        for Variant { target, load, .. } in &variants {
             run_bytes += repeat * load.bytes_written(active, speed);
-            if !sets.contains(&(target, &load.set)) {
-                sets.push((target, &load.set));
-                set_bytes += load.set.bytes_written();
-                stored += load.set.size.0 as f64;
+            run_seconds += repeat * active.saturating_add(load.run_overhead()).as_secs_f64();
+            if !sets.iter().any(|(on, set)| *on == target && set.shares_set(load)) {
+                sets.push((target, load));
+                set_bytes += load.bytes_loaded();
+                stored += load.size_bytes() as f64;
             }
         }
-        let each = active.saturating_add(RUN_OVERHEAD).as_secs_f64();
-        let seconds = repeat * variants.len() as f64 * each + set_bytes / speed.0.max(1) as f64;
+        let seconds = run_seconds + set_bytes / speed.0.max(1) as f64;
         self.plan.duration = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         self.plan.bytes_written = ByteCount((run_bytes + set_bytes) as u64);
         self.plan.bytes_stored = ByteCount(stored as u64);
@@ -286,7 +284,7 @@ impl<'a> Draft<'a> {
         let entries: Vec<String> = choice.iter().map(|entry| entry.id.clone()).collect();
         let name = entries.join("-");
         let workload = self.scenario.workload(choice)?;
-        let load = workload.at(files, self.request.preset, &self.names);
+        let load = workload.at(files, &self.scenario.engine, self.request.preset, &self.names);
         let load = load.map_err(|error| error.within(&format!("{}, variant `{name}`", self.scenario.id)))?;
         for entry in choice {
             if let Some(address) = entry.target.as_ref().filter(|address| *address != USER_TARGET) {

@@ -1,7 +1,7 @@
 //! Workloads: what a variant does to its target, as written and as worked out at a scale.
 //!
-//! One kind exists, I/O without an engine. Another kind is a variant of `Workload` and one of `Load`, with
-//! its own table; the matrix, the plan and the presets need not know it.
+//! I/O needs no engine; what a database does is in its own file. Another kind is a variant of `Workload` and
+//! one of `Load`, with its own table; the matrix and the presets need not know it.
 
 use std::time::Duration;
 
@@ -9,16 +9,23 @@ use ashlar_units::ByteCount;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
+use crate::database::{DatabaseLoad, Orders, Points};
 use crate::error::{Error, Result};
+use crate::file::Engine;
 use crate::formula::Names;
 use crate::mix::{MixBy, Part, bytes_mean, share_by_count, written_share};
 use crate::quantity::{Rate, literal, optional};
 use crate::scale::{Preset, Scaled};
 
+/// Of a run of I/O, beside its phases.
+pub(crate) const RUN_OVERHEAD: Duration = Duration::from_secs(1);
+
 /// A workload as the file states it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Workload {
-    Io(Io),
+    Io(Box<Io>),
+    Orders(Orders),
+    Points(Points),
 }
 
 /// The keys of `kind = "io"`.
@@ -52,6 +59,66 @@ fn one_at_every_scale() -> Scaled<u64> {
 #[derive(Clone, PartialEq, Debug)]
 pub enum Load {
     Io(IoLoad),
+    Database(DatabaseLoad),
+}
+
+impl Load {
+    /// Without an engine.
+    #[must_use]
+    pub fn io(&self) -> Option<&IoLoad> {
+        match self {
+            Load::Io(load) => Some(load),
+            Load::Database(_) => None,
+        }
+    }
+
+    /// What must be there before a run.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        match self {
+            Load::Io(load) => load.set.size.0,
+            Load::Database(load) => load.base.tables.size_bytes(),
+        }
+    }
+
+    /// A rate is offered, whatever the target does.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.io().is_some_and(|load| load.rate.is_some())
+    }
+
+    /// The same must be there before a run of either.
+    #[must_use]
+    pub fn shares_set(&self, other: &Load) -> bool {
+        match (self, other) {
+            (Load::Io(one), Load::Io(other)) => one.set == other.set,
+            (Load::Database(one), Load::Database(other)) => one.base == other.base,
+            (Load::Io(_), Load::Database(_)) | (Load::Database(_), Load::Io(_)) => false,
+        }
+    }
+
+    /// Bytes written to make what must be there.
+    pub(crate) fn bytes_loaded(&self) -> f64 {
+        match self {
+            Load::Io(load) => load.set.bytes_written(),
+            Load::Database(load) => load.bytes_loaded(),
+        }
+    }
+
+    pub(crate) fn bytes_written(&self, time: Duration, bytes_per_second: ByteCount) -> f64 {
+        match self {
+            Load::Io(load) => load.bytes_written(time, bytes_per_second),
+            Load::Database(load) => load.bytes_written(time),
+        }
+    }
+
+    /// Of a run, beside its phases.
+    pub(crate) fn run_overhead(&self) -> Duration {
+        match self {
+            Load::Io(_) => RUN_OVERHEAD,
+            Load::Database(_) => DatabaseLoad::run_overhead(),
+        }
+    }
 }
 
 /// What the driver of I/O needs to know.
@@ -140,16 +207,23 @@ impl Workload {
     /// By hand, because serde's tagged enums forget in which key a value was wrong.
     pub(crate) fn from_table(mut table: toml::Table) -> std::result::Result<Workload, toml::de::Error> {
         match table.remove("kind").as_ref().map(toml::Value::as_str) {
-            Some(Some("io")) => Io::deserialize(table).map(Workload::Io),
-            Some(_) => Err(toml::de::Error::custom("kind must be \"io\", the only one there is")),
+            Some(Some("io")) => Io::deserialize(table).map(|io| Workload::Io(Box::new(io))),
+            Some(Some("orders")) => Orders::deserialize(table).map(Workload::Orders),
+            Some(Some("points")) => Points::deserialize(table).map(Workload::Points),
+            Some(_) => Err(toml::de::Error::custom("kind must be \"io\", \"orders\" or \"points\"")),
             None => Err(toml::de::Error::missing_field("kind")),
         }
     }
 
     /// With every value known; `files` is the number of files of the role `data`.
-    pub(crate) fn at(&self, files: u64, preset: Preset, names: &Names) -> Result<Load> {
+    pub(crate) fn at(&self, files: u64, engine: &Engine, preset: Preset, names: &Names) -> Result<Load> {
         match self {
+            Workload::Io(_) if !matches!(engine, Engine::None {}) => {
+                Err(Error::file("workload `io` has no engine: leave [engine] out"))
+            }
             Workload::Io(io) => io.at(files, preset, names).map(Load::Io),
+            Workload::Orders(orders) => orders.at(engine, preset, names).map(Load::Database),
+            Workload::Points(points) => points.at(engine, preset, names).map(Load::Database),
         }
     }
 }

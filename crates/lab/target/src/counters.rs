@@ -7,7 +7,7 @@ use std::ops::Sub;
 const SECTOR_BYTES: u64 = 512;
 
 /// Requests that reached a block device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
 pub struct Counters {
     pub reads: u64,
     pub read_bytes: u64,

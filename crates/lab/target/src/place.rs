@@ -122,6 +122,13 @@ pub fn has_volumes(named: &str) -> bool {
     is_of_array(named)
 }
 
+/// Whether a target of this name has a file system, or gets one.
+#[must_use]
+pub fn has_file_system(named: &str) -> bool {
+    is_of_array(named)
+        || !(named.starts_with(DEVICE_PREFIX) || nbd::is_uri(named) || named.starts_with(SCHEME))
+}
+
 impl Place {
     /// `DIR`, `block:/dev/NAME`, `ashlar:POOL`, `ashlar:POOL/VOLUME`, `nbd://…` or `sim-hdd:…`.
     ///
@@ -163,6 +170,28 @@ impl Place {
             }
             Place::Nbd { uri, .. } => Ok(Ground::Nbd { uri: uri.clone(), offset_bytes }),
             Place::Model { .. } => Ok(Ground::Nothing),
+        }
+    }
+
+    /// A directory for files of others: on a pool, of a volume that is made, formatted as ext4 and mounted at
+    /// `mount`.
+    ///
+    /// # Errors
+    /// When it cannot be made, or the target has no file system.
+    pub fn lay_directory(&self, needs: Needs, mount: &Path) -> Result<PathBuf, Refusal> {
+        match self {
+            Place::Directory { own, .. } => {
+                let directory = own.join(format!("set-{}", needs.number));
+                fs::create_dir_all(&directory)
+                    .map_err(|error| Refusal(format!("{}: {error}", directory.display())))?;
+                Ok(directory)
+            }
+            Place::Volumes(made) => made.make_mounted(needs.size_bytes, mount),
+            Place::Device { named, .. } | Place::Model { named, .. } | Place::Nbd { uri: named, .. } => {
+                Err(Refusal(format!(
+                    "{named}: a database needs a file system: make one on it, and name its directory"
+                )))
+            }
         }
     }
 

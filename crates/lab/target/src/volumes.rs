@@ -2,11 +2,13 @@
 //! clients would.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use ashlar_client::api::{AttachRequest, Compression, ErrorKind, Pool, Profile, Protection, VolumeCreate};
+use ashlar_client::api::{
+    AttachRequest, Compression, ErrorKind, FileSystem, Pool, Profile, Protection, VolumeCreate,
+};
 use ashlar_client::{Client, Error};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +37,9 @@ pub struct MadeVolume {
     pub name: String,
     /// Never used again in its pool: a volume that has the name later is another one.
     pub id: u64,
+    /// Where its file system is mounted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount: Option<PathBuf>,
 }
 
 /// An array's pool as a report must state it.
@@ -100,7 +105,25 @@ impl Volumes {
         (0..count).map(|_| self.make_one(size_bytes.next_multiple_of(BLOCK_BYTES))).collect()
     }
 
+    /// One of this size with an ext4, mounted.
+    pub(crate) fn make_mounted(&self, size_bytes: u64, mount: &Path) -> Result<PathBuf, Refusal> {
+        let name = self.create(size_bytes.next_multiple_of(BLOCK_BYTES), Some(mount))?;
+        let request = AttachRequest {
+            format: Some(FileSystem::Ext4),
+            mount: Some(mount.display().to_string()),
+            ..plain_attachment(&name)
+        };
+        self.client.attach(&request).map_err(|error| self.refusal(&error))?;
+        Ok(mount.to_path_buf())
+    }
+
     fn make_one(&self, size_bytes: u64) -> Result<PathBuf, Refusal> {
+        let name = self.create(size_bytes, None)?;
+        attach(&self.client, &name).map_err(|error| self.refusal(&error))
+    }
+
+    /// Its name.
+    fn create(&self, size_bytes: u64, mount: Option<&Path>) -> Result<String, Refusal> {
         let name = match self.made.borrow().len() {
             0 => self.base.clone(),
             before => format!("{}-{}", self.base, before + 1),
@@ -117,8 +140,12 @@ impl Volumes {
             reserve_bytes: None,
         };
         let volume = self.client.volume_create(&request).map_err(|error| self.refusal(&error))?;
-        self.made.borrow_mut().push(MadeVolume { name, id: volume.id });
-        attach(&self.client, &volume.name).map_err(|error| self.refusal(&error))
+        self.made.borrow_mut().push(MadeVolume {
+            name: name.clone(),
+            id: volume.id,
+            mount: mount.map(Path::to_path_buf),
+        });
+        Ok(name)
     }
 
     /// The device that the first of them is.
@@ -221,7 +248,11 @@ impl std::ops::Sub for PoolCounters {
 
 /// The volume as a device.
 pub(crate) fn attach(client: &Client, volume: &str) -> Result<PathBuf, Error> {
-    let request = AttachRequest {
+    Ok(PathBuf::from(client.attach(&plain_attachment(volume))?.device))
+}
+
+fn plain_attachment(volume: &str) -> AttachRequest {
+    AttachRequest {
         volume: volume.to_string(),
         format: None,
         force: false,
@@ -229,8 +260,7 @@ pub(crate) fn attach(client: &Client, volume: &str) -> Result<PathBuf, Error> {
         mount: None,
         allows_suid: false,
         allows_devices: false,
-    };
-    Ok(PathBuf::from(client.attach(&request)?.device))
+    }
 }
 
 /// Detaches, and waits for who uses the device to end.
@@ -253,7 +283,7 @@ pub(crate) fn detach(client: &Client, volume: &str) -> Result<(), Error> {
 /// # Errors
 /// When it is in use or the array does not answer: says what to do.
 pub fn remove(client: &Client, volume: &MadeVolume) -> Result<(), Refusal> {
-    let MadeVolume { name, id } = volume;
+    let MadeVolume { name, id, mount } = volume;
     let left = |error: Error| {
         Refusal(format!("volume {name} is left: {error}; then remove it with `ashlar volume delete {name}`"))
     };
@@ -266,5 +296,9 @@ pub fn remove(client: &Client, volume: &MadeVolume) -> Result<(), Refusal> {
     detach(client, name).map_err(left)?;
     // Nobody wants a test's data back, and the next test needs the room.
     client.volume_delete(name, false, true).map_err(left)?;
+    if let Some(mount) = mount {
+        // Made by the attach; not empty is not ours any more.
+        let _stays = std::fs::remove_dir(mount);
+    }
     Ok(())
 }

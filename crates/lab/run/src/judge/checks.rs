@@ -14,6 +14,7 @@ use serde::Serialize;
 
 use super::{Estimate, Table, metrics, more, rules};
 use crate::figures::Figures;
+use crate::text::many;
 
 /// Rounds that a steady state is judged over, at least: seconds, or some of them together.
 const ROUNDS: usize = 5;
@@ -58,6 +59,7 @@ pub(crate) fn judge(table: &Table<'_>, check: &Check) -> Checked {
     let (name, rule, is_of_validity) = rules::rule(check);
     let found: Vec<Found> = match check {
         Check::Steady {} => each_run(table, is_steady),
+        Check::Consistency {} => each_run(table, is_consistent),
         Check::Latency { max, sustained, grace } => {
             let rule = LatencyRule { max: *max, sustained: *sustained, grace: *grace };
             each_run(table, |figures| keeps(rule, figures))
@@ -77,7 +79,7 @@ pub(crate) fn judge(table: &Table<'_>, check: &Check) -> Checked {
         }
     };
     let noun = match check {
-        Check::Steady {} | Check::Latency { .. } => "run",
+        Check::Steady {} | Check::Latency { .. } | Check::Consistency {} => "run",
         Check::Plausible {} => "variant",
         Check::Ratio { .. } => "pair",
     };
@@ -92,6 +94,16 @@ fn each_run(table: &Table<'_>, judge: impl Fn(&Figures) -> Found) -> Vec<Found> 
         other => other,
     })
     .collect()
+}
+
+fn is_consistent(figures: &Figures) -> Found {
+    match figures.database.as_ref().and_then(|database| database.offences.as_ref()) {
+        None => Found::Unknown(format!("{} has nothing to be checked", figures.id)),
+        Some(offences) => match offences.first() {
+            None => Found::Good,
+            Some(first) => Found::Bad(format!("has {}: {first}", many(offences.len(), "offence"))),
+        },
+    }
 }
 
 fn is_steady(figures: &Figures) -> Found {

@@ -27,6 +27,12 @@ pub(super) fn rule(check: &Check) -> (String, String, bool) {
                 .into(),
             true,
         ),
+        Check::Consistency {} => (
+            "consistency".into(),
+            "After every run all conditions of the orders hold, and every acknowledged order and payment is there"
+                .into(),
+            false,
+        ),
         Check::Latency { max, sustained, grace } => {
             let text = |time: &Duration| nanos(time.as_nanos() as f64);
             let (max, sustained, grace) =

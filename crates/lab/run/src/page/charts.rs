@@ -151,7 +151,7 @@ impl Outcome {
 
 fn tick(measured: Measured) -> fn(f64) -> String {
     match measured {
-        Measured::Iops => count,
+        Measured::Iops | Measured::TransactionsPerSecond | Measured::NewOrdersPerMinute => count,
         Measured::MegabytesPerSecond => answer::number,
         Measured::LatencyMillis | Measured::LatencyP99Millis => |millis| nanos(millis * 1e6),
     }

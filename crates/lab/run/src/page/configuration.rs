@@ -49,10 +49,12 @@ impl Outcome {
                 machine.kernel
             ),
         ]);
-        rows.push(vec![
-            "Tools".into(),
-            format!("ashlar {}, {}, direct I/O by io_uring", self.version, self.fio),
-        ]);
+        let engine = self.runs.iter().find_map(|figures| figures.database.as_ref());
+        let driver = match engine {
+            Some(database) => database.engine.clone(),
+            None => format!("{}, direct I/O by io_uring", self.fio),
+        };
+        rows.push(vec!["Tools".into(), format!("ashlar {}, {driver}", self.version)]);
         page.table(&["", ""], &[], &rows);
     }
 
@@ -60,7 +62,16 @@ impl Outcome {
     fn sets(&self) -> Vec<String> {
         let mut sets: Vec<String> = Vec::new();
         for variant in &self.outline.plan.variants {
-            let Load::Io(load) = &variant.load;
+            let load = match &variant.load {
+                Load::Io(load) => load,
+                Load::Database(load) => {
+                    let memory = load.base.memory.map_or("all the machine's memory".into(), |memory| {
+                        format!("{} of memory", bytes(memory.0))
+                    });
+                    sets.push(format!("{}; the server has {memory}", load.in_words()));
+                    continue;
+                }
+            };
             let set = &load.set;
             let content = match set.content {
                 Content::Sqlio => "the same block everywhere".into(),
@@ -72,10 +83,10 @@ impl Outcome {
             };
             let files = many(set.files as usize, "file");
             let text = format!("{} in {files}, {content}, {age}", bytes(set.size.0));
-            if !sets.contains(&text) {
-                sets.push(text);
-            }
+            sets.push(text);
         }
+        sets.sort();
+        sets.dedup();
         sets
     }
 }

@@ -94,7 +94,7 @@ fn wrong_values_are_named_with_their_key_or_line() {
     assert!(said.ends_with("in `data`"), "{said}");
     let said = refusal("measure = \"2s\"", "measure = \"2\"");
     assert!(said.starts_with("line 23: 2 without a unit is not a time"), "{said}");
-    assert!(refusal("kind = \"io\"", "kind = \"orders\"").contains("kind must be \"io\""));
+    assert!(refusal("kind = \"io\"", "kind = \"order\"").contains("kind must be \"io\""));
     assert!(refusal("kind = \"io\"", "").contains("missing field `kind`"));
     assert!(
         refusal("{ compress = 2.0 }", "\"zeros\"").contains("content is \"sqlio\" or a table in `content`")

@@ -136,8 +136,10 @@ fn requests_without_sense_are_refused() {
 #[test]
 fn overrides_and_invariants_reach_the_load() {
     let plan = planned(&scenario(1, "1h", "threads = { invariant = \"cores/2\" }\nrate = \"500/s\"\n"), 1);
-    let Load::Io(IoLoad { outstanding, threads, rate, .. }) = &plan.variants[4].load;
+    let Some(IoLoad { outstanding, threads, rate, .. }) = plan.variants[4].load.io() else {
+        panic!("a workload of I/O")
+    };
     assert_eq!((*outstanding, *threads, *rate), (16, 2, Some(crate::Rate(500.0))));
-    let Load::Io(first) = &plan.variants[0].load;
+    let Some(first) = plan.variants[0].load.io() else { panic!("a workload of I/O") };
     assert_eq!((first.outstanding, first.threads, first.rate), (1, 1, None));
 }

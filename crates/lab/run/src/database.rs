@@ -1,0 +1,364 @@
+//! A run with a database: a server of its own on the target, loaded once, started cold for every run, driven
+//! by the workload, checked, and stopped.
+//!
+//! The database goes on from run to run: what one run wrote is there for the next. Its log of errors and its
+//! socket lie outside the target.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use ashlar_fio::Second;
+use ashlar_postgres::{Installation, Limits, Places, Server, Settings, Statistics, Value};
+use ashlar_programs::Launcher;
+use ashlar_scenario::{Base, DatabaseLoad, Plan, Run, Tables, Variant};
+use ashlar_statistics::histogram::Histogram;
+use ashlar_workload::driver::{self, Ending, Loop, Outcome};
+use ashlar_workload::orders::ledger::{self, Ledger};
+use ashlar_workload::orders::{self, Orders, conditions};
+use ashlar_workload::points::{self, Points};
+use serde::{Deserialize, Serialize};
+
+use crate::figures::Figures;
+use crate::{Error, Result};
+
+/// Sockets are told apart by their directory.
+const PORT: u16 = 5432;
+/// No answer of the server within this means that it is lost.
+const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+/// Rows of 1 KB, eight of which fill a page.
+const PAYLOAD_BYTES: i32 = 960;
+/// As pages of real tables compress.
+const COMPRESSION: f64 = 2.0;
+/// Where no memory is asked for: PostgreSQL's own advice is a quarter of it, and this is little.
+const SHARED_BUFFERS_DEFAULT: u64 = 256 << 20;
+/// For indexes, within the limit.
+const MAINTENANCE_BYTES: u64 = 64 << 20;
+/// PostgreSQL does not start with less.
+const SHARED_BUFFERS_MIN: u64 = 16 << 20;
+
+/// A server with what a variant needs.
+pub(crate) struct Database {
+    server: Server,
+    base: Base,
+    seed: u64,
+    /// Behind the server, which writes there to its end.
+    _scratch: Scratch,
+}
+
+/// Where the server's socket and log are: outside the target, which may go away.
+pub(crate) struct Scratch {
+    pub(crate) directory: PathBuf,
+    /// Where the log is kept.
+    pub(crate) records: PathBuf,
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _none = std::fs::copy(self.directory.join("server.log"), self.records.join("server.log"));
+        let _absent = std::fs::remove_dir_all(&self.directory);
+    }
+}
+
+/// What a run with a database measured, beside what every run does.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct DatabaseFigures {
+    /// `PostgreSQL 15.18`.
+    pub engine: String,
+    /// Of `orders`: acknowledged ones.
+    pub new_orders_per_minute: Option<f64>,
+    /// The same as the districts' numbers tell it.
+    pub engine_new_orders_per_minute: Option<f64>,
+    pub kinds: Vec<KindFigures>,
+    /// What did not hold after the run, in sentences; absent where nothing was to be checked.
+    pub offences: Option<Vec<String>>,
+    /// Acknowledged orders and payments that were looked for and found.
+    pub acknowledged: Option<u64>,
+    /// Why memory is not limited although a limit was asked for.
+    pub not_limited: Option<String>,
+    /// What the engine counted meanwhile.
+    pub statistics: Option<Statistics>,
+}
+
+/// One kind of transaction.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct KindFigures {
+    pub name: String,
+    pub committed: u64,
+    pub rolled_back: u64,
+    pub retries: u64,
+    pub errors: u64,
+    pub p50_nanos: Option<u64>,
+    pub p99_nanos: Option<u64>,
+}
+
+impl Database {
+    /// Makes a server in a directory of the target and loads it; it is stopped at the end.
+    pub(crate) fn make(
+        launcher: &Arc<Launcher>,
+        (directory, scratch): (&Path, Scratch),
+        base: &Base,
+        (seed, stop): (u64, &AtomicBool),
+    ) -> Result<Database> {
+        let installation =
+            Installation::ensure(launcher, &ashlar_postgres::Search::default()).map_err(own)?.0;
+        let places = Places {
+            data: directory.join("pgdata"),
+            wal: None,
+            tablespaces: Vec::new(),
+            socket: scratch.directory.clone(),
+            port: PORT,
+        };
+        let mut server = Server::new(&installation, places, settings(base));
+        if let Some(memory) = base.memory {
+            let limits = Limits { memory_bytes: Some(memory.0), ..Limits::default() };
+            server.limit(&limits).map_err(own)?;
+        }
+        server.initialise().map_err(own)?;
+        server.start().map_err(own)?;
+        let mut database = Database { server, base: base.clone(), seed, _scratch: scratch };
+        let loaded = database.load(stop);
+        database.or_out_of_memory(loaded)?;
+        database.server.stop().map_err(own)?;
+        Ok(database)
+    }
+
+    /// What the kernel ended for want of memory looks like a lost connection.
+    fn or_out_of_memory<T>(&self, result: Result<T>) -> Result<T> {
+        let killed = |usage: ashlar_postgres::Usage| usage.out_of_memory_kill_count > 0;
+        match (result, self.base.memory) {
+            (Err(error), Some(memory)) if self.server.usage().ok().flatten().is_some_and(killed) => {
+                Err(Error::command(format!(
+                    "{}: the kernel ended processes of the server, whose memory is limited to {}: give it more \
+                     in the scenario ([engine] memory)",
+                    error.context,
+                    ashlar_report::bytes(memory.0)
+                )))
+            }
+            (result, _) => result,
+        }
+    }
+
+    fn load(&self, stop: &AtomicBool) -> Result<()> {
+        let address = self.server.address();
+        let sessions = std::thread::available_parallelism().map_or(1, usize::from);
+        let limit = Duration::from_secs(600);
+        match self.base.tables {
+            Tables::Orders { warehouses } => {
+                let warehouses = i32::try_from(warehouses).unwrap_or(i32::MAX);
+                let size = orders::Size::FULL;
+                let load = orders::Load { warehouses, size, seed: self.seed, sessions, limit };
+                orders::load(&address, &load, stop).map_err(of_workload)?;
+                let offences = self.offences(conditions::Moment::AfterLoad)?;
+                if let Some(first) = offences.first() {
+                    return Err(Error::command(format!("what was loaded is not right: {first}")));
+                }
+            }
+            Tables::Points { rows } => {
+                let shape = points::Shape {
+                    rows: rows as i64,
+                    payload_size_bytes: PAYLOAD_BYTES,
+                    compression: COMPRESSION,
+                    seed: self.seed as i64,
+                };
+                let load = points::Load { shape, sessions, is_clustered: true, limit };
+                points::load(&address, &load, stop).map_err(of_workload)?;
+            }
+        }
+        self.server.query("CHECKPOINT").map_err(own)?;
+        Ok(())
+    }
+
+    /// Starts the server with nothing of its files in memory, drives it, looks at what is there, stops it.
+    pub(crate) fn run(
+        &mut self,
+        (run, variant): (&Run, &Variant),
+        load: &DatabaseLoad,
+        (plan, seed): (&Plan, u64),
+        stop: &AtomicBool,
+    ) -> Result<Figures> {
+        self.server.forget_pages().map_err(own)?;
+        self.server.start().map_err(own)?;
+        let before = self.server.statistics().map_err(own)?;
+        let mut asked = driver::Plan::closed(load.users as usize, plan.warmup, plan.measure, seed);
+        asked.pace = Loop::Closed { with_pauses: load.has_pauses };
+        let driven = match self.base.tables {
+            Tables::Orders { .. } => self.orders(&asked, stop),
+            Tables::Points { .. } => self.points(&asked, load.has_ranges, stop),
+        };
+        let (outcome, mut figures) = self.or_out_of_memory(driven)?;
+        let after = self.server.statistics().map_err(own)?;
+        figures.statistics = after.since(&before).ok();
+        figures.engine = format!("PostgreSQL {}", self.server.installation().version());
+        if let ashlar_postgres::Limitation::NotLimited(why) = self.server.limitation() {
+            figures.not_limited = Some(why.clone());
+        }
+        figures.kinds = outcome.kinds.iter().map(kind).collect();
+        self.server.stop().map_err(own)?;
+        Ok(told(run, variant, &outcome, figures))
+    }
+
+    fn points(
+        &self,
+        plan: &driver::Plan,
+        has_ranges: bool,
+        stop: &AtomicBool,
+    ) -> Result<(Outcome, DatabaseFigures)> {
+        let settings =
+            if has_ranges { points::Settings::mixed_sizes() } else { points::Settings::single_keys() };
+        let workload = Points::open(&self.server.address(), settings).map_err(of_workload)?;
+        let outcome = driver::run(&workload, plan, stop, &mut ()).map_err(of_workload)?;
+        ended(&outcome)?;
+        Ok((outcome, DatabaseFigures::default()))
+    }
+
+    /// Drives orders, then asks all conditions and looks for everything that was acknowledged.
+    fn orders(&self, plan: &driver::Plan, stop: &AtomicBool) -> Result<(Outcome, DatabaseFigures)> {
+        let mut session = self.server.session().map_err(own)?;
+        let ledger = Arc::new(Ledger::begin(&mut session, None).map_err(of_workload)?);
+        let mut settings = orders::Settings::new(self.seed);
+        settings.limit = ANSWER_LIMIT;
+        let workload = Orders::open(&self.server.address(), settings, Some(ledger.clone()));
+        let found = workload.map_err(of_workload)?.run(plan, stop, &mut ()).map_err(of_workload)?;
+        ended(&found.outcome)?;
+        let mut offences = self.offences(conditions::Moment::AfterRun)?;
+        let books = ledger.check(&mut session, ledger.now()).map_err(of_workload)?;
+        offences.extend(books.problems.iter().map(problem));
+        let figures = DatabaseFigures {
+            new_orders_per_minute: Some(found.new_orders_per_minute),
+            engine_new_orders_per_minute: found.engine_new_orders_per_minute,
+            offences: Some(offences),
+            acknowledged: Some(books.acknowledged_orders + books.acknowledged_payments),
+            ..DatabaseFigures::default()
+        };
+        Ok((found.outcome, figures))
+    }
+
+    fn offences(&self, moment: conditions::Moment) -> Result<Vec<String>> {
+        let mut session = self.server.session().map_err(own)?;
+        let verdicts = conditions::check(&mut session, moment).map_err(of_workload)?;
+        let offence = |verdict: conditions::Verdict| {
+            let example = verdict.example.unwrap_or_default();
+            format!("condition {} ({}): {example}", verdict.number, verdict.name)
+        };
+        Ok(verdicts.into_iter().filter(|verdict| !verdict.holds).map(offence).collect())
+    }
+}
+
+/// Durability is PostgreSQL's default: every commit waits for its flush.
+fn settings(base: &Base) -> Settings {
+    let shared = base.memory.map_or(SHARED_BUFFERS_DEFAULT, |memory| (memory.0 / 4).max(SHARED_BUFFERS_MIN));
+    let settings = Settings::new()
+        .with("listen_addresses", "")
+        .with("unix_socket_permissions", "0777")
+        .with("shared_buffers", Value::Bytes(shared))
+        .with("max_connections", 300)
+        .with("maintenance_work_mem", Value::Bytes(MAINTENANCE_BYTES))
+        .with("max_wal_size", Value::Bytes(2 << 30));
+    base.settings.iter().fold(settings, |settings, (name, value)| settings.with(name, value.as_str()))
+}
+
+/// A run that came to its end as planned; otherwise why not.
+fn ended(outcome: &Outcome) -> Result<()> {
+    match &outcome.ending {
+        Ending::Complete => Ok(()),
+        Ending::Stopped => Err(Error::interrupted()),
+        Ending::Lost(sight) => Err(Error::command(format!(
+            "the database was lost after {:.1} s: {}",
+            sight.at_seconds, sight.context
+        ))),
+        Ending::Failed(sight) => Err(Error::command(format!(
+            "transactions failed, the first after {:.1} s: {}",
+            sight.at_seconds, sight.context
+        ))),
+    }
+}
+
+fn kind(of: &driver::KindOutcome) -> KindFigures {
+    let latencies = of.latency.histogram();
+    KindFigures {
+        name: of.name.clone(),
+        committed: of.committed,
+        rolled_back: of.rolled_back,
+        retries: of.retries,
+        errors: of.errors + of.gave_up,
+        p50_nanos: latencies.percentile(0.5),
+        p99_nanos: latencies.percentile(0.99),
+    }
+}
+
+fn problem(of: &ledger::Problem) -> String {
+    use ledger::ProblemKind;
+    let what = match of.kind {
+        ProblemKind::OrderMissing => "order acknowledged and not there",
+        ProblemKind::OrderDiffers => "order not as it was sent",
+        ProblemKind::OrderNeverSent => "order that nobody sent",
+        ProblemKind::OrderFromLater => "order from later",
+        ProblemKind::PaymentMissing => "payment acknowledged and not there",
+        ProblemKind::PaymentDiffers => "payment not as it was sent",
+        ProblemKind::PaymentNeverSent => "payment that nobody sent, or twice",
+        ProblemKind::PaymentFromLater => "payment from later",
+        ProblemKind::OtherPayments => "payments without a mark have changed in number",
+    };
+    format!("{what}, {} times: {}", of.count, of.example)
+}
+
+fn told(run: &Run, variant: &Variant, outcome: &Outcome, database: DatabaseFigures) -> Figures {
+    let mut latencies = Histogram::default();
+    outcome.kinds.iter().for_each(|kind| latencies.merge(&kind.latency.histogram()));
+    let second = |second: &driver::Second| {
+        let count: u64 = second.kinds.iter().map(|kind| kind.count).sum();
+        let waited: f64 = second
+            .kinds
+            .iter()
+            .filter_map(|kind| kind.mean_nanos.map(|mean| mean as f64 * kind.count as f64))
+            .sum();
+        Second {
+            at_seconds: second.second as f64 + 1.0 - outcome.warm_up_seconds,
+            requests: count as f64,
+            latency_nanos: (count > 0).then(|| waited / count as f64),
+        }
+    };
+    // Those before the measured time and behind it do not count.
+    let warm_up = outcome.warm_up_seconds.ceil() as u64;
+    let counted = warm_up..(outcome.warm_up_seconds + outcome.measured_seconds) as u64;
+    let course = outcome.seconds.iter().filter(|second| counted.contains(&second.second)).map(second);
+    let cores = outcome.client_processor_seconds.unwrap_or(0.0)
+        / (outcome.warm_up_seconds + outcome.measured_seconds).max(1e-9);
+    Figures {
+        id: run.id.clone(),
+        repetition: run.repetition,
+        variant: variant.name.clone(),
+        target: variant.target.id.clone(),
+        measured_seconds: outcome.measured_seconds,
+        requests: (outcome.per_second() * outcome.measured_seconds).round() as u64,
+        latency_mean_nanos: latencies.mean(),
+        p50_nanos: latencies.percentile(0.5),
+        p95_nanos: latencies.percentile(0.95),
+        p99_nanos: latencies.percentile(0.99),
+        p999_nanos: latencies.percentile(0.999),
+        max_nanos: latencies.max(),
+        client_cores: cores,
+        course: course.collect(),
+        database: Some(database),
+        ..Figures::default()
+    }
+}
+
+/// In the words of this room.
+fn own(error: ashlar_postgres::Error) -> Error {
+    match error.kind {
+        ashlar_postgres::ErrorKind::Environment => Error::environment(error.context),
+        ashlar_postgres::ErrorKind::Interrupted => Error::interrupted(),
+        _ => Error::command(error.context),
+    }
+}
+
+fn of_workload(error: ashlar_workload::Error) -> Error {
+    match error.kind {
+        ashlar_workload::ErrorKind::Environment => Error::environment(error.context),
+        ashlar_workload::ErrorKind::Interrupted => Error::interrupted(),
+        _ => Error::command(error.context),
+    }
+}

@@ -1,0 +1,86 @@
+//! What the database did in each run: transactions, what it read and wrote, and what was checked.
+
+use ashlar_report::{Page, bytes, count, nanos};
+
+use crate::database::{DatabaseFigures, KindFigures};
+use crate::figures::Figures;
+use crate::text::latency;
+use crate::{Outcome, answer};
+
+/// An engine that reads so much more than its device keeps the rest in the kernel's cache.
+const CACHED_SHARE: f64 = 0.5;
+
+impl Outcome {
+    /// Nothing where no database ran.
+    pub(super) fn databases(&self, page: &mut Page) {
+        let with: Vec<(&Figures, &DatabaseFigures)> =
+            self.runs.iter().filter_map(|run| Some((run, run.database.as_ref()?))).collect();
+        if with.is_empty() {
+            return;
+        }
+        page.heading("What the database did");
+        let header = [
+            "Run",
+            "New orders a minute",
+            "Read by it",
+            "Read from the target",
+            "Its log",
+            "Checkpoints",
+            "Checked",
+        ];
+        let rows: Vec<Vec<String>> = with.iter().map(|(run, database)| work(run, database)).collect();
+        page.table(&header, &[1, 2, 3, 4, 5], &rows);
+        page.remark(
+            "Where much less was read from the target than by the database, the kernel's cache had it: the run says \
+             little of the target.",
+        );
+        let header =
+            ["Run", "Transaction", "Committed", "Rolled back", "Tried again", "Half within", "99 % within"];
+        let rows: Vec<Vec<String>> = with
+            .iter()
+            .flat_map(|(run, database)| database.kinds.iter().map(|kind| transaction(run, kind)))
+            .collect();
+        page.table(&header, &[2, 3, 4, 5, 6], &rows);
+    }
+}
+
+fn work(run: &Figures, database: &DatabaseFigures) -> Vec<String> {
+    let read = database.statistics.as_ref().map(|found| found.blocks_read * found.block_bytes);
+    let below = run.device.map(|device| device.read_bytes);
+    let told = |value: Option<u64>| value.map_or_else(String::new, bytes);
+    let is_cached = read.zip(below).is_some_and(|(read, below)| (below as f64) < CACHED_SHARE * read as f64);
+    let note = if is_cached { " (cached)" } else { "" };
+    let checkpoints =
+        database.statistics.as_ref().map(|found| found.checkpoints_timed + found.checkpoints_requested);
+    vec![
+        run.id.clone(),
+        database.new_orders_per_minute.map_or_else(String::new, count),
+        told(read),
+        told(below) + note,
+        told(database.statistics.as_ref().map(|found| found.wal_bytes)),
+        checkpoints.map_or_else(String::new, |count| count.to_string()),
+        checked(database),
+    ]
+}
+
+fn checked(database: &DatabaseFigures) -> String {
+    match (&database.offences, database.acknowledged) {
+        (Some(offences), Some(acknowledged)) if offences.is_empty() => {
+            format!("conditions hold, {} acknowledged are there", answer::number(acknowledged as f64))
+        }
+        (Some(offences), _) => offences.join("; "),
+        (None, _) => "every row that was read".into(),
+    }
+}
+
+fn transaction(run: &Figures, kind: &KindFigures) -> Vec<String> {
+    vec![
+        run.id.clone(),
+        kind.name.replace('_', " "),
+        count(kind.committed as f64),
+        count(kind.rolled_back as f64),
+        count(kind.retries as f64),
+        kind.p50_nanos.map_or_else(|| latency(None), |value| nanos(value as f64)),
+        latency(kind.p99_nanos),
+    ]
+}

@@ -1,0 +1,164 @@
+//! Workloads of a database: orders, and reads by key; what must be loaded before, and how many users ask.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use ashlar_units::ByteCount;
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+use crate::file::Engine;
+use crate::formula::Names;
+use crate::scale::{Preset, Scaled};
+
+/// A warehouse with its indexes, as loaded; measured.
+const WAREHOUSE_BYTES: u64 = 111 << 20;
+/// A row of `points` with its key.
+const ROW_BYTES: u64 = 1_200;
+/// Written to load a byte of tables: itself, its log, and what vacuum touches again.
+const WRITTEN_PER_BYTE: f64 = 3.0;
+/// Written by a user without pauses in a second; a guess for the plan alone.
+const WRITTEN_PER_USER: f64 = 2e6;
+/// Start, conditions, stop.
+const RUN_OVERHEAD: Duration = Duration::from_secs(8);
+
+/// The keys of `kind = "orders"`.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Orders {
+    warehouses: Scaled<u64>,
+    users: Scaled<u64>,
+    /// Keying and think times, as in the rules that it derives from.
+    #[serde(default)]
+    pauses: bool,
+}
+
+/// The keys of `kind = "points"`.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Points {
+    data: Scaled<ByteCount>,
+    users: Scaled<u64>,
+    /// Three of ten bytes in short ranges instead of single rows.
+    #[serde(default)]
+    ranges: bool,
+}
+
+/// What the driver of a database needs to know.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DatabaseLoad {
+    pub base: Base,
+    pub users: u64,
+    /// Users who key in and think.
+    pub has_pauses: bool,
+    /// Reads of ranges beside those of rows.
+    pub has_ranges: bool,
+}
+
+/// What must be loaded before a run, and the server that has it; runs with equal bases share one.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Base {
+    pub tables: Tables,
+    /// Of the server with all its processes and cached pages; `None` is all that the machine has.
+    pub memory: Option<ByteCount>,
+    /// Names and values as PostgreSQL takes them.
+    pub settings: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tables {
+    Orders { warehouses: u64 },
+    Points { rows: u64 },
+}
+
+impl Orders {
+    pub(crate) fn at(&self, engine: &Engine, preset: Preset, names: &Names) -> Result<DatabaseLoad> {
+        let tables = Tables::Orders { warehouses: self.warehouses.at("warehouses", preset, names)? };
+        let (users, has_pauses) = (&self.users, self.pauses);
+        load(tables, users, engine, preset, names).map(|load| DatabaseLoad { has_pauses, ..load })
+    }
+}
+
+impl Points {
+    pub(crate) fn at(&self, engine: &Engine, preset: Preset, names: &Names) -> Result<DatabaseLoad> {
+        let size = self.data.at("data", preset, names)?;
+        let tables = Tables::Points { rows: (size.0 / ROW_BYTES).max(1) };
+        let (users, has_ranges) = (&self.users, self.ranges);
+        load(tables, users, engine, preset, names).map(|load| DatabaseLoad { has_ranges, ..load })
+    }
+}
+
+fn load(
+    tables: Tables,
+    users: &Scaled<u64>,
+    engine: &Engine,
+    preset: Preset,
+    names: &Names,
+) -> Result<DatabaseLoad> {
+    let Engine::Postgres { memory, settings } = engine else {
+        return Err(Error::file(
+            "this workload is of a database: the file needs [engine] kind = \"postgres\"",
+        ));
+    };
+    let names = Names { data: Some(ByteCount(tables.size_bytes())), ..*names };
+    let memory = memory.as_ref().map(|memory| memory.at("memory", preset, &names)).transpose()?;
+    let base = Base { tables, memory, settings: settings.clone() };
+    let users = users.at("users", preset, &names)?.max(1);
+    Ok(DatabaseLoad { base, users, has_pauses: false, has_ranges: false })
+}
+
+impl Tables {
+    /// As loaded, with indexes.
+    #[must_use]
+    pub fn size_bytes(self) -> u64 {
+        match self {
+            Tables::Orders { warehouses } => warehouses * WAREHOUSE_BYTES,
+            Tables::Points { rows } => rows * ROW_BYTES,
+        }
+    }
+}
+
+impl DatabaseLoad {
+    /// What its place must have: the tables, their log, and what comes while it runs.
+    #[must_use]
+    pub fn room_bytes(&self) -> u64 {
+        3 * self.base.tables.size_bytes() + (1 << 30)
+    }
+
+    pub(crate) fn bytes_loaded(&self) -> f64 {
+        self.base.tables.size_bytes() as f64 * WRITTEN_PER_BYTE
+    }
+
+    pub(crate) fn bytes_written(&self, time: Duration) -> f64 {
+        match self.base.tables {
+            Tables::Orders { .. } if !self.has_pauses => {
+                self.users as f64 * WRITTEN_PER_USER * time.as_secs_f64()
+            }
+            Tables::Orders { .. } | Tables::Points { .. } => 0.0,
+        }
+    }
+
+    pub(crate) fn run_overhead() -> Duration {
+        RUN_OVERHEAD
+    }
+
+    /// In words.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        let many = |count: u64, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+        let tables = match self.base.tables {
+            Tables::Orders { warehouses } => {
+                format!(
+                    "orders of {}, derived from TPC-C and not comparable with its results",
+                    many(warehouses, "warehouse")
+                )
+            }
+            Tables::Points { rows } if self.has_ranges => {
+                format!("{rows} rows of 1 KB, read by key and in short ranges")
+            }
+            Tables::Points { rows } => format!("{rows} rows of 1 KB, read by key"),
+        };
+        let pauses = if self.has_pauses { "who key in and think" } else { "without pauses" };
+        format!("{tables}, {} {pauses}", many(self.users, "user"))
+    }
+}
