@@ -204,6 +204,7 @@ fn a_database_on_a_volume_takes_orders_and_keeps_every_one() {
     let mut child = started(&array, &["run", &file, "--target", "ashlar:main", "-o", &named]);
     wait("a run is made", || kept.join("runs/r1-ashlar-main/run.json").is_file());
     // A killed lab leaves a server on a mounted volume; the next one ends it.
+    let killed = child.id();
     child.kill().unwrap();
     child.wait().unwrap();
     assert_eq!(volumes(&array), 1);
@@ -226,6 +227,8 @@ fn a_database_on_a_volume_takes_orders_and_keeps_every_one() {
         );
     }
     assert_eq!(volumes(&array), 0, "nothing stays");
+    let scratch = std::env::temp_dir().join(format!("ashlar-lab-{killed}"));
+    assert!(!scratch.exists(), "nor its socket and mount");
     assert!(kept.join("data/set-1/server.log").is_file(), "the server's log is kept");
     let page = std::fs::read_to_string(kept.join("report.html")).unwrap();
     assert!(page.contains("derived from TPC-C"), "the report says what it is");

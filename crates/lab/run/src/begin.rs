@@ -174,14 +174,17 @@ fn remove_left(records: &Records, access: &Access) -> Result<()> {
     for place in left.directories.iter().chain(mounts) {
         ashlar_postgres::end_processes(place, |_| true, &[Signal::QUIT, Signal::KILL]);
     }
+    if let Some(array) = &access.array {
+        for volume in left.volumes {
+            ashlar_target::remove(array, &volume)
+                .map_err(|refusal| Error::environment(refusal.to_string()))?;
+        }
+    }
+    // Behind the volumes, some of which are mounted in one of them.
     for own in left.directories {
         if own.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OWN_PREFIX)) {
             let _absent = fs::remove_dir_all(own);
         }
-    }
-    let Some(array) = &access.array else { return Ok(()) };
-    for volume in left.volumes {
-        ashlar_target::remove(array, &volume).map_err(|refusal| Error::environment(refusal.to_string()))?;
     }
     Ok(())
 }

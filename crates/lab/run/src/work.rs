@@ -10,7 +10,7 @@ use ashlar_fio::Fio;
 use ashlar_programs::Launcher;
 use ashlar_report::{bytes, count, nanos, seconds};
 use ashlar_scenario::{DataSet, DatabaseLoad, IoLoad, Load, Plan, Precondition, Run, Variant};
-use ashlar_target::{Counters, Needs, Place};
+use ashlar_target::{Counters, Needs, OWN_PREFIX, Place};
 
 use crate::database::{Database, Scratch};
 use crate::figures::Figures;
@@ -184,17 +184,15 @@ impl Work<'_> {
 
     /// A server on the target, loaded and stopped.
     fn load(&self, set: &Set<'_>, load: &DatabaseLoad) -> Result<Database> {
-        let scratch = |what: &str| {
-            let name = format!("ashlar-lab-{}-{what}-{}", std::process::id(), set.needs.number);
-            std::env::temp_dir().join(name)
-        };
-        let directory = self.place(set.address).lay_directory(set.needs, &scratch("mount"));
+        let of_set = |what: &str| scratch().join(format!("{what}-{}", set.needs.number));
+        make(&scratch())?;
+        let directory = self.place(set.address).lay_directory(set.needs, &of_set("mount"));
         self.records.keep_left(&self.left())?;
         let directory = directory.map_err(|refusal| Error::environment(refusal.to_string()))?;
         let seed = jobs::mixed(self.seed, set.address);
         let records = self.records.at("data").join(format!("set-{}", set.needs.number));
         make(&records)?;
-        let scratch = Scratch { directory: scratch("socket"), records };
+        let scratch = Scratch { directory: of_set("socket"), records };
         Database::make(&self.launcher, (&directory, scratch), &load.base, (seed, &self.signals))
     }
 
@@ -230,13 +228,17 @@ impl Work<'_> {
             }
             left.volumes.extend(place.made_volumes());
         }
+        left.directories.extend(Some(scratch()).filter(|scratch| scratch.exists()));
         left
     }
 
     /// Removes what was made on the targets; what stays is told.
     pub(crate) fn clear(&self) -> Vec<String> {
         let cleared = self.places.iter().map(|(_, place)| place.clear());
-        cleared.filter_map(|cleared| cleared.err().map(|refusal| refusal.to_string())).collect()
+        let stays = cleared.filter_map(|cleared| cleared.err().map(|refusal| refusal.to_string())).collect();
+        // Not while something is mounted there.
+        let _absent = fs::remove_dir(scratch());
+        stays
     }
 
     /// What fio finds, or the model of drives that are not there.
@@ -286,6 +288,11 @@ impl Work<'_> {
         self.records.keep_figures(&figures)?;
         Ok(figures)
     }
+}
+
+/// Sockets of servers and mounts of volumes, outside of any target; gone when nothing is in it.
+fn scratch() -> PathBuf {
+    std::env::temp_dir().join(format!("{OWN_PREFIX}{}", std::process::id()))
 }
 
 fn needs(load: &Load, number: usize, offset_bytes: u64) -> Needs {

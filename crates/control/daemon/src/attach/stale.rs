@@ -10,6 +10,7 @@ use super::error::{Error, ErrorKind, Result};
 use super::loop_device::{self, Attached, find_attached};
 use super::mount;
 use super::uses;
+use rustix::io::Errno;
 
 /// The directory of volume files inside the state directory.
 const VOLUMES: &str = "volumes";
@@ -116,10 +117,28 @@ fn check_not_served(volumes: &Path) -> Result<()> {
     let asked = volumes.to_path_buf();
     thread::spawn(move || answer.send(rustix::fs::statfs(&asked).map(drop)));
     match answered.recv_timeout(ANSWER_MAX) {
-        Ok(Err(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED)) => Ok(()),
+        Ok(Err(error)) if GONE.contains(&error) => Ok(()),
         _ => Err(Error::new(
             ErrorKind::Busy,
             format!("an array serves {}: a file system that is mounted there is alive", volumes.display()),
         )),
+    }
+}
+
+/// What the kernel answers for a server that is gone. The first two come while its queues are wound up, which
+/// goes on behind the end of its process: one request each, then the third.
+const GONE: [Errno; 3] = [Errno::CANCELED, Errno::CONNABORTED, Errno::NOTCONN];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_was_just_killed_is_gone() {
+        // As Linux 6.18 answers statfs in the milliseconds behind a SIGKILL, seen by asking again and again.
+        let just_killed = [Errno::CANCELED, Errno::CONNABORTED, Errno::NOTCONN];
+        assert!(just_killed.iter().all(|error| GONE.contains(error)));
+        // A server that answers with an error of its own is alive.
+        assert!([Errno::IO, Errno::ACCESS, Errno::INTR].iter().all(|error| !GONE.contains(error)));
     }
 }
