@@ -3,7 +3,7 @@
 //! An opening pool takes the end of what is whole for the end of what was acknowledged, because all its
 //! drives answer. Here they may not, so every end says how sure it is.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use ashlar_format::group::{GROUP_ALIGN_BYTES, GROUP_BYTES_MAX, GroupHeader, Record};
 use ashlar_format::segment::{SEGMENT_HEADER_BYTES, SegmentKind};
@@ -94,7 +94,7 @@ pub(crate) fn read(media: &Media, first: JournalPosition) -> Journal {
     let position = if cut_at.previous_hash == checkpoint.previous_hash { checkpoint } else { cut_at };
     let is_past_checkpoint = is_past_checkpoint && position.sequence >= checkpoint.sequence;
     let behind = whole_behind(media, position);
-    let is_cut = behind.iter().any(|sequence| *sequence >= position.sequence + WINDOW);
+    let is_cut = is_damaged(media, position, &behind);
     let is_unreadable = why == Why::Unreadable || !media.segments.frontier_unreadable.is_empty();
     let is_all_told = unproven.is_empty() && behind.is_empty();
     let end = if !is_past_checkpoint {
@@ -219,8 +219,26 @@ fn range_of(record: &Record) -> Option<Unproven> {
     }
 }
 
-/// Numbers of the groups of this session that are whole behind the end.
-fn whole_behind(media: &Media, end: JournalPosition) -> BTreeSet<u64> {
+/// What tells a whole group behind the end from another one.
+struct Behind {
+    previous_hash: u64,
+    hash: u64,
+}
+
+/// A group a window behind the end was submitted only after the one that is missing had been acknowledged.
+/// One alone proves nothing, because a host may have written what looks like it into a group that was cut
+/// off: it counts with the one before it, or at the start of a segment, where no host writes.
+fn is_damaged(media: &Media, end: JournalPosition, behind: &BTreeMap<u64, Behind>) -> bool {
+    let bound = end.sequence + WINDOW;
+    let is_chained = |(sequence, group): (&u64, &Behind)| {
+        let before = behind.get(&(sequence - 1));
+        before.is_some_and(|before| before.hash == group.previous_hash)
+    };
+    !begun(media, |birth| birth >= bound).is_empty() || behind.range(bound..).any(is_chained)
+}
+
+/// The groups of this session that are whole behind the end, by their numbers.
+fn whole_behind(media: &Media, end: JournalPosition) -> BTreeMap<u64, Behind> {
     let session = media.storage.superblock.session;
     let mut suspects = begun(media, |birth| birth > end.sequence);
     if let Some(place) = media.segments.place_of(end.segment) {
@@ -239,12 +257,14 @@ fn whole_behind(media: &Media, end: JournalPosition) -> BTreeSet<u64> {
         let header = HEADER_BYTES_TRIED.iter().find_map(|length| {
             let range = offset..offset + length;
             let open = |bytes: &[u8]| {
-                GroupHeader::open(media.storage.key(), bytes).ok().map(|(header, _, _)| header)
+                GroupHeader::open(media.storage.key(), bytes).ok().map(|(header, _, hash)| (header, hash))
             };
             media.storage.read_proven(place, segment, range, open).ok()
-        })?;
+        });
+        let (header, hash) = header?;
         let is_later = header.session == session && header.sequence > end.sequence;
-        (is_later && header.segment == segment).then_some(header.sequence)
+        let behind = Behind { previous_hash: header.previous_hash, hash };
+        (is_later && header.segment == segment).then_some((header.sequence, behind))
     };
     suspects.into_iter().filter_map(whole).collect()
 }
