@@ -206,10 +206,11 @@ fn end_write(
 ) {
     let id = issued.id;
     let result = result.map_err(Trouble::from);
+    let may_be_beyond = world.oracle.borrow().may_be_out_of_range(name, run);
     let outcome = match &result {
         Ok(()) => Outcome::Done,
         // A large request is carried out in parts: some may have been in range still.
-        Err(_) if world.oracle.borrow().may_be_out_of_range(name, run) => Outcome::Doubtful,
+        Err(_) if may_be_beyond => Outcome::Doubtful,
         Err(trouble) => trouble.outcome(),
     };
     world.oracle.borrow_mut().write_end(id, outcome);
@@ -221,7 +222,8 @@ fn end_write(
                 world.record.note(|| format!("{name}: {} refused: {}", id.0, trouble.text));
                 return;
             }
-            if trouble.kind == TroubleKind::NoSpace {
+            // Over NBD a volume has no space behind its end, however empty the pool is.
+            if trouble.kind == TroubleKind::NoSpace && !may_be_beyond {
                 judge_refusal(world, issued, &format!("{what} {} of {name}", id.0));
             }
             world.judge_run(&format!("{what} {} of {name}", id.0), (name, incarnation), run, &trouble);
