@@ -96,6 +96,7 @@ fn volumes_are_made_in_a_pool_as_many_as_the_layout_asks_for_and_removed() {
         ["lab", "doctor", "--target", "ashlar:main/db", "--destroy", "--time", "10s", "--size", "64MiB"];
     let done = array.run(&taken);
     assert!([0, 4].contains(&done.status), "{}{}", done.out, done.err);
+    assert!(done.out.contains("Does what was written come back?"), "{}", done.out);
     let db = array.json(&["volume", "show", "db"]);
     assert!(
         db["device"].is_null() && db["written_bytes"].as_u64().unwrap() >= 32 << 20,

@@ -92,6 +92,18 @@ impl From<ashlar_programs::Error> for Error {
     }
 }
 
+impl From<Error> for ashlar_programs::Error {
+    fn from(error: Error) -> ashlar_programs::Error {
+        match error.kind {
+            ErrorKind::Environment => ashlar_programs::Error::environment(error.context),
+            ErrorKind::Interrupted => ashlar_programs::Error::interrupted(),
+            ErrorKind::Command | ErrorKind::Refused(_) | ErrorKind::Lost => {
+                ashlar_programs::Error::command(error.context)
+            }
+        }
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.context)

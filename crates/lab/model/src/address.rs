@@ -8,7 +8,9 @@ use std::time::Duration;
 use crate::array::spec::{Admission, Flash, Spec};
 use crate::drive::discipline::Discipline;
 use crate::drive::preset::Model;
-use crate::error::{Error, Result, nearest};
+use ashlar_report::nearest;
+
+use crate::error::{Error, Result};
 use crate::layout::Raid;
 
 /// What an address begins with.

@@ -1,4 +1,4 @@
-//! The one error of this crate, and the nearest known word to one that is not known.
+//! The one error of this crate.
 
 use std::fmt;
 
@@ -44,40 +44,5 @@ impl Error {
 
     pub(crate) fn overload(context: impl Into<String>) -> Error {
         Error { kind: ErrorKind::Overload, context: context.into() }
-    }
-}
-
-/// The name with the fewest letters to change, of two as near the first.
-pub(crate) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    names.min_by_key(|name| distance(word, name))
-}
-
-/// Levenshtein's distance, one row of the table at a time.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (index, letter) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
-        for (column, other) in to.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_nearest_word_has_the_fewest_letters_to_change() {
-        let names = ["drives", "discipline", "depth"];
-        assert_eq!(nearest("drive", names.into_iter()), Some("drives"));
-        assert_eq!(nearest("dept", names.into_iter()), Some("depth"));
-        assert_eq!(nearest("x", std::iter::empty()), None);
-        assert_eq!(distance("kitten", "sitting"), 3);
     }
 }

@@ -26,7 +26,6 @@ pub mod drive;
 pub mod error;
 pub mod layout;
 pub mod load;
-pub mod random;
 
 use std::time::Duration;
 

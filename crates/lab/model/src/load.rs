@@ -8,7 +8,6 @@
 //! 2. The mean queue is the integral over time, worked out apart from latencies: so that Little's law can be
 //!    a check of the two.
 
-pub mod latencies;
 pub mod mix;
 mod tally;
 
@@ -19,8 +18,8 @@ use std::time::Duration;
 use crate::Request;
 use crate::array::Array;
 use crate::error::{Error, Result};
-use crate::random::SplitMix64;
-use latencies::Latencies;
+use ashlar_statistics::latencies::Latencies;
+use ashlar_statistics::random::SplitMix64;
 use mix::{Mix, Source};
 use tally::Tally;
 

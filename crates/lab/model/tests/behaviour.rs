@@ -191,7 +191,7 @@ fn the_wait_at_half_load_is_what_queueing_theory_says() {
     let (service, square) = (sum / count, squares / count);
     let rate = 0.5 / service;
     let open = open_loop(&mut array(settings, 2), &mix, rate, span(1000, 400_000), 3).expect("fits");
-    let wait = open.reads.mean().expect("some").as_secs_f64() - service;
+    let wait = open.reads.mean_nanos().expect("some") / 1e9 - service;
     let expected = rate * square / (2.0 * 0.5);
     assert!((wait / expected - 1.0).abs() < 0.05, "{wait} {expected}");
     assert!((open.per_second() / rate - 1.0).abs() < 0.02);
@@ -206,7 +206,7 @@ fn little_s_law_holds_within_a_percent() {
         let loop_users = Users { count: 40, other_time: Duration::from_millis(12) };
         let outcome =
             closed_loop(&mut array(settings, 1), &mix, loop_users, span(3000, 40_000), 1).expect(settings);
-        let latency = outcome.latencies().mean().expect("some").as_secs_f64();
+        let latency = outcome.latencies().mean_nanos().expect("some") / 1e9;
         let queue = outcome.per_second() * latency;
         assert!((outcome.queue_mean / queue - 1.0).abs() < 0.01, "{settings}: {queue}");
         let all = outcome.per_second() * (latency + 0.012);
@@ -327,7 +327,7 @@ fn the_write_cache_absorbs_a_burst_and_is_then_limited_by_the_drives() {
         })
         .collect();
     let burst = replay(&mut array, &trace).expect("fits");
-    assert_eq!(burst.writes.max(), Some(Duration::from_micros(70)));
+    assert_eq!(burst.writes.max_nanos(), Some(70_000));
     assert_eq!(array.counters().writes_absorbed, 1500);
     assert_eq!(array.counters().drive_writes, 0, "below the high-water mark nothing is written");
     let long = closed_loop(&mut array, &mix, users(64), span(2000, 20_000), 1).expect("fits");
@@ -337,7 +337,7 @@ fn the_write_cache_absorbs_a_burst_and_is_then_limited_by_the_drives() {
     let gain = long.per_second() / without;
     assert!((0.9..2.5).contains(&gain), "{gain}");
     // Little: 64 under way at the drives' rate.
-    let mean = long.writes.mean().expect("some").as_secs_f64();
+    let mean = long.writes.mean_nanos().expect("some") / 1e9;
     assert!((mean * long.per_second() / 64.0 - 1.0).abs() < 0.01);
 }
 
@@ -347,7 +347,7 @@ fn the_write_cache_absorbs_a_burst_and_is_then_limited_by_the_drives() {
 fn the_write_cache_joins_what_is_overwritten_and_what_is_in_order() {
     let settings = "drives=5,raid=5,write_cache=8MiB";
     let (hot, counters) = load_for(span(0, 500), settings, &writes(4096, 4 << 20), 4);
-    assert_eq!(hot.writes.max(), Some(Duration::from_micros(70)));
+    assert_eq!(hot.writes.max_nanos(), Some(70_000));
     assert_eq!(counters.drive_writes, 0, "half of the cache is below the mark");
     assert_eq!(counters.overwritten_blocks, counters.host_writes - 1024);
     let settings = "drives=5,raid=5,write_cache=32MiB";
@@ -373,14 +373,14 @@ fn the_read_cache_answers_what_was_read_or_written_lately() {
         pass()
     };
     let (share, outcome) = share_of_hits("drives=4,read_cache=32MiB");
-    assert_eq!((share, outcome.reads.max()), (1.0, Some(Duration::from_micros(70))));
+    assert_eq!((share, outcome.reads.max_nanos()), (1.0, Some(70_000)));
     let (share, _) = share_of_hits("drives=4,read_cache=8MiB");
     assert!((share - 0.5).abs() < 0.03, "half of the region is in it: {share}");
     let mut array = array("drives=4,write_cache=8MiB", 1);
     let request = |kind| Request { kind, offset_bytes: 0, length_bytes: 4096 };
     let timed = |millis, kind| Timed { at: Duration::from_millis(millis), request: request(kind) };
     let outcome = replay(&mut array, &[timed(0, Kind::Write), timed(1, Kind::Read)]).expect("fits");
-    assert_eq!(outcome.reads.max(), Some(Duration::from_micros(70)), "out of the write cache");
+    assert_eq!(outcome.reads.max_nanos(), Some(70_000), "out of the write cache");
 }
 
 /// A region as large as the cache, in passes: every pass finds more of it in the flash.
@@ -405,7 +405,7 @@ fn the_flash_cache_s_hits_grow_until_it_is_warm() {
     assert!(rates[3] > 5.0 * rates[0], "{rates:?}");
     // 100 us of latency and 8.2 of transfer, which all hits share.
     let warm = closed_loop(&mut array, &mix, users(1), span(0, 1000), 9).expect("fits");
-    assert_eq!(warm.reads.percentile(0.5).map(|latency| latency.as_micros()), Some(108));
+    assert_eq!(warm.reads.histogram().percentile(0.5).map(|nanos| nanos / 1000), Some(108));
 }
 
 /// One scan leaves nothing behind in a cache that admits on the second read; and writes never fill it.

@@ -92,7 +92,7 @@ fn dell(drives: u32, users: u32, window: usize, other_share: f64) -> Doubled {
     };
     // As many requests for arrays of any size.
     let measured = Duration::from_secs_f64(45.0 / f64::from(drives));
-    let latency = |outcome: &Outcome| outcome.latencies().mean().expect("there are some").as_secs_f64();
+    let latency = |outcome: &Outcome| outcome.latencies().mean_nanos().expect("there are some") / 1e9;
     let run = |drives: u32, other: f64, measured| {
         let address = format!("sim-hdd:drives={drives},window={window}");
         run(&address, &mix, users, Duration::from_secs_f64(other), measured)

@@ -5,11 +5,13 @@
 
 mod bars;
 mod chart;
+mod nearest;
 mod number;
 mod page;
 
 pub use bars::{Bar, Bars, Group};
 pub use chart::{Axis, Chart, Line, Scale};
+pub use nearest::nearest;
 pub use number::{bytes, bytes_per_second, count, day, nanos, seconds};
 pub use page::{Mark, Page, escaped};
 

@@ -168,23 +168,21 @@ fn prepare<'a>(
 
 /// Removes what is on targets because the process that made it was killed.
 fn remove_left(records: &Records, access: &Access) -> Result<()> {
-    let left = records.left_on_targets();
-    // Servers outlive a killed lab.
-    let mounts = left.volumes.iter().filter_map(|volume| volume.mount.as_ref());
-    for place in left.directories.iter().chain(mounts) {
-        ashlar_postgres::end_processes(place, |_| true, &[Signal::QUIT, Signal::KILL]);
+    let mut left = records.left_on_targets();
+    let is_own =
+        |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OWN_PREFIX));
+    left.directories.retain(is_own);
+    // Servers outlive a killed lab. Volumes are mounted in one of the directories.
+    for own in &left.directories {
+        ashlar_postgres::end_processes(own, |_| true, &[Signal::QUIT, Signal::KILL]);
     }
-    if let Some(array) = &access.array {
-        for volume in left.volumes {
-            ashlar_target::remove(array, &volume)
-                .map_err(|refusal| Error::environment(refusal.to_string()))?;
-        }
+    for volume in &left.volumes {
+        // Without its array it stays mounted, and its directory must stay.
+        let Some(array) = &access.array else { return Ok(()) };
+        ashlar_target::remove(array, volume).map_err(|refusal| Error::environment(refusal.to_string()))?;
     }
-    // Behind the volumes, some of which are mounted in one of them.
     for own in left.directories {
-        if own.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OWN_PREFIX)) {
-            let _absent = fs::remove_dir_all(own);
-        }
+        let _absent = fs::remove_dir_all(own);
     }
     Ok(())
 }

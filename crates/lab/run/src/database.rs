@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use ashlar_fio::Second;
-use ashlar_postgres::{Installation, Limits, Places, Server, Settings, Statistics, Value};
+use ashlar_postgres::{ColdStart, Installation, Limits, Places, Server, Settings, Statistics, Value};
 use ashlar_programs::Launcher;
 use ashlar_scenario::{Base, DatabaseLoad, Plan, Run, Tables, Variant};
 use ashlar_statistics::histogram::Histogram;
@@ -77,6 +77,8 @@ pub struct DatabaseFigures {
     pub acknowledged: Option<u64>,
     /// Why memory is not limited although a limit was asked for.
     pub not_limited: Option<String>,
+    /// How it was started, and what of its files was in memory still.
+    pub cold: Option<ColdStart>,
     /// What the engine counted meanwhile.
     pub statistics: Option<Statistics>,
 }
@@ -101,8 +103,7 @@ impl Database {
         base: &Base,
         (seed, stop): (u64, &AtomicBool),
     ) -> Result<Database> {
-        let installation =
-            Installation::ensure(launcher, &ashlar_postgres::Search::default()).map_err(own)?.0;
+        let installation = Installation::ensure(launcher, &ashlar_postgres::Search::default())?.0;
         let places = Places {
             data: directory.join("pgdata"),
             wal: None,
@@ -113,14 +114,14 @@ impl Database {
         let mut server = Server::new(&installation, places, settings(base));
         if let Some(memory) = base.memory {
             let limits = Limits { memory_bytes: Some(memory.0), ..Limits::default() };
-            server.limit(&limits).map_err(own)?;
+            server.limit(&limits)?;
         }
-        server.initialise().map_err(own)?;
-        server.start().map_err(own)?;
+        server.initialise()?;
+        server.start()?;
         let mut database = Database { server, base: base.clone(), seed, _scratch: scratch };
         let loaded = database.load(stop);
         database.or_out_of_memory(loaded)?;
-        database.server.stop().map_err(own)?;
+        database.server.stop()?;
         Ok(database)
     }
 
@@ -149,7 +150,7 @@ impl Database {
                 let warehouses = i32::try_from(warehouses).unwrap_or(i32::MAX);
                 let size = orders::Size::FULL;
                 let load = orders::Load { warehouses, size, seed: self.seed, sessions, limit };
-                orders::load(&address, &load, stop).map_err(of_workload)?;
+                orders::load(&address, &load, stop)?;
                 let offences = self.offences(conditions::Moment::AfterLoad)?;
                 if let Some(first) = offences.first() {
                     return Err(Error::command(format!("what was loaded is not right: {first}")));
@@ -163,10 +164,10 @@ impl Database {
                     seed: self.seed as i64,
                 };
                 let load = points::Load { shape, sessions, is_clustered: true, limit };
-                points::load(&address, &load, stop).map_err(of_workload)?;
+                points::load(&address, &load, stop)?;
             }
         }
-        self.server.query("CHECKPOINT").map_err(own)?;
+        self.server.query("CHECKPOINT")?;
         Ok(())
     }
 
@@ -178,9 +179,8 @@ impl Database {
         (plan, seed): (&Plan, u64),
         stop: &AtomicBool,
     ) -> Result<Figures> {
-        self.server.forget_pages().map_err(own)?;
-        self.server.start().map_err(own)?;
-        let before = self.server.statistics().map_err(own)?;
+        let cold = self.server.cold_start()?;
+        let before = self.server.statistics()?;
         let mut asked = driver::Plan::closed(load.users as usize, plan.warmup, plan.measure, seed);
         asked.pace = Loop::Closed { with_pauses: load.has_pauses };
         let driven = match self.base.tables {
@@ -188,14 +188,15 @@ impl Database {
             Tables::Points { .. } => self.points(&asked, load.has_ranges, stop),
         };
         let (outcome, mut figures) = self.or_out_of_memory(driven)?;
-        let after = self.server.statistics().map_err(own)?;
+        let after = self.server.statistics()?;
         figures.statistics = after.since(&before).ok();
+        figures.cold = Some(cold);
         figures.engine = format!("PostgreSQL {}", self.server.installation().version());
         if let ashlar_postgres::Limitation::NotLimited(why) = self.server.limitation() {
             figures.not_limited = Some(why.clone());
         }
         figures.kinds = outcome.kinds.iter().map(kind).collect();
-        self.server.stop().map_err(own)?;
+        self.server.stop()?;
         Ok(told(run, variant, &outcome, figures))
     }
 
@@ -207,23 +208,23 @@ impl Database {
     ) -> Result<(Outcome, DatabaseFigures)> {
         let settings =
             if has_ranges { points::Settings::mixed_sizes() } else { points::Settings::single_keys() };
-        let workload = Points::open(&self.server.address(), settings).map_err(of_workload)?;
-        let outcome = driver::run(&workload, plan, stop, &mut ()).map_err(of_workload)?;
+        let workload = Points::open(&self.server.address(), settings)?;
+        let outcome = driver::run(&workload, plan, stop, &mut ())?;
         ended(&outcome)?;
         Ok((outcome, DatabaseFigures::default()))
     }
 
     /// Drives orders, then asks all conditions and looks for everything that was acknowledged.
     fn orders(&self, plan: &driver::Plan, stop: &AtomicBool) -> Result<(Outcome, DatabaseFigures)> {
-        let mut session = self.server.session().map_err(own)?;
-        let ledger = Arc::new(Ledger::begin(&mut session, None).map_err(of_workload)?);
+        let mut session = self.server.session()?;
+        let ledger = Arc::new(Ledger::begin(&mut session, None)?);
         let mut settings = orders::Settings::new(self.seed);
         settings.limit = ANSWER_LIMIT;
         let workload = Orders::open(&self.server.address(), settings, Some(ledger.clone()));
-        let found = workload.map_err(of_workload)?.run(plan, stop, &mut ()).map_err(of_workload)?;
+        let found = workload?.run(plan, stop, &mut ())?;
         ended(&found.outcome)?;
         let mut offences = self.offences(conditions::Moment::AfterRun)?;
-        let books = ledger.check(&mut session, ledger.now()).map_err(of_workload)?;
+        let books = ledger.check(&mut session, ledger.now())?;
         offences.extend(books.problems.iter().map(problem));
         let figures = DatabaseFigures {
             new_orders_per_minute: Some(found.new_orders_per_minute),
@@ -236,8 +237,8 @@ impl Database {
     }
 
     fn offences(&self, moment: conditions::Moment) -> Result<Vec<String>> {
-        let mut session = self.server.session().map_err(own)?;
-        let verdicts = conditions::check(&mut session, moment).map_err(of_workload)?;
+        let mut session = self.server.session()?;
+        let verdicts = conditions::check(&mut session, moment)?;
         let offence = |verdict: conditions::Verdict| {
             let example = verdict.example.unwrap_or_default();
             format!("condition {} ({}): {example}", verdict.number, verdict.name)
@@ -343,22 +344,5 @@ fn told(run: &Run, variant: &Variant, outcome: &Outcome, database: DatabaseFigur
         course: course.collect(),
         database: Some(database),
         ..Figures::default()
-    }
-}
-
-/// In the words of this room.
-fn own(error: ashlar_postgres::Error) -> Error {
-    match error.kind {
-        ashlar_postgres::ErrorKind::Environment => Error::environment(error.context),
-        ashlar_postgres::ErrorKind::Interrupted => Error::interrupted(),
-        _ => Error::command(error.context),
-    }
-}
-
-fn of_workload(error: ashlar_workload::Error) -> Error {
-    match error.kind {
-        ashlar_workload::ErrorKind::Environment => Error::environment(error.context),
-        ashlar_workload::ErrorKind::Interrupted => Error::interrupted(),
-        _ => Error::command(error.context),
     }
 }

@@ -11,7 +11,7 @@ use ashlar_report::{bytes, seconds};
 use ashlar_scenario::{
     Axis, Check, Engine, Entry, Load, Machine as Assumed, Map, Plan, Preset, Scenario, Target, Variant,
 };
-use ashlar_target::Machine;
+use ashlar_target::{Kind, Machine};
 use ashlar_units::ByteCount;
 use serde::Serialize;
 
@@ -20,9 +20,6 @@ use crate::{Error, Result};
 
 /// How fast data sets are taken to be written before any was. A drive of a few years ago.
 pub(crate) const WRITE_BYTES_PER_SECOND: u64 = 200_000_000;
-/// Kinds of targets beside directories: what comes before the colon.
-const KINDS: [&str; 7] = ["block", "ashlar", "nbd", "nbds", "nbd+unix", "nbds+unix", "sim-hdd"];
-
 /// A plan, and the scenario without what was left out of it.
 #[derive(Clone, Debug)]
 pub struct Outline {
@@ -50,10 +47,10 @@ pub fn machine(machine: &Machine) -> Assumed {
 pub fn targets(named: &[String]) -> Result<Vec<Target>> {
     let mut targets: Vec<Target> = Vec::new();
     for address in named {
-        check_kind(address)?;
-        let address = match kind(address) {
-            Some(_) => address.clone(),
-            None => std::path::absolute(address)
+        let kind = kind_of(address)?;
+        let address = match kind {
+            Kind::Device | Kind::Pool | Kind::Export | Kind::Model => address.clone(),
+            Kind::Directory => std::path::absolute(address)
                 .map_err(|error| Error::environment(format!("{address}: {error}")))?
                 .display()
                 .to_string(),
@@ -61,7 +58,7 @@ pub fn targets(named: &[String]) -> Result<Vec<Target>> {
         if targets.iter().any(|target| Path::new(&target.address) == Path::new(&address)) {
             return Err(Error::environment(format!("target {address} is named twice")));
         }
-        let id = plain(name(&address));
+        let id = plain(name(kind, &address));
         let is_taken = |id: &str| targets.iter().any(|target| target.id == id);
         let id = match is_taken(&id) {
             true => (2..).map(|number| format!("{id}-{number}")).find(|id| !is_taken(id)).unwrap_or(id),
@@ -73,11 +70,12 @@ pub fn targets(named: &[String]) -> Result<Vec<Target>> {
 }
 
 /// What a target is called: the last word of its address. Simulated drives say that they are.
-fn name(address: &str) -> &str {
-    if kind(address) == Some("sim-hdd") {
-        return "simulated-hdd";
-    }
-    let path = if kind(address).is_some() { address.split('?').next().unwrap_or(address) } else { address };
+fn name(kind: Kind, address: &str) -> &str {
+    let path = match kind {
+        Kind::Model => return "simulated-hdd",
+        Kind::Export => address.split('?').next().unwrap_or(address),
+        Kind::Directory | Kind::Device | Kind::Pool => address,
+    };
     Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or("root")
 }
 
@@ -90,21 +88,8 @@ fn plain(name: &str) -> String {
     if word.is_empty() { "target".into() } else { word.into() }
 }
 
-/// What stands before the colon of an address that is no path.
-fn kind(address: &str) -> Option<&str> {
-    let (kind, _) = address.split_once(':')?;
-    (!kind.is_empty() && !kind.contains('/')).then_some(kind)
-}
-
-fn check_kind(address: &str) -> Result<()> {
-    match kind(address) {
-        Some(kind) if !KINDS.contains(&kind) => Err(Error::environment(format!(
-            "{address}: there are no targets of the kind `{kind}` yet: name a directory, a device as \
-             block:/dev/NAME, a pool as ashlar:POOL, an export as nbd://HOST/NAME, or simulated drives as \
-             sim-hdd:drives=2,model=10k-300g,raid=1"
-        ))),
-        _ => Ok(()),
-    }
+fn kind_of(address: &str) -> Result<Kind> {
+    Kind::of(address).map_err(|refusal| Error::environment(refusal.to_string()))
 }
 
 /// The plan of a scenario on these targets.
@@ -125,6 +110,8 @@ pub fn outline(
     };
     let mut narrowed = scenario.clone();
     let mut plan = planned(&narrowed, targets)?;
+    // A scenario may name targets of its own.
+    plan.variants.iter().try_for_each(|variant| kind_of(&variant.target.address).map(drop))?;
     let (whole, lacking): (Vec<Target>, Vec<Target>) = targets.iter().cloned().partition(|target| {
         let on_it = |variant: &&Variant| variant.target == *target;
         plan.variants.iter().filter(on_it).all(is_possible)
@@ -147,20 +134,18 @@ pub fn outline(
         }
         plan = planned(&narrowed, targets)?;
     }
-    for variant in &plan.variants {
-        check_kind(&variant.target.address)?;
-    }
     skipped.extend(left_out(scenario, &mut narrowed)?);
     Ok(Outline { scenario: narrowed, plan, seed, left_out: skipped })
 }
 
 fn is_possible(variant: &Variant) -> bool {
-    let Load::Io(load) = &variant.load else {
-        // Its files are those of a file system.
-        return ashlar_target::has_file_system(&variant.target.address);
-    };
-    let is_one = load.set.layout.volumes == 1 && load.set.layout.map == Map::Simple;
-    is_one || ashlar_target::has_volumes(&variant.target.address)
+    let Ok(kind) = Kind::of(&variant.target.address) else { return false };
+    match &variant.load {
+        Load::Database(_) => kind.has_file_system(),
+        Load::Io(load) => {
+            load.set.layout.volumes == 1 && load.set.layout.map == Map::Simple || kind.has_volumes()
+        }
+    }
 }
 
 /// Takes out the entries that come in no variant that can be run; false when there is none, or nothing else.

@@ -9,10 +9,10 @@ use std::time::Duration;
 use ashlar_fio::Second;
 use ashlar_model::array::spec::Spec;
 use ashlar_model::array::{Array, RequestId};
-use ashlar_model::random::SplitMix64;
 use ashlar_model::{Kind, Request};
 use ashlar_scenario::{IoLoad, Operation, Part, Pattern, Plan, Rate, Run, Variant};
-use ashlar_statistics::histogram::Histogram;
+use ashlar_statistics::latencies::Latencies;
+use ashlar_statistics::random::SplitMix64;
 
 use crate::figures::{Figures, Share};
 use crate::jobs;
@@ -23,8 +23,6 @@ const MEASURE_MIN: Duration = Duration::from_secs(30);
 const WARMUP_MIN: Duration = Duration::from_secs(5);
 /// So many waiting requests are no queue any more, but an offered rate that the drives cannot serve.
 const UNDER_WAY_MAX: usize = 100_000;
-/// Latencies are told to this, so that equal ones are counted together.
-const LATENCY_STEP_NANOS: u64 = 1_000;
 
 /// What was under way in one second of the measured time.
 #[derive(Clone, Copy, Default)]
@@ -49,7 +47,7 @@ struct Loop<'a> {
     size_bytes: u64,
     under_way: BTreeMap<RequestId, UnderWay>,
     counting: std::ops::Range<Duration>,
-    latencies: Histogram,
+    latencies: Latencies,
     course: Vec<Counted>,
     bytes: u64,
     made: Vec<u64>,
@@ -90,7 +88,7 @@ pub(crate) fn figures(
         size_bytes,
         under_way: BTreeMap::new(),
         counting: warmup..warmup + measured,
-        latencies: Histogram::default(),
+        latencies: Latencies::default(),
         course: vec![Counted::default(); measured.as_secs() as usize],
         bytes: 0,
         made: vec![0; load.mix.len()],
@@ -187,7 +185,7 @@ impl Loop<'_> {
                 continue;
             }
             let latency = (done.at - since).as_nanos() as u64;
-            self.latencies.add(latency.next_multiple_of(LATENCY_STEP_NANOS), 1);
+            self.latencies.add(latency);
             self.bytes += self.load.mix[part].size.0;
             self.made[part] += 1;
             let second = (done.at - self.counting.start).as_secs() as usize;
@@ -199,7 +197,7 @@ impl Loop<'_> {
     }
 
     fn told(&self, run: &Run, variant: &Variant, measured: Duration) -> Figures {
-        let latencies = &self.latencies;
+        let (latencies, histogram) = (&self.latencies, self.latencies.histogram());
         let second = |(number, counted): (usize, &Counted)| Second {
             at_seconds: (number + 1) as f64,
             requests: counted.requests as f64,
@@ -217,12 +215,12 @@ impl Loop<'_> {
             measured_seconds: measured.as_secs_f64(),
             requests: latencies.count(),
             bytes: self.bytes,
-            latency_mean_nanos: latencies.mean(),
-            p50_nanos: latencies.percentile(0.5),
-            p95_nanos: latencies.percentile(0.95),
-            p99_nanos: latencies.percentile(0.99),
-            p999_nanos: latencies.percentile(0.999),
-            max_nanos: latencies.max(),
+            latency_mean_nanos: latencies.mean_nanos(),
+            p50_nanos: histogram.percentile(0.5),
+            p95_nanos: histogram.percentile(0.95),
+            p99_nanos: histogram.percentile(0.99),
+            p999_nanos: histogram.percentile(0.999),
+            max_nanos: latencies.max_nanos(),
             offered_per_second: self.load.rate.map(|Rate(rate)| rate),
             outstanding: (!is_open).then_some(under_way),
             mix: self.shares(),

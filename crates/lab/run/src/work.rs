@@ -72,6 +72,8 @@ struct Set<'a> {
     /// Of all on its target.
     needs: Needs,
     made: Made,
+    /// The one device that it lies on, whose counters say what came down; absent where there are several.
+    device: Option<String>,
 }
 
 /// What there is of a data set.
@@ -127,6 +129,7 @@ impl Work<'_> {
             let step = format!("data set {} of {}: {size} on {}", index + 1, sets.len(), set.address);
             tell(&Progress { step, left: time_to_write(to_write) + all_runs, before: None });
             sets[index].made = self.write(set)?;
+            sets[index].device = self.device(&sets[index]);
         }
         let mut before = None;
         for (index, run) in left.iter().enumerate() {
@@ -159,7 +162,7 @@ impl Work<'_> {
                 }
                 let needs = needs(&variant.load, sets.len() + 1, needed);
                 needed += needs.size_bytes;
-                sets.push(Set { address, load: &variant.load, needs, made: Made::Nothing });
+                sets.push(Set { address, load: &variant.load, needs, made: Made::Nothing, device: None });
             }
             let room = place.room_bytes().map_err(|refusal| Error::environment(refusal.to_string()))?;
             let usable = if place.is_shared() { (room as f64 * ROOM_SHARE) as u64 } else { room };
@@ -212,6 +215,11 @@ impl Work<'_> {
             }
         }
         Ok(areas)
+    }
+
+    fn device(&self, set: &Set<'_>) -> Option<String> {
+        let footing = self.place(set.address).footing().ok().filter(|_| set.needs.volumes == 1)?;
+        Some(footing.devices.first()?.name.clone())
     }
 
     fn place(&self, address: &str) -> &Place {
@@ -267,7 +275,7 @@ impl Work<'_> {
         let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         let place = self.place(&variant.target.address);
         let before = place.counted();
-        let device = place.footing().ok().and_then(|footing| Some(footing.devices.first()?.name.clone()));
+        let device = sets[index].device.clone();
         let look = || Counters::of(device.as_ref()?);
         let device_before = look();
         let measured = match (&variant.load, &mut sets[index].made) {

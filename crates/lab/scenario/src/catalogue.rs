@@ -1,6 +1,8 @@
 //! The scenarios that are compiled in, by id.
 
-use crate::error::{Error, Result, nearest};
+use ashlar_report::nearest;
+
+use crate::error::{Error, Result};
 use crate::file::Scenario;
 
 macro_rules! catalogue {

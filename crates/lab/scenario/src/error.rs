@@ -1,5 +1,6 @@
 //! The one error of this crate, and how a mistake in a file is put into words.
 
+use ashlar_report::nearest;
 use std::fmt;
 
 /// What went wrong with a scenario, and where.
@@ -73,27 +74,6 @@ pub(crate) fn unknown_key_text<'a>(key: &str, known: impl Iterator<Item = &'a st
     }
 }
 
-/// The name with the fewest letters to change, of two as near the first.
-pub(crate) fn nearest<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    names.min_by_key(|name| distance(word, name))
-}
-
-/// Levenshtein's distance, one row of the table at a time.
-fn distance(from: &str, to: &str) -> usize {
-    let to: Vec<char> = to.chars().collect();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (index, letter) in from.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = index + 1;
-        for (column, other) in to.iter().enumerate() {
-            let changed = diagonal + usize::from(letter != *other);
-            diagonal = row[column + 1];
-            row[column + 1] = changed.min(diagonal + 1).min(row[column] + 1);
-        }
-    }
-    row[to.len()]
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,14 +86,5 @@ mod tests {
         assert_eq!(in_our_words(message, &["use"]), "unknown key `usee`; the nearest known key is `use`");
         assert_eq!(in_our_words("unknown field `x`, there are no fields", &[]), "unknown key `x`");
         assert_eq!(in_our_words("missing field `id`\n", &[]), "missing field `id`");
-    }
-
-    #[test]
-    fn the_distance_counts_letters_changed_added_and_left_out() {
-        for (from, to, letters) in
-            [("", "abc", 3), ("abc", "", 3), ("mix", "mix", 0), ("kitten", "sitting", 3), ("rat", "rate", 1)]
-        {
-            assert_eq!(distance(from, to), letters, "{from} {to}");
-        }
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use ashlar_statistics::random::SplitMix64;
 use ashlar_units::ByteCount;
 
 use crate::error::{Error, Result};
@@ -303,12 +304,12 @@ impl<'a> Draft<'a> {
 
 /// Blocks of one repetition each, every block in an order of its own.
 fn shuffled(variants: &[Variant], repeat: u64, seed: u64) -> Vec<Run> {
-    let mut random = SplitMix64(seed);
+    let mut random = SplitMix64::new(seed);
     let mut runs = Vec::new();
     for repetition in 1..=repeat {
         let mut block: Vec<usize> = (0..variants.len()).collect();
         for last in (1..block.len()).rev() {
-            block.swap(last, random.below(last + 1));
+            block.swap(last, random.index(last + 1));
         }
         let run = |variant: usize| {
             let id = format!("r{repetition}-{}", variants[variant].name);
@@ -317,24 +318,6 @@ fn shuffled(variants: &[Variant], repeat: u64, seed: u64) -> Vec<Run> {
         runs.extend(block.into_iter().map(run));
     }
     runs
-}
-
-/// Steele, Lea and Flood's generator: small, and the same on every machine and in every version.
-struct SplitMix64(u64);
-
-impl SplitMix64 {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Below `bound`, by the high half of the product; for a few hundred the bias is beyond notice.
-    fn below(&mut self, bound: usize) -> usize {
-        ((u128::from(self.next()) * bound as u128) >> 64) as usize
-    }
 }
 
 #[cfg(test)]

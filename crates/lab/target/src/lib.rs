@@ -7,6 +7,7 @@
 
 mod below;
 mod counters;
+mod kind;
 mod machine;
 mod mounts;
 mod nbd;
@@ -15,8 +16,7 @@ mod volumes;
 
 pub use below::{BlockDevice, Footing};
 pub use counters::Counters;
+pub use kind::Kind;
 pub use machine::Machine;
-pub use place::{
-    Access, Ground, Needs, OWN_PREFIX, Place, Refusal, has_file_system, has_volumes, is_of_array,
-};
+pub use place::{Access, Ground, Needs, OWN_PREFIX, Place, Refusal};
 pub use volumes::{ArrayPool, MadeVolume, PoolCounters, Volumes, remove};

@@ -4,13 +4,6 @@ use std::process::{Command, Stdio};
 
 use crate::place::{Place, Refusal};
 
-/// What a URI of the NBD project's own form begins with (doc/uri.md).
-const SCHEMES: [&str; 4] = ["nbd://", "nbd+unix://", "nbds://", "nbds+unix://"];
-
-pub(crate) fn is_uri(named: &str) -> bool {
-    SCHEMES.iter().any(|scheme| named.starts_with(scheme))
-}
-
 pub(crate) fn open(uri: &str, may_destroy: bool) -> Result<Place, Refusal> {
     let refused = |what: &str| Refusal(format!("{uri}: {what}"));
     if !may_destroy {

@@ -7,18 +7,14 @@ use std::sync::Arc;
 
 use ashlar_client::Client;
 use ashlar_client::api::ErrorKind;
-use ashlar_model::address::SCHEME;
 use ashlar_model::array::Array;
 use ashlar_model::array::spec::Spec;
 
 use crate::below::Footing;
+use crate::kind::Kind;
 use crate::nbd;
 use crate::volumes::{self, MadeVolume, PoolCounters, Volumes};
 
-/// What comes before the path of a device.
-const DEVICE_PREFIX: &str = "block:";
-/// What comes before the name of a pool.
-const ARRAY_PREFIX: &str = "ashlar:";
 /// What the lab's files in a directory, and its volumes in a pool, are called.
 pub const OWN_PREFIX: &str = "ashlar-lab-";
 
@@ -43,7 +39,7 @@ pub enum Place {
         /// Kept open so that nobody mounts it meanwhile.
         _exclusive: fs::File,
         /// Detached at the end, when nothing holds it any more.
-        _attached: Option<Attached>,
+        attached: Option<Attached>,
     },
     /// Volumes of its own in a pool.
     Volumes(Volumes),
@@ -96,6 +92,8 @@ impl std::error::Error for Refusal {}
 pub struct Attached {
     client: Arc<Client>,
     volume: String,
+    /// Of its pool; none of them is made.
+    volumes: Volumes,
 }
 
 impl std::fmt::Debug for Attached {
@@ -110,43 +108,19 @@ impl Drop for Attached {
     }
 }
 
-/// Whether a target of this name is a pool or a volume of an array.
-#[must_use]
-pub fn is_of_array(named: &str) -> bool {
-    named.starts_with(ARRAY_PREFIX)
-}
-
-/// Whether a target of this name has as many volumes as are asked for. Of simulated drives a host sees one.
-#[must_use]
-pub fn has_volumes(named: &str) -> bool {
-    is_of_array(named)
-}
-
-/// Whether a target of this name has a file system, or gets one.
-#[must_use]
-pub fn has_file_system(named: &str) -> bool {
-    is_of_array(named)
-        || !(named.starts_with(DEVICE_PREFIX) || nbd::is_uri(named) || named.starts_with(SCHEME))
-}
-
 impl Place {
     /// `DIR`, `block:/dev/NAME`, `ashlar:POOL`, `ashlar:POOL/VOLUME`, `nbd://…` or `sim-hdd:…`.
     ///
     /// # Errors
     /// When it is not there, cannot be written, is in use, or holds something that nobody gave up.
     pub fn open(named: &str, access: &Access) -> Result<Place, Refusal> {
-        if let Some(path) = named.strip_prefix(DEVICE_PREFIX) {
-            return open_device(path, Path::new(path), access.may_destroy, None);
-        }
-        if let Some(rest) = named.strip_prefix(ARRAY_PREFIX) {
-            return open_volumes(named, rest, access);
-        }
-        if named.starts_with(SCHEME) {
-            return open_model(named);
-        }
-        match nbd::is_uri(named) {
-            true => nbd::open(named, access.may_destroy),
-            false => open_directory(Path::new(named)),
+        let rest = Kind::rest(named);
+        match Kind::of(named)? {
+            Kind::Directory => open_directory(Path::new(named)),
+            Kind::Device => open_device(rest, Path::new(rest), access.may_destroy, None),
+            Kind::Pool => open_volumes(named, rest, access),
+            Kind::Export => nbd::open(named, access.may_destroy),
+            Kind::Model => open_model(named),
         }
     }
 
@@ -264,13 +238,17 @@ impl Place {
         let unseen = |error: std::io::Error| Refusal(format!("{}: {error}", self.name()));
         match self {
             Place::Directory { own, .. } => Footing::of(own).map_err(unseen),
-            Place::Device { path, .. } => Footing::of_device(path).map_err(unseen),
+            Place::Device { path, attached, .. } => {
+                let device = Footing::of_device(path).map_err(unseen)?;
+                match attached {
+                    Some(attached) => Ok(Footing::of_pool(attached.volumes.facts()?, device.devices)),
+                    None => Ok(device),
+                }
+            }
             Place::Volumes(volumes) => {
                 let device = volumes.device().and_then(|path| Footing::of_device(&path).ok());
-                Ok(Footing::of_pool(
-                    volumes.facts()?,
-                    device.map(|device| device.devices).unwrap_or_default(),
-                ))
+                let devices = device.map(|device| device.devices).unwrap_or_default();
+                Ok(Footing::of_pool(volumes.facts()?, devices))
             }
             Place::Nbd { uri, .. } => Ok(Footing::of_export(uri)),
             Place::Model { spec, .. } => Ok(Footing::of_model(&spec.in_words())),
@@ -282,6 +260,7 @@ impl Place {
     pub fn counted(&self) -> Option<PoolCounters> {
         match self {
             Place::Volumes(volumes) => volumes.counted().ok(),
+            Place::Device { attached: Some(attached), .. } => attached.volumes.counted().ok(),
             _ => None,
         }
     }
@@ -305,7 +284,7 @@ fn open_directory(named: &Path) -> Result<Place, Refusal> {
     let metadata = fs::metadata(named).map_err(|error| refused(&error.to_string()))?;
     if metadata.file_type().is_block_device() {
         return Err(refused(&format!(
-            "is a device: name it as {DEVICE_PREFIX}{} and give leave to overwrite it with --destroy",
+            "is a device: name it as block:{} and give leave to overwrite it with --destroy",
             named.display()
         )));
     }
@@ -348,7 +327,7 @@ fn open_device(
     let sectors = sectors.ok().and_then(|text| text.trim().parse::<u64>().ok());
     let size_bytes = sectors.ok_or_else(|| refused("its size is not known"))? * 512;
     let (named, path) = (named.to_string(), path.to_path_buf());
-    Ok(Place::Device { named, path, size_bytes, _exclusive: file, _attached: attached })
+    Ok(Place::Device { named, path, size_bytes, _exclusive: file, attached })
 }
 
 /// A volume that exists is a device that may be overwritten; otherwise volumes are made.
@@ -373,7 +352,8 @@ fn open_volumes(named: &str, rest: &str, access: &Access) -> Result<Place, Refus
             }
             None => {
                 let path = volumes::attach(&client, name).map_err(|error| refused(error.to_string()))?;
-                let attached = Attached { client, volume: name.to_string() };
+                let volumes = Volumes::new(named, client.clone(), pool, Some(name));
+                let attached = Attached { client, volume: name.to_string(), volumes };
                 open_device(named, &path, true, Some(attached))
             }
         },

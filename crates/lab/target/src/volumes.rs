@@ -37,6 +37,8 @@ pub struct MadeVolume {
     pub name: String,
     /// Never used again in its pool: a volume that has the name later is another one.
     pub id: u64,
+    /// Drawn when the pool was created, whatever it is called.
+    pub pool_id: String,
     /// Where its file system is mounted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<PathBuf>,
@@ -139,19 +141,17 @@ impl Volumes {
             limit_bytes: None,
             reserve_bytes: None,
         };
+        let pool_id = self.pool()?.id;
         let volume = self.client.volume_create(&request).map_err(|error| self.refusal(&error))?;
-        self.made.borrow_mut().push(MadeVolume {
-            name: name.clone(),
-            id: volume.id,
-            mount: mount.map(Path::to_path_buf),
-        });
+        let (name_made, mount) = (name.clone(), mount.map(Path::to_path_buf));
+        self.made.borrow_mut().push(MadeVolume { name: name_made, id: volume.id, pool_id, mount });
         Ok(name)
     }
 
-    /// The device that the first of them is.
+    /// The device that the last of them is.
     pub(crate) fn device(&self) -> Option<PathBuf> {
-        let first = self.made.borrow().first()?.name.clone();
-        Some(PathBuf::from(self.client.volume(&first).ok()?.device?))
+        let last = self.made.borrow().last()?.name.clone();
+        Some(PathBuf::from(self.client.volume(&last).ok()?.device?))
     }
 
     /// What is there now and goes with [`Volumes::clear`].
@@ -283,13 +283,19 @@ pub(crate) fn detach(client: &Client, volume: &str) -> Result<(), Error> {
 /// # Errors
 /// When it is in use or the array does not answer: says what to do.
 pub fn remove(client: &Client, volume: &MadeVolume) -> Result<(), Refusal> {
-    let MadeVolume { name, id, mount } = volume;
+    let MadeVolume { name, id, pool_id, mount } = volume;
     let left = |error: Error| {
         Refusal(format!("volume {name} is left: {error}; then remove it with `ashlar volume delete {name}`"))
     };
-    match client.volume(name) {
-        Ok(found) if found.id == *id => {}
-        Ok(_) => return Ok(()),
+    let is_it = || {
+        Ok::<bool, Error>({
+            let found = client.volume(name)?;
+            found.id == *id && client.pool(&found.pool)?.id == *pool_id
+        })
+    };
+    match is_it() {
+        Ok(true) => {}
+        Ok(false) => return Ok(()),
         Err(error) if error.kind == ErrorKind::NotFound => return Ok(()),
         Err(error) => return Err(left(error)),
     }

@@ -14,7 +14,6 @@
 //! 3. When the server is lost the run ends, and all that was counted until then stays.
 
 mod client;
-mod latencies;
 mod outcome;
 mod pace;
 mod plan;
@@ -22,13 +21,13 @@ mod processor;
 mod shared;
 mod timeline;
 
+pub use ashlar_statistics::latencies::Latencies;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-pub use latencies::Latencies;
 pub use outcome::{Arrivals, Ending, KindOutcome, Outcome, Second, SecondOfKind, Sight};
 pub use plan::{Length, Loop, Plan};
 

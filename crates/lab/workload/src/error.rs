@@ -54,6 +54,18 @@ impl Error {
     }
 }
 
+impl From<Error> for ashlar_programs::Error {
+    fn from(error: Error) -> ashlar_programs::Error {
+        match error.kind {
+            ErrorKind::Environment => ashlar_programs::Error::environment(error.context),
+            ErrorKind::Interrupted => ashlar_programs::Error::interrupted(),
+            ErrorKind::Conflict | ErrorKind::Refused | ErrorKind::Lost | ErrorKind::Content => {
+                ashlar_programs::Error::command(error.context)
+            }
+        }
+    }
+}
+
 impl From<ashlar_postgres::Error> for Error {
     fn from(error: ashlar_postgres::Error) -> Error {
         let kind = match &error.kind {

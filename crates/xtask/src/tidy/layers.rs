@@ -125,14 +125,14 @@ const LAYERS: [(&str, &[&str]); 36] = [
     ("postgres", &["programs"]),
     // Floor 4, beside it: does what the papers claim hold, here and on any other target.
     ("statistics", &[]),
-    ("scenario", &["units"]),
     ("report", &[]),
-    ("model", &[]),
+    ("scenario", &["units", "report", "statistics"]),
+    ("model", &["report", "statistics"]),
     ("target", &["client", "report", "model"]),
     ("compare", &[]),
     ("fio", &["programs", "statistics"]),
     ("doctor", &["programs", "statistics", "target", "report", "fio", "compare"]),
-    ("workload", &["postgres", "statistics"]),
+    ("workload", &["programs", "postgres", "statistics"]),
     (
         "run",
         &[

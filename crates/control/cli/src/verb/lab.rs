@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use ashlar_run::Chosen;
 use ashlar_scenario::Preset;
-use ashlar_target::Access;
+use ashlar_target::{Access, Kind};
 use clap::Subcommand;
 
 use crate::Context;
@@ -100,7 +100,7 @@ fn access<'a>(
     may_destroy: bool,
     mut targets: impl Iterator<Item = &'a String>,
 ) -> Result<Access> {
-    let is_named = targets.any(|target| ashlar_target::is_of_array(target));
+    let is_named = targets.any(|target| Kind::of(target).is_ok_and(|kind| kind == Kind::Pool));
     let array = if is_named { Some(Arc::new(context.client()?)) } else { None };
     Ok(Access { may_destroy, array })
 }

@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn it_agrees_with_a_plain_list() {
-        let mut random = crate::random::SplitMix64::new(3);
+        let mut random = ashlar_statistics::random::SplitMix64::new(3);
         let mut recent = Recent::new(8, 1);
         let mut list: Vec<u64> = Vec::new();
         for _ in 0..5000 {

@@ -7,7 +7,7 @@ use super::geometry::Geometry;
 use super::preset::Model;
 use super::{Access, Drive};
 use crate::Kind::{self, Read, Write};
-use crate::random::SplitMix64;
+use ashlar_statistics::random::SplitMix64;
 
 const TURN: u64 = 4_000_000;
 

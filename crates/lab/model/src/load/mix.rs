@@ -1,8 +1,8 @@
 //! What is asked of an array: which share are reads, how large, where.
 
 use crate::error::{Error, Result};
-use crate::random::SplitMix64;
 use crate::{Kind, Request};
+use ashlar_statistics::random::SplitMix64;
 
 /// Where the next request is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::latencies::Latencies;
 use super::{Outcome, Span};
 use crate::array::{Completion, RequestId};
 use crate::error::{Error, Result};
 use crate::{Kind, Request};
+use ashlar_statistics::latencies::Latencies;
 
 #[derive(Debug)]
 pub(crate) struct Tally {
@@ -67,8 +67,8 @@ impl Tally {
         self.requests += 1;
         self.bytes += bytes;
         match kind {
-            Kind::Read => self.reads.add(done.at - began),
-            Kind::Write => self.writes.add(done.at - began),
+            Kind::Read => self.reads.add(crate::nanos(done.at - began)),
+            Kind::Write => self.writes.add(crate::nanos(done.at - began)),
         }
     }
 

@@ -55,7 +55,7 @@ fn a_trace_is_counted_to_its_last_answer() {
     assert_eq!((outcome.requests, outcome.bytes), (3, 3 * 8192));
     assert_eq!((outcome.reads.count(), outcome.writes.count()), (2, 1));
     assert!(outcome.measured > Duration::from_millis(900) && outcome.measured < Duration::from_millis(915));
-    let mean = outcome.latencies().mean().unwrap().as_secs_f64();
+    let mean = outcome.latencies().mean_nanos().unwrap() / 1e9;
     let queue = 3.0 * mean / outcome.measured.as_secs_f64();
     assert!((outcome.queue_mean - queue).abs() < 1e-6, "{} {queue}", outcome.queue_mean);
     assert_eq!(replay(&mut array, &[]).unwrap().per_second(), 0.0);

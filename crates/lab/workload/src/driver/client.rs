@@ -1,5 +1,6 @@
 //! One client's thread: draws, waits until it is due, tries, counts.
 
+use ashlar_statistics::latencies::Latencies;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,7 +9,6 @@ use crate::error::{Error, ErrorKind};
 use crate::random::Random;
 use crate::workload::{Client, Done};
 
-use super::latencies::Latencies;
 use super::outcome::{Ending, KindOutcome};
 use super::pace::Pace;
 use super::plan::Length;

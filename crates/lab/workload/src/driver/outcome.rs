@@ -1,8 +1,8 @@
 //! What a run of the driver answers; what of it is kept in result files.
 
+use ashlar_statistics::latencies::Latencies;
 use serde::{Deserialize, Serialize};
 
-use super::latencies::Latencies;
 use super::plan::Loop;
 
 /// A run: what was asked, how it ended, and all figures.

@@ -1,8 +1,8 @@
 //! The seconds of a run, put together from what all clients finished in them.
 
+use ashlar_statistics::latencies::Latencies;
 use std::collections::BTreeMap;
 
-use super::latencies::Latencies;
 use super::outcome::{Second, SecondOfKind};
 
 /// Percentiles of a second are worked out when it is this old, and its bins let go: a run of many hours must

@@ -1,4 +1,5 @@
-//! Random numbers from a seed: whole numbers, shares of one, and times between chance events.
+//! Random numbers from a seed: whole numbers, shares of one, and times between chance events. The same on
+//! every machine and in every version, so that a plan, a report or a simulation can be made again.
 
 use std::time::Duration;
 
@@ -27,6 +28,11 @@ impl SplitMix64 {
         ((u128::from(self.next()) * u128::from(count)) >> 64) as u64
     }
 
+    /// The place of one of `count` things.
+    pub fn index(&mut self, count: usize) -> usize {
+        self.below(count as u64) as usize
+    }
+
     /// At least 0 and below 1, in steps of 2^-53.
     pub fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
@@ -44,9 +50,10 @@ mod tests {
 
     #[test]
     fn the_generator_gives_the_published_numbers() {
-        // The first two for seed 1234567, as listed at Rosetta Code under "Splitmix64".
+        // The first for seed 1234567, as listed at Rosetta Code under "Splitmix64".
         let mut random = SplitMix64::new(1_234_567);
-        assert_eq!([random.next(), random.next()], [6_457_827_717_110_365_317, 3_203_168_211_198_807_973]);
+        let first = [random.next(), random.next(), random.next()];
+        assert_eq!(first, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
     }
 
     #[test]

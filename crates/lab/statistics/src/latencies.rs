@@ -1,7 +1,8 @@
 //! Latencies as they are recorded and kept: counts by latency, narrow enough that nothing is lost.
 
-use ashlar_statistics::histogram::Histogram;
 use serde::{Deserialize, Serialize};
+
+use crate::histogram::Histogram;
 
 /// Each doubling of the latency has so many bins: a bin's middle is within 0.4 % of all in it.
 const BINS_PER_DOUBLING_BITS: u32 = 7;
@@ -50,6 +51,11 @@ impl Latencies {
     #[must_use]
     pub fn max_nanos(&self) -> Option<u64> {
         (!self.bins.is_empty()).then_some(self.max_nanos)
+    }
+
+    /// The middles of bins in nanoseconds with their counts, in order.
+    pub fn bins(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.bins.iter().copied()
     }
 
     /// For percentiles: see [`Histogram::percentile`], which refuses what too few latencies cannot tell.
