@@ -133,15 +133,22 @@ impl Pool {
     }
 
     /// A read failed, and parity answers for it. A drive that keeps failing is given up while the pool can
-    /// do without it. Whoever writes next records that.
+    /// do without it. Whoever writes next records that, or the next beat.
     pub(crate) fn read_failed(&self, index: usize, drive: &Rc<Drive>, error: &ashlar_drive::Error) {
         let DriveCounters { errors, mended_blocks, .. } = drive.counters();
-        if errors < READ_ERRORS_MAX + mended_blocks || self.drives_out() >= self.parity_columns() {
-            return;
+        if errors >= READ_ERRORS_MAX + mended_blocks {
+            let reason = format!("{errors} requests failed, the last: {}", error.context);
+            self.failed_if_spared(index, drive, &reason);
         }
-        let reason = format!("{errors} requests failed, the last: {}", error.context);
-        // Within what parity survives nothing is fenced.
-        let _within = self.failed(index, drive, &reason);
+    }
+
+    /// A drive failed where nobody waits for what it should have done: it is given up while the pool can do
+    /// without it.
+    pub(crate) fn failed_if_spared(&self, index: usize, drive: &Rc<Drive>, reason: &str) {
+        if self.can_lose_more() {
+            // Within what parity survives nothing is fenced.
+            let _within = self.failed(index, drive, reason);
+        }
     }
 
     /// Takes a drive out of service in memory. Whoever writes without it calls

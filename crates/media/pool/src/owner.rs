@@ -10,6 +10,8 @@
 //! 2. Nothing is written after a beat is overdue before the owner block was read and found to be ours.
 //!
 //! 3. Where the owner before may still write, an opening claims the pool first, waits, and reads then.
+//! 4. A drive that was given up is recorded as such within a beat or two, though nobody writes: drives that
+//!    fail one after the other would else be half of the pool for the opening after a crash.
 //!
 //! Late writes: what an owner asked of a drive may land long after that owner is gone, from another machine's
 //! queue or a server's. On this machine the drives' locks tell: a file is not let go before its requests have
@@ -76,7 +78,7 @@ impl Ownership {
         };
         let mut claimed =
             Err(Error::new(ErrorKind::Damaged, format!("pool {} has no drive to claim", pool.name)));
-        for drive in voters(drives) {
+        for (_, drive) in voters(drives) {
             let written = drive.write_owner(&pool.key, &owner).await;
             claimed = if claimed.is_ok() { claimed } else { written.map_err(Error::from) };
         }
@@ -209,6 +211,7 @@ async fn keep_beating(runtime: Runtime, inner: Weak<Inner>) {
         }
         // Whoever writes next is told of a failure.
         let _told = pool.beat().await;
+        let _told = pool.record_drives().await;
     }
 }
 
@@ -311,8 +314,11 @@ impl Pool {
             owner.clone()
         };
         let mut is_written = false;
-        for drive in self.voters() {
-            is_written |= drive.write_owner(self.key(), &owner).await.is_ok();
+        for (index, drive) in self.voters() {
+            match drive.write_owner(self.key(), &owner).await {
+                Ok(()) => is_written = true,
+                Err(error) => self.failed_if_spared(index, &drive, &error.context),
+            }
         }
         if is_written {
             ownership.seen.set(Some(begun));
@@ -366,7 +372,7 @@ impl Pool {
             return Err(lost);
         }
         let (begun, mut is_read) = (self.runtime().now(), false);
-        for drive in self.voters() {
+        for (_, drive) in self.voters() {
             let Ok(found) = drive.read_owner(self.key()).await else { continue };
             is_read = true;
             let Some(found) = found else {
@@ -435,16 +441,17 @@ impl Pool {
         self.inner.ownership.lost.borrow().clone()
     }
 
-    /// The drives that carry the owner block.
-    fn voters(&self) -> Vec<Rc<Drive>> {
+    /// The drives that carry the owner block, with their numbers.
+    fn voters(&self) -> Vec<(usize, Rc<Drive>)> {
         voters(&self.inner.drives.borrow())
     }
 }
 
-fn voters(drives: &[KnownDrive]) -> Vec<Rc<Drive>> {
-    let can_vote = |known: &&KnownDrive| match known.state {
+fn voters(drives: &[KnownDrive]) -> Vec<(usize, Rc<Drive>)> {
+    let can_vote = |(_, known): &(usize, &KnownDrive)| match known.state {
         DriveState::InService | DriveState::Leaving | DriveState::Rebuilding => true,
         DriveState::Out | DriveState::Gone => false,
     };
-    drives.iter().filter(can_vote).filter_map(|known| known.drive.clone()).take(VOTERS).collect()
+    let there = |(index, known): (usize, &KnownDrive)| Some((index, known.drive.clone()?));
+    drives.iter().enumerate().filter(can_vote).filter_map(there).take(VOTERS).collect()
 }

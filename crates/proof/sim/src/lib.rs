@@ -47,6 +47,8 @@ mod drive_tests;
 #[cfg(test)]
 mod fakes;
 #[cfg(test)]
+mod idle_loss_tests;
+#[cfg(test)]
 mod notes_tests;
 #[cfg(test)]
 mod removal_tests;
