@@ -20,6 +20,12 @@ const RESERVE_SEGMENTS_MIN: u64 = 6;
 const RESERVE_FRACTION: u64 = 50;
 /// And room for this many stripes: the least change takes one.
 const RESERVE_STRIPES: u64 = 64;
+/// What is not lent of it, in eighths: deletes and checkpoints need it.
+const NOT_LENT_EIGHTHS: u64 = 5;
+/// What can be lent is at least this fraction of a small pool, up to so many segments: a file system that
+/// replays its log writes some MiB, however small it is.
+const LENDABLE_FRACTION: u64 = 40;
+const LENDABLE_SEGMENTS: u64 = 12;
 
 /// Cycles of the cleaner without gain that a write waits for before it is told that the pool is full.
 const CLEANING_CYCLES: u64 = 2;
@@ -47,16 +53,32 @@ pub(crate) const HOST_NUMBERS_END: u32 = SEGMENT_NUMBERS_END - (1 << 20);
 /// ends with one, and without it not even reads would go on.
 pub(crate) const CHANGE_NUMBERS_END: u32 = SEGMENT_NUMBERS_END - (1 << 18);
 
+/// Segments that stay free.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Reserve {
+    /// Segments that host writes never take.
+    pub(crate) segments: u64,
+    /// Of them, those that are not lent to a volume either.
+    pub(crate) not_lent: u64,
+}
+
 impl Inner {
     /// Segments host writes never take.
     pub(crate) fn reserve_segments(&self) -> u64 {
-        if planted(Fault::NoReserve) { 0 } else { self.reserve_of(self.segments_total()) }
+        self.reserve().segments
     }
 
-    fn reserve_of(&self, total: u64) -> u64 {
+    pub(crate) fn reserve(&self) -> Reserve {
+        if planted(Fault::NoReserve) { Reserve::default() } else { self.reserve_of(self.segments_total()) }
+    }
+
+    fn reserve_of(&self, total: u64) -> Reserve {
         let least =
             RESERVE_SEGMENTS_MIN + RESERVE_STRIPES * self.pool.stripe_bytes() / self.pool.segment_bytes();
-        (total / RESERVE_FRACTION).max(least).min(total / 4)
+        let usual = (total / RESERVE_FRACTION).max(least).min(total / 4);
+        let not_lent = (usual * NOT_LENT_EIGHTHS).div_ceil(8);
+        let lendable = (total / LENDABLE_FRACTION).min(LENDABLE_SEGMENTS);
+        Reserve { segments: usual.max(not_lent + lendable), not_lent }
     }
 
     /// Segments that the pool has room for.
@@ -67,7 +89,7 @@ impl Inner {
     /// What a drive that leaves may not fill in a pool of so many segments: the reserve, what is kept for
     /// volumes, and what hosts need to write without being slowed down.
     pub(crate) fn kept_from_vacating(&self, total: u64) -> u64 {
-        self.reserve_of(total) + throttle_band(total) + self.kept_segments(None)
+        self.reserve_of(total).segments + throttle_band(total) + self.kept_segments(None)
     }
 
     /// Waits for the right to have `bytes` in flight. `NoSpace` when the pool is full and cleaning
@@ -214,6 +236,12 @@ impl Inner {
         let kept = self.reserve_segments() + self.kept_segments(id);
         self.check_numbers(HOST_NUMBERS_END).is_ok()
             && self.pool.cells_available() > kept + self.dirty_segments()
+    }
+
+    /// Whether a volume can write for a while before it has to wait.
+    pub(crate) fn has_ample_room(&self, id: VolumeId) -> bool {
+        let kept = self.reserve_segments() + self.kept_segments(Some(id)) + self.dirty_segments();
+        self.pool.cells_available() > kept + throttle_band(self.segments_total())
     }
 
     /// Segments that the map pages and the notes which wait to be written need.

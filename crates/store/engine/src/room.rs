@@ -11,8 +11,6 @@ use crate::Engine;
 use crate::Result;
 use crate::engine::Inner;
 
-/// What is not lent of the reserve, in eighths: deletes and checkpoints need it.
-const KEPT_EIGHTHS: u64 = 5;
 /// For how long it is lent. Arbitrary: a mount with a log to replay, and a person who deletes files.
 const LENT_FOR: Duration = Duration::from_mins(5);
 
@@ -71,19 +69,25 @@ impl Full {
 pub(crate) struct Lent {
     volume: VolumeId,
     until: Instant,
+    /// Segments that stay free all the same.
+    kept: u64,
 }
 
 impl Engine {
     /// Lends a volume of a full pool a part of the reserve for some minutes: its file system can replay its
-    /// log and delete files then.
+    /// log and delete files then. It is half of what can be lent: an application that comes back with the
+    /// file system, and fills that, too, leaves something for the next time.
     pub fn lend_reserve(&self, volume: &str) -> Result<()> {
         let inner = &self.inner;
         let volume = inner.volume_id(volume)?;
-        if inner.has_room(Some(volume)) {
+        if inner.has_ample_room(volume) {
             // What is lent before it is needed is used up by then.
             return Ok(());
         }
-        inner.lent.set(Some(Lent { volume, until: inner.runtime.now() + LENT_FOR }));
+        let reserve = inner.reserve();
+        let lendable = inner.pool.cells_available().min(reserve.segments).saturating_sub(reserve.not_lent);
+        let kept = reserve.not_lent + lendable / 2;
+        inner.lent.set(Some(Lent { volume, until: inner.runtime.now() + LENT_FOR, kept }));
         Ok(())
     }
 
@@ -98,7 +102,7 @@ impl Inner {
     /// Whether a volume may write into the reserve now.
     pub(crate) fn may_use_lent(&self, id: Option<VolumeId>) -> bool {
         let Some(lent) = self.lent.get() else { return false };
-        let kept = (self.reserve_segments() * KEPT_EIGHTHS).div_ceil(8) + self.kept_segments(id);
+        let kept = lent.kept + self.kept_segments(id);
         Some(lent.volume) == id
             && self.runtime.now() < lent.until
             && self.pool.cells_available() > kept + self.dirty_segments()

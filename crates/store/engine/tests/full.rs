@@ -241,12 +241,15 @@ fn a_part_of_the_reserve_can_be_lent_to_a_volume() {
             let device = engine.device("data").unwrap();
             let one = content(pieces, 1, 16 << 10);
             assert!(device.write(pieces * PIECE_BYTES, &one, false).await.is_err());
-            engine.lend_reserve("data").unwrap();
-            let mut taken = 0;
-            while device.write(pieces * PIECE_BYTES + (taken << 14), &one, false).await.is_ok() {
-                taken += 1;
+            // An application that comes back with the file system fills that, too: some is left for the next.
+            let mut taken = [0, 0];
+            for loan in &mut taken {
+                engine.lend_reserve("data").unwrap();
+                while device.write(pieces * PIECE_BYTES + (*loan << 14), &one, false).await.is_ok() {
+                    *loan += 1;
+                }
             }
-            assert!((16..=200).contains(&taken), "{taken} pieces of 16 KiB of two MiB");
+            assert!(taken.iter().all(|loan| (8..=200).contains(loan)), "{taken:?} pieces of 16 KiB");
             device.unmap(0, 8 << 20).await.unwrap();
             device.write(pieces * PIECE_BYTES, &content(pieces, 1, PIECE_BYTES), false).await.unwrap();
             assert_eq!(engine.check().await.unwrap().errors, Vec::<String>::new());

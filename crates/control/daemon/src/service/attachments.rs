@@ -21,7 +21,8 @@ use crate::state::VOLUMES;
 /// How long a stop waits for an attach or detach that is under way: a `mkfs` of a large volume.
 const UNFINISHED_WAIT_MAX: Duration = Duration::from_secs(60);
 const UNFINISHED_POLL: Duration = Duration::from_millis(20);
-/// A pool that is so full has its file systems trimmed when they are mounted, in per cent.
+/// A pool that is so full, in per cent, has its file systems trimmed when they are mounted, and may be why that
+/// fails.
 const FULL_PERCENT: u8 = 90;
 
 /// How a volume is attached.
@@ -64,7 +65,7 @@ impl Service {
             Ok(attachment) => attachment,
             Err(undone) => {
                 let error = self.attach_undone(&request.volume, undone).await;
-                return Err(self.with_limit(&request.volume, error).await);
+                return Err(self.with_want_of_room(&request.volume, error).await);
             }
         };
         self.enter(&request.volume, attachment.clone());
@@ -107,8 +108,7 @@ impl Service {
         }
         let pools = self.array.pools().await.unwrap_or_default();
         let pool = self.pool_holding(name).unwrap_or_default();
-        let is_full = |one: &api::Pool| one.name == pool && one.full_percent >= FULL_PERCENT;
-        if !pools.iter().any(|one| is_at_limit(one, name) || is_full(one)) {
+        if !pools.iter().any(|one| is_at_limit(one, name) || one.name == pool && is_full(one)) {
             return;
         }
         let directory = PathBuf::from(mount);
@@ -123,12 +123,23 @@ impl Service {
         }
     }
 
-    /// A file system that writes a log when it is mounted fails at its volume's limit: says so.
-    async fn with_limit(&self, name: &str, mut error: Error) -> Error {
+    /// A file system that writes a log when it is mounted fails at its volume's limit and in a full pool:
+    /// says so.
+    async fn with_want_of_room(&self, name: &str, mut error: Error) -> Error {
+        if !matches!(error.kind, api::ErrorKind::Medium | api::ErrorKind::NoSpace) {
+            return error;
+        }
         let pools = self.array.pools().await.unwrap_or_default();
-        if error.kind == api::ErrorKind::Medium && pools.iter().any(|pool| is_at_limit(pool, name)) {
+        let pool = self.pool_holding(name).unwrap_or_default();
+        if pools.iter().any(|pool| is_at_limit(pool, name)) {
             error.message.push_str("; the volume is at its limit");
             error.action = format!("`ashlar volume set {name} --limit` raises it");
+        } else if let Some(full) = pools.iter().find(|one| one.name == pool && is_full(one)) {
+            error.message.push_str(&format!("; pool {pool} is {} % full", full.full_percent));
+            error.action = format!(
+                "`ashlar space reclaim` tells what deleting gives back, `ashlar pool add-drive {pool} DRIVE` adds \
+                 room; attach again then"
+            );
         }
         error
     }
@@ -527,6 +538,10 @@ fn take_down(device: &Path, is_loss_told: bool) -> attach::Result<()> {
 /// How much is in a directory.
 fn entries(directory: &Path) -> usize {
     std::fs::read_dir(directory).map_or(0, Iterator::count)
+}
+
+fn is_full(pool: &api::Pool) -> bool {
+    pool.full_percent >= FULL_PERCENT
 }
 
 fn is_at_limit(pool: &api::Pool, volume: &str) -> bool {
