@@ -21,8 +21,8 @@ use crate::state::VOLUMES;
 /// How long a stop waits for an attach or detach that is under way: a `mkfs` of a large volume.
 const UNFINISHED_WAIT_MAX: Duration = Duration::from_secs(60);
 const UNFINISHED_POLL: Duration = Duration::from_millis(20);
-/// A pool that is so full, in per cent, has its file systems trimmed when they are mounted, and may be why that
-/// fails.
+/// A pool that is so full, in per cent, has its file systems trimmed when they are mounted; and it may be why
+/// a mount fails.
 const FULL_PERCENT: u8 = 90;
 
 /// How a volume is attached.
