@@ -38,7 +38,7 @@ type StepFunction = fn(&Path, &mut Tally) -> Outcome;
 const EXIT_SKIPPED: i32 = 77;
 
 /// Cheapest first, so that a slip is told within seconds.
-const STEPS: [(&str, StepFunction); 7] = [
+const STEPS: [(&str, StepFunction); 5] = [
     ("format", |root, _| run_cargo(root, &["fmt", "--all", "--check"])),
     ("tidy", |root, _| tidy::run(root).map(|()| Verdict::Passed)),
     ("clippy", |root, _| {
@@ -51,6 +51,11 @@ const STEPS: [(&str, StepFunction); 7] = [
         command.args(["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]);
         stream("cargo test", command, tally)
     }),
+    ("proof", proof),
+];
+
+/// The parts of the last step, for who names one.
+const PROOFS: [(&str, StepFunction); 3] = [
     ("simulator", |root, _| simulator(root)),
     ("fuzz", |root, _| fuzz::run(root, fuzz::BUILT, &["--seconds", FUZZ_SECONDS]).map(|()| Verdict::Passed)),
     ("end-to-end", end_to_end),
@@ -58,17 +63,16 @@ const STEPS: [(&str, StepFunction); 7] = [
 
 /// Runs all steps, or those named; stops at the first that fails.
 pub fn run(root: &Path, only: &[&str]) -> Result<(), String> {
-    let names: Vec<&str> = STEPS.iter().map(|(name, _)| *name).collect();
+    let names: Vec<&str> = STEPS.iter().chain(&PROOFS).map(|(name, _)| *name).collect();
     if let Some(unknown) = only.iter().find(|wanted| !names.contains(wanted)) {
         return Err(format!("ci has no step `{unknown}`; it has {}", names.join(", ")));
     }
     let started = Instant::now();
     let mut tally = Tally::default();
     let mut skipped = Vec::new();
-    for (name, step) in STEPS {
-        if !only.is_empty() && !only.contains(&name) {
-            continue;
-        }
+    let wanted = |name: &str| only.contains(&name);
+    let steps = STEPS.into_iter().filter(|(name, _)| only.is_empty() || wanted(name));
+    for (name, step) in steps.chain(PROOFS.into_iter().filter(|(name, _)| wanted(name))) {
         println!("ci: {name} ...");
         let step_started = Instant::now();
         let outcome = step(root, &mut tally);
@@ -113,6 +117,22 @@ fn run_cargo(root: &Path, arguments: &[&str]) -> Outcome {
     let status =
         cargo(root).args(arguments).status().map_err(|error| format!("{what} did not start: {error}"))?;
     if status.success() { Ok(Verdict::Passed) } else { Err(format!("{what} ended with {status}")) }
+}
+
+/// The simulator and the fuzz targets beside the end-to-end tests, which mostly wait: at the lowest priority,
+/// so that they wait no longer for it.
+fn proof(root: &Path, tally: &mut Tally) -> Outcome {
+    let own_path = std::env::current_exe().map_err(|error| format!("find xtask's own path: {error}"))?;
+    let mut beside = Command::new("nice");
+    beside.current_dir(root).args(["-n", "19"]).arg(own_path).args(["ci", "simulator", "fuzz"]);
+    let mut beside = beside.spawn().map_err(|error| format!("nice did not start: {error}"))?;
+    let outcome = end_to_end(root, tally);
+    let status = beside.wait().map_err(|error| format!("wait for the simulator and fuzz: {error}"))?;
+    match outcome {
+        Ok(verdict) if status.success() => Ok(verdict),
+        Ok(_) => Err(format!("the simulator or fuzz ended with {status}")),
+        Err(message) => Err(message),
+    }
 }
 
 /// In the dev profile: with its light optimisation the seeds take a minute, and nothing is built twice. Two
