@@ -1,7 +1,9 @@
-//! Two variants against each other: the ratio over interleaved pairs of runs, and what may be said of it.
+//! Two variants against each other: the ratio over interleaved pairs of runs, and what may be said of it. Where
+//! they were measured apart there are no pairs, and the ratio is that of two means.
 
 use crate::interval::{Interval, NORMAL, student_t};
 use crate::random::SplitMix64;
+use crate::series;
 
 /// Below this nothing is said: two ratios can lie anywhere by chance. From the design, 5.5: n >= 3.
 const PAIRS_MIN: usize = 3;
@@ -52,7 +54,7 @@ pub enum Verdict {
 /// The outcome of a comparison.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Comparison {
-    /// Mean of the other variant divided by the mean of the base; `None` for fewer than three pairs.
+    /// Mean of the other variant divided by the mean of the base; `None` for fewer than three runs of each.
     pub ratio: Option<Interval>,
     /// What it means.
     pub verdict: Verdict,
@@ -65,7 +67,6 @@ pub struct Comparison {
 #[must_use]
 pub fn compare(pairs: &[Pair], better: Better, equal_within_percent: f64, seed: u64) -> Option<Comparison> {
     assert!((0.0..f64::INFINITY).contains(&equal_within_percent), "equal within {equal_within_percent} %");
-    let is_measured = |value: f64| value.is_finite() && value > 0.0;
     if !pairs.iter().all(|pair| is_measured(pair.base) && is_measured(pair.other)) {
         return None;
     }
@@ -73,18 +74,49 @@ pub fn compare(pairs: &[Pair], better: Better, equal_within_percent: f64, seed: 
         let verdict = Verdict::CannotTell { more_runs: PAIRS_MIN - pairs.len() };
         return Some(Comparison { ratio: None, verdict });
     }
-    let ratio = bootstrap(pairs, seed)?;
+    Some(judged(bootstrap(pairs, seed)?, pairs.len(), better, equal_within_percent))
+}
+
+/// Compares values that were measured apart, each in the same unit: the further runs of the one say nothing
+/// about those of the other. Otherwise as [`compare`].
+///
+/// `None` when a value is zero, negative or not finite.
+#[must_use]
+pub fn apart(
+    base: &[f64],
+    other: &[f64],
+    better: Better,
+    equal_within_percent: f64,
+    seed: u64,
+) -> Option<Comparison> {
+    assert!((0.0..f64::INFINITY).contains(&equal_within_percent), "equal within {equal_within_percent} %");
+    if !base.iter().chain(other).all(|value| is_measured(*value)) {
+        return None;
+    }
+    let count = base.len().min(other.len());
+    if count < PAIRS_MIN {
+        let verdict = Verdict::CannotTell { more_runs: PAIRS_MIN - count };
+        return Some(Comparison { ratio: None, verdict });
+    }
+    Some(judged(bootstrap_apart(base, other, seed)?, count, better, equal_within_percent))
+}
+
+fn is_measured(value: f64) -> bool {
+    value.is_finite() && value > 0.0
+}
+
+fn judged(ratio: Interval, count: usize, better: Better, equal_within_percent: f64) -> Comparison {
     let bound = 1.0 + equal_within_percent / 100.0;
     let verdict = if ratio.low >= 1.0 / bound && ratio.high <= bound {
         Verdict::Equal
     } else if ratio.contains(1.0) {
-        Verdict::CannotTell { more_runs: more_runs(ratio, pairs.len(), bound) }
+        Verdict::CannotTell { more_runs: more_runs(ratio, count, bound) }
     } else if (ratio.estimate > 1.0) == (better == Better::Higher) {
         Verdict::Faster
     } else {
         Verdict::Slower
     };
-    Some(Comparison { ratio: Some(ratio), verdict })
+    Comparison { ratio: Some(ratio), verdict }
 }
 
 /// The ratio of means, and the percentiles of that ratio over resamples of the pairs.
@@ -97,11 +129,37 @@ pub fn compare(pairs: &[Pair], better: Better, equal_within_percent: f64, seed: 
 fn bootstrap(pairs: &[Pair], seed: u64) -> Option<Interval> {
     let mut random = SplitMix64::new(seed);
     let ratio = ratio_of_means(pairs.iter());
-    let resample = |_| ratio_of_means((0..pairs.len()).map(|_| &pairs[random.index(pairs.len())]));
-    let mut ratios: Vec<f64> = (0..RESAMPLES).map(resample).collect();
+    let resample = || ratio_of_means((0..pairs.len()).map(|_| &pairs[random.index(pairs.len())]));
+    stretched(ratio, resample, pairs.len(), pairs.len() - 1)
+}
+
+/// The same over resamples of either side by itself. The degrees of freedom are Welch's, of the logarithms'
+/// variances to first order, and no fewer than the smaller side's.
+fn bootstrap_apart(base: &[f64], other: &[f64], seed: u64) -> Option<Interval> {
+    let mut random = SplitMix64::new(seed);
+    let mut drawn = |values: &[f64]| {
+        (0..values.len()).map(|_| values[random.index(values.len())]).sum::<f64>() / values.len() as f64
+    };
+    let (base_mean, other_mean) = (series::mean(base)?, series::mean(other)?);
+    let resample = || drawn(other) / drawn(base);
+    let count = base.len().min(other.len());
+    let of_mean = |values: &[f64], mean: f64| {
+        let freedom = (values.len() - 1) as f64;
+        (series::squares(values, mean) / freedom / values.len() as f64 / (mean * mean), freedom)
+    };
+    let ((of_base, base_freedom), (of_other, other_freedom)) =
+        (of_mean(base, base_mean), of_mean(other, other_mean));
+    let parts = of_base * of_base / base_freedom + of_other * of_other / other_freedom;
+    let welch = if parts > 0.0 { (of_base + of_other).powi(2) / parts } else { 0.0 };
+    stretched(other_mean / base_mean, resample, count, (welch as usize).max(count - 1))
+}
+
+/// The percentiles of resampled ratios, moved away from the ratio as told above.
+fn stretched(ratio: f64, resample: impl FnMut() -> f64, count: usize, freedom: usize) -> Option<Interval> {
+    let mut ratios: Vec<f64> = std::iter::repeat_with(resample).take(RESAMPLES).collect();
     ratios.sort_by(f64::total_cmp);
-    let count = pairs.len() as f64;
-    let stretch = student_t(pairs.len() - 1) / NORMAL * (count / (count - 1.0)).sqrt();
+    let count = count as f64;
+    let stretch = student_t(freedom) / NORMAL * (count / (count - 1.0)).sqrt();
     let moved = |bound: f64| ratio * (bound / ratio).powf(stretch);
     Interval::new(moved(ratios[OUTSIDE - 1]), ratio, moved(ratios[RESAMPLES - OUTSIDE]))
 }
@@ -201,6 +259,39 @@ mod tests {
             };
             let wrong = (0..500).filter(is_wrong).count();
             assert!((10..=40).contains(&wrong), "{wrong} of 500 with {pair_count} pairs");
+        }
+    }
+
+    #[test]
+    fn values_measured_apart_are_held_against_each_other_without_pairs() {
+        let base = [100.0, 104.0, 96.0, 100.0];
+        let verdict = |other: &[f64], percent| {
+            apart(&base, other, Better::Higher, percent, 1).expect("above zero").verdict
+        };
+        assert_eq!(verdict(&[200.0, 206.0, 194.0], 5.0), Verdict::Faster);
+        assert_eq!(verdict(&[50.0, 52.0, 48.0], 5.0), Verdict::Slower);
+        assert_eq!(verdict(&[100.0, 101.0, 99.0, 100.0], 10.0), Verdict::Equal);
+        assert!(matches!(verdict(&[100.0, 101.0, 99.0], 0.5), Verdict::CannotTell { .. }));
+        assert_eq!(verdict(&[100.0, 101.0], 5.0), Verdict::CannotTell { more_runs: 1 });
+        assert_eq!(apart(&base, &[1.0, 0.0, 1.0], Better::Higher, 5.0, 1), None);
+    }
+
+    #[test]
+    fn equal_values_measured_apart_are_called_different_in_about_one_comparison_of_twenty() {
+        let mut random = SplitMix64::new(11);
+        let mut noise = || {
+            let sum: f64 = (0..12).map(|_| random.next() as f64 / u64::MAX as f64).sum();
+            100.0 + 5.0 * (sum - 6.0)
+        };
+        for (base_count, other_count) in [(3, 3), (5, 5), (3, 10), (10, 10)] {
+            let is_wrong = |seed: &u64| {
+                let base: Vec<_> = (0..base_count).map(|_| noise()).collect();
+                let other: Vec<_> = (0..other_count).map(|_| noise()).collect();
+                let comparison = apart(&base, &other, Better::Higher, 0.0, *seed).expect("above zero");
+                matches!(comparison.verdict, Verdict::Faster | Verdict::Slower)
+            };
+            let wrong = (0..500).filter(is_wrong).count();
+            assert!((5..=40).contains(&wrong), "{wrong} of 500 with {base_count} and {other_count} runs");
         }
     }
 
