@@ -241,6 +241,26 @@ fn a_scenario_is_run_judged_and_told_and_nothing_of_it_stays_on_its_targets() {
     let done = lab(&run);
     assert!(done.status == 2 && done.err.contains("never mixed"), "{}", done.err);
     assert_eq!(lab(&["resume", &output_path]).status, 0, "there is nothing to go on with");
+
+    let compared = lab(&["compare", &output_path, &output_path, "--metric", "iops"]);
+    assert_eq!(compared.status, 3, "two repetitions tell nothing: {}", compared.err);
+    assert!(compared.out.contains("1 more repetition would help"), "{}", compared.out);
+    let refused = lab(&["compare", &output_path, &output_path, "--metric", "speed"]);
+    assert!(refused.status == 2 && refused.err.contains("`speed` is not one of"), "{}", refused.err);
+
+    let verified = lab(&["verify", &output_path]);
+    assert_eq!(verified.status, 0, "{}{}", verified.out, verified.err);
+    assert!(verified.out.contains("8 runs: figures worked out again"), "{}", verified.out);
+    // Retouched: a figure, and a page.
+    let of_run = output.join("runs").join(&names[0]).join("run.json");
+    let mut figures: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(&of_run).unwrap()).unwrap();
+    figures["requests"] = 1_000_000_000.into();
+    std::fs::write(&of_run, figures.to_string()).unwrap();
+    let verified = lab(&["verify", &output_path]);
+    assert_eq!(verified.status, 4, "{}", verified.out);
+    let told = format!("run {}: run.json has `requests` = 1000000000", names[0]);
+    assert!(verified.out.contains(&told) && verified.out.contains("report.html is not"), "{}", verified.out);
 }
 
 #[test]

@@ -62,13 +62,26 @@ impl Fio {
         // Its logs go to where it works.
         command.current_dir(directory);
         command.arg("--output-format=json+").arg("--output").arg(&json).arg(&job_file);
-        let result = self.launcher.run(command, cell.limit());
-        let text = fs::read_to_string(&json).unwrap_or_default();
-        let outcomes = match result {
-            Ok(_) => Outcome::all_of(&text),
-            Err(error) if error.kind == crate::ErrorKind::Interrupted => return Err(error),
-            Err(error) => Err(format!("{error} {}", said(&text))),
-        };
+        match self.launcher.run(command, cell.limit()) {
+            Ok(_) => Kept::read(cell, directory),
+            Err(error) if error.kind == crate::ErrorKind::Interrupted => Err(error),
+            Err(error) => {
+                let text = fs::read_to_string(&json).unwrap_or_default();
+                Err(Error::command(format!("{}: {error} {}", cell.name, said(&text))))
+            }
+        }
+    }
+}
+
+impl Kept {
+    /// What a cell left in its directory.
+    ///
+    /// # Errors
+    /// When it is not all there, or tells of an error of the device.
+    pub fn read<J: Clone + Into<Spread>>(cell: &Cell<J>, directory: &Path) -> Result<Kept> {
+        let at = |end: &str| directory.join(format!("{}.{end}", cell.name));
+        let text = fs::read_to_string(at("json")).unwrap_or_default();
+        let outcomes = Outcome::all_of(&text);
         let outcomes = outcomes.map_err(|what| Error::command(format!("{}: {what}", cell.name)))?;
         if let Some(failed) = outcomes.iter().find(|outcome| outcome.error != 0) {
             let system = std::io::Error::from_raw_os_error(failed.error as i32);
@@ -79,7 +92,7 @@ impl Fio {
             fs::read_to_string(directory.join(name)).unwrap_or_default()
         };
         let of_job = |spread: Spread| seconds(&log(&spread.job, "iops"), &log(&spread.job, "lat"));
-        Ok(Kept { outcomes, seconds: cell.spreads().map(of_job).collect(), job_file })
+        Ok(Kept { outcomes, seconds: cell.spreads().map(of_job).collect(), job_file: at("fio") })
     }
 }
 

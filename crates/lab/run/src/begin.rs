@@ -217,7 +217,7 @@ fn sites(places: &[(String, Place)], targets: &[Target]) -> Result<Vec<Site>> {
 }
 
 /// What must be the same when a run goes on.
-fn identity(footing: &Footing) -> String {
+pub(crate) fn identity(footing: &Footing) -> String {
     if let Some(pool) = &footing.pool {
         return format!("pool {} ({})", pool.pool, pool.id);
     }

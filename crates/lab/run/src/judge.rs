@@ -124,7 +124,8 @@ impl<'a> Table<'a> {
                     base: base.target.id.clone(),
                     measured: name(measured),
                     ratio: found.map(|(estimate, _)| estimate),
-                    verdict: found.map_or("not measured".into(), |(_, found)| in_words(found.verdict)),
+                    verdict: found
+                        .map_or("not measured".into(), |(_, found)| in_words(found.verdict, EQUAL_PERCENT)),
                 });
             }
         }
@@ -154,11 +155,11 @@ pub(crate) fn name(measured: Measured) -> &'static str {
     }
 }
 
-fn in_words(verdict: Verdict) -> String {
+pub(crate) fn in_words(verdict: Verdict, equal_percent: f64) -> String {
     match verdict {
         Verdict::Faster => "faster".into(),
         Verdict::Slower => "slower".into(),
-        Verdict::Equal => format!("equal within {EQUAL_PERCENT:.0} %"),
+        Verdict::Equal => format!("equal within {equal_percent} %"),
         Verdict::CannotTell { more_runs } => format!("cannot tell: {}", more(more_runs)),
     }
 }

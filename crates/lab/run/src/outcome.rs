@@ -138,16 +138,18 @@ impl Outcome {
 
     /// Writes all that is told.
     pub(crate) fn keep(&self, records: &Records) -> Result<()> {
-        for (name, text) in [
+        self.files().iter().try_for_each(|(name, text)| write(&records.at(name), text))
+    }
+
+    /// All that is told, by the names of its files.
+    pub(crate) fn files(&self) -> [(&'static str, String); 5] {
+        [
             ("result.json", json(self)),
             ("report.html", self.html()),
             ("summary.md", self.markdown()),
             ("junit.xml", self.junit()),
             ("runs.csv", self.csv()),
-        ] {
-            write(&records.at(name), &text)?;
-        }
-        Ok(())
+        ]
     }
 
     /// The runs with the interval of their metrics.

@@ -101,7 +101,7 @@ fn begun(text: &str, targets: &[&str]) -> Begun {
     }
 }
 
-fn outcome(rest: &str, change: impl Fn(&mut Vec<Figures>)) -> Outcome {
+pub(crate) fn outcome(rest: &str, change: impl Fn(&mut Vec<Figures>)) -> Outcome {
     let text = text(rest);
     let outline = outline(&text, &["a", "b"]).unwrap();
     let mut runs = all(&outline, |name, repetition| {

@@ -181,7 +181,7 @@ fn attribute(text: &str) -> String {
 }
 
 /// In lines that a terminal does not break, all but the first so far in.
-fn wrapped(text: &str, indent: usize) -> String {
+pub(crate) fn wrapped(text: &str, indent: usize) -> String {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let line = lines.last_mut().expect("there is always a line");

@@ -1,5 +1,5 @@
-//! Two variants against each other: the ratio over interleaved pairs of runs, and what may be said of it. Where
-//! they were measured apart there are no pairs, and the ratio is that of two means.
+//! Two variants against each other: the ratio over interleaved pairs of runs, and what may be said of it.
+//! Where they were measured apart there are no pairs, and the ratio is that of two means.
 
 use crate::interval::{Interval, NORMAL, student_t};
 use crate::random::SplitMix64;

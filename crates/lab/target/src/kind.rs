@@ -50,7 +50,8 @@ impl Kind {
     }
 
     /// The address without what tells its kind.
-    pub(crate) fn rest(address: &str) -> &str {
+    #[must_use]
+    pub fn rest(address: &str) -> &str {
         let prefix = PREFIXES.iter().find(|(prefix, _)| address.starts_with(prefix));
         prefix.map_or(address, |(prefix, _)| &address[prefix.len()..])
     }

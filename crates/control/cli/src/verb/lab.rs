@@ -10,6 +10,7 @@ use clap::Subcommand;
 use crate::Context;
 use crate::failure::{Failure, Result};
 
+mod compare;
 mod doctor;
 mod explain;
 mod export;
@@ -18,6 +19,7 @@ mod plan;
 mod report;
 mod resume;
 mod run;
+mod verify;
 
 /// Measure what storage does under a database, on any directory, device, volume or export.
 ///
@@ -40,6 +42,8 @@ enum Verb {
     Run(run::Run),
     Resume(resume::Resume),
     Report(report::Report),
+    Compare(compare::Compare),
+    Verify(verify::Verify),
 }
 
 impl Lab {
@@ -53,6 +57,8 @@ impl Lab {
             Verb::Run(verb) => verb.run(context),
             Verb::Resume(verb) => verb.run(context),
             Verb::Report(verb) => verb.run(context),
+            Verb::Compare(verb) => verb.run(context),
+            Verb::Verify(verb) => verb.run(context),
         }
     }
 }
