@@ -67,6 +67,8 @@ pub(crate) struct Work<'a> {
 /// A data set on a target.
 struct Set<'a> {
     address: &'a str,
+    /// Nothing of it is stored.
+    is_simulated: bool,
     /// Of the first variant that needs it; the others need the same.
     load: &'a Load,
     /// Of all on its target.
@@ -87,6 +89,7 @@ impl Set<'_> {
     /// What is written to make it.
     fn written_bytes(&self) -> u64 {
         match self.load {
+            _ if self.is_simulated => 0,
             Load::Io(load) if load.set.precondition == Precondition::Aged => 2 * self.needs.size_bytes,
             Load::Io(_) | Load::Database(_) => self.needs.size_bytes,
         }
@@ -122,12 +125,16 @@ impl Work<'_> {
         let mut sets = self.sets(&left)?;
         let mut pace = Pace::default();
         let all_runs = pace.run(self.plan) * left.len() as u32;
+        let (mut number, stored) = (0, sets.iter().filter(|set| !set.is_simulated).count());
         for index in 0..sets.len() {
-            let to_write: u64 = sets[index..].iter().map(Set::written_bytes).sum();
             let set = &sets[index];
-            let size = bytes(set.load.size_bytes());
-            let step = format!("data set {} of {}: {size} on {}", index + 1, sets.len(), set.address);
-            tell(&Progress { step, left: time_to_write(to_write) + all_runs, before: None });
+            if !set.is_simulated {
+                number += 1;
+                let to_write: u64 = sets[index..].iter().map(Set::written_bytes).sum();
+                let size = bytes(set.load.size_bytes());
+                let step = format!("data set {number} of {stored}: {size} on {}", set.address);
+                tell(&Progress { step, left: time_to_write(to_write) + all_runs, before: None });
+            }
             sets[index].made = self.write(set)?;
             sets[index].device = self.device(&sets[index]);
         }
@@ -162,7 +169,14 @@ impl Work<'_> {
                 }
                 let needs = needs(&variant.load, sets.len() + 1, needed);
                 needed += needs.size_bytes;
-                sets.push(Set { address, load: &variant.load, needs, made: Made::Nothing, device: None });
+                sets.push(Set {
+                    address,
+                    is_simulated: variant.target.is_simulated(),
+                    load: &variant.load,
+                    needs,
+                    made: Made::Nothing,
+                    device: None,
+                });
             }
             let room = place.room_bytes().map_err(|refusal| Error::environment(refusal.to_string()))?;
             let usable = if place.is_shared() { (room as f64 * ROOM_SHARE) as u64 } else { room };

@@ -14,6 +14,7 @@ macro_rules! catalogue {
 /// Every `experiments/SEED/NAME.toml`; a test holds this list against the directory.
 const CATALOGUE: &[(&str, &str)] = catalogue![
     "ashlar/any-placement",
+    "dell/flash-vs-15k-device",
     "emc/headline",
     "fujitsu/lun-count",
     "fujitsu/throughput",
