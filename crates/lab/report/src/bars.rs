@@ -16,17 +16,25 @@ pub struct Bars {
     pub label: String,
     /// A value in words.
     pub tick: fn(f64) -> String,
-    /// Of each series: what its bars are of.
-    pub series: Vec<String>,
+    pub series: Vec<Series>,
     pub groups: Vec<Group>,
+}
+
+/// Bars of one colour.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// What its bars are of.
+    pub name: String,
+    /// Nobody measured it: its bars are hatched.
+    pub is_simulated: bool,
 }
 
 /// Bars that are compared with each other.
 #[derive(Clone, Debug)]
 pub struct Group {
     pub name: String,
-    /// One for each series; `None` where nothing was measured.
-    pub bars: Vec<Option<Bar>>,
+    /// Each with the number of its series; `None` where nothing was measured.
+    pub bars: Vec<(usize, Option<Bar>)>,
     /// What somebody else measured: an outlined mark, never a bar.
     pub published: Option<f64>,
 }
@@ -54,8 +62,17 @@ const GAP: f64 = 3.0;
 const GROUP_GAP: f64 = 10.0;
 /// A published value that is so many times ours would leave nothing of our bars: it stands at the edge.
 const PUBLISHED_TIMES_MAX: f64 = 2.5;
+/// Over the bars of what nobody measured. Each drawing has its own, and all are alike.
+const HATCH: &str = "<defs><pattern id=\"hatch\" width=\"5\" height=\"5\" patternUnits=\"userSpaceOnUse\" \
+    patternTransform=\"rotate(45)\"><rect class=\"hatch\" width=\"2\" height=\"5\"/></pattern></defs>";
 /// Colours there are.
 const COLOURS: usize = 5;
+
+impl Group {
+    fn height(&self) -> f64 {
+        NAME + self.bars.len() as f64 * (BAR + GAP) + GROUP_GAP
+    }
+}
 
 impl Bars {
     /// The drawing, to be put into a page.
@@ -63,20 +80,23 @@ impl Bars {
     pub fn svg(&self) -> String {
         let has_legend = self.series.len() > 1 || self.groups.iter().any(|group| group.published.is_some());
         let top = if has_legend { TOP + LEGEND } else { TOP };
-        let group_height = NAME + self.series.len() as f64 * (BAR + GAP) + GROUP_GAP;
-        let height = top + self.groups.len() as f64 * group_height;
+        let height = top + self.groups.iter().map(Group::height).sum::<f64>();
         let mut svg = format!(
             "<svg class=\"bars\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{0}\"><title>{0}</title>\
              <text class=\"axis\" x=\"{LEFT}\" y=\"14\">{1}</text>",
             escaped(&self.title),
             escaped(&self.label)
         );
+        if self.series.iter().any(|series| series.is_simulated) {
+            svg.push_str(HATCH);
+        }
         if has_legend {
             self.draw_legend(&mut svg);
         }
-        let last = self.last();
-        for (index, group) in self.groups.iter().enumerate() {
-            self.draw_group(&mut svg, group, top + index as f64 * group_height, last);
+        let (mut y, last) = (top, self.last());
+        for group in &self.groups {
+            self.draw_group(&mut svg, group, y, last);
+            y += group.height();
         }
         svg.push_str("</svg>");
         svg
@@ -84,7 +104,7 @@ impl Bars {
 
     /// The value at the right end.
     fn last(&self) -> f64 {
-        let bars = self.groups.iter().flat_map(|group| group.bars.iter().flatten());
+        let bars = self.groups.iter().flat_map(|group| group.bars.iter().filter_map(|(_, bar)| *bar));
         let ours = bars.map(|bar| bar.interval.map_or(bar.value, |(_, high)| high.max(bar.value)));
         let ours = ours.filter(|value| value.is_finite()).fold(0.0, f64::max);
         let published = self.groups.iter().filter_map(|group| group.published);
@@ -97,18 +117,13 @@ impl Bars {
         let mut at = LEFT;
         let y = TOP + 4.0;
         let several = self.series.iter().enumerate().filter(|_| self.series.len() > 1);
-        for (index, name) in several {
-            let _infallible = write!(
-                svg,
-                "<rect class=\"b{}\" x=\"{at:.1}\" y=\"{:.1}\" width=\"12\" height=\"12\"/>\
-                 <text x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                index % COLOURS,
-                y - 10.0,
-                at + 18.0,
-                y,
-                escaped(name)
-            );
-            at += 36.0 + text_width(name);
+        for (index, series) in several {
+            let name =
+                if series.is_simulated { format!("{}, simulated", series.name) } else { series.name.clone() };
+            self.draw_box(svg, index, (at, y - 10.0), (12.0, 12.0));
+            let _infallible =
+                write!(svg, "<text x=\"{:.1}\" y=\"{y:.1}\">{}</text>", at + 18.0, escaped(&name));
+            at += 36.0 + text_width(&name);
         }
         if self.groups.iter().any(|group| group.published.is_some()) {
             let _infallible = write!(
@@ -121,19 +136,28 @@ impl Bars {
         }
     }
 
+    fn draw_box(&self, svg: &mut String, series: usize, (x, y): (f64, f64), (width, height): (f64, f64)) {
+        let place = format!("x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"");
+        let _infallible = write!(svg, "<rect class=\"b{}\" {place}/>", series % COLOURS);
+        if self.series[series].is_simulated {
+            let _infallible = write!(svg, "<rect fill=\"url(#hatch)\" {place}/>");
+        }
+    }
+
     fn draw_group(&self, svg: &mut String, group: &Group, top: f64, last: f64) {
         let place = |value: f64| LEFT + (value / last).clamp(0.0, 1.0) * (RIGHT - LEFT);
         let published = group.published.filter(|value| value.is_finite());
         let mark = published.map(|value| if value > last { EDGE } else { place(value) });
         let _infallible =
             write!(svg, "<text x=\"{LEFT}\" y=\"{:.1}\">{}</text>", top + 12.0, escaped(&group.name));
-        for (index, bar) in group.bars.iter().enumerate() {
+        for (index, (series, bar)) in group.bars.iter().enumerate() {
             let y = top + NAME + index as f64 * (BAR + GAP);
             let bar = bar.filter(|bar| bar.value.is_finite());
             let text = bar.map_or_else(|| "not measured".into(), |bar| (self.tick)(bar.value));
             let mut x = LEFT;
             if let Some(bar) = bar {
-                draw_bar(svg, &bar, index, y, place);
+                self.draw_box(svg, *series, (LEFT, y), ((place(bar.value) - LEFT).max(1.0), BAR));
+                draw_interval(svg, &bar, y, place);
                 x = place(bar.interval.map_or(bar.value, |(_, high)| high)) + 8.0;
             }
             // Behind the mark where it would stand in it.
@@ -172,13 +196,7 @@ fn draw_published(svg: &mut String, group: &Group, (x, y): (f64, f64), text: &st
     );
 }
 
-fn draw_bar(svg: &mut String, bar: &Bar, index: usize, y: f64, place: impl Fn(f64) -> f64) {
-    let _infallible = write!(
-        svg,
-        "<rect class=\"b{}\" x=\"{LEFT}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"{BAR}\"/>",
-        index % COLOURS,
-        (place(bar.value) - LEFT).max(1.0)
-    );
+fn draw_interval(svg: &mut String, bar: &Bar, y: f64, place: impl Fn(f64) -> f64) {
     if let Some((low, high)) = bar.interval {
         let (low, high, middle) = (place(low), place(high), y + BAR / 2.0);
         let _infallible = write!(

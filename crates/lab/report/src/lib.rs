@@ -9,7 +9,7 @@ mod nearest;
 mod number;
 mod page;
 
-pub use bars::{Bar, Bars, Group};
+pub use bars::{Bar, Bars, Group, Series};
 pub use chart::{Axis, Chart, Line, Scale};
 pub use nearest::nearest;
 pub use number::{bytes, bytes_per_second, count, day, nanos, seconds};

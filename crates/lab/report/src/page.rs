@@ -25,7 +25,7 @@ svg .c0{stroke:var(--c0)}svg .c1{stroke:var(--c1)}svg .c2{stroke:var(--c2)}svg .
 svg .c4{stroke:var(--c4)}svg .dot{fill:var(--paper);stroke-width:2}.wide svg{min-width:600px}\
 .wide svg.bars{min-width:0;max-width:560px}\
 svg .b0{fill:var(--c0)}svg .b1{fill:var(--c1)}svg .b2{fill:var(--c2)}svg .b3{fill:var(--c3)}\
-svg .b4{fill:var(--c4)}svg .whisker{fill:none;stroke:var(--ink);stroke-width:1.5}\
+svg .b4{fill:var(--c4)}svg .hatch{fill:var(--paper)}svg .whisker{fill:none;stroke:var(--ink);stroke-width:1.5}\
 svg .paper{fill:none;stroke:var(--ink);stroke-width:1.8;stroke-dasharray:3 2}\
 ul{margin:8px 0;padding-left:1.2rem}li{margin:4px 0}\
 body{overflow-wrap:anywhere}table{overflow-wrap:break-word}.finding{display:grid;grid-template-columns:6rem 1fr auto;gap:0 12px;\

@@ -1,6 +1,6 @@
 //! Pages and charts as a browser gets them.
 
-use crate::{Axis, Bar, Bars, Chart, Group, Line, Page, Scale, bytes, count, day, nanos, seconds};
+use crate::{Axis, Bar, Bars, Chart, Group, Line, Page, Scale, Series, bytes, count, day, nanos, seconds};
 
 fn chart(scale: Scale, points: &[(f64, f64)]) -> String {
     let axis = |scale| Axis { label: "y".into(), scale, tick: count };
@@ -56,9 +56,10 @@ fn days_are_those_of_the_calendar() {
 }
 
 fn bars(value: f64, interval: Option<(f64, f64)>, published: Option<f64>) -> String {
-    let bars = vec![Some(Bar { value, interval }), None];
+    let bars = vec![(0, Some(Bar { value, interval })), (1, None)];
     let groups = vec![Group { name: "read <4k>".into(), bars, published }];
-    let series = vec!["here".into(), "there".into()];
+    let series = |name: &str| Series { name: name.into(), is_simulated: name == "there" };
+    let series = vec![series("here"), series("there")];
     Bars { title: "t".into(), label: "a second".into(), tick: count, series, groups }.svg()
 }
 
@@ -68,6 +69,8 @@ fn the_longest_bar_reaches_the_end_and_its_interval_is_drawn() {
     // Of 320 pixels half is the bar, and the whisker goes from a quarter to the end.
     assert!(svg.contains("width=\"160.0\"") && svg.contains("M82.0,") && svg.contains("H322.0"), "{svg}");
     assert!(svg.contains("read &lt;4k&gt;") && svg.contains("not measured"), "{svg}");
+    // What is simulated says so, and its colour is hatched: here in the legend alone.
+    assert!(svg.contains("there, simulated") && svg.matches("url(#hatch)").count() == 1, "{svg}");
 }
 
 #[test]

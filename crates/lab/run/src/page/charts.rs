@@ -1,6 +1,6 @@
 //! The drawings of a page: bars for what metrics ask, lines for latency against throughput.
 
-use ashlar_report::{Axis, Bar, Bars, Chart, Group, Line, Page, Scale, count, nanos};
+use ashlar_report::{Axis, Bar, Bars, Chart, Group, Line, Page, Scale, Series, count, nanos};
 use ashlar_scenario::{Axis as Varied, Measured, Over, Variant};
 use ashlar_statistics::compare::Better;
 
@@ -33,26 +33,27 @@ impl Outcome {
         };
         let variants: Vec<&Variant> =
             self.outline.plan.variants.iter().filter(|variant| is_named(variant)).collect();
-        let mut series: Vec<String> = Vec::new();
+        let mut series: Vec<Series> = Vec::new();
         let mut names: Vec<String> = Vec::new();
         for variant in &variants {
-            let (target, name) = (variant.target.id.clone(), variant.entries.join("-"));
-            if !series.contains(&target) {
-                series.push(target);
+            let (target, name) = (&variant.target, variant.entries.join("-"));
+            if series.iter().all(|series| series.name != target.id) {
+                series.push(Series { name: target.id.clone(), is_simulated: target.is_simulated() });
             }
             if !names.contains(&name) {
                 names.push(name);
             }
         }
         let group = |name: &String| {
-            let of = |target: &String| {
+            // An entry with a target of its own is on no other.
+            let of = |(number, series): (usize, &Series)| {
                 let variant = variants
                     .iter()
-                    .find(|variant| variant.target.id == *target && variant.entries.join("-") == *name)?;
-                let found = table.estimate(variant, measured)?;
-                Some(Bar { value: found.value, interval: found.interval })
+                    .find(|variant| variant.target.id == series.name && variant.entries.join("-") == *name)?;
+                let found = table.estimate(variant, measured);
+                Some((number, found.map(|found| Bar { value: found.value, interval: found.interval })))
             };
-            let bars: Vec<Option<Bar>> = series.iter().map(of).collect();
+            let bars: Vec<(usize, Option<Bar>)> = series.iter().enumerate().filter_map(of).collect();
             Group { name: name.clone(), bars, published: self.published_of(measured, name, &variants) }
         };
         let groups: Vec<Group> = names.iter().map(group).collect();
