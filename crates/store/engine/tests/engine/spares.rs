@@ -1,20 +1,18 @@
 //! Drives leave pools that have spare space, and others take their place, while hosts read and write.
 //!
 //! Also the golden pool with a drive in spare space, `golden/format-2-spare.pool.zst`: the four other drives
-//! one after the other. Made by `ASHLAR_WRITE_GOLDEN=1 cargo test -p ashlar-engine --test spares`; never
+//! one after the other. Made by `ASHLAR_WRITE_GOLDEN=1 cargo test -p ashlar-engine spares`; never
 //! replaced.
 // The drives are real files.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
-
-mod support;
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::support::{bytes_of, in_directory};
 use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
 use ashlar_runtime::Runtime;
-use support::{bytes_of, in_directory};
 
 const DRIVE_BYTES: u64 = 8 << 20;
 const CELLS_AT: u64 = 1 << 20;
@@ -105,6 +103,17 @@ impl Rig {
     }
 
     /// What a crash leaves is opened, in a directory of its own.
+    async fn until_wiped(&self, drive: usize) {
+        for _ in 0..500 {
+            let left = std::fs::read(&self.paths[drive]).unwrap();
+            if left[..CELLS_AT as usize].iter().all(|byte| *byte == 0) {
+                return;
+            }
+            self.runtime.sleep(Duration::from_millis(20)).await;
+        }
+        panic!("the ring of drive {drive} is there");
+    }
+
     async fn crash(self) -> Rig {
         let Rig { runtime, directory, paths, engine, seeds } = self;
         let directory = format!("{directory}/after");
@@ -179,8 +188,7 @@ fn a_drive_that_serves_leaves_when_all_it_holds_is_elsewhere() {
         rig.until(&["online", "online", "online", "online", "spare", "online"]).await;
         rig.prove().await;
         // Its superblocks are gone, and what else was on it does not matter.
-        let left = std::fs::read(&rig.paths[4]).unwrap();
-        assert!(left[..CELLS_AT as usize].iter().all(|byte| *byte == 0), "the ring is there");
+        rig.until_wiped(4).await;
         std::fs::remove_file(&rig.paths[4]).unwrap();
         rig.paths.remove(4);
         rig.write(0..20, 900).await;
@@ -213,6 +221,8 @@ fn a_new_drive_takes_over_from_spare_space_and_from_one_that_serves() {
         // Spare space is free again.
         rig.engine.drive_remove(3).await.unwrap();
         rig.until(&["online", "online", "online", "spare", "online", "online"]).await;
+        // The superblock that says so comes before that.
+        rig.until_wiped(3).await;
         let rig = rig.crash().await;
         rig.prove().await;
         let paths: Vec<String> = rig.engine.status().drives.into_iter().map(|drive| drive.path).collect();

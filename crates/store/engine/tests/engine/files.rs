@@ -2,11 +2,9 @@
 //! reopening, with and without a clean close.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::on_shard_with;
 use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
 use ashlar_runtime::{DriverChoice, LocalFuture, Runtime, ShardSettings};
-use support::on_shard_with;
 
 fn on_driver(driver: DriverChoice, test: impl FnOnce(Runtime) -> LocalFuture<'static, ()> + Send + 'static) {
     on_shard_with(ShardSettings { name: "test".into(), driver, ..ShardSettings::default() }, test);

@@ -2,15 +2,13 @@
 //! the pool opens again.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{bytes_of, on_drive, volume};
 use ashlar_block::ErrorKind;
 use ashlar_engine::{DriveSpec, Engine, PoolSpec, Protection, Settings};
 use ashlar_pool::{Opening, Pool, SEGMENT_NUMBERS_END};
 use ashlar_runtime::Runtime;
-use support::{bytes_of, on_drive, volume};
 
 const HOST_NUMBERS_END: u32 = SEGMENT_NUMBERS_END - (1 << 20);
 const PIECE_BYTES: usize = 256 << 10;

@@ -1,16 +1,14 @@
 //! What a host may ask for at once without end: changes without data.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
+use crate::support::{bytes_of, volume};
 use ashlar_engine::{DriveSpec, Engine, PoolSpec, Protection, Settings};
 use ashlar_runtime::sim::{SimDriveId, SimOperation, SimStorage, SimTicket, Simulation};
 use ashlar_runtime::{Instant, OpenDrive, Priority, Runtime};
-use support::{bytes_of, volume};
 
 /// As many requests as 256 connections may have in flight.
 const UNMAPS: u64 = 128 * 256;

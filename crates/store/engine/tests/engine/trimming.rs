@@ -1,14 +1,12 @@
 //! Chunks of which parts were written over: what nothing refers to any more does not stay in the way.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::on_drive;
 use ashlar_engine::{DriveSpec, Engine, PoolSpec, Protection, Settings, SpaceParts};
 use ashlar_format::chunk::Codec;
 use ashlar_runtime::Runtime;
-use support::on_drive;
 
 const POOL_BYTES: u64 = 32 << 20;
 /// Chunks of eight blocks, compressed to half, that fill the pool to three quarters.
@@ -52,7 +50,7 @@ async fn open_new(runtime: &Runtime, path: &str, settings: &Settings, size_bytes
     };
     Engine::create_pool(runtime, spec).await.unwrap();
     let engine = Engine::open(runtime, &[path.to_string()], settings.clone()).await.unwrap();
-    engine.volume_create(support::volume("data", size_bytes)).await.unwrap();
+    engine.volume_create(crate::support::volume("data", size_bytes)).await.unwrap();
     engine
 }
 

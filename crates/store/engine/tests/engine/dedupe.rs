@@ -2,16 +2,14 @@
 //! and is left alone where nobody asked for it.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::on_drive;
 use ashlar_engine::{
     Compression, DedupeStatus, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumePolicy,
     VolumeSpec,
 };
 use ashlar_runtime::Runtime;
-use support::on_drive;
 
 const POOL_BYTES: u64 = 128 << 20;
 const VOLUME_BYTES: u64 = 16 << 20;

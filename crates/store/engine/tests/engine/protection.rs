@@ -1,19 +1,17 @@
 //! Pools with protection on real files: drives full of rubbish, drives that are gone, drives in their place.
 //!
 //! Also the golden pool with dual protection, `golden/format-2-dual.pool.zst`: its four drives one after the
-//! other. Made by `ASHLAR_WRITE_GOLDEN=1 cargo test -p ashlar-engine --test protection`; never replaced.
+//! other. Made by `ASHLAR_WRITE_GOLDEN=1 cargo test -p ashlar-engine protection`; never replaced.
 // The drives are real files.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
-
-mod support;
 
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::support::{bytes_of, in_directory};
 use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
 use ashlar_runtime::{Priority, Runtime};
-use support::{bytes_of, in_directory};
 
 const DRIVE_BYTES: u64 = 8 << 20;
 const GOLDEN_DRIVE_BYTES: u64 = 3 << 20;

@@ -3,20 +3,18 @@
 // The drive is a real file.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::support::{bytes_of, in_directory, volume};
 use ashlar_engine::{Engine, ErrorKind, NoteBatch, NoteKind, Settings};
 use ashlar_runtime::Runtime;
-use support::{bytes_of, in_directory, volume};
 
 const PIECE: usize = 64 << 10;
 const MANY: u64 = 160;
 
 async fn create(runtime: &Runtime, path: &str) -> Engine {
-    support::create_small_pool(runtime, path).await;
+    crate::support::create_small_pool(runtime, path).await;
     open(runtime, path).await
 }
 

@@ -3,18 +3,16 @@
 //! `golden/format-2.pool.zst` is a drive of a pool that was left without a clean close: a checkpoint,
 //! a journal behind it, a snapshot, a clone, a hole, 512-byte writes, a leaf that is a DELTA in the volume
 //! and in the snapshot, chunks that were trimmed to one of their blocks. A new format version or feature
-//! adds a file made by `ASHLAR_WRITE_GOLDEN=1 cargo test -p ashlar-engine --test golden`; none is ever
+//! adds a file made by `ASHLAR_WRITE_GOLDEN=1 cargo test -p ashlar-engine golden`; none is ever
 //! replaced. Version 1 was never released: its pool is kept to be refused with a sentence.
 // The drive is a real file.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-mod support;
-
 use std::path::{Path, PathBuf};
 
+use crate::support::on_shard;
 use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
 use ashlar_runtime::Runtime;
-use support::on_shard;
 
 const DRIVE_BYTES: usize = 4 << 20;
 

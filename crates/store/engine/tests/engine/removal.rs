@@ -2,13 +2,11 @@
 //! for no more, and who must stay stays.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::on_shard;
 use ashlar_engine::{DriveSpec, Engine, ErrorKind, PoolSpec, Protection, Settings};
 use ashlar_runtime::{LocalFuture, Priority, Runtime};
-use support::on_shard;
 
 const DRIVE_BYTES: u64 = 24 << 20;
 const PIECE_BYTES: u64 = 64 << 10;
@@ -45,7 +43,7 @@ impl Site {
         };
         Engine::create_pool(&self.runtime, spec).await.unwrap();
         let engine = self.open(&self.paths).await;
-        engine.volume_create(support::volume("data", 1 << 30)).await.unwrap();
+        engine.volume_create(crate::support::volume("data", 1 << 30)).await.unwrap();
         engine
     }
 

@@ -1,15 +1,13 @@
 //! What a pool tells of the space that nothing refers to and that is not free yet.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{bytes_of, on_drive};
 use ashlar_engine::{
     Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, Space, VolumeSpec,
 };
 use ashlar_runtime::Runtime;
-use support::{bytes_of, on_drive};
 
 const POOL_BYTES: u64 = 64 << 20;
 /// Each is one chunk.

@@ -3,17 +3,15 @@
 // The drives are real files.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod support;
-
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::{bytes_of, in_directory, volume};
 use ashlar_engine::{DriveSpec, Engine, Identity, Opening, PoolSpec, Protection, Remembered, Settings};
 use ashlar_format::owner::Owner;
 use ashlar_format::superblock::{OWNER_START_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock};
 use ashlar_runtime::Runtime;
-use support::{bytes_of, in_directory, volume};
 
 const DRIVE_BYTES: u64 = 8 << 20;
 const PIECE: usize = 16 << 10;

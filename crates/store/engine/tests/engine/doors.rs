@@ -6,14 +6,12 @@
 //! what is spawned behind it arrives between that read and the write.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::rc::Rc;
 
+use crate::support::{bytes_of, on_drive, volume};
 use ashlar_block::{BlockDevice, ErrorKind, Result};
 use ashlar_engine::{DriveSpec, Engine, PoolSpec, Protection, Settings};
 use ashlar_runtime::{Priority, Runtime, Task};
-use support::{bytes_of, on_drive, volume};
 
 const BLOCK: usize = 4096;
 const VOLUME_BYTES: u64 = 1 << 20;

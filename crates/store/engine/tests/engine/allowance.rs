@@ -1,12 +1,10 @@
 //! Limits and reserves of volumes: a clone that fills up leaves production its room.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-mod support;
-
+use crate::support::{create_small_pool, on_drive, volume};
 use ashlar_block::ErrorKind;
 use ashlar_engine::{Allowance, Engine, Settings, VolumePolicy};
 use ashlar_runtime::{Priority, Runtime};
-use support::{create_small_pool, on_drive, volume};
 
 const PIECE_BYTES: u64 = 64 << 10;
 const MIB: u64 = 1 << 20;

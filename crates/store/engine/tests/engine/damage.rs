@@ -1,14 +1,12 @@
 //! A damaged map page is the trouble of the images that have it, not of the pool.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{bytes_of, on_drive};
 use ashlar_block::ErrorKind;
 use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
 use ashlar_runtime::Runtime;
-use support::{bytes_of, on_drive};
 
 const POOL_BYTES: u64 = 256 << 20;
 const VOLUME_BYTES: u64 = 64 << 20;

@@ -3,18 +3,16 @@
 //! and what is measured when the set is really deleted.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::support::on_shard;
 use ashlar_engine::{
     Compression, DriveSpec, Engine, ErrorKind, HoldersReport, PoolSpec, Profile, Protection, Settings,
     SpaceReport, VolumeSpec,
 };
 use ashlar_format::chunk::Codec;
 use ashlar_runtime::Runtime;
-use support::on_shard;
 
 const POOL_BYTES: u64 = 64 << 20;
 const VOLUME_BLOCKS: u64 = 2048;

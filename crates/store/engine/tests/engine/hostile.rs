@@ -2,11 +2,10 @@
 //! for a structure that is not where one must be, and no opening uses the pool up.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 
-mod support;
-
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
+use crate::support::{bytes_of, in_directory, volume};
 use ashlar_engine::{Compression, DriveSpec, Engine, ErrorKind, PoolSpec, Protection, Settings, VolumeSpec};
 use ashlar_format::MediaKey;
 use ashlar_format::chunk::{CHUNK_HEADER_BYTES, ChunkHeader, Codec};
@@ -15,7 +14,6 @@ use ashlar_format::segment::{SegmentHeader, SegmentKind, encode_footer};
 use ashlar_format::superblock::CELLS_START_BYTES;
 use ashlar_runtime::Runtime;
 use ashlar_units::{Lsn, SegmentId};
-use support::{bytes_of, in_directory, volume};
 
 const SEGMENT_BYTES: u64 = 1 << 20;
 const BLOCK: usize = 4096;

@@ -2,11 +2,9 @@
 //! and go, neither fills nor forgets.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::on_shard;
 use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
 use ashlar_runtime::{Priority, Runtime};
-use support::on_shard;
 
 const POOL_BYTES: u64 = 64 << 20;
 const LIVE_BYTES: u64 = 28 << 20;

@@ -2,11 +2,10 @@
 //! to the byte, and refused when the record they differ from is not the right one.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use crate::support::on_drive;
 use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
 use ashlar_format::catalogue::{VOLUME_ENTRY_BYTES, VolumeEntry};
 use ashlar_format::page::{PAGE_HEADER_BYTES, PageContent, PageHeader, pointers_from_bytes};
@@ -14,7 +13,6 @@ use ashlar_format::superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock};
 use ashlar_format::{Pointer, overrides};
 use ashlar_reduction::decompress;
 use ashlar_runtime::Runtime;
-use support::on_drive;
 
 const POOL_BYTES: u64 = 48 << 20;
 const BLOCK: u64 = 4096;

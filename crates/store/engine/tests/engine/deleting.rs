@@ -1,21 +1,19 @@
 //! Many snapshots deleted at once: all of them, for good, in few durable writes; or none.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
+use crate::support::on_drive;
 use ashlar_engine::{Engine, ErrorKind, Settings};
 use ashlar_runtime::Runtime;
-use support::on_drive;
 
 /// Together more images than one record holds.
 const SNAPSHOTS: usize = 40;
 const VOLUMES: usize = 64;
 
 async fn create(runtime: &Runtime, path: &str) -> Engine {
-    support::create_small_pool(runtime, path).await;
+    crate::support::create_small_pool(runtime, path).await;
     let engine = Engine::open(runtime, &[path.to_string()], Settings::default()).await.unwrap();
     for volume in volumes() {
-        engine.volume_create(support::volume(&volume, 1 << 20)).await.unwrap();
+        engine.volume_create(crate::support::volume(&volume, 1 << 20)).await.unwrap();
     }
     engine
 }

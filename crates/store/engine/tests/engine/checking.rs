@@ -1,14 +1,12 @@
 //! A check beside writes.
 #![allow(clippy::unwrap_used)]
 
-mod support;
-
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::support::{bytes_of, on_drive};
 use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
 use ashlar_runtime::{Priority, Runtime};
-use support::{bytes_of, on_drive};
 
 const POOL_BYTES: u64 = 128 << 20;
 const BLOCKS: u64 = 4096;
