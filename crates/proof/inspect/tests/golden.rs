@@ -1,6 +1,6 @@
 //! The golden pools, made by `engine` and kept for ever, told by this reader: what they hold is written in
-//! `engine/tests/engine/golden.rs`. They were left without a clean close, with a journal behind the checkpoint
-//! that makes a clone, writes and unmaps; it has DELTA pages, and moved and trimmed chunks.
+//! `engine/tests/engine/golden.rs`. They were left without a clean close, with a journal behind the
+//! checkpoint that makes a clone, writes and unmaps; it has DELTA pages, and moved and trimmed chunks.
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::fs::FileExt;

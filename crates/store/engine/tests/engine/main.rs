@@ -1,5 +1,5 @@
-//! The engine on real files and in the simulated runtime, by what it promises. One program: linking one for each
-//! file took longer than the tests.
+//! The engine on real files and in the simulated runtime, by what it promises. One program: linking one for
+//! each file took longer than the tests.
 
 mod support;
 
