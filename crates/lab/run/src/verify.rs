@@ -122,8 +122,8 @@ fn ground(address: &str, set: &DataSet) -> Result<Ground> {
 fn difference(kept: &Figures, derived: Figures) -> Option<String> {
     let derived = Figures {
         begun_unix_seconds: kept.begun_unix_seconds,
-        device: kept.device.clone(),
-        pool: kept.pool.clone(),
+        device: kept.device,
+        pool: kept.pool,
         ..derived
     };
     // Numbers lose their last digit when they are written.
