@@ -15,7 +15,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::error::{Error, ErrorKind, Result};
-use super::loop_device::find_attached;
+use super::loop_device::{self, find_attached};
 use super::mount::{self, MountEntry};
 use super::nbd_device::Own;
 use super::stack::btrfs_members;
@@ -94,6 +94,29 @@ pub fn below(path: &Path, own: &Own) -> Result<Below> {
     Ok(below)
 }
 
+/// A loop device that stands on one of these paths, by whatever path, and which of them; volumes of this
+/// array aside. A file on a server that no path lies on is not looked at: it may be of an array that hangs.
+pub fn loop_device_on(paths: &[&Path], own: &Own) -> Result<Option<(PathBuf, usize)>> {
+    let world = World::new(own)?;
+    let places: Vec<Option<Place>> =
+        paths.iter().map(|path| world.place_of(path).ok().map(|(place, _)| place)).collect();
+    let near: Vec<&str> =
+        paths.iter().filter_map(|path| Some(world.mount_at(path)?.device_number.as_str())).collect();
+    for (device, file) in loop_device::all()? {
+        let mount = world.mount_at(&file);
+        let may_wait =
+            mount.is_some_and(|mount| mount.is_served() && !near.contains(&mount.device_number.as_str()));
+        if may_wait || file.starts_with(&own.volumes) {
+            continue;
+        }
+        let Ok((there, _)) = world.place_of(&file) else { continue };
+        if let Some(index) = places.iter().position(|place| place.as_ref() == Some(&there)) {
+            return Ok(Some((device, index)));
+        }
+    }
+    Ok(None)
+}
+
 enum Found {
     Volume(String),
     Place(Place, Vec<Step>),
@@ -156,6 +179,12 @@ impl World<'_> {
         };
         let why = format!("{} is {what}, neither a file nor a block device", path.display());
         Err(Error::new(ErrorKind::Invalid, why))
+    }
+
+    /// The mount that a path without links lies in, by its name alone.
+    fn mount_at(&self, path: &Path) -> Option<&MountEntry> {
+        let within = self.mounts.values().filter(|entry| path.starts_with(&entry.directory));
+        within.max_by_key(|entry| (entry.directory.as_os_str().len(), entry.id))
     }
 
     fn look(&self, step: &Step) -> Result<Found> {

@@ -18,12 +18,11 @@ mod stack;
 mod stale;
 mod uses;
 
-pub use below::{Below, OnVolume, Place, below};
+pub use below::{Below, OnVolume, Place, below, loop_device_on};
 pub use elsewhere::mounted_elsewhere;
 pub use error::{Error, ErrorKind, Result};
 pub use loop_device::{
-    AttachOptions, Attached, all as loop_devices, attach, detach, find_attached, find_devices, in_use,
-    is_direct, let_go, resize,
+    AttachOptions, Attached, attach, detach, find_attached, find_devices, in_use, is_direct, let_go, resize,
 };
 pub use mount::{
     FileSystem, OwnMount, Trust, is_mount_point, make_directory, make_file_system, mount, mounts_of_device,

@@ -316,6 +316,14 @@ pub(super) struct MountEntry {
     pub is_shared: bool,
 }
 
+impl MountEntry {
+    /// A program or another machine answers for its files, and may never do so.
+    pub fn is_served(&self) -> bool {
+        const SERVED: [&str; 8] = ["fuse", "nfs", "cifs", "smb3", "ceph", "9p", "afs", "virtiofs"];
+        SERVED.iter().any(|kind| self.file_system.starts_with(kind))
+    }
+}
+
 /// Whether something is mounted on this very directory.
 pub fn is_mount_point(directory: &Path) -> Result<bool> {
     let place = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());

@@ -367,6 +367,7 @@ fn an_array_that_hangs_holds_up_no_other() {
     let own = Scratch::new("beside");
     let volumes = own.0.join("volumes");
     let file = own.volume("w", 64 << 20);
+    fs::write(own.0.join("drive"), [0; 4096]).unwrap();
     let mnt = own.0.join("mnt");
     make_directory(&mnt).unwrap();
     let mut foreign = Foreign::serving();
@@ -389,6 +390,8 @@ fn an_array_that_hangs_holds_up_no_other() {
             assert!(!uses_below(&volumes).unwrap().is_empty());
             let all = Own { volumes, socket: own.join("nbd.sock"), clients: Vec::new() };
             assert_eq!(below(&mnt.join("new"), &all).unwrap().volume.unwrap().volume, "w");
+            assert_eq!(loop_device_on(&[&own.join("drive")], &all).unwrap(), None);
+            assert_eq!(writer_of(&own.join("drive")), None);
             let mounted = OwnMount { directory: mnt.clone(), other: None };
             assert_eq!(mounts_of_device(&device).unwrap(), [mounted]);
             unmount(&mnt).unwrap();

@@ -256,27 +256,21 @@ fn look_below(path: &str, own: &attach::Own) -> Result<Below> {
 
 /// Refuses files that a loop device stands on: whoever uses it, a mount for one, would write over the pool.
 fn check_no_loop_device(drives: &[(String, Below)], own: &attach::Own) -> Result<()> {
-    let loops = attach::loop_devices().map_err(|error| {
+    let paths: Vec<&Path> = drives.iter().map(|(path, _)| Path::new(path)).collect();
+    let found = attach::loop_device_on(&paths, own).map_err(|error| {
         Error::new(
             api::ErrorKind::Medium,
             error.to_string(),
             "mount /sys, by which users of a drive are found",
         )
     })?;
-    for (device, file) in loops {
-        if file.starts_with(&own.volumes) {
-            continue;
-        }
-        let Ok(there) = attach::below(&file, own) else { continue };
-        let Some((path, _)) = drives.iter().find(|(_, below)| below.place == there.place) else { continue };
-        let device = device.display();
-        return Err(Error::new(
-            api::ErrorKind::Busy,
-            format!("drive {path} is in use: the loop device {device} stands on it"),
-            format!("unmount it and `losetup --detach {device}`, or choose another drive"),
-        ));
-    }
-    Ok(())
+    let Some((device, index)) = found else { return Ok(()) };
+    let (path, device) = (&drives[index].0, device.display());
+    Err(Error::new(
+        api::ErrorKind::Busy,
+        format!("drive {path} is in use: the loop device {device} stands on it"),
+        format!("unmount it and `losetup --detach {device}`, or choose another drive"),
+    ))
 }
 
 /// Refuses what another program writes: a virtual machine, another array, the kernel's swap.
