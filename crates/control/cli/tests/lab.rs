@@ -321,6 +321,73 @@ fn an_interrupted_run_is_a_part_and_goes_on_where_it_was() {
 }
 
 #[test]
+fn a_rate_is_a_share_of_what_the_closed_loop_found_in_the_same_repetition() {
+    let (target, kept) = (directory(), directory());
+    let output = kept.path().join("result");
+    let [target_path, output_path] = [target.path(), &output].map(|path| path.display().to_string());
+    let loads = "[[matrix.load]]\nid = \"o40\"\nrate = \"40% of max\"\n[[matrix.load]]\nid = \"max\"\n";
+    let file = scenario(kept.path(), "1s", 2, loads);
+    let done = lab(&["run", &file, "--target", &target_path, "-o", &output_path]);
+    assert!([0, 3, 4].contains(&done.status), "{}{}", done.out, done.err);
+    let runs: std::collections::BTreeMap<String, serde_json::Value> =
+        made(&output).into_iter().map(|(id, text)| (id, serde_json::from_str(&text).unwrap())).collect();
+    assert_eq!(runs.len(), 8);
+    for (id, run) in runs.iter().filter(|(id, _)| id.contains("-o40-")) {
+        let base = &runs[&id.replace("-o40-", "-max-")];
+        let found = base["requests"].as_f64().unwrap() / base["measured_seconds"].as_f64().unwrap();
+        let offered = run["offered_per_second"].as_f64().unwrap();
+        assert!((offered / found - 0.4).abs() < 1e-6, "{id}: {offered} of {found}");
+    }
+    let done = lab(&["verify", &output_path]);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    let other = loads.replace("of max", "of most");
+    let file = scenario(kept.path(), "1s", 1, &other);
+    let refused = lab(&["plan", &file, "--target", &target_path]);
+    assert!(refused.status == 2 && refused.err.contains("is a share of `most`"), "{}", refused.err);
+}
+
+#[test]
+fn a_whole_paper_is_run_interrupted_resumed_and_told_on_one_page() {
+    let (target, kept) = (directory(), directory());
+    let output = kept.path().join("dell");
+    let [target_path, output_path] = [target.path(), &output].map(|path| path.display().to_string());
+    let own = output.join("flash-vs-15k-device");
+    let done = interrupted(
+        &["run", "--seed", "dell", "-s", "xs", "--target", &target_path, "-o", &output_path],
+        &own,
+        1,
+    );
+    assert!(done.status == 3 && is_empty(target.path()), "{}{}", done.out, done.err);
+    let before = made(&own);
+    assert!(!before.is_empty() && done.err.contains("dell/flash-vs-15k-device (1 of"), "{}", done.err);
+    let done = lab(&["resume", &output_path]);
+    assert!([0, 3, 4].contains(&done.status) && is_empty(target.path()), "{}{}", done.out, done.err);
+    let after = made(&own);
+    assert!(after.len() > before.len() && before.iter().all(|run| after.contains(run)));
+    let page = std::fs::read_to_string(output.join("report.html")).unwrap();
+    assert!(page.contains("flash-vs-15k-device/report.html") && !page.contains("http"), "{page}");
+    assert!(
+        std::fs::read_to_string(output.join("summary.md")).unwrap().contains("| dell/flash-vs-15k-device |")
+    );
+    assert_eq!(lab(&["verify", &output_path]).status, 0);
+    std::fs::write(output.join("summary.md"), "all is well").unwrap();
+    assert_eq!(lab(&["verify", &output_path]).status, 4, "a page that was retouched");
+
+    // What cannot be run there is told, and holds up nothing else.
+    let planned = lab(&["plan", "fujitsu", "-s", "xs", "--target", &target_path]);
+    assert!(
+        planned.status == 0 && planned.out.contains("fujitsu/lun-count: not possible"),
+        "{}",
+        planned.out
+    );
+    assert!(planned.out.contains("All together about"), "{}", planned.out);
+    let refused = lab(&["run", "fujitsi", "--target", &target_path]);
+    assert!(refused.status == 2 && refused.err.contains("the nearest is `fujitsu`"), "{}", refused.err);
+    let refused = lab(&["run", "emc/headline", "--seed", "emc", "--target", &target_path]);
+    assert!(refused.status == 2 && refused.err.contains("all experiments of a paper"), "{}", refused.err);
+}
+
+#[test]
 fn experiments_are_listed_explained_exported_and_planned() {
     let kept = directory();
     let listed = lab(&["list"]);

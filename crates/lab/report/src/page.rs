@@ -98,6 +98,11 @@ impl Page {
         self.body.push_str(&format!("<ul>\n{}</ul>\n", items.concat()));
     }
 
+    /// To a file beside this one.
+    pub fn link(&mut self, to: &str, text: &str) {
+        self.body.push_str(&format!("<p><a href=\"{}\">{}</a></p>\n", escaped(to), escaped(text)));
+    }
+
     /// A line that one reads last.
     pub fn remark(&mut self, text: &str) {
         self.body.push_str(&format!("<p class=\"soft\">{}</p>\n", worded(text)));

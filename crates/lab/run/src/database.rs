@@ -12,7 +12,7 @@ use std::time::Duration;
 use ashlar_fio::Second;
 use ashlar_postgres::{ColdStart, Installation, Limits, Places, Server, Settings, Statistics, Value};
 use ashlar_programs::Launcher;
-use ashlar_scenario::{Base, DatabaseLoad, Plan, Run, Tables, Variant};
+use ashlar_scenario::{Base, DatabaseLoad, Plan, Rate, Run, Tables, Variant};
 use ashlar_statistics::histogram::Histogram;
 use ashlar_workload::driver::{self, Ending, Loop, Outcome};
 use ashlar_workload::orders::ledger::{self, Ledger};
@@ -182,7 +182,10 @@ impl Database {
         let cold = self.server.cold_start()?;
         let before = self.server.statistics()?;
         let mut asked = driver::Plan::closed(load.users as usize, plan.warmup, plan.measure, seed);
-        asked.pace = Loop::Closed { with_pauses: load.has_pauses };
+        asked.pace = match load.rate {
+            Some(Rate(per_second)) => Loop::Open { per_second },
+            None => Loop::Closed { with_pauses: load.has_pauses },
+        };
         let driven = match self.base.tables {
             Tables::Orders { .. } => self.orders(&asked, stop),
             Tables::Points { .. } => self.points(&asked, load.has_ranges, stop),
@@ -197,7 +200,8 @@ impl Database {
         }
         figures.kinds = outcome.kinds.iter().map(kind).collect();
         self.server.stop()?;
-        Ok(told(run, variant, &outcome, figures))
+        let offered_per_second = load.rate.map(|Rate(rate)| rate);
+        Ok(Figures { offered_per_second, ..told(run, variant, &outcome, figures) })
     }
 
     fn points(

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::database::DatabaseFigures;
 
-/// Bytes are held against requests only where chance alone moves their mean size by less than this.
+/// Bytes are held against requests only where chance and those at the edges move them by less than this.
 const CHANCE_MAX: f64 = 0.01;
 /// Beyond so many standard errors nobody calls it chance.
 const ERRORS: f64 = 4.0;
@@ -167,7 +167,13 @@ fn bytes_expected(cell: &Cell<Spread>, outcomes: &[Outcome]) -> Option<f64> {
             let (mean, deviation) = spread.job.request_bytes();
             let requests = outcome.both().requests as f64;
             let chance = ERRORS * deviation / mean / requests.max(1.0).sqrt();
-            (chance < CHANCE_MAX).then_some(requests * mean)
+            // Those under way when counting begins or ends are counted on one side alone.
+            let depth = match spread.job.offered {
+                Offered::Depth(depth) | Offered::Open { depth, .. } => depth,
+                Offered::PerSecond(_) => 1,
+            };
+            let edge = f64::from(spread.threads * depth) / requests.max(1.0);
+            (chance.max(edge) < CHANCE_MAX).then_some(requests * mean)
         })
         .sum()
 }

@@ -6,6 +6,7 @@
 //!             is left out                      figures: what fio found                      ▼
 //!                          outcome ◄── judge: metrics, comparisons, checks ◄── what is kept in DIR
 //!                             ├──▶ result.json, report.html, summary.md, junit.xml, runs.csv
+//!                             ├──▶ paper: all experiments of one paper, with a page over all
 //!                             └──▶ against: this result beside an earlier one
 //! ```
 //! Everything that is told is made from what is kept in the directory of the result, so that it can be made
@@ -20,9 +21,11 @@ mod figures;
 mod jobs;
 mod judge;
 mod limits;
+mod offered;
 mod outcome;
 mod outline;
 mod page;
+mod paper;
 mod record;
 mod simulated;
 mod text;
@@ -35,7 +38,11 @@ pub use begin::{Request, begin, named, report, resume};
 pub use chosen::Chosen;
 pub use judge::{Answer, Checked};
 pub use outcome::{Outcome, Verdict};
-pub use outline::{Outline, machine, outline, targets};
+pub use outline::{Figured, Outline, machine, outline, targets};
+pub use paper::{
+    PaperOutcome, PaperRequest, Part, begin_paper, experiments, is_paper, named_of_paper, papers, plan_paper,
+    report_paper, resume_paper, verify_paper,
+};
 pub use verify::{Verified, verify};
 pub use work::Progress;
 

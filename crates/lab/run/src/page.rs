@@ -37,8 +37,9 @@ impl Outcome {
                 invalid.join(" and ")
             ));
         }
-        // Where the question is how much goes under a bound, that curve is the answer.
-        let is_of_bound = self.metrics.iter().any(|metrics| matches!(metrics.metric.over, Over::Under(_)));
+        // Where the question is what goes under a bound, or what a rising load does, the curve is the answer.
+        let is_of_bound = self.metrics.iter().any(|metrics| matches!(metrics.metric.over, Over::Under(_)))
+            || self.outline.plan.variants.iter().any(|variant| variant.load.share().is_some());
         if is_of_bound {
             self.loads(&mut page);
         }

@@ -172,7 +172,7 @@ pub(crate) fn latency(value: Option<u64>) -> String {
 }
 
 /// Text in a cell of Markdown's table.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     text.replace('|', "\\|").split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

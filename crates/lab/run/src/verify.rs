@@ -61,26 +61,47 @@ pub fn verify(directory: &Path) -> Result<Verified> {
             Err(error) => found.differences.push(format!("run {}: {error}", run.id)),
         }
     }
-    for (name, text) in outcome.files() {
-        let is_it = fs::read(records.at(name)).is_ok_and(|kept| kept == text.as_bytes());
-        if !is_it {
-            let version = env!("CARGO_PKG_VERSION");
-            found.differences.push(match outcome.version == version {
+    found.compare_pages(&outcome.files(), &outcome.version);
+    Ok(found)
+}
+
+impl Verified {
+    /// Of nothing but pages: those over all experiments of a paper.
+    pub(crate) fn of_pages(name: &str, directory: &Path, files: &[(&str, String)]) -> Verified {
+        let mut found = Verified {
+            scenario: name.to_string(),
+            directory: directory.to_path_buf(),
+            derived: 0,
+            not_derived: 0,
+            missing: 0,
+            differences: Vec::new(),
+        };
+        found.compare_pages(files, env!("CARGO_PKG_VERSION"));
+        found
+    }
+
+    /// Pages that are not what the figures make.
+    fn compare_pages(&mut self, files: &[(&str, String)], made_by: &str) {
+        let version = env!("CARGO_PKG_VERSION");
+        for (name, text) in files {
+            if fs::read(self.directory.join(name)).is_ok_and(|kept| kept == text.as_bytes()) {
+                continue;
+            }
+            self.differences.push(match made_by == version {
                 true => format!("{name} is not what the figures make: `ashlar lab report` makes it again"),
-                false => format!(
-                    "{name} is not what version {version} makes of the figures: {} made it",
-                    outcome.version
-                ),
+                false => {
+                    format!("{name} is not what version {version} makes of the figures: {made_by} made it")
+                }
             });
         }
     }
-    Ok(found)
 }
 
 /// The figures as what is kept beside them has it; `None` of a database.
 fn derived(outline: &Outline, run: &Run, records: &Records) -> Result<Option<Figures>> {
     let variant = &outline.plan.variants[run.variant];
-    let Load::Io(load) = &variant.load else { return Ok(None) };
+    let load = crate::offered::resolved(&outline.plan, run, records)?;
+    let Load::Io(load) = &load else { return Ok(None) };
     let seed = jobs::mixed(outline.seed, &run.id);
     let address = &variant.target.address;
     let unable = |what: String| Error::environment(format!("{address}: {what}"));

@@ -40,6 +40,11 @@ impl Progress {
         Progress { step: what, left: Duration::ZERO, before: None }
     }
 
+    /// The same, as a part of something larger.
+    pub(crate) fn within(&self, whole: &str) -> Progress {
+        Progress { step: format!("{whole}: {}", self.step), left: self.left, before: self.before.clone() }
+    }
+
     /// For a line that tells how far it is.
     #[must_use]
     pub fn line(&self) -> String {
@@ -292,7 +297,8 @@ impl Work<'_> {
         let device = sets[index].device.clone();
         let look = || Counters::of(device.as_ref()?);
         let device_before = look();
-        let measured = match (&variant.load, &mut sets[index].made) {
+        let load = crate::offered::resolved(self.plan, run, self.records)?;
+        let measured = match (&load, &mut sets[index].made) {
             (Load::Io(load), Made::Areas(areas)) => {
                 self.test((run, variant), (load, areas), seed, &directory)?
             }

@@ -18,6 +18,7 @@ const CATALOGUE: &[(&str, &str)] = catalogue![
     "emc/headline",
     "fujitsu/lun-count",
     "fujitsu/throughput",
+    "kaminario/latency-under-load",
     "kaminario/oltp-query",
     "kaminario/oltp-query-device",
     "kaminario/oltp-tpcc",

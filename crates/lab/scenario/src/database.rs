@@ -9,6 +9,8 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use crate::file::Engine;
 use crate::formula::Names;
+use crate::offer::{Offer, Share};
+use crate::quantity::Rate;
 use crate::scale::{Preset, Scaled};
 
 /// A warehouse with its indexes, as loaded; measured.
@@ -31,6 +33,8 @@ pub(crate) struct Orders {
     /// Keying and think times, as in the rules that it derives from.
     #[serde(default)]
     pauses: bool,
+    /// Transactions come at random, whether those before are done or not.
+    rate: Option<Offer>,
 }
 
 /// The keys of `kind = "points"`.
@@ -42,6 +46,8 @@ pub(crate) struct Points {
     /// Three of ten bytes in short ranges instead of single rows.
     #[serde(default)]
     ranges: bool,
+    /// Reads come at random, whether those before are done or not.
+    rate: Option<Offer>,
 }
 
 /// What the driver of a database needs to know.
@@ -53,6 +59,10 @@ pub struct DatabaseLoad {
     pub has_pauses: bool,
     /// Reads of ranges beside those of rows.
     pub has_ranges: bool,
+    /// Of all users together; then the loop is open. `None` is a closed loop.
+    pub rate: Option<Rate>,
+    /// The loop is open, and its rate is known only when the run has ended that this names.
+    pub share: Option<Share>,
 }
 
 /// What must be loaded before a run, and the server that has it; runs with equal bases share one.
@@ -74,7 +84,7 @@ pub enum Tables {
 impl Orders {
     pub(crate) fn at(&self, engine: &Engine, preset: Preset, names: &Names) -> Result<DatabaseLoad> {
         let tables = Tables::Orders { warehouses: self.warehouses.at("warehouses", preset, names)? };
-        let (users, has_pauses) = (&self.users, self.pauses);
+        let (users, has_pauses) = ((&self.users, &self.rate), self.pauses);
         load(tables, users, engine, preset, names).map(|load| DatabaseLoad { has_pauses, ..load })
     }
 }
@@ -83,14 +93,14 @@ impl Points {
     pub(crate) fn at(&self, engine: &Engine, preset: Preset, names: &Names) -> Result<DatabaseLoad> {
         let size = self.data.at("data", preset, names)?;
         let tables = Tables::Points { rows: (size.0 / ROW_BYTES).max(1) };
-        let (users, has_ranges) = (&self.users, self.ranges);
+        let (users, has_ranges) = ((&self.users, &self.rate), self.ranges);
         load(tables, users, engine, preset, names).map(|load| DatabaseLoad { has_ranges, ..load })
     }
 }
 
 fn load(
     tables: Tables,
-    users: &Scaled<u64>,
+    (users, rate): (&Scaled<u64>, &Option<Offer>),
     engine: &Engine,
     preset: Preset,
     names: &Names,
@@ -104,7 +114,11 @@ fn load(
     let memory = memory.as_ref().map(|memory| memory.at("memory", preset, &names)).transpose()?;
     let base = Base { tables, memory, settings: settings.clone() };
     let users = users.at("users", preset, &names)?.max(1);
-    Ok(DatabaseLoad { base, users, has_pauses: false, has_ranges: false })
+    let (rate, share) = match rate {
+        Some(offer) => offer.at(preset, &names)?,
+        None => (None, None),
+    };
+    Ok(DatabaseLoad { base, users, has_pauses: false, has_ranges: false, rate, share })
 }
 
 impl Tables {

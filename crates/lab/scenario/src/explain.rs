@@ -141,6 +141,10 @@ fn load_text(load: &IoLoad) -> String {
     if let Some(Rate(rate)) = load.rate {
         words.push(format!("offered at {rate} a second (open loop)"));
     }
+    if let Some(share) = &load.share {
+        let percent = percent_text(share.share);
+        words.push(format!("offered at {percent} of the rate of `{}` (open loop)", share.of));
+    }
     let layout = match set.layout.map {
         Map::Simple => "files one by one",
         Map::Concat => "files over volumes end to end",
@@ -170,9 +174,10 @@ impl fmt::Display for Part {
 
 fn check_text(check: &Check) -> String {
     match check {
-        Check::Latency { max, sustained, grace } => {
+        Check::Latency { max, sustained, grace, only } => {
             let [max, sustained, grace] = [max, sustained, grace].map(|time| time_text(*time));
-            format!("Latency is never above {max}, and above {sustained} for less than {grace}.")
+            let of = if only.is_empty() { String::new() } else { format!(" with {}", only.join(" and ")) };
+            format!("Latency{of} is never above {max}, and above {sustained} for less than {grace}.")
         }
         Check::Ratio { of, at_least, at_most, equal_within, note } => {
             let bounds = [("at least", at_least), ("at most", at_most)];

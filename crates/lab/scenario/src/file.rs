@@ -151,6 +151,9 @@ pub enum Check {
         sustained: Duration,
         #[serde(deserialize_with = "literal")]
         grace: Duration,
+        /// Of the variants with one of these entries; of all where there are none.
+        #[serde(default)]
+        only: Vec<String>,
     },
     /// The interval of a ratio against a bound; exactly one is given.
     Ratio {
@@ -188,6 +191,7 @@ impl Scenario {
         }
         self.check_matrix()?;
         self.metrics().try_for_each(|metric| self.check_metric(metric))?;
+        self.checks.iter().try_for_each(|check| self.check_only(check))?;
         self.checks.iter().try_for_each(check_bounds)
     }
 
@@ -244,6 +248,16 @@ impl Scenario {
             _ => None,
         });
         self.published.iter().map(|published| &published.metric).chain(checked)
+    }
+
+    /// The entries that a check is of exist.
+    fn check_only(&self, check: &Check) -> Result<()> {
+        let Check::Latency { only, .. } = check else { return Ok(()) };
+        let is_known = |id: &String| self.matrix.iter().any(|axis| axis.entries.iter().any(|e| e.id == *id));
+        match only.iter().find(|id| !is_known(id)) {
+            Some(id) => Err(Error::file(format!("check of latency: the matrix has no entry `{id}`"))),
+            None => Ok(()),
+        }
     }
 
     fn check_metric(&self, metric: &Metric) -> Result<()> {

@@ -3,7 +3,7 @@
 //! ```text
 //! experiments/SEED/NAME.toml ──▶ catalogue ──▶ file ──▶ plan ──▶ runs, in order, with estimates
 //!                                               │ quantity, scale, formula: what a value is at a preset
-//!                                               │ workload, mix: what a variant does to its target
+//!                                               │ workload, mix, offer: what a variant does to its target
 //!                                               │ metric: what is compared
 //!                                               └──▶ explain ──▶ the experiment in words
 //! ```
@@ -17,6 +17,7 @@ mod file;
 mod formula;
 mod metric;
 mod mix;
+mod offer;
 mod plan;
 mod quantity;
 mod scale;
@@ -30,7 +31,8 @@ pub use file::{Axis, Check, Engine, Entry, Phases, Published, Role, Roles, Scena
 pub use formula::Names;
 pub use metric::{Measured, Metric, Over};
 pub use mix::{MixBy, Operation, Part, Pattern, bytes_mean, share_by_count, written_share};
-pub use plan::{Machine, Plan, Request, Run, Target, Variant, plan};
+pub use offer::Share;
+pub use plan::{Machine, Plan, Request, Run, Target, Variant, base_of, plan};
 pub use quantity::{Measure, Quantity, Rate, Unit};
 pub use scale::{Preset, Scaled};
 pub use workload::{Content, DataSet, IoLoad, Layout, Load, Map, Precondition};

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ashlar_statistics::random::SplitMix64;
 use ashlar_units::ByteCount;
+use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::file::{Entry, Scenario, is_name};
@@ -30,7 +31,7 @@ const REPEAT_MAX: u64 = 100;
 const USER_TARGET: &str = "@target";
 
 /// A place to test, under the name it has in ids.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Target {
     pub id: String,
     pub address: String,
@@ -121,6 +122,7 @@ pub fn plan(scenario: &Scenario, request: &Request) -> Result<Plan> {
     if !draft.plan.is_within_budget() {
         draft.cut()?;
     }
+    draft.check_shares()?;
     let Draft { mut plan, .. } = draft;
     plan.runs = shuffled(&plan.variants, plan.repeat, request.seed);
     Ok(plan)
@@ -223,7 +225,9 @@ impl<'a> Draft<'a> {
         let kept = &self.kept[axis];
         let is_named = |position: usize| {
             let id = self.scenario.matrix[axis].entries[kept[position]].id.as_str();
+            let is_base = |load: &Load| load.share().is_some_and(|share| share.of == id);
             self.scenario.metrics().any(|metric| metric.entries().contains(&id))
+                || self.plan.variants.iter().any(|variant| is_base(&variant.load))
         };
         let middle = 1..kept.len().saturating_sub(1);
         middle.filter(|at| !is_named(*at)).min_by_key(|at| kept[at + 1] - kept[at - 1])
@@ -240,6 +244,19 @@ impl<'a> Draft<'a> {
             }
         }
         sentences
+    }
+
+    /// Every share is of a variant that is there, so that its rate can be found.
+    fn check_shares(&self) -> Result<()> {
+        let variants = &self.plan.variants;
+        let of_nothing = (0..variants.len())
+            .find(|at| variants[*at].load.share().is_some() && base_of(variants, *at).is_none());
+        let Some(at) = of_nothing else { return Ok(()) };
+        let of = variants[at].load.share().map_or("", |share| share.of.as_str());
+        Err(Error::file(format!(
+            "variant `{}`: its rate is a share of `{of}`, which is no entry of the same axis without a share",
+            variants[at].name
+        )))
     }
 
     /// Expands what is left, and counts its time and bytes.
@@ -319,7 +336,22 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// Blocks of one repetition each, every block in an order of its own.
+/// The variant whose rate this one has a share of: on the same target, alike but for one entry.
+#[must_use]
+pub fn base_of(variants: &[Variant], at: usize) -> Option<usize> {
+    let own = &variants[at];
+    let of = &own.load.share()?.of;
+    let is_base = |other: &Variant| {
+        let differ = own.entries.iter().zip(&other.entries).filter(|(own, other)| own != other);
+        let differ: Vec<_> = differ.collect();
+        other.target == own.target
+            && other.load.share().is_none()
+            && matches!(&differ[..], [(_, it)] if *it == of)
+    };
+    variants.iter().position(is_base)
+}
+
+/// Blocks of one repetition each, every block in an order of its own. What others have a share of is first.
 fn shuffled(variants: &[Variant], repeat: u64, seed: u64) -> Vec<Run> {
     let mut random = SplitMix64::new(seed);
     let mut runs = Vec::new();
@@ -328,6 +360,7 @@ fn shuffled(variants: &[Variant], repeat: u64, seed: u64) -> Vec<Run> {
         for last in (1..block.len()).rev() {
             block.swap(last, random.index(last + 1));
         }
+        block.sort_by_key(|at| variants[*at].load.share().is_some());
         let run = |variant: usize| {
             let id = format!("r{repetition}-{}", variants[variant].name);
             Run { id, repetition, variant }

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::file::Engine;
 use crate::formula::Names;
 use crate::mix::{MixBy, Part, bytes_mean, share_by_count, written_share};
+use crate::offer::{Offer, Share};
 use crate::quantity::{Rate, literal, optional};
 use crate::scale::{Preset, Scaled};
 
@@ -39,7 +40,7 @@ pub(crate) struct Io {
     outstanding: Scaled<u64>,
     #[serde(default = "one_at_every_scale")]
     threads: Scaled<u64>,
-    rate: Option<Scaled<Rate>>,
+    rate: Option<Offer>,
     #[serde(default)]
     layout: Layout,
     content: Content,
@@ -84,7 +85,30 @@ impl Load {
     /// A rate is offered, whatever the target does.
     #[must_use]
     pub fn is_open(&self) -> bool {
-        self.io().is_some_and(|load| load.rate.is_some())
+        let rate = match self {
+            Load::Io(load) => load.rate,
+            Load::Database(load) => load.rate,
+        };
+        rate.is_some() || self.share().is_some()
+    }
+
+    /// Of what another run finds, that is offered in this one.
+    #[must_use]
+    pub fn share(&self) -> Option<&Share> {
+        match self {
+            Load::Io(load) => load.share.as_ref(),
+            Load::Database(load) => load.share.as_ref(),
+        }
+    }
+
+    /// With the rate that its share came to.
+    #[must_use]
+    pub fn at_rate(&self, per_second: f64) -> Load {
+        let rate = Some(Rate(per_second));
+        match self {
+            Load::Io(load) => Load::Io(IoLoad { rate, share: None, ..load.clone() }),
+            Load::Database(load) => Load::Database(DatabaseLoad { rate, share: None, ..load.clone() }),
+        }
     }
 
     /// The same must be there before a run of either.
@@ -133,6 +157,8 @@ pub struct IoLoad {
     pub threads: u64,
     /// Of all threads together; then the loop is open and `outstanding` its limit. `None` is a closed loop.
     pub rate: Option<Rate>,
+    /// The loop is open, and its rate is known only when the run has ended that this names.
+    pub share: Option<Share>,
 }
 
 /// What must lie on the target before a run; runs with equal sets share one.
@@ -240,12 +266,17 @@ impl Io {
             precondition: self.precondition,
         };
         set.check()?;
+        let (rate, share) = match &self.rate {
+            Some(offer) => offer.at(preset, &names)?,
+            None => (None, None),
+        };
         Ok(IoLoad {
             set,
             mix: share_by_count(&self.mix, self.mix_by)?,
             outstanding: self.outstanding.at("outstanding", preset, &names)?,
             threads: self.threads.at("threads", preset, &names)?,
-            rate: self.rate.as_ref().map(|rate| rate.at("rate", preset, &names)).transpose()?,
+            rate,
+            share,
         })
     }
 }
@@ -279,7 +310,10 @@ impl IoLoad {
     pub(crate) fn bytes_written(&self, time: Duration, bytes_per_second: ByteCount) -> f64 {
         let moved = match self.rate {
             Some(Rate(rate)) => rate * bytes_mean(&self.mix),
-            None => bytes_per_second.0 as f64,
+            None => {
+                let share = self.share.as_ref().map_or(1.0, |share| share.share.min(1.0));
+                bytes_per_second.0 as f64 * share
+            }
         };
         moved * written_share(&self.mix) * time.as_secs_f64()
     }

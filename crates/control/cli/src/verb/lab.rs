@@ -66,9 +66,10 @@ impl Lab {
 /// What is run, how large, and where.
 #[derive(clap::Args)]
 struct Experiment {
-    /// An id that `ashlar lab list` shows, or the path of a .toml file.
-    #[arg(value_name = "SCENARIO")]
-    scenario: String,
+    /// An id that `ashlar lab list` shows, the path of a .toml file, or the beginning of ids, such as dell:
+    /// then all experiments of that paper.
+    #[arg(value_name = "SCENARIO", required_unless_present = "seed")]
+    scenario: Option<String>,
     /// How large: xs is a look of a minute or two, paper is the paper's own size.
     #[arg(short = 's', long, value_name = "PRESET", default_value = "s", value_parser = preset)]
     preset: Preset,
@@ -79,14 +80,45 @@ struct Experiment {
     /// A further target, interleaved with the first; may be given several times.
     #[arg(long, value_name = "TARGET")]
     also: Vec<String>,
-    /// Decides the order of the runs and what fio draws.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    seed: u64,
+    /// A number decides the order of the runs and what fio draws. A word stands for a paper, as SCENARIO may.
+    #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = seed)]
+    seed: Seed,
+}
+
+/// What `--seed` says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Seed {
+    Number(u64),
+    Paper(String),
+}
+
+/// What was chosen to be run.
+enum Named {
+    One(Box<Chosen>),
+    Paper(String),
 }
 
 impl Experiment {
-    fn chosen(&self) -> Result<Chosen> {
-        Ok(Chosen::of(&self.scenario)?)
+    fn named(&self) -> Result<Named> {
+        match (&self.scenario, &self.seed) {
+            (Some(name), Seed::Paper(paper)) => Err(Failure::Unable(format!(
+                "--seed {paper} stands for all experiments of a paper: leave {name} out, or give a number"
+            ))),
+            (None, Seed::Paper(paper)) => Ok(Named::Paper(paper.clone())),
+            (Some(name), Seed::Number(_)) if !name.contains('/') && !name.contains('.') => {
+                Ok(Named::Paper(name.clone()))
+            }
+            (Some(name), Seed::Number(_)) => Ok(Named::One(Box::new(Chosen::of(name)?))),
+            (None, Seed::Number(_)) => Err(Failure::Unable("name a scenario".into())),
+        }
+    }
+
+    /// Of what is drawn at random.
+    fn number(&self) -> u64 {
+        match self.seed {
+            Seed::Number(number) => number,
+            Seed::Paper(_) => 1,
+        }
     }
 
     /// What it takes to open the targets.
@@ -109,6 +141,13 @@ fn access<'a>(
     let is_named = targets.any(|target| Kind::of(target).is_ok_and(|kind| kind == Kind::Pool));
     let array = if is_named { Some(Arc::new(context.client()?)) } else { None };
     Ok(Access { may_destroy, array })
+}
+
+fn seed(text: &str) -> std::result::Result<Seed, String> {
+    if text.starts_with(|letter: char| letter.is_ascii_alphabetic()) {
+        return Ok(Seed::Paper(text.to_string()));
+    }
+    text.parse().map(Seed::Number).map_err(|_| format!("`{text}` is no whole number, and no paper"))
 }
 
 fn preset(text: &str) -> std::result::Result<Preset, String> {

@@ -60,9 +60,13 @@ pub(crate) fn judge(table: &Table<'_>, check: &Check) -> Checked {
     let found: Vec<Found> = match check {
         Check::Steady {} => each_run(table, is_steady),
         Check::Consistency {} => each_run(table, is_consistent),
-        Check::Latency { max, sustained, grace } => {
+        Check::Latency { max, sustained, grace, only } => {
             let rule = LatencyRule { max: *max, sustained: *sustained, grace: *grace };
-            each_run(table, |figures| keeps(rule, figures))
+            let is_asked = |variant: &&Variant| {
+                only.is_empty() || variant.entries.iter().any(|entry| only.contains(entry))
+            };
+            let variants = table.plan.variants.iter().filter(is_asked);
+            runs_of(table, variants, |figures| keeps(rule, figures))
         }
         Check::Plausible {} => table
             .plan
@@ -88,7 +92,15 @@ pub(crate) fn judge(table: &Table<'_>, check: &Check) -> Checked {
 }
 
 fn each_run(table: &Table<'_>, judge: impl Fn(&Figures) -> Found) -> Vec<Found> {
-    let runs = table.plan.variants.iter().flat_map(|variant| table.runs(variant));
+    runs_of(table, table.plan.variants.iter(), judge)
+}
+
+fn runs_of<'a>(
+    table: &Table<'_>,
+    variants: impl Iterator<Item = &'a Variant>,
+    judge: impl Fn(&Figures) -> Found,
+) -> Vec<Found> {
+    let runs = variants.flat_map(|variant| table.runs(variant));
     runs.map(|figures| match judge(figures) {
         Found::Bad(what) => Found::Bad(format!("{} {what}", figures.id)),
         other => other,

@@ -33,12 +33,13 @@ pub(super) fn rule(check: &Check) -> (String, String, bool) {
                 .into(),
             false,
         ),
-        Check::Latency { max, sustained, grace } => {
+        Check::Latency { max, sustained, grace, only } => {
             let text = |time: &Duration| nanos(time.as_nanos() as f64);
             let (max, sustained, grace) =
                 (text(max), text(sustained), ashlar_report::seconds(grace.as_secs()));
+            let of = if only.is_empty() { String::new() } else { format!(" of {}", only.join(", ")) };
             (
-                "latency".into(),
+                format!("latency{of}"),
                 format!(
                     "In no second the mean latency is above {max}, and not for {grace} above {sustained}"
                 ),

@@ -109,7 +109,7 @@ fn an_open_loop_reaches_its_rate_or_says_who_was_late() {
 fn latency_over_time_is_kept_broken_or_not_known() {
     let outline = outline(&text(""), &["a"]).unwrap();
     let [max, sustained, grace] = [10, 5, 3000].map(Duration::from_millis);
-    let rule = Check::Latency { max, sustained, grace };
+    let rule = Check::Latency { max, sustained, grace, only: Vec::new() };
     let answer = |change: fn(&mut Figures)| judged(&outline, &one_changed(&outline, change), &rule);
     assert_eq!(answer(|_| {}).0, Answer::Passed);
     let (peak, said) = answer(|figures| figures.course[4].latency_nanos = Some(11e6));

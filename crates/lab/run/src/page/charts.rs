@@ -12,6 +12,11 @@ const LINES_MAX: usize = 5;
 
 impl Outcome {
     /// A chart for each thing that a metric measures, of the variants that it is about.
+    /// The answer as a drawing.
+    pub(crate) fn first_chart(&self) -> Option<String> {
+        self.bars().first().map(Bars::svg)
+    }
+
     pub(super) fn bars(&self) -> Vec<Bars> {
         let mut charts: Vec<(Measured, Vec<&str>)> = Vec::new();
         for metrics in &self.metrics {

@@ -140,3 +140,41 @@ fn overrides_and_invariants_reach_the_load() {
     let Some(first) = plan.variants[0].load.io() else { panic!("a workload of I/O") };
     assert_eq!((first.outstanding, first.threads, first.rate), (1, 1, None));
 }
+
+const LOADS: &str = "[[matrix.load]]\nid = \"o50\"\nrate = \"50% of max\"\n[[matrix.load]]\nid = \"max\"\n";
+
+#[test]
+fn what_others_have_a_share_of_comes_first_in_every_repetition() {
+    let plan = planned(&scenario(3, "1h", LOADS), 7);
+    for block in plan.runs.chunks(20) {
+        let is_share = |run: &Run| plan.variants[run.variant].load.share().is_some();
+        let first = block.iter().position(is_share).unwrap();
+        assert!(first == 10 && block[10..].iter().all(is_share));
+    }
+    for (at, variant) in plan.variants.iter().enumerate() {
+        let base = base_of(&plan.variants, at).map(|base| plan.variants[base].name.replace("-max", "-o50"));
+        assert_eq!(base, variant.load.share().map(|_| variant.name.clone()));
+    }
+}
+
+#[test]
+fn a_share_of_what_is_not_there_is_refused_and_its_base_is_never_cut() {
+    let of = |loads: &str, budget: &str| {
+        let scenario = scenario(3, budget, loads);
+        let targets = targets(&["ashlar"]);
+        plan(&scenario, &Request { preset: Preset::S, seed: 1, targets: &targets, machine: MACHINE })
+    };
+    let error = of(&LOADS.replace("of max", "of most"), "1h").unwrap_err();
+    assert!(error.to_string().contains("a share of `most`"), "{error}");
+    // An entry of another axis, and one that is a share itself.
+    assert!(of(&LOADS.replace("of max", "of d1"), "1h").is_err());
+    assert!(of(&LOADS.replace("of max", "of o50"), "1h").is_err());
+    let middle = "[[matrix.load]]\nid = \"o50\"\nrate = \"50% of max\"\n[[matrix.load]]\nid = \"max\"\n\
+                  [[matrix.load]]\nid = \"o10\"\nrate = \"10% of max\"\n";
+    let cut = of(middle, "1m").unwrap();
+    assert!(
+        cut.variants.iter().any(|variant| variant.entries.contains(&"max".to_string())),
+        "{:?}",
+        cut.cuts
+    );
+}

@@ -1,6 +1,12 @@
 //! `ashlar lab plan`: what a run would take.
 
-use super::{Experiment, machine};
+use std::collections::BTreeMap;
+
+use ashlar_report::{bytes, seconds};
+use ashlar_run::{Figured, Outline};
+use serde::Serialize;
+
+use super::{Experiment, Named, machine};
 use crate::Context;
 use crate::failure::Result;
 
@@ -16,9 +22,64 @@ pub struct Plan {
 
 impl Plan {
     pub fn run(self, context: &Context) -> Result<()> {
-        let Experiment { preset, seed, .. } = self.experiment;
-        let (chosen, targets) = (self.experiment.chosen()?, self.experiment.targets()?);
-        let outline = ashlar_run::outline(&chosen.scenario, preset, seed, &targets, machine())?;
-        Ok(context.output.print(&outline.figured(), |_| outline.text())?)
+        let (preset, seed) = (self.experiment.preset, self.experiment.number());
+        let targets = self.experiment.targets()?;
+        match self.experiment.named()? {
+            Named::One(chosen) => {
+                let outline = ashlar_run::outline(&chosen.scenario, preset, seed, &targets, machine())?;
+                Ok(context.output.print(&outline.figured(), |_| outline.text())?)
+            }
+            Named::Paper(paper) => {
+                let planned = Planned::of(ashlar_run::plan_paper(&paper, preset, seed, &targets)?);
+                Ok(context.output.print(&planned, Planned::text)?)
+            }
+        }
+    }
+}
+
+/// All experiments of a paper.
+#[derive(Serialize)]
+struct Planned {
+    /// Of all together.
+    seconds: u64,
+    bytes_written: u64,
+    experiments: Vec<Figured>,
+    /// By id, why it cannot be run there.
+    not_possible: BTreeMap<String, String>,
+    #[serde(skip)]
+    texts: Vec<String>,
+}
+
+impl Planned {
+    fn of(planned: Vec<(&'static str, ashlar_run::Result<Outline>)>) -> Planned {
+        let mut all = Planned {
+            seconds: 0,
+            bytes_written: 0,
+            experiments: Vec::new(),
+            not_possible: BTreeMap::new(),
+            texts: Vec::new(),
+        };
+        for (id, outline) in planned {
+            match outline {
+                Ok(outline) => {
+                    let figured = outline.figured();
+                    all.seconds += figured.seconds;
+                    all.bytes_written += figured.bytes_written;
+                    all.experiments.push(figured);
+                    all.texts.push(outline.text());
+                }
+                Err(error) => {
+                    all.texts.push(format!("{id}: not possible: {error}"));
+                    all.not_possible.insert(id.to_string(), error.to_string());
+                }
+            }
+        }
+        all
+    }
+
+    fn text(&self) -> String {
+        let (time, written) = (seconds(self.seconds), bytes(self.bytes_written));
+        let whole = format!("All together about {time}, {written} written.");
+        format!("{}\n\n{whole}", self.texts.join("\n\n"))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::run::finish;
+use super::run::{finish, finish_paper};
 use crate::Context;
 use crate::failure::Result;
 
@@ -20,6 +20,9 @@ pub struct Report {
 impl Report {
     pub fn run(self, context: &Context) -> Result<()> {
         let directory = crate::parse::absolute(&self.directory)?;
+        if ashlar_run::is_paper(&directory) {
+            return finish_paper(context, &ashlar_run::report_paper(&directory)?);
+        }
         finish(context, &ashlar_run::report(&directory)?)
     }
 }

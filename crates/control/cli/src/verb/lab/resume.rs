@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::run::{finish, tell};
+use super::run::{finish, finish_paper, tell};
 use crate::Context;
 use crate::failure::Result;
 
@@ -25,6 +25,12 @@ impl Resume {
     pub fn run(self, context: &Context) -> Result<()> {
         let directory = crate::parse::absolute(&self.directory)?;
         let signals = ashlar_programs::heed_signals()?;
+        if ashlar_run::is_paper(&directory) {
+            let named = ashlar_run::named_of_paper(&directory)?;
+            let access = super::access(context, self.destroy, named.iter())?;
+            let told = ashlar_run::resume_paper(&directory, &access, &signals, &mut tell)?;
+            return finish_paper(context, &told);
+        }
         let named = ashlar_run::named(&directory)?;
         let access = super::access(context, self.destroy, named.iter())?;
         finish(context, &ashlar_run::resume(&directory, &access, signals, &mut tell)?)

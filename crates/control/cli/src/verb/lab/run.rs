@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use ashlar_run::{Outcome, Progress, Request, Verdict};
+use ashlar_run::{Outcome, PaperOutcome, PaperRequest, Progress, Request, Verdict};
 
-use super::Experiment;
+use super::{Experiment, Named};
 use crate::Context;
 use crate::failure::{Failure, Result};
 use crate::stderr;
@@ -21,7 +21,8 @@ use crate::stderr;
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  ashlar lab run fujitsu/throughput -s xs --target /mnt/db\n  \
         ashlar lab run emc/headline -s s --target ashlar:main --also /mnt/other -o result\n  \
-        ashlar lab run emc/headline -s s --target block:/dev/sdx --destroy")]
+        ashlar lab run emc/headline -s s --target block:/dev/sdx --destroy\n  \
+        ashlar lab run dell -s s --target ashlar:main --also /mnt/other -o dell")]
 pub struct Run {
     #[command(flatten)]
     experiment: Experiment,
@@ -35,20 +36,28 @@ pub struct Run {
 
 impl Run {
     pub fn run(self, context: &Context) -> Result<()> {
-        let Experiment { preset, seed, .. } = self.experiment;
-        let chosen = self.experiment.chosen()?;
-        let name = format!("ashlar-lab-{}-{preset}", chosen.scenario.id.replace('/', "-"));
-        let output = self.output.clone().unwrap_or_else(|| PathBuf::from(name));
-        let request = Request {
-            targets: self.experiment.targets()?,
-            chosen,
-            preset,
-            seed,
-            access: self.experiment.access(context, self.destroy)?,
-            output: crate::parse::absolute(&output)?,
+        let (preset, seed) = (self.experiment.preset, self.experiment.number());
+        let named = self.experiment.named()?;
+        let targets = self.experiment.targets()?;
+        let name = match &named {
+            Named::One(chosen) => chosen.scenario.id.replace('/', "-"),
+            Named::Paper(paper) => paper.clone(),
         };
+        let output = self.output.clone();
+        let output = output.unwrap_or_else(|| PathBuf::from(format!("ashlar-lab-{name}-{preset}")));
+        let output = crate::parse::absolute(&output)?;
+        let access = self.experiment.access(context, self.destroy)?;
         let signals = ashlar_programs::heed_signals()?;
-        finish(context, &ashlar_run::begin(&request, signals, &mut tell)?)
+        match named {
+            Named::One(chosen) => {
+                let request = Request { targets, chosen: *chosen, preset, seed, access, output };
+                finish(context, &ashlar_run::begin(&request, signals, &mut tell)?)
+            }
+            Named::Paper(paper) => {
+                let request = PaperRequest { paper, preset, seed, targets, access, output };
+                finish_paper(context, &ashlar_run::begin_paper(&request, &signals, &mut tell)?)
+            }
+        }
     }
 }
 
@@ -61,7 +70,17 @@ pub(super) fn tell(progress: &Progress) {
 pub(super) fn finish(context: &Context, outcome: &Outcome) -> Result<()> {
     context.output.print(outcome, Outcome::text)?;
     let complaint = outcome.complaint().map(|what| format!("{}: {what}", outcome.scenario));
-    match (outcome.verdict, complaint) {
+    end(outcome.verdict, complaint)
+}
+
+/// The same of a whole paper.
+pub(super) fn finish_paper(context: &Context, outcome: &PaperOutcome) -> Result<()> {
+    context.output.print(outcome, PaperOutcome::text)?;
+    end(outcome.verdict, outcome.complaint())
+}
+
+fn end(verdict: Verdict, complaint: Option<String>) -> Result<()> {
+    match (verdict, complaint) {
         (Verdict::Failed, Some(what)) => Err(Failure::Finding(what)),
         (Verdict::NotValid, Some(what)) => Err(Failure::Part(what)),
         (Verdict::Passed, _) | (Verdict::Failed | Verdict::NotValid, None) => Ok(()),

@@ -21,9 +21,18 @@ pub struct Verify {
 
 impl Verify {
     pub fn run(self, context: &Context) -> Result<()> {
-        let verified = ashlar_run::verify(&crate::parse::absolute(&self.directory)?)?;
-        context.output.print(&verified, Verified::text)?;
-        match verified.differences.first() {
+        let directory = crate::parse::absolute(&self.directory)?;
+        let first = if ashlar_run::is_paper(&directory) {
+            let verified = ashlar_run::verify_paper(&directory)?;
+            let text = |all: &Vec<Verified>| all.iter().map(Verified::text).collect::<Vec<_>>().join("\n\n");
+            context.output.print(&verified, text)?;
+            verified.into_iter().flat_map(|one| one.differences).next()
+        } else {
+            let verified = ashlar_run::verify(&directory)?;
+            context.output.print(&verified, Verified::text)?;
+            verified.differences.into_iter().next()
+        };
+        match first {
             Some(first) => Err(Failure::Finding(format!("{}: {first}", self.directory.display()))),
             None => Ok(()),
         }
