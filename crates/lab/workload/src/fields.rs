@@ -104,6 +104,34 @@ pub(crate) fn pieces(mut row: impl FnMut(&mut Vec<u8>) -> bool) -> impl FnMut() 
     }
 }
 
+/// The same for COPY in its binary form: `row` appends the number of fields, and each behind its length.
+pub(crate) fn binary_pieces(mut row: impl FnMut(&mut Vec<u8>) -> bool) -> impl FnMut() -> Option<Vec<u8>> {
+    let mut is_begun = false;
+    pieces(move |piece| {
+        if !is_begun {
+            // Signature, no flags, no extension (PostgreSQL, COPY, file formats).
+            piece.extend_from_slice(b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0");
+            is_begun = true;
+        }
+        let is_row = row(piece);
+        if !is_row {
+            piece.extend_from_slice(&(-1_i16).to_be_bytes());
+        }
+        is_row
+    })
+}
+
+/// Rows of one COPY.
+pub(crate) type Pieces = Box<dyn FnMut() -> Option<Vec<u8>> + Send>;
+
+/// The rows for each item of an iterator.
+pub(crate) fn rows_of<T>(
+    mut items: impl Iterator<Item = T> + Send + 'static,
+    mut row: impl FnMut(T, &mut Vec<u8>) + Send + 'static,
+) -> Pieces {
+    Box::new(pieces(move |piece| items.next().map(|item| row(item, piece)).is_some()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

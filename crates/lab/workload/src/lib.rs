@@ -4,7 +4,7 @@
 //!             driver ── clients as threads, phases, pace, latencies, one time line
 //!                │ drives any `Workload`
 //!        ┌───────┴────────┐
-//!      orders           points              each: load (COPY, parallel), clients, checks of what is read
+//!  orders, broker  points, factload        each: load (COPY, parallel), clients, checks of what is read
 //!        ├─ conditions: twelve statements that must find nothing wrong
 //!        └─ ledger: what the server acknowledged, to be found again after a crash or on a snapshot
 //! ```
@@ -15,8 +15,11 @@
 //! 3. What comes back wrong is an error, never a fast answer.
 //! 4. What the server acknowledged is told apart from what nobody knows ([`ErrorKind::Lost`]).
 
+pub mod broker;
+mod content;
 pub mod driver;
 mod error;
+pub mod factload;
 mod fields;
 mod jobs;
 pub mod orders;

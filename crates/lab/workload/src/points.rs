@@ -7,7 +7,6 @@
 //! A row names its own id and a checksum of its payload: a row that is not the one asked for, or not as it
 //! was loaded, is an error.
 
-mod content;
 mod keys;
 mod load;
 mod reader;

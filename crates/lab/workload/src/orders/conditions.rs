@@ -27,7 +27,7 @@ pub struct Condition {
     /// What holds.
     pub name: &'static str,
     /// Rows that offend it, each as a text.
-    offending: &'static str,
+    pub(crate) offending: &'static str,
 }
 
 /// Whether a condition holds.

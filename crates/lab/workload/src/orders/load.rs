@@ -7,6 +7,7 @@ use ashlar_postgres::{Address, Session};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::fields::Pieces;
 use crate::jobs::{self, Job};
 
 use super::origin::{Origin, Size};
@@ -96,7 +97,7 @@ fn has_schema(session: &mut Session) -> Result<bool> {
 
 /// The largest tables first, so that no session is left alone with one at the end.
 fn copies(origin: &Origin) -> Vec<Job> {
-    type Make = fn(&Origin, i32) -> rows::Pieces;
+    type Make = fn(&Origin, i32) -> Pieces;
     const BY_WAREHOUSE: [(&str, &str, Make); 6] = [
         ("COPY lab_orders.order_line FROM STDIN", "order lines", rows::order_lines),
         ("COPY lab_orders.stock FROM STDIN", "stock", rows::stock),

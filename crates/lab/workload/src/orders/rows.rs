@@ -1,6 +1,6 @@
 //! The rows that a warehouse begins with, as pieces for COPY: the same for the same seed.
 
-use crate::fields::{Line, pieces};
+use crate::fields::{Line, Pieces, rows_of};
 use crate::random::Random;
 
 use super::names::last_name;
@@ -31,17 +31,6 @@ fn stream(origin: &Origin, table: Table, warehouse: i32, district: i32) -> Rando
 /// Every number of every district.
 fn places(count: i32) -> impl Iterator<Item = (i32, i32)> {
     (1..=DISTRICTS).flat_map(move |district| (1..=count).map(move |number| (district, number)))
-}
-
-/// Rows of one COPY.
-pub(super) type Pieces = Box<dyn FnMut() -> Option<Vec<u8>> + Send>;
-
-/// The rows for each item of an iterator.
-fn rows_of<T>(
-    mut items: impl Iterator<Item = T> + Send + 'static,
-    mut row: impl FnMut(T, &mut Vec<u8>) + Send + 'static,
-) -> Pieces {
-    Box::new(pieces(move |piece| items.next().map(|item| row(item, piece)).is_some()))
 }
 
 pub(super) fn items(origin: &Origin) -> Pieces {

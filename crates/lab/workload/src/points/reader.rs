@@ -2,13 +2,13 @@
 
 use ashlar_postgres::{Address, Row, Session, Statement};
 
+use crate::content::checksum;
 use crate::error::{Error, Result};
 use crate::fields::{bytes, wide};
 use crate::random::Random;
 use crate::workload::{Client, Done};
 
 use super::Settings;
-use super::content::checksum;
 use super::keys::Keys;
 
 /// A client that reads by key.

@@ -1,34 +1,40 @@
 //! What is in a row: bytes that compress as well as was asked for, and their checksum.
+//!
+//! The loads of `points` and `factload` fill their rows with it, and whoever reads a row checks it.
 
 use crate::random::mixed;
 
-use super::Shape;
+/// What the payloads of a table are drawn from.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Content {
+    pub(crate) payload_size_bytes: usize,
+    /// How many times smaller a fast compressor makes the rows, page by page: 1 is not compressible at all.
+    pub(crate) compression: f64,
+    pub(crate) seed: u64,
+    /// What a row takes of a page beside its payload: headers and other columns.
+    pub(crate) row_bytes: f64,
+    /// What is left of a row by a compressor beside its random bytes: measured, for each kind of row.
+    pub(crate) left_bytes: f64,
+}
 
 /// Random bytes and bytes that compress take turns within so many. Smaller ones cost a compressor more than
 /// they hold; larger ones would leave whole sectors empty.
 const TURN_BYTES: usize = 120;
 
-/// What a row takes of a page beside its payload: headers, id, checksum.
-const ROW_BYTES: f64 = 64.0;
-
-/// What is left of a row by a compressor beside its random bytes. Measured with 960 bytes of payload, single
-/// pages of 8 KB: 78 by lz4, 46 by zstd -1.
-const LEFT_BYTES: f64 = 62.0;
-
 /// How many bytes of a turn are random.
-fn random_per_turn(shape: &Shape) -> usize {
-    let payload = f64::from(shape.payload_size_bytes);
-    let random = (payload + ROW_BYTES) / shape.compression - LEFT_BYTES;
+fn random_per_turn(content: &Content) -> usize {
+    let payload = content.payload_size_bytes as f64;
+    let random = (payload + content.row_bytes) / content.compression - content.left_bytes;
     (TURN_BYTES as f64 * random / payload).round().clamp(0.0, TURN_BYTES as f64) as usize
 }
 
 /// Appends the payload of a row.
-pub(super) fn payload(shape: &Shape, id: i64, bytes: &mut Vec<u8>) {
-    let mut state = mixed(shape.seed as u64 ^ mixed(id as u64));
+pub(crate) fn payload(content: &Content, id: i64, bytes: &mut Vec<u8>) {
+    let mut state = mixed(content.seed ^ mixed(id as u64));
     // The rest of a turn repeats a byte that is another one in the next row, or rows would be alike.
     let filler = (state >> 56) as u8;
-    let random_per_turn = if shape.compression > 1.0 { random_per_turn(shape) } else { TURN_BYTES };
-    for at in 0..shape.payload_size_bytes as usize {
+    let random_per_turn = if content.compression > 1.0 { random_per_turn(content) } else { TURN_BYTES };
+    for at in 0..content.payload_size_bytes {
         if at % TURN_BYTES >= random_per_turn {
             bytes.push(filler);
             continue;
@@ -43,7 +49,7 @@ pub(super) fn payload(shape: &Shape, id: i64, bytes: &mut Vec<u8>) {
 
 /// Tells a payload from every other one, and from that of every other row. Not for media: whoever wants to
 /// can make two alike.
-pub(super) fn checksum(id: i64, payload: &[u8]) -> i64 {
+pub(crate) fn checksum(id: i64, payload: &[u8]) -> i64 {
     let mut sum = mixed(id as u64 ^ (payload.len() as u64).rotate_left(32));
     let (words, rest) = payload.as_chunks::<8>();
     for word in words {
@@ -59,9 +65,10 @@ mod tests {
     use super::*;
 
     fn of(compression: f64, id: i64) -> Vec<u8> {
-        let shape = Shape { rows: 1, payload_size_bytes: 960, compression, seed: 7 };
+        let content =
+            Content { payload_size_bytes: 960, compression, seed: 7, row_bytes: 64.0, left_bytes: 62.0 };
         let mut bytes = Vec::new();
-        payload(&shape, id, &mut bytes);
+        payload(&content, id, &mut bytes);
         bytes
     }
 
