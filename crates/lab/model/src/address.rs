@@ -230,8 +230,9 @@ const SIZE_UNITS: [(&str, u64); 10] = [
 
 const TIME_UNITS: [(&str, f64); 4] = [("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0)];
 
-/// A whole number with a unit; nothing is nothing in any unit.
-fn size(text: &str) -> Option<u64> {
+/// Bytes: a whole number with a unit; nothing is nothing in any unit.
+#[must_use]
+pub fn size(text: &str) -> Option<u64> {
     if text == "0" {
         return Some(0);
     }
@@ -257,7 +258,9 @@ fn size_with(bytes: u64, space: &str) -> String {
     }
 }
 
-fn time(text: &str) -> Option<Duration> {
+/// A number with a unit, as in 70us or 0.1ms; nothing is nothing in any unit.
+#[must_use]
+pub fn time(text: &str) -> Option<Duration> {
     if text == "0" {
         return Some(Duration::ZERO);
     }

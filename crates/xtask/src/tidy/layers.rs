@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::Findings;
 
 /// A crate and the crates it may name, dev-dependencies included.
-const LAYERS: [(&str, &[&str]); 36] = [
+const LAYERS: [(&str, &[&str]); 37] = [
     // Floor 0: words everyone speaks. Only `runtime` touches the world.
     ("units", &[]),
     ("runtime", &["units"]),
@@ -129,6 +129,7 @@ const LAYERS: [(&str, &[&str]); 36] = [
     ("scenario", &["units", "report", "statistics"]),
     ("model", &["report", "statistics"]),
     ("target", &["client", "report", "model"]),
+    ("disk", &["model", "statistics"]),
     ("compare", &[]),
     ("fio", &["programs", "statistics"]),
     ("doctor", &["programs", "statistics", "target", "report", "fio", "compare"]),
@@ -180,7 +181,7 @@ const FORBIDDEN_BELOW: [&str; 9] =
 const PLANTED_FEATURE: &str = "planted-faults";
 
 /// Third-party crates by the floor that may name them. The reason stands in the root Cargo.toml.
-const THIRD_PARTY: [(&str, &[&str]); 29] = [
+const THIRD_PARTY: [(&str, &[&str]); 30] = [
     ("io-uring", &["base"]),
     ("libc", &["base", "media", "targets", "control"]),
     ("rustix", &["control", "hosts", "lab", "proof"]),
@@ -197,6 +198,7 @@ const THIRD_PARTY: [(&str, &[&str]); 29] = [
     ("utoipa", &["control"]),
     ("tokio", &["control", "hosts", "lab"]),
     ("tokio-postgres", &["hosts"]),
+    ("fuser", &["lab"]),
     ("bytes", &["hosts"]),
     ("rand", &["lab"]),
     ("rand_pcg", &["lab"]),

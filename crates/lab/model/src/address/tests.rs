@@ -67,3 +67,11 @@ fn an_array_is_told_in_words() {
          read cache 64 KiB, flash cache 4 GiB filled on first read; simulated"
     );
 }
+
+#[test]
+fn sizes_and_times_of_other_addresses_are_read_alike() {
+    assert_eq!([size("20MB"), size("64k"), size("0")], [Some(20_000_000), Some(64 << 10), Some(0)]);
+    assert_eq!([size("20"), size("MB"), size("1.5GB"), size("99999999TB")], [None; 4]);
+    assert_eq!([time("1ms"), time("0.1ms")], [1000, 100].map(|micros| Some(Duration::from_micros(micros))));
+    assert_eq!([time("1"), time("-1ms"), time("1min")], [None; 3]);
+}
