@@ -234,3 +234,36 @@ fn a_database_on_a_volume_takes_orders_and_keeps_every_one() {
     let page = std::fs::read_to_string(kept.join("report.html")).unwrap();
     assert!(page.contains("derived from TPC-C"), "the report says what it is");
 }
+
+#[test]
+fn a_clone_of_every_snapshot_taken_under_load_holds_what_was_promised_before() {
+    if !can_attach() {
+        return;
+    }
+    let array = Array::started();
+    let drive = format!("{},size=3GiB", array.path("drive").display());
+    array.good(&["pool", "create", "main", "--drive", &drive]);
+    let text = "format = 1\nid = \"test/snapshots\"\ntitle = \"t\"\nquestion = \"q\"\nbudget = \"10m\"\n\
+        engine = { kind = \"postgres\" }\nworkload = { kind = \"orders\", warehouses = 1, users = 4 }\n\
+        phases = { warmup = \"0.5s\", measure = \"4s\", repeat = 1 }\n\
+        [[event]]\nkind = \"snapshot\"\nat = \"30%\"\n[[event]]\nkind = \"snapshot\"\nat = \"60%\"\n\
+        [[check]]\nkind = \"consistency\"\n";
+    let file = array.path("snapshots.toml");
+    std::fs::write(&file, text).unwrap();
+    let file = file.display().to_string();
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let other = directory.path().display().to_string();
+    let (kept, named) = output(&array, "result");
+    unable(&array, &["lab", "plan", &file, "--target", &other], &["it takes snapshots"]);
+    let run = ["lab", "run", &file, "--target", "ashlar:main", "-o", &named];
+    let done = array.run(&run);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    let result = result(&kept);
+    let copies = result["runs"][0]["database"]["copies"].as_array().unwrap();
+    assert_eq!(copies.len(), 2, "{copies:?}");
+    let count = |copy: &serde_json::Value| copy["acknowledged"].as_u64().unwrap();
+    assert!(0 < count(&copies[0]) && count(&copies[0]) < count(&copies[1]), "{copies:?}");
+    assert!(count(&copies[1]) < result["runs"][0]["database"]["acknowledged"].as_u64().unwrap());
+    assert_eq!(volumes(&array), 0, "nothing stays");
+    assert_eq!(array.json(&["snapshot", "list"]).as_array().unwrap().len(), 0, "nothing stays");
+}

@@ -181,6 +181,11 @@ fn remove_left(records: &Records, access: &Access) -> Result<()> {
         let Some(array) = &access.array else { return Ok(()) };
         ashlar_target::remove(array, volume).map_err(|refusal| Error::environment(refusal.to_string()))?;
     }
+    for snapshot in &left.snapshots {
+        let Some(array) = &access.array else { return Ok(()) };
+        let removed = ashlar_target::remove_snapshot(array, snapshot);
+        removed.map_err(|refusal| Error::environment(refusal.to_string()))?;
+    }
     for own in left.directories {
         let _absent = fs::remove_dir_all(own);
     }

@@ -6,20 +6,24 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ashlar_fio::Second;
-use ashlar_postgres::{ColdStart, Installation, Limits, Places, Server, Settings, Statistics, Value};
+use ashlar_postgres::{
+    ColdStart, Installation, Limits, Places, Server, Session, Settings, Statistics, Value,
+};
 use ashlar_programs::Launcher;
 use ashlar_scenario::{Base, DatabaseLoad, Plan, Rate, Run, Tables, Variant};
 use ashlar_statistics::histogram::Histogram;
+use ashlar_target::{Copies, OWN_PREFIX};
 use ashlar_workload::driver::{self, Ending, Loop, Outcome};
 use ashlar_workload::orders::ledger::{self, Ledger};
 use ashlar_workload::orders::{self, Orders, conditions};
 use ashlar_workload::points::{self, Points};
 use serde::{Deserialize, Serialize};
 
+use crate::copies::{self, CopyFigures};
 use crate::figures::Figures;
 use crate::{Error, Result};
 
@@ -44,7 +48,9 @@ pub(crate) struct Database {
     base: Base,
     seed: u64,
     /// Behind the server, which writes there to its end.
-    _scratch: Scratch,
+    scratch: Scratch,
+    /// Of what it lies on; absent where the target has no snapshots.
+    copies: Option<Copies>,
 }
 
 /// Where the server's socket and log are: outside the target, which may go away.
@@ -75,6 +81,9 @@ pub struct DatabaseFigures {
     pub offences: Option<Vec<String>>,
     /// Acknowledged orders and payments that were looked for and found.
     pub acknowledged: Option<u64>,
+    /// Snapshots that were taken meanwhile.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub copies: Vec<CopyFigures>,
     /// Why memory is not limited although a limit was asked for.
     pub not_limited: Option<String>,
     /// How it was started, and what of its files was in memory still.
@@ -99,7 +108,7 @@ impl Database {
     /// Makes a server in a directory of the target and loads it; it is stopped at the end.
     pub(crate) fn make(
         launcher: &Arc<Launcher>,
-        (directory, scratch): (&Path, Scratch),
+        (directory, scratch, copies): (&Path, Scratch, Option<Copies>),
         base: &Base,
         (seed, stop): (u64, &AtomicBool),
     ) -> Result<Database> {
@@ -118,7 +127,7 @@ impl Database {
         }
         server.initialise()?;
         server.start()?;
-        let mut database = Database { server, base: base.clone(), seed, _scratch: scratch };
+        let mut database = Database { server, base: base.clone(), seed, scratch, copies };
         let loaded = database.load(stop);
         database.or_out_of_memory(loaded)?;
         database.server.stop()?;
@@ -151,7 +160,7 @@ impl Database {
                 let size = orders::Size::FULL;
                 let load = orders::Load { warehouses, size, seed: self.seed, sessions, limit };
                 orders::load(&address, &load, stop)?;
-                let offences = self.offences(conditions::Moment::AfterLoad)?;
+                let offences = offences_of(&mut self.server.session()?, conditions::Moment::AfterLoad)?;
                 if let Some(first) = offences.first() {
                     return Err(Error::command(format!("what was loaded is not right: {first}")));
                 }
@@ -187,7 +196,7 @@ impl Database {
             None => Loop::Closed { with_pauses: load.has_pauses },
         };
         let driven = match self.base.tables {
-            Tables::Orders { .. } => self.orders(&asked, stop),
+            Tables::Orders { .. } => self.orders(&asked, (&run.id, &plan.snapshots_at), stop),
             Tables::Points { .. } => self.points(&asked, load.has_ranges, stop),
         };
         let (outcome, mut figures) = self.or_out_of_memory(driven)?;
@@ -218,37 +227,64 @@ impl Database {
         Ok((outcome, DatabaseFigures::default()))
     }
 
-    /// Drives orders, then asks all conditions and looks for everything that was acknowledged.
-    fn orders(&self, plan: &driver::Plan, stop: &AtomicBool) -> Result<(Outcome, DatabaseFigures)> {
+    /// Drives orders, then asks all conditions and looks for everything that was acknowledged; the same of
+    /// every snapshot that was taken meanwhile.
+    fn orders(
+        &self,
+        plan: &driver::Plan,
+        (run, snapshots_at): (&str, &[f64]),
+        stop: &AtomicBool,
+    ) -> Result<(Outcome, DatabaseFigures)> {
         let mut session = self.server.session()?;
         let ledger = Arc::new(Ledger::begin(&mut session, None)?);
         let mut settings = orders::Settings::new(self.seed);
         settings.limit = ANSWER_LIMIT;
-        let workload = Orders::open(&self.server.address(), settings, Some(ledger.clone()));
-        let found = workload?.run(plan, stop, &mut ())?;
+        let workload = Orders::open(&self.server.address(), settings, Some(ledger.clone()))?;
+        let measured = match plan.measure {
+            driver::Length::Time(time) => time,
+            driver::Length::TransactionsPerClient(_) => Duration::ZERO,
+        };
+        let times: Vec<Duration> = snapshots_at.iter().map(|share| measured.mul_f64(*share)).collect();
+        // Names of an array have no more than 63 characters.
+        let name = format!("{OWN_PREFIX}{}-{:08x}", std::process::id(), crate::jobs::mixed(0, run));
+        let (clock, is_over) = (copies::Clock::default(), AtomicBool::new(false));
+        let (found, taken) = std::thread::scope(|scope| {
+            let take = |copies| copies::take(copies, (&name, &times), &ledger, (&clock, &is_over));
+            let taker = self.copies.as_ref().map(|copies| scope.spawn(move || take(copies)));
+            let found = workload.run(plan, stop, &mut copies::Setting(&clock));
+            is_over.store(true, Ordering::SeqCst);
+            let taken = taker.map(|taker| taker.join().unwrap_or_else(|_| Ok(Vec::new())));
+            (found, taken.unwrap_or_else(|| Ok(Vec::new())))
+        });
+        let found = found?;
         ended(&found.outcome)?;
-        let mut offences = self.offences(conditions::Moment::AfterRun)?;
+        let mut offences = offences_of(&mut session, conditions::Moment::AfterRun)?;
         let books = ledger.check(&mut session, ledger.now())?;
         offences.extend(books.problems.iter().map(problem));
+        let copies = match &self.copies {
+            Some(copies) => copies::look(copies, taken?, (&self.server, &self.scratch.directory), &ledger)?,
+            None => Vec::new(),
+        };
         let figures = DatabaseFigures {
             new_orders_per_minute: Some(found.new_orders_per_minute),
             engine_new_orders_per_minute: found.engine_new_orders_per_minute,
             offences: Some(offences),
             acknowledged: Some(books.acknowledged_orders + books.acknowledged_payments),
+            copies,
             ..DatabaseFigures::default()
         };
         Ok((found.outcome, figures))
     }
+}
 
-    fn offences(&self, moment: conditions::Moment) -> Result<Vec<String>> {
-        let mut session = self.server.session()?;
-        let verdicts = conditions::check(&mut session, moment)?;
-        let offence = |verdict: conditions::Verdict| {
-            let example = verdict.example.unwrap_or_default();
-            format!("condition {} ({}): {example}", verdict.number, verdict.name)
-        };
-        Ok(verdicts.into_iter().filter(|verdict| !verdict.holds).map(offence).collect())
-    }
+/// The conditions that do not hold, in sentences.
+pub(crate) fn offences_of(session: &mut Session, moment: conditions::Moment) -> Result<Vec<String>> {
+    let verdicts = conditions::check(session, moment)?;
+    let offence = |verdict: conditions::Verdict| {
+        let example = verdict.example.unwrap_or_default();
+        format!("condition {} ({}): {example}", verdict.number, verdict.name)
+    };
+    Ok(verdicts.into_iter().filter(|verdict| !verdict.holds).map(offence).collect())
 }
 
 /// Durability is PostgreSQL's default: every commit waits for its flush.
@@ -293,7 +329,7 @@ fn kind(of: &driver::KindOutcome) -> KindFigures {
     }
 }
 
-fn problem(of: &ledger::Problem) -> String {
+pub(crate) fn problem(of: &ledger::Problem) -> String {
     use ledger::ProblemKind;
     let what = match of.kind {
         ProblemKind::OrderMissing => "order acknowledged and not there",
@@ -309,7 +345,7 @@ fn problem(of: &ledger::Problem) -> String {
     format!("{what}, {} times: {}", of.count, of.example)
 }
 
-fn told(run: &Run, variant: &Variant, outcome: &Outcome, database: DatabaseFigures) -> Figures {
+fn told(run: &Run, variant: &Variant, outcome: &Outcome, mut database: DatabaseFigures) -> Figures {
     let mut latencies = Histogram::default();
     outcome.kinds.iter().for_each(|kind| latencies.merge(&kind.latency.histogram()));
     let second = |second: &driver::Second| {
@@ -328,7 +364,9 @@ fn told(run: &Run, variant: &Variant, outcome: &Outcome, database: DatabaseFigur
     // Those before the measured time and behind it do not count.
     let warm_up = outcome.warm_up_seconds.ceil() as u64;
     let counted = warm_up..(outcome.warm_up_seconds + outcome.measured_seconds) as u64;
-    let course = outcome.seconds.iter().filter(|second| counted.contains(&second.second)).map(second);
+    let seconds = outcome.seconds.iter().filter(|second| counted.contains(&second.second));
+    let course: Vec<Second> = seconds.map(second).collect();
+    copies::rates(&mut database.copies, &course);
     let cores = outcome.client_processor_seconds.unwrap_or(0.0)
         / (outcome.warm_up_seconds + outcome.measured_seconds).max(1e-9);
     Figures {
@@ -345,7 +383,7 @@ fn told(run: &Run, variant: &Variant, outcome: &Outcome, database: DatabaseFigur
         p999_nanos: latencies.percentile(0.999),
         max_nanos: latencies.max(),
         client_cores: cores,
-        course: course.collect(),
+        course,
         database: Some(database),
         ..Figures::default()
     }

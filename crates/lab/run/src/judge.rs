@@ -33,7 +33,7 @@ pub(crate) struct Table<'a> {
     pub(crate) plan: &'a Plan,
     /// Of each variant.
     by_variant: BTreeMap<&'a str, Vec<&'a Figures>>,
-    seed: u64,
+    pub(crate) seed: u64,
     /// Of the machine that made the load.
     cores: usize,
 }

@@ -16,6 +16,7 @@ mod against;
 mod answer;
 mod begin;
 mod chosen;
+mod copies;
 mod database;
 mod figures;
 mod jobs;

@@ -114,7 +114,7 @@ pub fn outline(
     plan.variants.iter().try_for_each(|variant| kind_of(&variant.target.address).map(drop))?;
     let (whole, lacking): (Vec<Target>, Vec<Target>) = targets.iter().cloned().partition(|target| {
         let on_it = |variant: &&Variant| variant.target == *target;
-        plan.variants.iter().filter(on_it).all(is_possible)
+        plan.variants.iter().filter(on_it).all(|variant| is_possible(variant, &plan))
     });
     let mut skipped = Vec::new();
     let targets = if whole.is_empty() || lacking.is_empty() { targets } else { &whole };
@@ -122,13 +122,16 @@ pub fn outline(
         let named: Vec<&str> = lacking.iter().map(|target| target.address.as_str()).collect();
         let why = match scenario.engine {
             Engine::None {} => "it takes several volumes, and each of these is one",
+            Engine::Postgres { .. } if !scenario.events.is_empty() => {
+                "it takes snapshots, and they have none"
+            }
             Engine::Postgres { .. } => "a database needs a file system",
         };
         skipped.push(format!("Not run on {}: {why}.", named.join(", ")));
         plan = planned(&narrowed, targets)?;
     }
     // Each time at least one entry goes; less to run may mean that less is cut, and others come back.
-    while plan.variants.iter().any(|variant| !is_possible(variant)) {
+    while plan.variants.iter().any(|variant| !is_possible(variant, &plan)) {
         if !narrow(&mut narrowed.matrix, &plan) {
             return Err(nothing(scenario));
         }
@@ -138,10 +141,10 @@ pub fn outline(
     Ok(Outline { scenario: narrowed, plan, seed, left_out: skipped })
 }
 
-fn is_possible(variant: &Variant) -> bool {
+fn is_possible(variant: &Variant, plan: &Plan) -> bool {
     let Ok(kind) = Kind::of(&variant.target.address) else { return false };
     match &variant.load {
-        Load::Database(_) => kind.has_file_system(),
+        Load::Database(_) => kind.has_file_system() && (plan.snapshots_at.is_empty() || kind.has_snapshots()),
         Load::Io(load) => {
             load.set.layout.volumes == 1 && load.set.layout.map == Map::Simple || kind.has_volumes()
         }
@@ -153,11 +156,13 @@ fn narrow(matrix: &mut [Axis], plan: &Plan) -> bool {
     let mut has_changed = false;
     for axis in matrix {
         let before = axis.entries.len();
-        let comes = |entry: &Entry, is_wanted: fn(&Variant) -> bool| {
-            plan.variants.iter().any(|variant| variant.entries.contains(&entry.id) && is_wanted(variant))
+        let comes = |entry: &Entry, is_wanted: fn(&Variant, &Plan) -> bool| {
+            plan.variants
+                .iter()
+                .any(|variant| variant.entries.contains(&entry.id) && is_wanted(variant, plan))
         };
         // One that was cut comes in none at all, and is not known to be impossible.
-        axis.entries.retain(|entry| comes(entry, is_possible) || !comes(entry, |_| true));
+        axis.entries.retain(|entry| comes(entry, is_possible) || !comes(entry, |_, _| true));
         has_changed |= axis.entries.len() < before && !axis.entries.is_empty();
         if axis.entries.is_empty() {
             return false;
@@ -211,6 +216,12 @@ fn asked(scenario: &Scenario) -> Vec<Vec<&str>> {
 }
 
 fn nothing(scenario: &Scenario) -> Error {
+    if !scenario.events.is_empty() {
+        return Error::environment(format!(
+            "{}: nothing can be run there: it takes snapshots: name a pool as ashlar:POOL",
+            scenario.id
+        ));
+    }
     if !matches!(scenario.engine, Engine::None {}) {
         return Error::environment(format!(
             "{}: nothing can be run there: a database needs a file system: name a directory, or a pool as ashlar:POOL",

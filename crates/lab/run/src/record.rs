@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use ashlar_scenario::{Plan, Run, Target};
-use ashlar_target::{Footing, Machine, MadeVolume};
+use ashlar_target::{Footing, Machine, MadeSnapshot, MadeVolume};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -72,6 +72,8 @@ impl Begun {
 pub(crate) struct Left {
     pub(crate) directories: Vec<PathBuf>,
     pub(crate) volumes: Vec<MadeVolume>,
+    #[serde(default)]
+    pub(crate) snapshots: Vec<MadeSnapshot>,
 }
 
 /// The directory of a result.

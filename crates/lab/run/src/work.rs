@@ -215,7 +215,9 @@ impl Work<'_> {
         let records = self.records.at("data").join(format!("set-{}", set.needs.number));
         make(&records)?;
         let scratch = Scratch { directory: of_set("socket"), records };
-        Database::make(&self.launcher, (&directory, scratch), &load.base, (seed, &self.signals))
+        let copies = self.place(set.address).copies(&directory);
+        let copies = copies.filter(|_| !self.plan.snapshots_at.is_empty());
+        Database::make(&self.launcher, (&directory, scratch, copies), &load.base, (seed, &self.signals))
     }
 
     fn fill(&self, set: &Set<'_>, data: &DataSet) -> Result<Vec<Area>> {
@@ -254,6 +256,7 @@ impl Work<'_> {
                 left.directories.push(own.clone());
             }
             left.volumes.extend(place.made_volumes());
+            left.snapshots.extend(place.made_snapshots());
         }
         left.directories.extend(Some(scratch()).filter(|scratch| scratch.exists()));
         left

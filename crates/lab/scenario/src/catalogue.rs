@@ -16,6 +16,7 @@ const CATALOGUE: &[(&str, &str)] = catalogue![
     "ashlar/any-placement",
     "dell/flash-vs-15k-device",
     "emc/headline",
+    "emc/snapshots",
     "fujitsu/lun-count",
     "fujitsu/throughput",
     "kaminario/latency-under-load",

@@ -193,8 +193,13 @@ fn check_text(check: &Check) -> String {
              of the layers below."
                 .to_string()
         }
+        Check::Undisturbed { at_least } => {
+            let least = percent_text(*at_least);
+            format!("Behind each snapshot the rate is at least {least} of the rate before it.")
+        }
         Check::Consistency {} => {
-            "After every run all conditions of the orders hold, and every acknowledged order and payment is there."
+            "After every run, and in every snapshot, all conditions of the database hold, and what was acknowledged \
+             is there."
                 .to_string()
         }
     }

@@ -54,6 +54,9 @@ pub struct Scenario {
     #[serde(default, deserialize_with = "axes")]
     pub matrix: Vec<Axis>,
     pub phases: Phases,
+    /// What happens while a run measures.
+    #[serde(default, rename = "event")]
+    pub events: Vec<Event>,
     /// The longest time at each preset; the plan is cut to it.
     pub budget: Scaled<Duration>,
     #[serde(default)]
@@ -129,6 +132,18 @@ pub struct Phases {
     pub repeat: Scaled<u64>,
 }
 
+/// Something that is done while a run measures. (With braces, as in [`Check::Steady`].)
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Event {
+    /// A snapshot of what the database lies on, at this share of the measured time. Behind the run a clone of
+    /// it is opened, recovered and checked.
+    Snapshot {
+        #[serde(deserialize_with = "literal")]
+        at: f64,
+    },
+}
+
 /// What the paper found: shown beside our numbers, never mixed with them.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -170,8 +185,14 @@ pub enum Check {
     Steady {},
     /// Little's law, bytes = operations x size, and the layers' counters agree.
     Plausible {},
-    /// Of `orders`: all conditions hold after every run, and what was acknowledged is there.
+    /// All conditions of the database hold after every run and in every snapshot, and what was acknowledged
+    /// is there.
     Consistency {},
+    /// The rate in the seconds behind each snapshot is at least this share of the rate before it.
+    Undisturbed {
+        #[serde(deserialize_with = "literal")]
+        at_least: f64,
+    },
 }
 
 impl Scenario {
@@ -192,6 +213,7 @@ impl Scenario {
         self.check_matrix()?;
         self.metrics().try_for_each(|metric| self.check_metric(metric))?;
         self.checks.iter().try_for_each(|check| self.check_only(check))?;
+        self.check_events()?;
         self.checks.iter().try_for_each(check_bounds)
     }
 
@@ -248,6 +270,22 @@ impl Scenario {
             _ => None,
         });
         self.published.iter().map(|published| &published.metric).chain(checked)
+    }
+
+    /// Snapshots are of a database, within the measured time.
+    fn check_events(&self) -> Result<()> {
+        for Event::Snapshot { at } in &self.events {
+            if !(0.0..1.0).contains(at) || matches!(self.engine, Engine::None {}) {
+                return Err(Error::file(
+                    "event: a snapshot is of a database, at 0% to 99% of the measured time",
+                ));
+            }
+        }
+        let asks = self.checks.iter().any(|check| matches!(check, Check::Undisturbed { .. }));
+        if asks && self.events.is_empty() {
+            return Err(Error::file("check `undisturbed` asks for an [[event]] of kind snapshot"));
+        }
+        Ok(())
     }
 
     /// The entries that a check is of exist.

@@ -27,7 +27,7 @@ pub use catalogue::{ids, load, text};
 pub use database::{Base, DatabaseLoad, Tables};
 pub use error::{Error, ErrorKind, Result};
 pub use explain::explain;
-pub use file::{Axis, Check, Engine, Entry, Phases, Published, Role, Roles, Scenario, Source};
+pub use file::{Axis, Check, Engine, Entry, Event, Phases, Published, Role, Roles, Scenario, Source};
 pub use formula::Names;
 pub use metric::{Measured, Metric, Over};
 pub use mix::{MixBy, Operation, Part, Pattern, bytes_mean, share_by_count, written_share};

@@ -12,7 +12,7 @@ use ashlar_units::ByteCount;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
-use crate::file::{Entry, Scenario, is_name};
+use crate::file::{Entry, Event, Scenario, is_name};
 use crate::formula::Names;
 use crate::quantity::time_text;
 use crate::scale::Preset;
@@ -39,6 +39,8 @@ pub struct Target {
 
 /// What addresses of simulated targets begin with.
 const SIMULATED: &str = "sim-";
+/// To open a clone, let its database recover, and check it; a guess for the plan alone.
+const SNAPSHOT_CHECK: Duration = Duration::from_secs(10);
 /// A run of a model, whatever its virtual time is: measured, some seconds.
 const SIMULATED_RUN: Duration = Duration::from_secs(3);
 
@@ -94,6 +96,8 @@ pub struct Plan {
     pub repeat: u64,
     pub warmup: Duration,
     pub measure: Duration,
+    /// When snapshots are taken, as shares of the measured time.
+    pub snapshots_at: Vec<f64>,
     pub variants: Vec<Variant>,
     /// In the order in which they are run.
     pub runs: Vec<Run>,
@@ -160,6 +164,7 @@ impl<'a> Draft<'a> {
             repeat: phases.repeat.at("phases.repeat", preset, &names)?,
             warmup: phases.warmup.at("phases.warmup", preset, &names)?,
             measure: phases.measure.at("phases.measure", preset, &names)?,
+            snapshots_at: scenario.events.iter().map(|Event::Snapshot { at }| *at).collect(),
             budget: scenario.budget.at("budget", preset, &names)?,
             variants: Vec::new(),
             runs: Vec::new(),
@@ -274,7 +279,9 @@ impl<'a> Draft<'a> {
                 continue;
             }
             run_bytes += repeat * load.bytes_written(active, speed);
-            run_seconds += repeat * active.saturating_add(load.run_overhead()).as_secs_f64();
+            let copies = SNAPSHOT_CHECK * self.plan.snapshots_at.len() as u32;
+            let whole = active.saturating_add(load.run_overhead()).saturating_add(copies);
+            run_seconds += repeat * whole.as_secs_f64();
             if !sets.iter().any(|(on, set)| *on == target && set.shares_set(load)) {
                 sets.push((target, load));
                 set_bytes += load.bytes_loaded();

@@ -62,6 +62,12 @@ impl Kind {
         self == Kind::Pool
     }
 
+    /// It takes snapshots, and makes clones of them.
+    #[must_use]
+    pub fn has_snapshots(self) -> bool {
+        self == Kind::Pool
+    }
+
     /// It has a file system, or gets one.
     #[must_use]
     pub fn has_file_system(self) -> bool {

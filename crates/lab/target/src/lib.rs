@@ -6,6 +6,7 @@
 //! devices under it, their caches and their own counters, which say what really came down.
 
 mod below;
+mod copies;
 mod counters;
 mod kind;
 mod machine;
@@ -15,6 +16,7 @@ mod place;
 mod volumes;
 
 pub use below::{BlockDevice, Footing};
+pub use copies::{Copies, MadeSnapshot, Opened, remove_snapshot};
 pub use counters::Counters;
 pub use kind::Kind;
 pub use machine::Machine;

@@ -11,6 +11,7 @@ use ashlar_model::array::Array;
 use ashlar_model::array::spec::Spec;
 
 use crate::below::Footing;
+use crate::copies::{Copies, MadeSnapshot};
 use crate::kind::Kind;
 use crate::nbd;
 use crate::volumes::{self, MadeVolume, PoolCounters, Volumes};
@@ -192,6 +193,24 @@ impl Place {
         match self {
             Place::Volumes(made) => made.made(),
             _ => Vec::new(),
+        }
+    }
+
+    /// The snapshots that were made and not yet removed.
+    #[must_use]
+    pub fn made_snapshots(&self) -> Vec<MadeSnapshot> {
+        match self {
+            Place::Volumes(made) => made.snapshots(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// For snapshots of what is mounted there; `None` where the target has none.
+    #[must_use]
+    pub fn copies(&self, mount: &Path) -> Option<Copies> {
+        match self {
+            Place::Volumes(made) => made.copies(mount),
+            _ => None,
         }
     }
 

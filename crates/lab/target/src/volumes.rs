@@ -1,7 +1,6 @@
 //! Volumes of an Ashlar pool as a target: made, attached, watched and removed through the API, as any of its
 //! clients would.
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,6 +11,7 @@ use ashlar_client::api::{
 use ashlar_client::{Client, Error};
 use serde::{Deserialize, Serialize};
 
+use crate::copies::{Copies, Made, MadeSnapshot, locked, remove_snapshot};
 use crate::place::{OWN_PREFIX, Refusal};
 
 /// Volumes are whole multiples of it.
@@ -28,7 +28,8 @@ pub struct Volumes {
     pool: String,
     /// What their names begin with.
     base: String,
-    made: RefCell<Vec<MadeVolume>>,
+    made: Made<MadeVolume>,
+    snapshots: Made<MadeSnapshot>,
 }
 
 /// A volume that the lab made and will remove.
@@ -98,7 +99,8 @@ impl Volumes {
             named: named.to_string(),
             pool: pool.to_string(),
             base: volume.map_or_else(own, str::to_string),
-            made: RefCell::default(),
+            made: Made::default(),
+            snapshots: Made::default(),
         }
     }
 
@@ -126,7 +128,7 @@ impl Volumes {
 
     /// Its name.
     fn create(&self, size_bytes: u64, mount: Option<&Path>) -> Result<String, Refusal> {
-        let name = match self.made.borrow().len() {
+        let name = match locked(&self.made).len() {
             0 => self.base.clone(),
             before => format!("{}-{}", self.base, before + 1),
         };
@@ -144,28 +146,52 @@ impl Volumes {
         let pool_id = self.pool()?.id;
         let volume = self.client.volume_create(&request).map_err(|error| self.refusal(&error))?;
         let (name_made, mount) = (name.clone(), mount.map(Path::to_path_buf));
-        self.made.borrow_mut().push(MadeVolume { name: name_made, id: volume.id, pool_id, mount });
+        locked(&self.made).push(MadeVolume { name: name_made, id: volume.id, pool_id, mount });
         Ok(name)
     }
 
     /// The device that the last of them is.
     pub(crate) fn device(&self) -> Option<PathBuf> {
-        let last = self.made.borrow().last()?.name.clone();
+        let last = locked(&self.made).last()?.name.clone();
         Some(PathBuf::from(self.client.volume(&last).ok()?.device?))
     }
 
     /// What is there now and goes with [`Volumes::clear`].
     pub(crate) fn made(&self) -> Vec<MadeVolume> {
-        self.made.borrow().clone()
+        locked(&self.made).clone()
     }
 
     /// Removes what was made; what could not be removed is tried again when this is called again.
     pub(crate) fn clear(&self) -> Result<(), Refusal> {
         loop {
-            let Some(last) = self.made.borrow().last().cloned() else { return Ok(()) };
+            let Some(last) = locked(&self.made).last().cloned() else { break };
             remove(&self.client, &last)?;
-            self.made.borrow_mut().pop();
+            locked(&self.made).pop();
         }
+        loop {
+            let Some(last) = locked(&self.snapshots).last().cloned() else { return Ok(()) };
+            remove_snapshot(&self.client, &last)?;
+            locked(&self.snapshots).pop();
+        }
+    }
+
+    /// The snapshots that were made and not yet removed.
+    pub(crate) fn snapshots(&self) -> Vec<MadeSnapshot> {
+        locked(&self.snapshots).clone()
+    }
+
+    /// For snapshots of the volume that is mounted there, and clones of them.
+    pub(crate) fn copies(&self, mount: &Path) -> Option<Copies> {
+        let made = locked(&self.made);
+        let volume = made.iter().find(|volume| volume.mount.as_deref() == Some(mount))?;
+        Some(Copies {
+            client: self.client.clone(),
+            named: self.named.clone(),
+            volume: volume.name.clone(),
+            pool_id: volume.pool_id.clone(),
+            volumes: self.made.clone(),
+            snapshots: self.snapshots.clone(),
+        })
     }
 
     /// What a host can still write.
@@ -251,7 +277,7 @@ pub(crate) fn attach(client: &Client, volume: &str) -> Result<PathBuf, Error> {
     Ok(PathBuf::from(client.attach(&plain_attachment(volume))?.device))
 }
 
-fn plain_attachment(volume: &str) -> AttachRequest {
+pub(crate) fn plain_attachment(volume: &str) -> AttachRequest {
     AttachRequest {
         volume: volume.to_string(),
         format: None,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use ashlar_report::{count, nanos};
 use ashlar_scenario::{Check, Metric, Variant};
-use ashlar_statistics::compare::Verdict as Comparison;
+use ashlar_statistics::compare::{self, Better, Pair, Verdict as Comparison};
 use ashlar_statistics::latency_rule::{LatencyRule, Sample, Verdict as Kept};
 use ashlar_statistics::plausible;
 use ashlar_statistics::steady::{self, Verdict as Steady};
@@ -60,6 +60,10 @@ pub(crate) fn judge(table: &Table<'_>, check: &Check) -> Checked {
     let found: Vec<Found> = match check {
         Check::Steady {} => each_run(table, is_steady),
         Check::Consistency {} => each_run(table, is_consistent),
+        Check::Undisturbed { at_least } => {
+            let variants = table.plan.variants.iter().filter(|variant| !table.runs(variant).is_empty());
+            variants.map(|variant| is_undisturbed(table, variant, *at_least)).collect()
+        }
         Check::Latency { max, sustained, grace, only } => {
             let rule = LatencyRule { max: *max, sustained: *sustained, grace: *grace };
             let is_asked = |variant: &&Variant| {
@@ -84,7 +88,7 @@ pub(crate) fn judge(table: &Table<'_>, check: &Check) -> Checked {
     };
     let noun = match check {
         Check::Steady {} | Check::Latency { .. } | Check::Consistency {} => "run",
-        Check::Plausible {} => "variant",
+        Check::Plausible {} | Check::Undisturbed { .. } => "variant",
         Check::Ratio { .. } => "pair",
     };
     let (answer, found) = rules::answer(&found, noun);
@@ -109,12 +113,40 @@ fn runs_of<'a>(
 }
 
 fn is_consistent(figures: &Figures) -> Found {
-    match figures.database.as_ref().and_then(|database| database.offences.as_ref()) {
-        None => Found::Unknown(format!("{} has nothing to be checked", figures.id)),
-        Some(offences) => match offences.first() {
-            None => Found::Good,
-            Some(first) => Found::Bad(format!("has {}: {first}", many(offences.len(), "offence"))),
-        },
+    let database = figures.database.as_ref();
+    let Some(own) = database.and_then(|database| database.offences.as_ref()) else {
+        return Found::Unknown(format!("{} has nothing to be checked", figures.id));
+    };
+    let copies = database.into_iter().flat_map(|database| &database.copies);
+    let in_copies = copies.flat_map(|copy| {
+        copy.offences.iter().map(|what| format!("snapshot at {:.0} s: {what}", copy.at_seconds))
+    });
+    let offences: Vec<String> = own.iter().cloned().chain(in_copies).collect();
+    match offences.first() {
+        None => Found::Good,
+        Some(first) => Found::Bad(format!("has {}: {first}", many(offences.len(), "offence"))),
+    }
+}
+
+/// The rate behind each snapshot against the rate before it, over all runs of a variant.
+fn is_undisturbed(table: &Table<'_>, variant: &Variant, at_least: f64) -> Found {
+    let runs = table.runs(variant).iter();
+    let copies = runs.filter_map(|figures| figures.database.as_ref()).flat_map(|database| &database.copies);
+    let pairs: Vec<Pair> = copies
+        .filter_map(|copy| Some(Pair { base: copy.per_second_before?, other: copy.per_second_after? }))
+        .collect();
+    let name = &variant.name;
+    let found = compare::compare(&pairs, Better::Higher, 0.0, table.seed);
+    match found.and_then(|found| found.ratio) {
+        None => Found::Unknown(format!("{name} has {}", many(pairs.len(), "snapshot"))),
+        Some(ratio) if ratio.low >= at_least => Found::Good,
+        Some(ratio) => {
+            let told = format!("{:.2} ({:.2} to {:.2})", ratio.estimate, ratio.low, ratio.high);
+            match ratio.high < at_least {
+                true => Found::Bad(format!("{name} is {told}")),
+                false => Found::Unknown(format!("{name} is {told}")),
+            }
+        }
     }
 }
 

@@ -29,8 +29,17 @@ pub(super) fn rule(check: &Check) -> (String, String, bool) {
         ),
         Check::Consistency {} => (
             "consistency".into(),
-            "After every run all conditions of the orders hold, and every acknowledged order and payment is there"
+            "After every run, and in every snapshot, all conditions of the database hold, and what was acknowledged \
+             is there"
                 .into(),
+            false,
+        ),
+        Check::Undisturbed { at_least } => (
+            "undisturbed by snapshots".into(),
+            format!(
+                "Behind each snapshot the rate is at least {} % of the rate before it, with its whole interval",
+                at_least * 100.0
+            ),
             false,
         ),
         Check::Latency { max, sustained, grace, only } => {

@@ -2,6 +2,7 @@
 
 use ashlar_report::{Page, bytes, count, nanos};
 
+use crate::copies::CopyFigures;
 use crate::database::{DatabaseFigures, KindFigures};
 use crate::figures::Figures;
 use crate::text::latency;
@@ -34,6 +35,29 @@ impl Outcome {
             "Where much less was read from the target than by the database, the kernel's cache had it: the run says \
              little of the target.",
         );
+        let copies: Vec<Vec<String>> = with
+            .iter()
+            .flat_map(|(run, database)| database.copies.iter().map(|copy| snapshot(run, copy)))
+            .collect();
+        if !copies.is_empty() {
+            page.heading("Snapshots under load, and what is in them");
+            let header = [
+                "Run",
+                "At",
+                "Taken in",
+                "A second before",
+                "Behind",
+                "Clone mounted in",
+                "Its database up in",
+                "Checked",
+            ];
+            page.table(&header, &[1, 2, 3, 4, 5, 6], &copies);
+            page.remark(
+                "Rates are over up to ten whole seconds before and behind. Each clone was opened, recovered by its \
+                 database, and asked everything that the database itself was asked; what was acknowledged before the \
+                 snapshot must be in it, and what was sent behind it must not.",
+            );
+        }
         let header =
             ["Run", "Transaction", "Committed", "Rolled back", "Tried again", "Half within", "99 % within"];
         let rows: Vec<Vec<String>> = with
@@ -60,6 +84,25 @@ fn work(run: &Figures, database: &DatabaseFigures) -> Vec<String> {
         told(database.statistics.as_ref().map(|found| found.wal_bytes)),
         checkpoints.map_or_else(String::new, |count| count.to_string()),
         checked(database),
+    ]
+}
+
+fn snapshot(run: &Figures, copy: &CopyFigures) -> Vec<String> {
+    let rate = |value: Option<f64>| value.map_or_else(String::new, count);
+    let time = |value: u64| nanos(value as f64);
+    let checked = match copy.offences.is_empty() {
+        true => format!("conditions hold, {} acknowledged are there", count(copy.acknowledged as f64)),
+        false => copy.offences.join("; "),
+    };
+    vec![
+        run.id.clone(),
+        format!("{:.1} s", copy.at_seconds),
+        time(copy.took_nanos),
+        rate(copy.per_second_before),
+        rate(copy.per_second_after),
+        time(copy.open_nanos),
+        time(copy.recovery_nanos),
+        checked,
     ]
 }
 
