@@ -388,6 +388,27 @@ fn a_whole_paper_is_run_interrupted_resumed_and_told_on_one_page() {
 }
 
 #[test]
+fn the_lab_finds_every_disk_that_lies_and_trusts_the_honest_one() {
+    if !can_attach() {
+        return;
+    }
+    let kept = directory();
+    let output = kept.path().join("selftest");
+    let done = lab(&["run", "ashlar/selftest", "-s", "xs", "-o", &output.display().to_string()]);
+    // Where the processors are busy, the two disks that keep to times cannot be judged.
+    assert!([0, 3].contains(&done.status), "{}{}", done.out, done.err);
+    let json = std::fs::read_to_string(output.join("result.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let steps = result["steps"].as_array().unwrap();
+    assert_eq!(steps.len(), 8);
+    assert!(steps[..6].iter().all(|step| step["answer"] == "passed"), "{}", done.out);
+    assert!(steps[6..].iter().all(|step| step["answer"] != "failed"), "{}", done.out);
+    assert!(done.out.contains("it returns old blocks") && done.out.contains("it keeps everything in memory"));
+    let page = std::fs::read_to_string(output.join("report.html")).unwrap();
+    assert!(page.contains("power cut") && !page.contains("http"));
+}
+
+#[test]
 fn experiments_are_listed_explained_exported_and_planned() {
     let kept = directory();
     let listed = lab(&["list"]);

@@ -5,6 +5,7 @@
 //! place it is, so that an old block, a block of another place and a block of zeroes are told apart.
 
 mod block;
+mod promise;
 
 use std::fs::File;
 use std::io;
@@ -12,6 +13,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use block::{Aligned, BLOCK_BYTES, Found};
+pub use promise::{Left, left, promise};
 use serde::Serialize;
 
 /// Passes over the same places. The second shows what the first left.
@@ -28,6 +30,8 @@ pub struct Compared {
     pub reads: u64,
     /// Those that were not what had been written last.
     pub wrong: u64,
+    /// Of the wrong ones, those that were there before.
+    pub old: u64,
     /// The first of them, in words.
     pub told: Vec<String>,
     /// Direct I/O was refused: what was compared may have come from this machine's memory.
@@ -105,6 +109,7 @@ impl Compared {
         let found = buffer.found(pass, place);
         if found != Found::Right {
             self.wrong += 1;
+            self.old += u64::from(matches!(found, Found::Old(_)));
             if self.told.len() < TOLD_MAX {
                 self.told.push(format!("at offset {offset}, pass {pass}: {found}"));
             }

@@ -13,6 +13,12 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) const BLOCK_BYTES: u64 = 4096;
 /// What the address of a limit begins with.
 const LIMIT_SCHEME: &str = "limit:";
+/// And that of a liar.
+const LIAR_SCHEME: &str = "liar:";
+/// The liar about flushes does every eighth of them: a drive that flushes when its cache is full.
+const TRUE_EVERY: u32 = 8;
+/// The liar with old blocks returns one for so many reads: seldom enough to be overlooked.
+const STALE_SHARE: f64 = 0.01;
 
 /// A description of a disk.
 #[derive(Clone, PartialEq, Debug)]
@@ -72,24 +78,61 @@ pub enum Liar {
 }
 
 impl Kind {
-    /// From the address of a target: `sim-hdd:drives=2,model=10k-300g`, or any of the three of
-    /// `limit:iops=500,rate=20MB/s,latency=1ms`.
+    /// From the address of a target: `sim-hdd:drives=2,model=10k-300g`, any of the three of
+    /// `limit:iops=500,rate=20MB/s,latency=1ms`, or `liar:flush`, `liar:stale`, `liar:memory`.
     ///
     /// # Errors
-    /// When it is neither, or has an unknown key or value: the error says what is allowed.
+    /// When it is none of them, or has an unknown key or value: the error says what is allowed.
     pub fn parse(text: &str) -> Result<Kind> {
         if text.starts_with(SCHEME) {
             let array = ArraySpec::parse(text).map_err(|error| wrong(error.to_string()))?;
             return Ok(Kind::Model(Box::new(array)));
         }
-        match text.strip_prefix(LIMIT_SCHEME) {
-            Some(settings) => Ok(Kind::Limit(Limit::parse(settings)?)),
-            None => Err(wrong(format!("`{text}` does not begin with `{SCHEME}` or `{LIMIT_SCHEME}`"))),
+        if let Some(settings) = text.strip_prefix(LIMIT_SCHEME) {
+            return Ok(Kind::Limit(Limit::parse(settings)?));
+        }
+        let liar = match text.strip_prefix(LIAR_SCHEME) {
+            Some("flush") => Liar::Flush { true_every: TRUE_EVERY },
+            Some("stale") => Liar::Stale { share: STALE_SHARE },
+            Some("memory") => Liar::Memory,
+            Some(_) => return Err(wrong(format!("`{text}`: liars are flush, stale and memory"))),
+            None => {
+                let what =
+                    format!("`{text}` does not begin with `{SCHEME}`, `{LIMIT_SCHEME}` or `{LIAR_SCHEME}`");
+                return Err(wrong(what));
+            }
+        };
+        Ok(Kind::Liar(liar))
+    }
+
+    /// In words, for a report.
+    #[must_use]
+    pub fn in_words(&self) -> String {
+        match self {
+            Kind::Plain => "a file as a device".into(),
+            Kind::Model(array) => array.in_words(),
+            Kind::Limit(limit) => limit.in_words(),
+            Kind::Liar(Liar::Flush { .. }) => "a liar that acknowledges flushes it does not do".into(),
+            Kind::Liar(Liar::Stale { .. }) => "a liar that returns old blocks".into(),
+            Kind::Liar(Liar::Memory) => "a liar that keeps everything in memory".into(),
         }
     }
 }
 
 impl Limit {
+    fn in_words(self) -> String {
+        let mut words = Vec::new();
+        words.extend(self.requests_per_second.map(|count| format!("{count} requests a second")));
+        words.extend(self.bytes_per_second.map(|bytes| format!("{:.1} MB a second", bytes as f64 / 1e6)));
+        if !self.latency.is_zero() {
+            words.push(format!("at least {} ms each", self.latency.as_secs_f64() * 1e3));
+        }
+        match words.is_empty() {
+            true => "no limit".into(),
+            false => format!("a limit of {}", words.join(", ")),
+        }
+    }
+
     fn parse(settings: &str) -> Result<Limit> {
         let mut limit = Limit::default();
         for setting in settings.split(',').filter(|setting| !setting.is_empty()) {

@@ -136,7 +136,7 @@ fn wrong_bytes_are_the_first_thing_that_is_said() {
     let mut examined =
         examination("ext4", vec![device(true)], vec![measured(Step::Commits, 500.0, 2_000_000, FLUSHED)]);
     let told = vec!["at offset 8192, pass 2: what pass 1 wrote there".to_string()];
-    examined.compared = Some(Compared { reads: 100, wrong: 1, told, is_cached: false });
+    examined.compared = Some(Compared { reads: 100, wrong: 1, old: 1, told, is_cached: false });
     let (findings, answer) = find(&examined);
     assert!(
         findings.iter().any(|finding| finding.question.contains("come back") && finding.grade == Grade::Bad)

@@ -195,6 +195,8 @@ fn unit(measured: Measured) -> &'static str {
         Measured::MegabytesPerSecond => "MB/s",
         Measured::TransactionsPerSecond => "transactions/s",
         Measured::NewOrdersPerMinute => "new orders/min",
+        Measured::TradesPerSecond => "trades/s",
+        Measured::RowsPerSecond => "rows/s",
         Measured::LatencyMillis | Measured::LatencyP99Millis => MILLIS,
     }
 }

@@ -14,6 +14,8 @@ pub(crate) fn value(measured: Measured, value: f64) -> String {
         Measured::MegabytesPerSecond => format!("{} MB a second", number(value)),
         Measured::TransactionsPerSecond => format!("{} transactions a second", count(value)),
         Measured::NewOrdersPerMinute => format!("{} new orders a minute", count(value)),
+        Measured::TradesPerSecond => format!("{} trade results a second", number(value)),
+        Measured::RowsPerSecond => format!("{} rows a second", count(value)),
         Measured::LatencyMillis | Measured::LatencyP99Millis => nanos(value * 1e6),
     }
 }

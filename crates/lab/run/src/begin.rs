@@ -172,6 +172,11 @@ fn remove_left(records: &Records, access: &Access) -> Result<()> {
     let is_own =
         |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(OWN_PREFIX));
     left.directories.retain(is_own);
+    // Disks that nobody answers for any more, and file systems on them.
+    for own in &left.directories {
+        let removed = ashlar_target::remove_disks(own);
+        removed.map_err(|refusal| Error::environment(refusal.to_string()))?;
+    }
     // Servers outlive a killed lab. Volumes are mounted in one of the directories.
     for own in &left.directories {
         ashlar_postgres::end_processes(own, |_| true, &[Signal::QUIT, Signal::KILL]);

@@ -7,14 +7,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use ashlar_fio::Second;
-use ashlar_postgres::{Adoption, Places, Server};
+use ashlar_postgres::{Adoption, Places, Server, Session};
 use ashlar_target::Copies;
 use ashlar_workload::driver::{Observer, Phase};
-use ashlar_workload::orders::conditions;
-use ashlar_workload::orders::ledger::{Ledger, Mark};
 use serde::{Deserialize, Serialize};
 
-use crate::database::{offences_of, problem};
 use crate::{Error, Result};
 
 /// The rate is compared over so many seconds before and behind a snapshot, or as many as there are.
@@ -42,12 +39,32 @@ pub struct CopyFigures {
     pub offences: Vec<String>,
 }
 
+/// What a server promised by acknowledging it, and whatever else must hold.
+pub(crate) trait Promises: Sync {
+    /// The moment of a copy.
+    type Mark: Copy + Send;
+
+    /// Has something done that makes a copy, and answers its moment.
+    fn mark_while<T>(&self, make: impl FnOnce() -> T) -> (Self::Mark, T);
+
+    /// Asks all of it in a database, or in a copy of this moment.
+    fn look(&self, session: &mut Session, mark: Self::Mark) -> Result<Kept>;
+}
+
+/// What was asked of a database or of a copy.
+pub(crate) struct Kept {
+    /// What does not hold, in sentences.
+    pub(crate) offences: Vec<String>,
+    /// Acknowledged, looked for, and found.
+    pub(crate) acknowledged: u64,
+}
+
 /// A snapshot that nobody has looked into yet.
-pub(crate) struct Taken {
+pub(crate) struct Taken<M> {
     name: String,
     at_seconds: f64,
     took: Duration,
-    mark: Mark,
+    mark: M,
 }
 
 /// When the measured time began, told by whoever drives.
@@ -72,12 +89,12 @@ impl Clock {
 }
 
 /// Takes a snapshot at each of these times of the measured phase, until it is over.
-pub(crate) fn take(
+pub(crate) fn take<P: Promises>(
     copies: &Copies,
     (name, times): (&str, &[Duration]),
-    ledger: &Ledger,
+    promises: &P,
     (clock, is_over): (&Clock, &AtomicBool),
-) -> Result<Vec<Taken>> {
+) -> Result<Vec<Taken<P::Mark>>> {
     let mut taken = Vec::new();
     for (index, time) in times.iter().enumerate() {
         while clock.elapsed().is_none_or(|elapsed| elapsed < *time) {
@@ -89,7 +106,7 @@ pub(crate) fn take(
         let name = format!("{name}-{}", index + 1);
         let at_seconds = clock.elapsed().unwrap_or_default().as_secs_f64();
         let begun = Instant::now();
-        let (mark, made) = ledger.mark(|| copies.snapshot(&name));
+        let (mark, made) = promises.mark_while(|| copies.snapshot(&name));
         made.map_err(|refusal| Error::environment(refusal.to_string()))?;
         taken.push(Taken { name, at_seconds, took: begun.elapsed(), mark });
     }
@@ -98,25 +115,25 @@ pub(crate) fn take(
 
 /// Opens a clone of each, lets its database recover, and asks everything of it. The clones and the snapshots
 /// are removed.
-pub(crate) fn look(
+pub(crate) fn look<P: Promises>(
     copies: &Copies,
-    taken: Vec<Taken>,
+    taken: Vec<Taken<P::Mark>>,
     (server, scratch): (&Server, &Path),
-    ledger: &Ledger,
+    promises: &P,
 ) -> Result<Vec<CopyFigures>> {
     let mut found = Vec::new();
     for one in taken {
-        found.push(look_into(copies, &one, (server, scratch), ledger)?);
+        found.push(look_into(copies, &one, (server, scratch), promises)?);
         copies.delete(&one.name).map_err(|refusal| Error::environment(refusal.to_string()))?;
     }
     Ok(found)
 }
 
-fn look_into(
+fn look_into<P: Promises>(
     copies: &Copies,
-    taken: &Taken,
+    taken: &Taken<P::Mark>,
     (source, scratch): (&Server, &Path),
-    ledger: &Ledger,
+    promises: &P,
 ) -> Result<CopyFigures> {
     let begun = Instant::now();
     let opened = copies.open(&taken.name, &scratch.join("clone"));
@@ -135,9 +152,7 @@ fn look_into(
     server.adopt(&Adoption::default())?;
     let recovery = server.start()?;
     let mut session = server.session()?;
-    let mut offences = offences_of(&mut session, conditions::Moment::AfterRun)?;
-    let books = ledger.check(&mut session, taken.mark)?;
-    offences.extend(books.problems.iter().map(problem));
+    let Kept { offences, acknowledged } = promises.look(&mut session, taken.mark)?;
     drop(session);
     server.stop()?;
     drop(server);
@@ -150,7 +165,7 @@ fn look_into(
         per_second_after: None,
         open_nanos: nanos(open),
         recovery_nanos: nanos(recovery),
-        acknowledged: books.acknowledged_orders + books.acknowledged_payments,
+        acknowledged,
         offences,
     })
 }

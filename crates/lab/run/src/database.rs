@@ -4,37 +4,38 @@
 //! The database goes on from run to run: what one run wrote is there for the next. Its log of errors and its
 //! socket lie outside the target.
 
+mod broker;
+mod facts;
+mod orders;
+mod points;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ashlar_fio::Second;
-use ashlar_postgres::{
-    ColdStart, Installation, Limits, Places, Server, Session, Settings, Statistics, Value,
-};
+use ashlar_postgres::{ColdStart, Installation, Limits, Places, Server, Settings, Statistics, Value};
 use ashlar_programs::Launcher;
 use ashlar_scenario::{Base, DatabaseLoad, Plan, Rate, Run, Tables, Variant};
 use ashlar_statistics::histogram::Histogram;
 use ashlar_target::{Copies, OWN_PREFIX};
-use ashlar_workload::driver::{self, Ending, Loop, Outcome};
-use ashlar_workload::orders::ledger::{self, Ledger};
-use ashlar_workload::orders::{self, Orders, conditions};
-use ashlar_workload::points::{self, Points};
+use ashlar_workload::driver::{self, Ending, Loop, Observer, Outcome};
+use ashlar_workload::orders::conditions::Verdict;
 use serde::{Deserialize, Serialize};
 
-use crate::copies::{self, CopyFigures};
+use crate::copies::{self, CopyFigures, Promises, Taken};
 use crate::figures::Figures;
-use crate::{Error, Result};
+use crate::{Error, Result, jobs};
 
 /// Sockets are told apart by their directory.
 const PORT: u16 = 5432;
 /// No answer of the server within this means that it is lost.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
-/// Rows of 1 KB, eight of which fill a page.
-const PAYLOAD_BYTES: i32 = 960;
 /// As pages of real tables compress.
 const COMPRESSION: f64 = 2.0;
+/// No statement of loading takes longer.
+const LOAD_LIMIT: Duration = Duration::from_secs(600);
 /// Where no memory is asked for: PostgreSQL's own advice is a quarter of it, and this is little.
 const SHARED_BUFFERS_DEFAULT: u64 = 256 << 20;
 /// For indexes, within the limit.
@@ -76,10 +77,19 @@ pub struct DatabaseFigures {
     pub new_orders_per_minute: Option<f64>,
     /// The same as the districts' numbers tell it.
     pub engine_new_orders_per_minute: Option<f64>,
+    /// Of `broker`: results of trades that the server acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trades_per_second: Option<f64>,
+    /// Of `factload`: rows of batches that the server acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_per_second: Option<f64>,
+    /// Of `factload`: what was read of the sources and written of facts, as it lies there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_second: Option<(f64, f64)>,
     pub kinds: Vec<KindFigures>,
     /// What did not hold after the run, in sentences; absent where nothing was to be checked.
     pub offences: Option<Vec<String>>,
-    /// Acknowledged orders and payments that were looked for and found.
+    /// What was acknowledged, and was looked for and found.
     pub acknowledged: Option<u64>,
     /// Snapshots that were taken meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -151,33 +161,28 @@ impl Database {
     }
 
     fn load(&self, stop: &AtomicBool) -> Result<()> {
-        let address = self.server.address();
         let sessions = std::thread::available_parallelism().map_or(1, usize::from);
-        let limit = Duration::from_secs(600);
+        let loading = Loading {
+            server: &self.server,
+            sources: self.sources(),
+            seed: self.seed,
+            sessions,
+            limit: LOAD_LIMIT,
+            stop,
+        };
         match self.base.tables {
-            Tables::Orders { warehouses } => {
-                let warehouses = i32::try_from(warehouses).unwrap_or(i32::MAX);
-                let size = orders::Size::FULL;
-                let load = orders::Load { warehouses, size, seed: self.seed, sessions, limit };
-                orders::load(&address, &load, stop)?;
-                let offences = offences_of(&mut self.server.session()?, conditions::Moment::AfterLoad)?;
-                if let Some(first) = offences.first() {
-                    return Err(Error::command(format!("what was loaded is not right: {first}")));
-                }
-            }
-            Tables::Points { rows } => {
-                let shape = points::Shape {
-                    rows: rows as i64,
-                    payload_size_bytes: PAYLOAD_BYTES,
-                    compression: COMPRESSION,
-                    seed: self.seed as i64,
-                };
-                let load = points::Load { shape, sessions, is_clustered: true, limit };
-                points::load(&address, &load, stop)?;
-            }
+            Tables::Orders { warehouses } => orders::load(&loading, warehouses)?,
+            Tables::Points { rows } => points::load(&loading, rows)?,
+            Tables::Broker { customers, trade_days } => broker::load(&loading, customers, trade_days)?,
+            Tables::Facts { rows_per_source } => facts::load(&loading, rows_per_source)?,
         }
         self.server.query("CHECKPOINT")?;
         Ok(())
+    }
+
+    /// Where the sources of facts are that are files: on the target, beside the database.
+    fn sources(&self) -> PathBuf {
+        self.server.places().data.with_file_name("sources")
     }
 
     /// Starts the server with nothing of its files in memory, drives it, looks at what is there, stops it.
@@ -195,9 +200,23 @@ impl Database {
             Some(Rate(per_second)) => Loop::Open { per_second },
             None => Loop::Closed { with_pauses: load.has_pauses },
         };
+        let driving = Driving {
+            server: &self.server,
+            sources: self.sources(),
+            scratch: &self.scratch.directory,
+            seed: self.seed,
+            plan: &asked,
+            copies: self
+                .copies
+                .as_ref()
+                .map(|copies| (copies, run.id.as_str(), plan.snapshots_at.as_slice())),
+            stop,
+        };
         let driven = match self.base.tables {
-            Tables::Orders { .. } => self.orders(&asked, (&run.id, &plan.snapshots_at), stop),
-            Tables::Points { .. } => self.points(&asked, load.has_ranges, stop),
+            Tables::Orders { .. } => orders::drive(&driving),
+            Tables::Points { .. } => points::drive(&driving, load.has_ranges),
+            Tables::Broker { .. } => broker::drive(&driving),
+            Tables::Facts { .. } => facts::drive(&driving),
         };
         let (outcome, mut figures) = self.or_out_of_memory(driven)?;
         let after = self.server.statistics()?;
@@ -212,79 +231,82 @@ impl Database {
         let offered_per_second = load.rate.map(|Rate(rate)| rate);
         Ok(Figures { offered_per_second, ..told(run, variant, &outcome, figures) })
     }
+}
 
-    fn points(
-        &self,
-        plan: &driver::Plan,
-        has_ranges: bool,
-        stop: &AtomicBool,
-    ) -> Result<(Outcome, DatabaseFigures)> {
-        let settings =
-            if has_ranges { points::Settings::mixed_sizes() } else { points::Settings::single_keys() };
-        let workload = Points::open(&self.server.address(), settings)?;
-        let outcome = driver::run(&workload, plan, stop, &mut ())?;
-        ended(&outcome)?;
-        Ok((outcome, DatabaseFigures::default()))
-    }
+/// What a workload needs to be loaded.
+struct Loading<'a> {
+    server: &'a Server,
+    sources: PathBuf,
+    seed: u64,
+    sessions: usize,
+    limit: Duration,
+    stop: &'a AtomicBool,
+}
 
-    /// Drives orders, then asks all conditions and looks for everything that was acknowledged; the same of
-    /// every snapshot that was taken meanwhile.
-    fn orders(
+/// What a workload needs to be driven and checked.
+struct Driving<'a> {
+    server: &'a Server,
+    sources: PathBuf,
+    /// For what is made beside the target.
+    scratch: &'a Path,
+    seed: u64,
+    plan: &'a driver::Plan,
+    /// Of what the database lies on, with the run's id and the moments of its snapshots.
+    copies: Option<(&'a Copies, &'a str, &'a [f64])>,
+    stop: &'a AtomicBool,
+}
+
+impl Driving<'_> {
+    /// Has it driven while snapshots are taken.
+    fn watched<P: Promises, T>(
         &self,
-        plan: &driver::Plan,
-        (run, snapshots_at): (&str, &[f64]),
-        stop: &AtomicBool,
-    ) -> Result<(Outcome, DatabaseFigures)> {
-        let mut session = self.server.session()?;
-        let ledger = Arc::new(Ledger::begin(&mut session, None)?);
-        let mut settings = orders::Settings::new(self.seed);
-        settings.limit = ANSWER_LIMIT;
-        let workload = Orders::open(&self.server.address(), settings, Some(ledger.clone()))?;
-        let measured = match plan.measure {
+        promises: &P,
+        run: impl FnOnce(&mut dyn Observer) -> Result<T>,
+    ) -> Result<(T, Vec<Taken<P::Mark>>)> {
+        let measured = match self.plan.measure {
             driver::Length::Time(time) => time,
             driver::Length::TransactionsPerClient(_) => Duration::ZERO,
         };
-        let times: Vec<Duration> = snapshots_at.iter().map(|share| measured.mul_f64(*share)).collect();
-        // Names of an array have no more than 63 characters.
-        let name = format!("{OWN_PREFIX}{}-{:08x}", std::process::id(), crate::jobs::mixed(0, run));
         let (clock, is_over) = (copies::Clock::default(), AtomicBool::new(false));
-        let (found, taken) = std::thread::scope(|scope| {
-            let take = |copies| copies::take(copies, (&name, &times), &ledger, (&clock, &is_over));
-            let taker = self.copies.as_ref().map(|copies| scope.spawn(move || take(copies)));
-            let found = workload.run(plan, stop, &mut copies::Setting(&clock));
+        std::thread::scope(|scope| {
+            let taker = self.copies.map(|(copies, run, shares)| {
+                let times: Vec<Duration> = shares.iter().map(|share| measured.mul_f64(*share)).collect();
+                // Names of an array have no more than 63 characters.
+                let name = format!("{OWN_PREFIX}{}-{:08x}", std::process::id(), jobs::mixed(0, run));
+                let (clock, is_over) = (&clock, &is_over);
+                scope.spawn(move || copies::take(copies, (&name, &times), promises, (clock, is_over)))
+            });
+            let found = run(&mut copies::Setting(&clock));
             is_over.store(true, Ordering::SeqCst);
             let taken = taker.map(|taker| taker.join().unwrap_or_else(|_| Ok(Vec::new())));
-            (found, taken.unwrap_or_else(|| Ok(Vec::new())))
-        });
-        let found = found?;
-        ended(&found.outcome)?;
-        let mut offences = offences_of(&mut session, conditions::Moment::AfterRun)?;
-        let books = ledger.check(&mut session, ledger.now())?;
-        offences.extend(books.problems.iter().map(problem));
-        let copies = match &self.copies {
-            Some(copies) => copies::look(copies, taken?, (&self.server, &self.scratch.directory), &ledger)?,
-            None => Vec::new(),
-        };
-        let figures = DatabaseFigures {
-            new_orders_per_minute: Some(found.new_orders_per_minute),
-            engine_new_orders_per_minute: found.engine_new_orders_per_minute,
-            offences: Some(offences),
-            acknowledged: Some(books.acknowledged_orders + books.acknowledged_payments),
-            copies,
-            ..DatabaseFigures::default()
-        };
-        Ok((found.outcome, figures))
+            Ok((found?, taken.unwrap_or_else(|| Ok(Vec::new()))?))
+        })
+    }
+
+    /// What is in the snapshots.
+    fn look<P: Promises>(&self, promises: &P, taken: Vec<Taken<P::Mark>>) -> Result<Vec<CopyFigures>> {
+        match self.copies {
+            Some((copies, ..)) => copies::look(copies, taken, (self.server, self.scratch), promises),
+            None => Ok(Vec::new()),
+        }
     }
 }
 
 /// The conditions that do not hold, in sentences.
-pub(crate) fn offences_of(session: &mut Session, moment: conditions::Moment) -> Result<Vec<String>> {
-    let verdicts = conditions::check(session, moment)?;
-    let offence = |verdict: conditions::Verdict| {
+fn broken(verdicts: Vec<Verdict>) -> Vec<String> {
+    let offence = |verdict: Verdict| {
         let example = verdict.example.unwrap_or_default();
         format!("condition {} ({}): {example}", verdict.number, verdict.name)
     };
-    Ok(verdicts.into_iter().filter(|verdict| !verdict.holds).map(offence).collect())
+    verdicts.into_iter().filter(|verdict| !verdict.holds).map(offence).collect()
+}
+
+/// What was loaded breaks no condition.
+fn whole(verdicts: Vec<Verdict>) -> Result<()> {
+    match broken(verdicts).first() {
+        Some(first) => Err(Error::command(format!("what was loaded is not right: {first}"))),
+        None => Ok(()),
+    }
 }
 
 /// Durability is PostgreSQL's default: every commit waits for its flush.
@@ -329,22 +351,6 @@ fn kind(of: &driver::KindOutcome) -> KindFigures {
     }
 }
 
-pub(crate) fn problem(of: &ledger::Problem) -> String {
-    use ledger::ProblemKind;
-    let what = match of.kind {
-        ProblemKind::OrderMissing => "order acknowledged and not there",
-        ProblemKind::OrderDiffers => "order not as it was sent",
-        ProblemKind::OrderNeverSent => "order that nobody sent",
-        ProblemKind::OrderFromLater => "order from later",
-        ProblemKind::PaymentMissing => "payment acknowledged and not there",
-        ProblemKind::PaymentDiffers => "payment not as it was sent",
-        ProblemKind::PaymentNeverSent => "payment that nobody sent, or twice",
-        ProblemKind::PaymentFromLater => "payment from later",
-        ProblemKind::OtherPayments => "payments without a mark have changed in number",
-    };
-    format!("{what}, {} times: {}", of.count, of.example)
-}
-
 fn told(run: &Run, variant: &Variant, outcome: &Outcome, mut database: DatabaseFigures) -> Figures {
     let mut latencies = Histogram::default();
     outcome.kinds.iter().for_each(|kind| latencies.merge(&kind.latency.histogram()));
@@ -384,6 +390,10 @@ fn told(run: &Run, variant: &Variant, outcome: &Outcome, mut database: DatabaseF
         max_nanos: latencies.max(),
         client_cores: cores,
         course,
+        bytes: database
+            .bytes_per_second
+            .map_or(0, |(read, written)| ((read + written) * outcome.measured_seconds) as u64),
+        is_simulated: variant.target.is_simulated(),
         database: Some(database),
         ..Figures::default()
     }

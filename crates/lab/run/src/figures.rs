@@ -91,7 +91,7 @@ impl Figures {
             repetition: run.repetition,
             variant: variant.name.clone(),
             target: variant.target.id.clone(),
-            is_simulated: false,
+            is_simulated: variant.target.is_simulated(),
             begun_unix_seconds: 0,
             measured_seconds: time.as_secs_f64(),
             requests: both.requests,
@@ -142,6 +142,8 @@ impl Figures {
             Measured::MegabytesPerSecond => Some(self.bytes_per_second() / 1e6),
             Measured::TransactionsPerSecond => self.database.as_ref().map(|_| self.per_second()),
             Measured::NewOrdersPerMinute => self.database.as_ref()?.new_orders_per_minute,
+            Measured::TradesPerSecond => self.database.as_ref()?.trades_per_second,
+            Measured::RowsPerSecond => self.database.as_ref()?.rows_per_second,
             Measured::LatencyMillis => self.latency_mean_nanos.map(|nanos| nanos / 1e6),
             Measured::LatencyP99Millis => self.p99_nanos.map(|nanos| nanos as f64 / 1e6),
         }

@@ -138,7 +138,9 @@ pub(crate) fn better(measured: Measured) -> Better {
         Measured::Iops
         | Measured::MegabytesPerSecond
         | Measured::TransactionsPerSecond
-        | Measured::NewOrdersPerMinute => Better::Higher,
+        | Measured::NewOrdersPerMinute
+        | Measured::TradesPerSecond
+        | Measured::RowsPerSecond => Better::Higher,
         Measured::LatencyMillis | Measured::LatencyP99Millis => Better::Lower,
     }
 }
@@ -150,6 +152,8 @@ pub(crate) fn name(measured: Measured) -> &'static str {
         Measured::MegabytesPerSecond => "MB a second",
         Measured::TransactionsPerSecond => "transactions a second",
         Measured::NewOrdersPerMinute => "new orders a minute",
+        Measured::TradesPerSecond => "trade results a second",
+        Measured::RowsPerSecond => "rows a second",
         Measured::LatencyMillis => "mean latency",
         Measured::LatencyP99Millis => "99th percentile of latency",
     }

@@ -49,7 +49,7 @@ pub fn targets(named: &[String]) -> Result<Vec<Target>> {
     for address in named {
         let kind = kind_of(address)?;
         let address = match kind {
-            Kind::Device | Kind::Pool | Kind::Export | Kind::Model => address.clone(),
+            Kind::Device | Kind::Pool | Kind::Export | Kind::Model | Kind::Disk => address.clone(),
             Kind::Directory => std::path::absolute(address)
                 .map_err(|error| Error::environment(format!("{address}: {error}")))?
                 .display()
@@ -73,6 +73,7 @@ pub fn targets(named: &[String]) -> Result<Vec<Target>> {
 fn name(kind: Kind, address: &str) -> &str {
     let path = match kind {
         Kind::Model => return "simulated-hdd",
+        Kind::Disk => return address.split(':').next().unwrap_or(address),
         Kind::Export => address.split('?').next().unwrap_or(address),
         Kind::Directory | Kind::Device | Kind::Pool => address,
     };

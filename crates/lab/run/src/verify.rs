@@ -132,7 +132,9 @@ fn ground(address: &str, set: &DataSet) -> Result<Ground> {
     Ok(match kind {
         Kind::Directory => Ground::Files(several(set.files)),
         Kind::Pool if !Kind::rest(address).contains('/') => Ground::Volumes(several(set.layout.volumes)),
-        Kind::Device | Kind::Pool => Ground::Device { path: PathBuf::from("/0"), offset_bytes: 0 },
+        Kind::Device | Kind::Disk | Kind::Pool => {
+            Ground::Device { path: PathBuf::from("/0"), offset_bytes: 0 }
+        }
         Kind::Export => Ground::Nbd { uri: address.to_string(), offset_bytes: 0 },
         Kind::Model => Ground::Nothing,
     })

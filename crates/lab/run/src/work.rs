@@ -73,7 +73,7 @@ pub(crate) struct Work<'a> {
 struct Set<'a> {
     address: &'a str,
     /// Nothing of it is stored.
-    is_simulated: bool,
+    is_virtual: bool,
     /// Of the first variant that needs it; the others need the same.
     load: &'a Load,
     /// Of all on its target.
@@ -94,7 +94,7 @@ impl Set<'_> {
     /// What is written to make it.
     fn written_bytes(&self) -> u64 {
         match self.load {
-            _ if self.is_simulated => 0,
+            _ if self.is_virtual => 0,
             Load::Io(load) if load.set.precondition == Precondition::Aged => 2 * self.needs.size_bytes,
             Load::Io(_) | Load::Database(_) => self.needs.size_bytes,
         }
@@ -130,10 +130,10 @@ impl Work<'_> {
         let mut sets = self.sets(&left)?;
         let mut pace = Pace::default();
         let all_runs = pace.run(self.plan) * left.len() as u32;
-        let (mut number, stored) = (0, sets.iter().filter(|set| !set.is_simulated).count());
+        let (mut number, stored) = (0, sets.iter().filter(|set| !set.is_virtual).count());
         for index in 0..sets.len() {
             let set = &sets[index];
-            if !set.is_simulated {
+            if !set.is_virtual {
                 number += 1;
                 let to_write: u64 = sets[index..].iter().map(Set::written_bytes).sum();
                 let size = bytes(set.load.size_bytes());
@@ -176,7 +176,7 @@ impl Work<'_> {
                 needed += needs.size_bytes;
                 sets.push(Set {
                     address,
-                    is_simulated: variant.target.is_simulated(),
+                    is_virtual: variant.target.is_virtual(),
                     load: &variant.load,
                     needs,
                     made: Made::Nothing,
@@ -217,7 +217,10 @@ impl Work<'_> {
         let scratch = Scratch { directory: of_set("socket"), records };
         let copies = self.place(set.address).copies(&directory);
         let copies = copies.filter(|_| !self.plan.snapshots_at.is_empty());
-        Database::make(&self.launcher, (&directory, scratch, copies), &load.base, (seed, &self.signals))
+        let make = || {
+            Database::make(&self.launcher, (&directory, scratch, copies), &load.base, (seed, &self.signals))
+        };
+        self.place(set.address).unpaced(make)
     }
 
     fn fill(&self, set: &Set<'_>, data: &DataSet) -> Result<Vec<Area>> {
@@ -229,12 +232,15 @@ impl Work<'_> {
         self.records.keep_left(&self.left())?;
         let ground = ground.map_err(|refusal| Error::environment(refusal.to_string()))?;
         let areas = jobs::areas(&ground, data);
-        for (index, area) in areas.iter().enumerate() {
-            let seed = jobs::mixed(self.seed, &format!("{} {number} {index}", set.address));
-            for cell in jobs::fill_cells(area, data, seed) {
-                self.fio.run(&cell, &records)?;
+        self.place(set.address).unpaced(|| {
+            for (index, area) in areas.iter().enumerate() {
+                let seed = jobs::mixed(self.seed, &format!("{} {number} {index}", set.address));
+                for cell in jobs::fill_cells(area, data, seed) {
+                    self.fio.run(&cell, &records)?;
+                }
             }
-        }
+            Ok::<(), Error>(())
+        })?;
         Ok(areas)
     }
 
@@ -252,9 +258,7 @@ impl Work<'_> {
     pub(crate) fn left(&self) -> Left {
         let mut left = Left::default();
         for (_, place) in &self.places {
-            if let Place::Directory { own, .. } = place {
-                left.directories.push(own.clone());
-            }
+            left.directories.extend(place.made_directories());
             left.volumes.extend(place.made_volumes());
             left.snapshots.extend(place.made_snapshots());
         }

@@ -14,12 +14,14 @@ macro_rules! catalogue {
 /// Every `experiments/SEED/NAME.toml`; a test holds this list against the directory.
 const CATALOGUE: &[(&str, &str)] = catalogue![
     "ashlar/any-placement",
+    "dell/flash-vs-15k",
     "dell/flash-vs-15k-device",
     "emc/headline",
     "emc/snapshots",
     "fujitsu/lun-count",
     "fujitsu/throughput",
     "kaminario/latency-under-load",
+    "kaminario/olap-load",
     "kaminario/oltp-query",
     "kaminario/oltp-query-device",
     "kaminario/oltp-tpcc",

@@ -17,10 +17,21 @@ use crate::scale::{Preset, Scaled};
 const WAREHOUSE_BYTES: u64 = 111 << 20;
 /// A row of `points` with its key.
 const ROW_BYTES: u64 = 1_200;
+/// A customer of `broker` with what stays as it is, and with each day of past trades; measured.
+const CUSTOMER_BYTES: u64 = 106_900;
+const CUSTOMER_DAY_BYTES: u64 = 41_673;
+/// A row of a source of `factload`, half of them in tables; measured.
+const SOURCE_ROW_BYTES: u64 = 751;
+/// Rows of one transaction of `factload`.
+const BATCH_ROWS: u64 = 10_000;
+/// Sources of `factload`, half of them tables and half of them files.
+pub const SOURCES: u64 = 4;
 /// Written to load a byte of tables: itself, its log, and what vacuum touches again.
 const WRITTEN_PER_BYTE: f64 = 3.0;
 /// Written by a user without pauses in a second; a guess for the plan alone.
 const WRITTEN_PER_USER: f64 = 2e6;
+/// Written by a loader of facts in a second; a guess for the plan alone.
+const WRITTEN_PER_LOADER: f64 = 10e6;
 /// Start, conditions, stop.
 const RUN_OVERHEAD: Duration = Duration::from_secs(8);
 
@@ -50,6 +61,32 @@ pub(crate) struct Points {
     rate: Option<Offer>,
 }
 
+/// The keys of `kind = "broker"`.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Broker {
+    data: Scaled<ByteCount>,
+    users: Scaled<u64>,
+    /// Of past trades: more of them is more data that is seldom read.
+    #[serde(default = "ten_at_every_scale")]
+    trade_days: Scaled<u64>,
+    /// Transactions come at random, whether those before are done or not.
+    rate: Option<Offer>,
+}
+
+/// The keys of `kind = "factload"`.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FactLoad {
+    /// Of all sources together.
+    data: Scaled<ByteCount>,
+    users: Scaled<u64>,
+}
+
+fn ten_at_every_scale() -> Scaled<u64> {
+    Scaled::same(10)
+}
+
 /// What the driver of a database needs to know.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DatabaseLoad {
@@ -77,8 +114,21 @@ pub struct Base {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tables {
-    Orders { warehouses: u64 },
-    Points { rows: u64 },
+    Orders {
+        warehouses: u64,
+    },
+    Points {
+        rows: u64,
+    },
+    /// Customers in tens.
+    Broker {
+        customers: u64,
+        trade_days: u64,
+    },
+    /// Of each of the sources.
+    Facts {
+        rows_per_source: u64,
+    },
 }
 
 impl Orders {
@@ -95,6 +145,25 @@ impl Points {
         let tables = Tables::Points { rows: (size.0 / ROW_BYTES).max(1) };
         let (users, has_ranges) = ((&self.users, &self.rate), self.ranges);
         load(tables, users, engine, preset, names).map(|load| DatabaseLoad { has_ranges, ..load })
+    }
+}
+
+impl Broker {
+    pub(crate) fn at(&self, engine: &Engine, preset: Preset, names: &Names) -> Result<DatabaseLoad> {
+        let size = self.data.at("data", preset, names)?;
+        let trade_days = self.trade_days.at("trade_days", preset, names)?;
+        let each = CUSTOMER_BYTES + trade_days * CUSTOMER_DAY_BYTES;
+        let customers = (size.0 / each / 10).max(1) * 10;
+        load(Tables::Broker { customers, trade_days }, (&self.users, &self.rate), engine, preset, names)
+    }
+}
+
+impl FactLoad {
+    pub(crate) fn at(&self, engine: &Engine, preset: Preset, names: &Names) -> Result<DatabaseLoad> {
+        let size = self.data.at("data", preset, names)?;
+        let batches = (size.0 / SOURCE_ROW_BYTES / SOURCES / BATCH_ROWS).max(1);
+        let tables = Tables::Facts { rows_per_source: batches * BATCH_ROWS };
+        load(tables, (&self.users, &None), engine, preset, names)
     }
 }
 
@@ -128,6 +197,10 @@ impl Tables {
         match self {
             Tables::Orders { warehouses } => warehouses * WAREHOUSE_BYTES,
             Tables::Points { rows } => rows * ROW_BYTES,
+            Tables::Broker { customers, trade_days } => {
+                customers * (CUSTOMER_BYTES + trade_days * CUSTOMER_DAY_BYTES)
+            }
+            Tables::Facts { rows_per_source } => SOURCES * rows_per_source * SOURCE_ROW_BYTES,
         }
     }
 }
@@ -148,6 +221,9 @@ impl DatabaseLoad {
             Tables::Orders { .. } if !self.has_pauses => {
                 self.users as f64 * WRITTEN_PER_USER * time.as_secs_f64()
             }
+            // A tenth of its transactions write; a loader does nothing else.
+            Tables::Broker { .. } => self.users as f64 * WRITTEN_PER_USER / 10.0 * time.as_secs_f64(),
+            Tables::Facts { .. } => self.users as f64 * WRITTEN_PER_LOADER * time.as_secs_f64(),
             Tables::Orders { .. } | Tables::Points { .. } => 0.0,
         }
     }
@@ -166,6 +242,13 @@ impl DatabaseLoad {
                     "orders of {}, derived from TPC-C and not comparable with its results",
                     many(warehouses, "warehouse")
                 )
+            }
+            Tables::Broker { customers, trade_days } => format!(
+                "a broker's {customers} customers with {trade_days} days of past trades, in the shape of TPC-E and \
+                 not comparable with its results"
+            ),
+            Tables::Facts { rows_per_source } => {
+                format!("{SOURCES} sources of {rows_per_source} rows, transformed and loaded into one table")
             }
             Tables::Points { rows } if self.has_ranges => {
                 format!("{rows} rows of 1 KB, read by key and in short ranges")

@@ -24,7 +24,7 @@ mod scale;
 mod workload;
 
 pub use catalogue::{ids, load, text};
-pub use database::{Base, DatabaseLoad, Tables};
+pub use database::{Base, DatabaseLoad, SOURCES, Tables};
 pub use error::{Error, ErrorKind, Result};
 pub use explain::explain;
 pub use file::{Axis, Check, Engine, Entry, Event, Phases, Published, Role, Roles, Scenario, Source};
@@ -32,7 +32,7 @@ pub use formula::Names;
 pub use metric::{Measured, Metric, Over};
 pub use mix::{MixBy, Operation, Part, Pattern, bytes_mean, share_by_count, written_share};
 pub use offer::Share;
-pub use plan::{Machine, Plan, Request, Run, Target, Variant, base_of, plan};
+pub use plan::{Machine, OVER, Plan, Request, Run, Target, Variant, base_of, plan};
 pub use quantity::{Measure, Quantity, Rate, Unit};
 pub use scale::{Preset, Scaled};
 pub use workload::{Content, DataSet, IoLoad, Layout, Load, Map, Precondition};

@@ -28,6 +28,10 @@ pub enum Measured {
     TransactionsPerSecond,
     /// Of `orders`.
     NewOrdersPerMinute,
+    /// Of `broker`.
+    TradesPerSecond,
+    /// Of `factload`.
+    RowsPerSecond,
     /// The mean, because that is what papers publish.
     LatencyMillis,
     LatencyP99Millis,
@@ -41,11 +45,13 @@ pub enum Over {
     Under(Duration),
 }
 
-const MEASURED: [(&str, Measured); 6] = [
+const MEASURED: [(&str, Measured); 8] = [
     ("iops", Measured::Iops),
     ("megabytes_per_second", Measured::MegabytesPerSecond),
     ("tps", Measured::TransactionsPerSecond),
     ("nopm", Measured::NewOrdersPerMinute),
+    ("trades_per_second", Measured::TradesPerSecond),
+    ("rows_per_second", Measured::RowsPerSecond),
     ("latency_millis", Measured::LatencyMillis),
     ("latency_p99_millis", Measured::LatencyP99Millis),
 ];

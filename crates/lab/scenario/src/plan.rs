@@ -39,16 +39,26 @@ pub struct Target {
 
 /// What addresses of simulated targets begin with.
 const SIMULATED: &str = "sim-";
+/// What stands before the place that holds the bytes of a target that is answered for.
+pub const OVER: &str = " over ";
+/// Where those bytes are where the user named no directory.
+const OVER_DEFAULT: &str = "/var/tmp";
 /// To open a clone, let its database recover, and check it; a guess for the plan alone.
 const SNAPSHOT_CHECK: Duration = Duration::from_secs(10);
 /// A run of a model, whatever its virtual time is: measured, some seconds.
 const SIMULATED_RUN: Duration = Duration::from_secs(3);
 
 impl Target {
-    /// It stores nothing, and its time is virtual.
+    /// The drives are not there.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         self.address.starts_with(SIMULATED)
+    }
+
+    /// It stores nothing, and its time is virtual.
+    #[must_use]
+    pub fn is_virtual(&self) -> bool {
+        self.is_simulated() && !self.address.contains(OVER)
     }
 }
 
@@ -274,7 +284,7 @@ impl<'a> Draft<'a> {
         let repeat = self.plan.repeat as f64;
         let mut run_seconds = 0.0;
         for Variant { target, load, .. } in &variants {
-            if target.is_simulated() {
+            if target.is_virtual() {
                 run_seconds += repeat * SIMULATED_RUN.as_secs_f64();
                 continue;
             }
@@ -320,6 +330,13 @@ impl<'a> Draft<'a> {
         Ok(variants)
     }
 
+    /// With the first directory that the user named in the place of `@target`.
+    fn over_directory(&self, address: &str) -> String {
+        let directories = self.request.targets.iter().map(|target| target.address.as_str());
+        let first = directories.into_iter().find(|address| address.starts_with('/'));
+        address.replace(USER_TARGET, first.unwrap_or(OVER_DEFAULT))
+    }
+
     /// One combination on the target that its entries name, or on each that the user gave.
     fn variants_of(&self, choice: &[&Entry]) -> Result<Vec<Variant>> {
         let files = self.scenario.roles.data.files;
@@ -330,7 +347,7 @@ impl<'a> Draft<'a> {
         let load = load.map_err(|error| error.within(&format!("{}, variant `{name}`", self.scenario.id)))?;
         for entry in choice {
             if let Some(address) = entry.target.as_ref().filter(|address| *address != USER_TARGET) {
-                let target = Target { id: entry.id.clone(), address: address.clone() };
+                let target = Target { id: entry.id.clone(), address: self.over_directory(address) };
                 return Ok(vec![Variant { name, entries, target, load }]);
             }
         }

@@ -9,7 +9,7 @@ use ashlar_units::ByteCount;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
-use crate::database::{DatabaseLoad, Orders, Points};
+use crate::database::{Broker, DatabaseLoad, FactLoad, Orders, Points};
 use crate::error::{Error, Result};
 use crate::file::Engine;
 use crate::formula::Names;
@@ -27,6 +27,8 @@ pub(crate) enum Workload {
     Io(Box<Io>),
     Orders(Orders),
     Points(Points),
+    Broker(Broker),
+    FactLoad(FactLoad),
 }
 
 /// The keys of `kind = "io"`.
@@ -236,7 +238,12 @@ impl Workload {
             Some(Some("io")) => Io::deserialize(table).map(|io| Workload::Io(Box::new(io))),
             Some(Some("orders")) => Orders::deserialize(table).map(Workload::Orders),
             Some(Some("points")) => Points::deserialize(table).map(Workload::Points),
-            Some(_) => Err(toml::de::Error::custom("kind must be \"io\", \"orders\" or \"points\"")),
+            Some(Some("broker")) => Broker::deserialize(table).map(Workload::Broker),
+            Some(Some("factload")) => FactLoad::deserialize(table).map(Workload::FactLoad),
+            Some(_) => {
+                let known = "kind must be \"io\", \"orders\", \"points\", \"broker\" or \"factload\"";
+                Err(toml::de::Error::custom(known))
+            }
             None => Err(toml::de::Error::missing_field("kind")),
         }
     }
@@ -250,6 +257,8 @@ impl Workload {
             Workload::Io(io) => io.at(files, preset, names).map(Load::Io),
             Workload::Orders(orders) => orders.at(engine, preset, names).map(Load::Database),
             Workload::Points(points) => points.at(engine, preset, names).map(Load::Database),
+            Workload::Broker(broker) => broker.at(engine, preset, names).map(Load::Database),
+            Workload::FactLoad(facts) => facts.at(engine, preset, names).map(Load::Database),
         }
     }
 }

@@ -14,6 +14,8 @@ const DEPTH_MAX: usize = 8;
 
 /// In the place of a file system: nothing is stored.
 const SIMULATED: &str = "simulated";
+/// The same where bytes are stored, and the lab decides when they are answered.
+const ANSWERED: &str = "answered by the lab";
 
 /// What a path stands on.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -91,6 +93,13 @@ impl Footing {
         Footing { file_system, source, options, devices: Vec::new(), pool: None }
     }
 
+    /// Of a disk that the lab answers for: what it is, where its bytes lie, and the device once there is one.
+    pub(crate) fn of_disk(in_words: &str, below: Footing, device: Option<Footing>) -> Footing {
+        let source = format!("{in_words}, its bytes on {} {}", below.file_system, below.source);
+        let devices = device.map(|device| device.devices).unwrap_or_default();
+        Footing { file_system: ANSWERED.to_string(), source, options: below.options, devices, pool: None }
+    }
+
     /// No drive is there.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
@@ -102,7 +111,7 @@ impl Footing {
     pub fn in_words(&self) -> String {
         let mut text = match (&self.pool, self.file_system.as_str()) {
             (Some(pool), _) => pool.in_words(),
-            (None, SIMULATED) => self.source.clone(),
+            (None, SIMULATED | ANSWERED) => self.source.clone(),
             (None, "") if self.devices.is_empty() => "an export".to_string(),
             (None, "") => "a raw device".to_string(),
             (None, name) => format!("{name} ({})", self.options),

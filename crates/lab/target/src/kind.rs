@@ -2,6 +2,7 @@
 
 use ashlar_model::address::SCHEME;
 
+use crate::disks::is_disk;
 use crate::place::Refusal;
 
 /// A kind of target.
@@ -17,6 +18,8 @@ pub enum Kind {
     Export,
     /// `sim-hdd:drives=2,model=10k-300g,raid=1`.
     Model,
+    /// `sim-hdd:… over DIR`, `limit:… over DIR`, `liar:… over DIR`.
+    Disk,
 }
 
 /// What an address of each kind but a directory begins with.
@@ -36,10 +39,16 @@ impl Kind {
     /// # Errors
     /// When there is no such kind.
     pub fn of(address: &str) -> Result<Kind, Refusal> {
+        if is_disk(address) {
+            return Ok(Kind::Disk);
+        }
         if let Some((_, kind)) = PREFIXES.iter().find(|(prefix, _)| address.starts_with(prefix)) {
             return Ok(*kind);
         }
         match address.split_once(':') {
+            Some((word @ ("limit" | "liar"), _)) => {
+                Err(Refusal(format!("{address}: name the directory for its bytes, as `{word}:… over DIR`")))
+            }
             Some((word, _)) if !word.is_empty() && !word.contains('/') => Err(Refusal(format!(
                 "{address}: there are no targets of the kind `{word}` yet: name a directory, a device as \
                  block:/dev/NAME, a pool as ashlar:POOL, an export as nbd://HOST/NAME, or simulated drives as \
@@ -71,6 +80,6 @@ impl Kind {
     /// It has a file system, or gets one.
     #[must_use]
     pub fn has_file_system(self) -> bool {
-        matches!(self, Kind::Directory | Kind::Pool)
+        matches!(self, Kind::Directory | Kind::Pool | Kind::Disk)
     }
 }

@@ -8,6 +8,7 @@
 mod below;
 mod copies;
 mod counters;
+mod disks;
 mod kind;
 mod machine;
 mod mounts;
@@ -18,6 +19,7 @@ mod volumes;
 pub use below::{BlockDevice, Footing};
 pub use copies::{Copies, MadeSnapshot, Opened, remove_snapshot};
 pub use counters::Counters;
+pub use disks::{Disks, OVER, remove_disks};
 pub use kind::Kind;
 pub use machine::Machine;
 pub use place::{Access, Ground, Needs, OWN_PREFIX, Place, Refusal};

@@ -12,6 +12,7 @@ use ashlar_model::array::spec::Spec;
 
 use crate::below::Footing;
 use crate::copies::{Copies, MadeSnapshot};
+use crate::disks::Disks;
 use crate::kind::Kind;
 use crate::nbd;
 use crate::volumes::{self, MadeVolume, PoolCounters, Volumes};
@@ -48,6 +49,8 @@ pub enum Place {
     Nbd { uri: String, size_bytes: u64 },
     /// Drives that are not there: a model tells how long they would take.
     Model { named: String, spec: Box<Spec>, size_bytes: u64 },
+    /// Disks of its own in a directory, answered for by this process.
+    Disks(Disks),
 }
 
 /// Where the bytes of one data set lie.
@@ -122,6 +125,7 @@ impl Place {
             Kind::Pool => open_volumes(named, rest, access),
             Kind::Export => nbd::open(named, access.may_destroy),
             Kind::Model => open_model(named),
+            Kind::Disk => Disks::open(named).map(Place::Disks),
         }
     }
 
@@ -145,6 +149,9 @@ impl Place {
             }
             Place::Nbd { uri, .. } => Ok(Ground::Nbd { uri: uri.clone(), offset_bytes }),
             Place::Model { .. } => Ok(Ground::Nothing),
+            Place::Disks(disks) => {
+                Ok(Ground::Device { path: disks.make(number, size_bytes)?, offset_bytes: 0 })
+            }
         }
     }
 
@@ -162,6 +169,7 @@ impl Place {
                 Ok(directory)
             }
             Place::Volumes(made) => made.make_mounted(needs.size_bytes, mount),
+            Place::Disks(disks) => disks.make_mounted(needs.number, needs.size_bytes, mount),
             Place::Device { named, .. } | Place::Model { named, .. } | Place::Nbd { uri: named, .. } => {
                 Err(Refusal(format!(
                     "{named}: a database needs a file system: make one on it, and name its directory"
@@ -183,7 +191,26 @@ impl Place {
                 _ => Ok(()),
             },
             Place::Volumes(made) => made.clear(),
+            Place::Disks(disks) => disks.clear(),
             Place::Device { .. } | Place::Nbd { .. } | Place::Model { .. } => Ok(()),
+        }
+    }
+
+    /// Does something to make a data set: drives that are not there take no time for it.
+    pub fn unpaced<T>(&self, work: impl FnOnce() -> T) -> T {
+        match self {
+            Place::Disks(disks) => disks.unpaced(work),
+            _ => work(),
+        }
+    }
+
+    /// Directories of its own, for whoever clears up.
+    #[must_use]
+    pub fn made_directories(&self) -> Vec<PathBuf> {
+        match self {
+            Place::Directory { own, .. } => vec![own.clone()],
+            Place::Disks(disks) => vec![disks.own().to_path_buf()],
+            _ => Vec::new(),
         }
     }
 
@@ -221,6 +248,7 @@ impl Place {
             Place::Directory { named, .. } => named.display().to_string(),
             Place::Device { named, .. } | Place::Model { named, .. } => named.clone(),
             Place::Volumes(volumes) => volumes.named.clone(),
+            Place::Disks(disks) => disks.named.clone(),
             Place::Nbd { uri, .. } => uri.clone(),
         }
     }
@@ -240,13 +268,14 @@ impl Place {
             | Place::Nbd { size_bytes, .. }
             | Place::Model { size_bytes, .. } => Ok(*size_bytes),
             Place::Volumes(volumes) => volumes.room_bytes(),
+            Place::Disks(disks) => disks.room_bytes(),
         }
     }
 
     /// It has room beyond what is its own: a data set may not fill it.
     #[must_use]
     pub fn is_shared(&self) -> bool {
-        matches!(self, Place::Directory { .. } | Place::Volumes(_))
+        matches!(self, Place::Directory { .. } | Place::Volumes(_) | Place::Disks(_))
     }
 
     /// What it stands on.
@@ -270,6 +299,7 @@ impl Place {
                 Ok(Footing::of_pool(volumes.facts()?, devices))
             }
             Place::Nbd { uri, .. } => Ok(Footing::of_export(uri)),
+            Place::Disks(disks) => disks.footing().map_err(unseen),
             Place::Model { spec, .. } => Ok(Footing::of_model(&spec.in_words())),
         }
     }

@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::Findings;
 
 /// A crate and the crates it may name, dev-dependencies included.
-const LAYERS: [(&str, &[&str]); 37] = [
+const LAYERS: [(&str, &[&str]); 38] = [
     // Floor 0: words everyone speaks. Only `runtime` touches the world.
     ("units", &[]),
     ("runtime", &["units"]),
@@ -93,6 +93,7 @@ const LAYERS: [(&str, &[&str]); 37] = [
             "programs",
             "report",
             "run",
+            "selftest",
             "scenario",
             "target",
         ],
@@ -128,12 +129,13 @@ const LAYERS: [(&str, &[&str]); 37] = [
     ("report", &[]),
     ("scenario", &["units", "report", "statistics"]),
     ("model", &["report", "statistics"]),
-    ("target", &["client", "report", "model"]),
     ("disk", &["model", "statistics"]),
+    ("target", &["client", "report", "model", "disk"]),
     ("compare", &[]),
     ("fio", &["programs", "statistics"]),
     ("doctor", &["programs", "statistics", "target", "report", "fio", "compare"]),
     ("workload", &["programs", "postgres", "statistics"]),
+    ("selftest", &["programs", "postgres", "compare", "disk", "fio", "model", "report", "workload"]),
     (
         "run",
         &[

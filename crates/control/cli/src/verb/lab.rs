@@ -19,6 +19,7 @@ mod plan;
 mod report;
 mod resume;
 mod run;
+mod selftest;
 mod verify;
 
 /// Measure what storage does under a database, on any directory, device, volume or export.
@@ -74,9 +75,10 @@ struct Experiment {
     #[arg(short = 's', long, value_name = "PRESET", default_value = "s", value_parser = preset)]
     preset: Preset,
     /// A directory, a device as block:/dev/NAME, volumes of a pool as ashlar:POOL or ashlar:POOL/VOLUME, an
-    /// export as nbd://HOST/NAME, or simulated drives as sim-hdd:drives=2,model=10k-300g,raid=1.
+    /// export as nbd://HOST/NAME, simulated drives as sim-hdd:drives=2,model=10k-300g,raid=1, or drives that
+    /// hold up real data as "sim-hdd:... over DIR". ashlar/selftest needs none.
     #[arg(long, value_name = "TARGET")]
-    target: String,
+    target: Option<String>,
     /// A further target, interleaved with the first; may be given several times.
     #[arg(long, value_name = "TARGET")]
     also: Vec<String>,
@@ -96,6 +98,8 @@ enum Seed {
 enum Named {
     One(Box<Chosen>),
     Paper(String),
+    /// The lab itself.
+    Selftest,
 }
 
 impl Experiment {
@@ -105,6 +109,7 @@ impl Experiment {
                 "--seed {paper} stands for all experiments of a paper: leave {name} out, or give a number"
             ))),
             (None, Seed::Paper(paper)) => Ok(Named::Paper(paper.clone())),
+            (Some(name), Seed::Number(_)) if name == ashlar_selftest::ID => Ok(Named::Selftest),
             (Some(name), Seed::Number(_)) if !name.contains('/') && !name.contains('.') => {
                 Ok(Named::Paper(name.clone()))
             }
@@ -123,11 +128,14 @@ impl Experiment {
 
     /// What it takes to open the targets.
     fn access(&self, context: &Context, may_destroy: bool) -> Result<Access> {
-        access(context, may_destroy, std::iter::once(&self.target).chain(&self.also))
+        access(context, may_destroy, self.target.iter().chain(&self.also))
     }
 
     fn targets(&self) -> Result<Vec<ashlar_scenario::Target>> {
-        let named: Vec<String> = std::iter::once(&self.target).chain(&self.also).cloned().collect();
+        let named: Vec<String> = self.target.iter().chain(&self.also).cloned().collect();
+        if self.target.is_none() {
+            return Err(Failure::Unable("name the place to be measured with --target".into()));
+        }
         Ok(ashlar_run::targets(&named)?)
     }
 }

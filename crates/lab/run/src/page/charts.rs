@@ -157,7 +157,11 @@ impl Outcome {
 
 fn tick(measured: Measured) -> fn(f64) -> String {
     match measured {
-        Measured::Iops | Measured::TransactionsPerSecond | Measured::NewOrdersPerMinute => count,
+        Measured::Iops
+        | Measured::TransactionsPerSecond
+        | Measured::NewOrdersPerMinute
+        | Measured::TradesPerSecond
+        | Measured::RowsPerSecond => count,
         Measured::MegabytesPerSecond => answer::number,
         Measured::LatencyMillis | Measured::LatencyP99Millis => |millis| nanos(millis * 1e6),
     }

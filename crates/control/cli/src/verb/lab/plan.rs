@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Experiment, Named, machine};
 use crate::Context;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 
 /// Tell what a run would take: runs, time, bytes written, space, what is cut or left out. Executes nothing.
 #[derive(clap::Args)]
@@ -23,8 +23,14 @@ pub struct Plan {
 impl Plan {
     pub fn run(self, context: &Context) -> Result<()> {
         let (preset, seed) = (self.experiment.preset, self.experiment.number());
+        let named = self.experiment.named()?;
+        if let Named::Selftest = named {
+            let what = "ashlar/selftest has no plan: it takes two minutes and 512 MiB, whatever the preset";
+            return Err(Failure::Unable(what.into()));
+        }
         let targets = self.experiment.targets()?;
-        match self.experiment.named()? {
+        match named {
+            Named::Selftest => unreachable!("it has returned"),
             Named::One(chosen) => {
                 let outline = ashlar_run::outline(&chosen.scenario, preset, seed, &targets, machine())?;
                 Ok(context.output.print(&outline.figured(), |_| outline.text())?)

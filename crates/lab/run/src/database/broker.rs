@@ -1,0 +1,77 @@
+//! Customers who trade: loaded, driven, and everything asked of them.
+
+use std::sync::Arc;
+
+use ashlar_postgres::Session;
+use ashlar_workload::broker::ledger::{Ledger, Mark, Problem, ProblemKind};
+use ashlar_workload::broker::{self, Broker, conditions};
+use ashlar_workload::driver::{Observer, Outcome};
+
+use super::{ANSWER_LIMIT, DatabaseFigures, Driving, Loading, broken, ended, whole};
+use crate::Result;
+use crate::copies::{Kept, Promises};
+
+pub(super) fn load(loading: &Loading<'_>, customers: u64, trade_days: u64) -> Result<()> {
+    let load = broker::Load {
+        customers: i32::try_from(customers).unwrap_or(i32::MAX),
+        size: broker::Size::FULL.with_trade_days(i32::try_from(trade_days).unwrap_or(i32::MAX)),
+        seed: loading.seed,
+        spaces: broker::Spaces::default(),
+        sessions: loading.sessions,
+        limit: loading.limit,
+    };
+    broker::load(&loading.server.address(), &load, loading.stop)?;
+    whole(conditions::check(&mut loading.server.session()?)?)
+}
+
+/// As for orders.
+pub(super) fn drive(driving: &Driving<'_>) -> Result<(Outcome, DatabaseFigures)> {
+    let mut session = driving.server.session()?;
+    // What a run before this left open is called off before the ledger begins.
+    broker::cleanup(&mut session)?;
+    let ledger = Arc::new(Ledger::begin(&mut session)?);
+    let mut settings = broker::Settings::new(driving.seed);
+    settings.limit = ANSWER_LIMIT;
+    let workload = Broker::open(&driving.server.address(), settings, Some(ledger.clone()))?;
+    let run = |observer: &mut dyn Observer| Ok(workload.run(driving.plan, driving.stop, observer)?);
+    let (found, taken) = driving.watched(&*ledger, run)?;
+    ended(&found.outcome)?;
+    let kept = ledger.look(&mut session, ledger.now())?;
+    let figures = DatabaseFigures {
+        trades_per_second: Some(found.trades_per_second),
+        offences: Some(kept.offences),
+        acknowledged: Some(kept.acknowledged),
+        copies: driving.look(&*ledger, taken)?,
+        ..DatabaseFigures::default()
+    };
+    Ok((found.outcome, figures))
+}
+
+impl Promises for Ledger {
+    type Mark = Mark;
+
+    fn mark_while<T>(&self, make: impl FnOnce() -> T) -> (Mark, T) {
+        self.mark(make)
+    }
+
+    fn look(&self, session: &mut Session, mark: Mark) -> Result<Kept> {
+        let mut offences = broken(conditions::check(session)?);
+        let books = self.check(session, mark)?;
+        offences.extend(books.problems.iter().map(problem));
+        Ok(Kept { offences, acknowledged: books.acknowledged_orders + books.acknowledged_results })
+    }
+}
+
+fn problem(of: &Problem) -> String {
+    let what = match of.kind {
+        ProblemKind::OrderMissing => "order acknowledged and not there",
+        ProblemKind::OrderDiffers => "order not as it was sent",
+        ProblemKind::OrderNeverSent => "order that nobody sent",
+        ProblemKind::OrderFromLater => "order from later",
+        ProblemKind::ResultMissing => "result acknowledged and not there",
+        ProblemKind::ResultDiffers => "result not as it was sent",
+        ProblemKind::ResultNeverSent => "result that nobody asked for",
+        ProblemKind::ResultFromLater => "result from later",
+    };
+    format!("{what}, {} times: {}", of.count, of.example)
+}

@@ -1,0 +1,155 @@
+//! A database on a disk whose power is cut under load.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use ashlar_disk::{Disk, Kind, Spec};
+use ashlar_postgres::{Installation, Places, Search, Server, Settings, Value};
+use ashlar_workload::driver::{Ending, Observer, Plan, Progress};
+use ashlar_workload::orders::conditions::{self, Moment};
+use ashlar_workload::orders::ledger::Ledger;
+use ashlar_workload::orders::{self, Orders, Size};
+
+use crate::{Error, Stage, Told, Unmade};
+
+const SIZE_BYTES: u64 = 512 << 20;
+const SIZE: Size = Size { items: 200, customers_per_district: 30, orders_per_district: 40 };
+const CLIENTS: usize = 4;
+/// The power is cut so long after the clients begin.
+const CUT_AFTER: Duration = Duration::from_secs(3);
+const LIMIT: Duration = Duration::from_secs(60);
+/// Sockets are told apart by their directory.
+const PORT: u16 = 5432;
+
+/// Cuts the power when it is time.
+struct Cutter<'a>(&'a Disk);
+
+impl Observer for Cutter<'_> {
+    fn second(&mut self, progress: &Progress) {
+        if progress.elapsed >= CUT_AFTER {
+            self.0.cut_power();
+        }
+    }
+}
+
+/// Where everything is.
+struct Site {
+    backing: PathBuf,
+    mount: PathBuf,
+    socket: PathBuf,
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        let _absent = fs::remove_file(&self.backing);
+        let _absent = fs::remove_dir(&self.mount);
+        let _absent = fs::remove_dir_all(&self.socket);
+    }
+}
+
+impl Site {
+    fn disk(&self, kind: &Kind) -> std::result::Result<Disk, Unmade> {
+        let spec =
+            Spec { backing: self.backing.clone(), size_bytes: SIZE_BYTES, kind: kind.clone(), seed: 7 };
+        Ok(Disk::open(spec)?)
+    }
+
+    fn server(&self, installation: &Installation) -> Server {
+        let places = Places {
+            data: self.mount.join("pgdata"),
+            wal: None,
+            tablespaces: Vec::new(),
+            socket: self.socket.clone(),
+            port: PORT,
+        };
+        let settings = Settings::new()
+            .with("listen_addresses", "")
+            .with("shared_buffers", Value::Bytes(64 << 20))
+            .with("max_wal_size", Value::Bytes(128 << 20));
+        Server::new(installation, places, settings)
+    }
+}
+
+/// What was found, and whether it is what must be found.
+pub(crate) fn after_power_cut(
+    stage: &Stage<'_>,
+    kind: &Kind,
+    must_lose: bool,
+) -> std::result::Result<Told, Unmade> {
+    let installation = Installation::ensure(stage.launcher, &Search::default())?.0;
+    let at = |name: &str| stage.settings.directory.join(name);
+    let site = Site { backing: at("disk"), mount: at("mnt"), socket: at("socket") };
+    make(&site.mount)?;
+    let disk = site.disk(kind)?;
+    disk.format()?;
+    disk.mount(&site.mount)?;
+    let mut server = site.server(&installation);
+    server.initialise()?;
+    server.start()?;
+    let (ledger, [orders, payments]) = promised(&server, &disk)?;
+    server.abandon();
+    drop(server);
+    disk.close()?;
+    // What is left is looked at through an honest disk over the same bytes.
+    let disk = site.disk(&Kind::Plain)?;
+    let lost = match disk.mount(&site.mount) {
+        Err(error) => Some(format!("the file system cannot be mounted: {error}")),
+        Ok(()) => what_is_lost(&mut site.server(&installation), &ledger),
+    };
+    disk.close()?;
+    let count = format!("{orders} orders and {payments} payments that were acknowledged");
+    let told = match &lost {
+        None => format!("nothing is lost of {count}"),
+        Some(what) => format!("of {count}: {what}"),
+    };
+    Ok((told, lost.is_some() == must_lose))
+}
+
+/// Loads, drives, and cuts the power meanwhile; with the orders and payments that were acknowledged.
+fn promised(server: &Server, disk: &Disk) -> std::result::Result<(Arc<Ledger>, [u64; 2]), Unmade> {
+    let never = AtomicBool::new(false);
+    let load = orders::Load { warehouses: 1, size: SIZE, seed: 1, sessions: 2, limit: LIMIT };
+    orders::load(&server.address(), &load, &never)?;
+    server.query("CHECKPOINT")?;
+    disk.settle()?;
+    let ledger = Arc::new(Ledger::begin(&mut server.session()?, None)?);
+    let mut settings = orders::Settings::new(1);
+    settings.limit = LIMIT;
+    let workload = Orders::open(&server.address(), settings, Some(ledger.clone()))?;
+    let plan = Plan::closed(CLIENTS, Duration::ZERO, Duration::from_secs(30), 1);
+    let outcome = workload.run(&plan, &never, &mut Cutter(disk))?.outcome;
+    let committed = ["new_order", "payment"].map(|kind| outcome.kind(kind).map_or(0, |kind| kind.committed));
+    match outcome.ending {
+        Ending::Complete | Ending::Stopped => {
+            Err(Error::command("the database did not notice that its disk had no power").into())
+        }
+        Ending::Lost(_) | Ending::Failed(_) => Ok((ledger, committed)),
+    }
+}
+
+/// `None` where the database comes up, all conditions hold, and all that was acknowledged is there.
+fn what_is_lost(server: &mut Server, ledger: &Ledger) -> Option<String> {
+    if let Err(error) = server.forget_lock().and_then(|()| server.start().map(drop)) {
+        return Some(format!("the database does not come up: {error}"));
+    }
+    let asked = || -> std::result::Result<Option<String>, Error> {
+        let mut session = server.session()?;
+        let verdicts = conditions::check(&mut session, Moment::AfterRun)?;
+        if let Some(broken) = verdicts.iter().find(|verdict| !verdict.holds) {
+            return Ok(Some(format!("condition {} ({}) is broken", broken.number, broken.name)));
+        }
+        let found = ledger.check(&mut session, ledger.now())?;
+        let problem = found.problems.first();
+        Ok(problem.map(|problem| format!("{:?}, {} times: {}", problem.kind, problem.count, problem.example)))
+    };
+    let lost = asked().unwrap_or_else(|error| Some(format!("the database does not answer: {error}")));
+    let _stays = server.stop();
+    lost
+}
+
+fn make(path: &Path) -> std::result::Result<(), Unmade> {
+    fs::create_dir_all(path).map_err(|error| Error::io(&path.display().to_string(), &error).into())
+}
