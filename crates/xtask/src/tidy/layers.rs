@@ -96,6 +96,8 @@ const LAYERS: [(&str, &[&str]); 38] = [
             "selftest",
             "scenario",
             "target",
+            "postgres",
+            "workload",
         ],
     ),
     // Floor 4: does it work.
