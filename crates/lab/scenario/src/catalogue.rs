@@ -18,6 +18,7 @@ const CATALOGUE: &[(&str, &str)] = catalogue![
     "dell/flash-vs-15k-device",
     "emc/headline",
     "emc/snapshots",
+    "emc/soak",
     "fujitsu/lun-count",
     "fujitsu/throughput",
     "kaminario/latency-under-load",

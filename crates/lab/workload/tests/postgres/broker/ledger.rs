@@ -24,7 +24,8 @@ fn after_a_crash_under_load_every_acknowledged_trade_is_there() {
     struct Killer(Server);
     impl Observer for Killer {
         fn second(&mut self, progress: &Progress) {
-            if progress.elapsed >= Duration::from_secs(2) {
+            // However long that takes: what is looked for must have been promised.
+            if progress.done >= 1000 {
                 self.0.kill();
             }
         }
