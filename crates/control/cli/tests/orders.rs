@@ -1,5 +1,5 @@
-//! A working database on an array that suffers: orders on a pool that loses two drives and is killed. Everything
-//! acknowledged is there, all conditions hold, in the database and in a clone of every snapshot.
+//! A working database on an array that suffers: orders on a pool that loses two drives and is killed.
+//! Everything acknowledged is there, all conditions hold, in the database and in a clone of every snapshot.
 #![allow(clippy::unwrap_used)]
 
 mod support;
