@@ -28,6 +28,19 @@ pub use nature::Nature;
 /// Stands for it where scenarios are named.
 pub const ID: &str = "ashlar/selftest";
 
+/// For whoever asks what it is.
+pub const EXPLANATION: &str = "\
+ashlar/selftest: the lab held against disks that lie
+
+It makes disks whose nature whoever judges them is not told, in files of a directory: an honest one, one that
+returns old blocks, one that flushes only now and then, one that keeps everything in memory. Each is written,
+compared, loses its power, and is read again: the lab must say which it is. Under a PostgreSQL that works off
+orders it cuts the power, too: on the honest disk everything acknowledged must be there afterwards, on the liar
+the ledger must tell what is lost. A limit and two drives of a model must be measured at the rates they were
+made for.
+
+It needs root, FUSE, loop devices, fio and PostgreSQL, 512 MiB and about a minute, whatever the preset.";
+
 /// Where it works.
 pub struct Settings {
     /// Files of a few hundred MiB are made in it and removed.

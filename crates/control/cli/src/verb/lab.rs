@@ -98,18 +98,20 @@ enum Seed {
 enum Named {
     One(Box<Chosen>),
     Paper(String),
-    /// The lab itself.
-    Selftest,
 }
 
 impl Experiment {
+    /// The lab itself is to be judged, which has no scenario.
+    fn is_selftest(&self) -> bool {
+        self.scenario.as_deref() == Some(ashlar_selftest::ID)
+    }
+
     fn named(&self) -> Result<Named> {
         match (&self.scenario, &self.seed) {
             (Some(name), Seed::Paper(paper)) => Err(Failure::Unable(format!(
                 "--seed {paper} stands for all experiments of a paper: leave {name} out, or give a number"
             ))),
             (None, Seed::Paper(paper)) => Ok(Named::Paper(paper.clone())),
-            (Some(name), Seed::Number(_)) if name == ashlar_selftest::ID => Ok(Named::Selftest),
             (Some(name), Seed::Number(_)) if !name.contains('/') && !name.contains('.') => {
                 Ok(Named::Paper(name.clone()))
             }

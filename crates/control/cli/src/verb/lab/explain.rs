@@ -23,6 +23,11 @@ pub struct Explain {
 
 impl Explain {
     pub fn run(self, context: &Context) -> Result<()> {
+        if self.scenario == ashlar_selftest::ID {
+            let text = ashlar_selftest::EXPLANATION;
+            let value = serde_json::json!({ "scenario": ashlar_selftest::ID, "text": text });
+            return Ok(context.output.print(&value, |_| text.to_string())?);
+        }
         let chosen = Chosen::of(&self.scenario)?;
         let text = ashlar_scenario::explain(&chosen.scenario, self.preset, machine());
         let text = text.map_err(|error| unable(&error))?;

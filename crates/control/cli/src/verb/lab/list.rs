@@ -34,7 +34,11 @@ struct Size {
 impl List {
     pub fn run(self, context: &Context) -> Result<()> {
         let listed = ashlar_scenario::ids().map(listed).collect::<Result<Vec<Listed>>>()?;
-        Ok(context.output.print(&listed, |listed| listed.iter().map(text).collect::<Vec<_>>().join("\n"))?)
+        let all = |listed: &Vec<Listed>| {
+            let own = format!("{}: the lab itself, held against disks that lie\n", ashlar_selftest::ID);
+            listed.iter().map(text).chain([own]).collect::<Vec<_>>().join("\n")
+        };
+        Ok(context.output.print(&listed, all)?)
     }
 }
 

@@ -23,14 +23,12 @@ pub struct Plan {
 impl Plan {
     pub fn run(self, context: &Context) -> Result<()> {
         let (preset, seed) = (self.experiment.preset, self.experiment.number());
-        let named = self.experiment.named()?;
-        if let Named::Selftest = named {
+        if self.experiment.is_selftest() {
             let what = "ashlar/selftest has no plan: it takes two minutes and 512 MiB, whatever the preset";
             return Err(Failure::Unable(what.into()));
         }
         let targets = self.experiment.targets()?;
-        match named {
-            Named::Selftest => unreachable!("it has returned"),
+        match self.experiment.named()? {
             Named::One(chosen) => {
                 let outline = ashlar_run::outline(&chosen.scenario, preset, seed, &targets, machine())?;
                 Ok(context.output.print(&outline.figured(), |_| outline.text())?)

@@ -37,14 +37,13 @@ pub struct Run {
 impl Run {
     pub fn run(self, context: &Context) -> Result<()> {
         let (preset, seed) = (self.experiment.preset, self.experiment.number());
-        let named = self.experiment.named()?;
-        if let Named::Selftest = named {
+        if self.experiment.is_selftest() {
             let output = self.output.unwrap_or_else(|| PathBuf::from("ashlar-lab-selftest"));
             return super::selftest::run(context, self.experiment.target, &output);
         }
+        let named = self.experiment.named()?;
         let targets = self.experiment.targets()?;
         let name = match &named {
-            Named::Selftest => unreachable!("it has returned"),
             Named::One(chosen) => chosen.scenario.id.replace('/', "-"),
             Named::Paper(paper) => paper.clone(),
         };
@@ -58,7 +57,6 @@ impl Run {
                 let request = Request { targets, chosen: *chosen, preset, seed, access, output };
                 finish(context, &ashlar_run::begin(&request, signals, &mut tell)?)
             }
-            Named::Selftest => unreachable!("it has returned"),
             Named::Paper(paper) => {
                 let request = PaperRequest { paper, preset, seed, targets, access, output };
                 finish_paper(context, &ashlar_run::begin_paper(&request, &signals, &mut tell)?)
