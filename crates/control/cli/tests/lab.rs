@@ -349,26 +349,22 @@ fn a_rate_is_a_share_of_what_the_closed_loop_found_in_the_same_repetition() {
 #[test]
 fn a_whole_paper_is_run_interrupted_resumed_and_told_on_one_page() {
     let (target, kept) = (directory(), directory());
-    let output = kept.path().join("dell");
+    let output = kept.path().join("emc");
     let [target_path, output_path] = [target.path(), &output].map(|path| path.display().to_string());
-    let own = output.join("flash-vs-15k-device");
-    let done = interrupted(
-        &["run", "--seed", "dell", "-s", "xs", "--target", &target_path, "-o", &output_path],
-        &own,
-        1,
-    );
+    let own = output.join("headline");
+    let run = ["run", "--seed", "emc", "-s", "xs", "--target", &target_path, "-o", &output_path];
+    let done = interrupted(&run, &own, 1);
     assert!(done.status == 3 && is_empty(target.path()), "{}{}", done.out, done.err);
     let before = made(&own);
-    assert!(!before.is_empty() && done.err.contains("dell/flash-vs-15k-device (1 of"), "{}", done.err);
-    let done = lab(&["resume", &output_path]);
-    assert!([0, 3, 4].contains(&done.status) && is_empty(target.path()), "{}{}", done.out, done.err);
+    assert!(!before.is_empty() && done.err.contains("emc/headline (1 of"), "{}", done.err);
+    assert!(done.out.contains("it was interrupted before"), "those behind it: {}", done.out);
+    let done = interrupted(&["resume", &output_path], &own, before.len() + 1);
+    assert!(done.status == 3 && is_empty(target.path()), "{}{}", done.out, done.err);
     let after = made(&own);
     assert!(after.len() > before.len() && before.iter().all(|run| after.contains(run)));
     let page = std::fs::read_to_string(output.join("report.html")).unwrap();
-    assert!(page.contains("flash-vs-15k-device/report.html") && !page.contains("http"), "{page}");
-    assert!(
-        std::fs::read_to_string(output.join("summary.md")).unwrap().contains("| dell/flash-vs-15k-device |")
-    );
+    assert!(page.contains("headline/report.html") && !page.contains("http"), "{page}");
+    assert!(std::fs::read_to_string(output.join("summary.md")).unwrap().contains("| emc/headline |"));
     assert_eq!(lab(&["verify", &output_path]).status, 0);
     std::fs::write(output.join("summary.md"), "all is well").unwrap();
     assert_eq!(lab(&["verify", &output_path]).status, 4, "a page that was retouched");

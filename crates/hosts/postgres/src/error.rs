@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{Severity, SqlState};
 
 /// What whoever asked does next.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,7 +63,7 @@ impl Error {
     pub(crate) fn of_client(what: &str, error: &tokio_postgres::Error) -> Error {
         match error.as_db_error() {
             // What ends a session may come before or after the statement was done.
-            Some(refusal) if !is_of_shutdown(refusal.code()) => Error {
+            Some(refusal) if !ends_session(refusal.parsed_severity(), refusal.code()) => Error {
                 kind: ErrorKind::Refused(refusal.code().clone()),
                 context: format!("{what}: {} ({})", refusal.message(), refusal.code().code()),
             },
@@ -76,9 +76,10 @@ impl Error {
     }
 }
 
-/// Class 57P: the server, or somebody at it, ended the session.
-fn is_of_shutdown(code: &SqlState) -> bool {
-    code.code().starts_with("57P")
+/// Class 57P: the server, or somebody at it, ended the session. So does whatever is fatal, or makes the server
+/// panic: a commit whose log could not be written may be in it all the same.
+fn ends_session(severity: Option<Severity>, code: &SqlState) -> bool {
+    matches!(severity, Some(Severity::Fatal | Severity::Panic)) || code.code().starts_with("57P")
 }
 
 impl From<ashlar_programs::Error> for Error {
@@ -111,3 +112,18 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_ends_the_session_says_nothing_of_the_commit() {
+        let is_end = |severity, code: &SqlState| ends_session(Some(severity), code);
+        assert!(is_end(Severity::Panic, &SqlState::IO_ERROR), "the log could not be flushed");
+        assert!(is_end(Severity::Fatal, &SqlState::TOO_MANY_CONNECTIONS));
+        assert!(is_end(Severity::Error, &SqlState::CRASH_SHUTDOWN));
+        assert!(!is_end(Severity::Error, &SqlState::IO_ERROR), "a page could not be read: it is rolled back");
+        assert!(!is_end(Severity::Error, &SqlState::T_R_SERIALIZATION_FAILURE));
+    }
+}
