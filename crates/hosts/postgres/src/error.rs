@@ -76,8 +76,8 @@ impl Error {
     }
 }
 
-/// Class 57P: the server, or somebody at it, ended the session. So does whatever is fatal, or makes the server
-/// panic: a commit whose log could not be written may be in it all the same.
+/// Class 57P: the server, or somebody at it, ended the session. So does whatever is fatal, or makes the
+/// server panic: a commit whose log could not be written may be in it all the same.
 fn ends_session(severity: Option<Severity>, code: &SqlState) -> bool {
     matches!(severity, Some(Severity::Fatal | Severity::Panic)) || code.code().starts_with("57P")
 }
