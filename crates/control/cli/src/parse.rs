@@ -13,7 +13,11 @@ pub fn bytes(text: &str) -> std::result::Result<ByteCount, String> {
     let count = text.parse::<ByteCount>().map_err(|error| error.to_string())?;
     let has_unit = text.contains(|letter: char| letter.is_ascii_alphabetic());
     if !has_unit && count.0 != 0 {
-        return Err(format!("`{}` has no unit: give a unit, e.g. {}GiB", text.trim(), text.trim()));
+        return Err(format!(
+            "`{}` has no unit: give a unit, e.g. {}B, 64MiB or 10GiB",
+            text.trim(),
+            text.trim()
+        ));
     }
     Ok(count)
 }

@@ -9,7 +9,7 @@ use crate::{Error, Stage, Told, Unmade};
 /// Of the disk; small, so that each block is written over soon.
 const SIZE_BYTES: u64 = 64 << 20;
 /// Written and compared.
-const COMPARED_BYTES: u64 = 32 << 20;
+const COMPARED_BYTES: u64 = 16 << 20;
 /// Blocks that are promised before the power is cut. No multiple of what a liar may flush by chance.
 const PROMISED: u64 = 2_500;
 /// Of them: those of the comparison before have lower numbers.

@@ -19,7 +19,7 @@ const SIZE_BYTES: u64 = 512 << 20;
 const SIZE: Size = Size { items: 200, customers_per_district: 30, orders_per_district: 40 };
 const CLIENTS: usize = 4;
 /// The power is cut so long after the clients begin.
-const CUT_AFTER: Duration = Duration::from_secs(3);
+const CUT_AFTER: Duration = Duration::from_secs(2);
 const LIMIT: Duration = Duration::from_secs(60);
 /// Sockets are told apart by their directory.
 const PORT: u16 = 5432;
