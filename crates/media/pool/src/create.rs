@@ -11,7 +11,7 @@ use ashlar_format::{MediaKey, Pointer};
 use ashlar_runtime::Runtime;
 use ashlar_units::{BLOCK_BYTES, ByteCount, DriveIndex, Lsn, PoolId, SegmentId};
 
-use crate::newcomer::check_unclaimed;
+use crate::newcomer::{check_size, check_unclaimed};
 use crate::{Error, ErrorKind, Result};
 use ashlar_format::rows::{Rows, WIDTH_DEFAULT, layout_for};
 
@@ -125,9 +125,7 @@ fn plan(spec: &PoolSpec, drives: &[Drive], segment_bytes: u64) -> Result<Plan> {
         let cells = drive.size_bytes().saturating_sub(CELLS_START_BYTES) / cell_bytes;
         u32::try_from(cells).unwrap_or(u32::MAX)
     };
-    if let Some(small) = drives.iter().find(|drive| cells_of(drive) == 0) {
-        return invalid(format!("drive {} of {} is too small", small.path(), ByteCount(small.size_bytes())));
-    }
+    drives.iter().try_for_each(|drive| check_size(drive, CELLS_START_BYTES + cell_bytes))?;
     let cells: Vec<u32> = drives.iter().map(cells_of).collect();
     let layout = match parity {
         0 => None,

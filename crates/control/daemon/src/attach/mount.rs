@@ -176,7 +176,7 @@ pub fn remove_directories(made: &[PathBuf]) {
 /// Mounts what is on the device on an existing directory.
 pub fn mount(device: &Path, directory: &Path, is_read_only: bool, trust: Trust) -> Result<()> {
     let Some(found) = probe(device)? else {
-        let why = format!("nothing to mount on {}: format it first", device.display());
+        let why = format!("{} has no file system: `--format ext4` makes one", device.display());
         return Err(Error::new(ErrorKind::Invalid, why));
     };
     if PARTITION_TABLES.contains(&found.as_str()) {
