@@ -13,7 +13,7 @@ use bench::{Bench, fio_reads, per_second};
 
 const SIZE: u64 = 1 << 30;
 const DRIVES: &str = "sim-hdd:drives=2,model=10k-300g,raid=1";
-const FOR_SECONDS: [&str; 4] = ["--time_based", "--runtime=5", "--ramp_time=1", "--norandommap=1"];
+const FOR_SECONDS: [&str; 4] = ["--time_based", "--runtime=3", "--ramp_time=1", "--norandommap=1"];
 
 /// What the model says alone, in its own time.
 fn offline(address: &str, count: u32) -> f64 {
@@ -27,7 +27,7 @@ fn offline(address: &str, count: u32) -> f64 {
 const LATE_SHARE_MAX: f64 = 0.01;
 /// On a calm machine it is about 100; with this, a drive's access is wrong by a twentieth.
 const WAY_MICROS_MAX: f64 = 200.0;
-const ATTEMPTS: usize = 4;
+const ATTEMPTS: usize = 2;
 
 fn is_near(measured: f64, expected: f64, share: f64) -> bool {
     (measured / expected - 1.0).abs() < share
@@ -70,15 +70,14 @@ fn reads_are(bench: &Bench, on: (&str, &str, u32), is_right: impl Fn(&serde_json
 }
 
 #[test]
-#[ignore = "wants a calm machine for a minute; the lab's own test asks the same of the whole"]
 fn random_reads_of_drives_that_are_not_there_come_at_the_models_rate() {
     let bench = Bench::new();
     for depth in [1, 16] {
         let expected = offline(DRIVES, depth);
         println!("depth {depth}: the model alone {expected:.1}");
         let is_right = |reads: &serde_json::Value| {
-            assert!(per_second(reads) < 1.1 * expected, "faster than the model, however late");
-            is_near(per_second(reads), expected, 0.1)
+            assert!(per_second(reads) < 1.15 * expected, "faster than the model, however late");
+            is_near(per_second(reads), expected, 0.15)
         };
         if !reads_are(&bench, (DRIVES, "4k", depth), is_right) {
             return;
@@ -122,7 +121,6 @@ fn a_flash_cache_makes_the_second_pass_over_a_small_region_fast() {
 }
 
 #[test]
-#[ignore = "wants a calm machine for a minute; the lab's own test asks the same of the whole"]
 fn a_limit_keeps_requests_bytes_and_latency() {
     let bench = Bench::new();
     let rate = |expected: f64| move |reads: &serde_json::Value| is_near(per_second(reads), expected, 0.05);

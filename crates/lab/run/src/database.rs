@@ -24,7 +24,7 @@ use ashlar_workload::driver::{self, Ending, Loop, Observer, Outcome};
 use ashlar_workload::orders::conditions::Verdict;
 use serde::{Deserialize, Serialize};
 
-use crate::copies::{self, CopyFigures, Promises, Taken};
+use crate::copies::{self, CopyFigures, Kept, Promises, Taken};
 use crate::figures::Figures;
 use crate::{Error, Result, jobs};
 
@@ -278,17 +278,33 @@ impl Driving<'_> {
             });
             let found = run(&mut copies::Setting(&clock));
             is_over.store(true, Ordering::SeqCst);
-            let taken = taker.map(|taker| taker.join().unwrap_or_else(|_| Ok(Vec::new())));
-            Ok((found?, taken.unwrap_or_else(|| Ok(Vec::new()))?))
+            let taken = taker.map(|taker| taker.join().expect("a panic ends the process"));
+            Ok((found?, taken.transpose()?.unwrap_or_default()))
         })
     }
 
-    /// What is in the snapshots.
-    fn look<P: Promises>(&self, promises: &P, taken: Vec<Taken<P::Mark>>) -> Result<Vec<CopyFigures>> {
-        match self.copies {
-            Some((copies, ..)) => copies::look(copies, taken, (self.server, self.scratch), promises),
-            None => Ok(Vec::new()),
-        }
+    /// Has it driven, then asks everything of the database and of every snapshot that was taken meanwhile.
+    fn kept<P: Promises, T>(
+        &self,
+        promises: &P,
+        run: impl FnOnce(&mut dyn Observer) -> Result<T>,
+        outcome: impl Fn(&T) -> &Outcome,
+    ) -> Result<(T, DatabaseFigures)> {
+        let (found, taken) = self.watched(promises, run)?;
+        ended(outcome(&found))?;
+        let (now, ()) = promises.mark_while(|| ());
+        let Kept { offences, acknowledged } = promises.look(&mut self.server.session()?, now)?;
+        let copies = match self.copies {
+            Some((copies, ..)) => copies::look(copies, taken, (self.server, self.scratch), promises)?,
+            None => Vec::new(),
+        };
+        let figures = DatabaseFigures {
+            offences: Some(offences),
+            acknowledged: Some(acknowledged),
+            copies,
+            ..DatabaseFigures::default()
+        };
+        Ok((found, figures))
     }
 }
 

@@ -281,6 +281,11 @@ impl Scenario {
                 ));
             }
         }
+        // The others know of no promise that a copy could be held against.
+        let kind = self.workload.get("kind").and_then(toml::Value::as_str).unwrap_or_default();
+        if !self.events.is_empty() && !["orders", "broker"].contains(&kind) {
+            return Err(Error::file("event: snapshots are checked for the workloads orders and broker"));
+        }
         let asks = self.checks.iter().any(|check| matches!(check, Check::Undisturbed { .. }));
         if asks && self.events.is_empty() {
             return Err(Error::file("check `undisturbed` asks for an [[event]] of kind snapshot"));

@@ -7,7 +7,7 @@ use ashlar_workload::broker::ledger::{Ledger, Mark, Problem, ProblemKind};
 use ashlar_workload::broker::{self, Broker, conditions};
 use ashlar_workload::driver::{Observer, Outcome};
 
-use super::{ANSWER_LIMIT, DatabaseFigures, Driving, Loading, broken, ended, whole};
+use super::{ANSWER_LIMIT, DatabaseFigures, Driving, Loading, broken, whole};
 use crate::Result;
 use crate::copies::{Kept, Promises};
 
@@ -24,7 +24,7 @@ pub(super) fn load(loading: &Loading<'_>, customers: u64, trade_days: u64) -> Re
     whole(conditions::check(&mut loading.server.session()?)?)
 }
 
-/// As for orders.
+/// Drives them, and asks whether everything holds.
 pub(super) fn drive(driving: &Driving<'_>) -> Result<(Outcome, DatabaseFigures)> {
     let mut session = driving.server.session()?;
     // What a run before this left open is called off before the ledger begins.
@@ -34,16 +34,8 @@ pub(super) fn drive(driving: &Driving<'_>) -> Result<(Outcome, DatabaseFigures)>
     settings.limit = ANSWER_LIMIT;
     let workload = Broker::open(&driving.server.address(), settings, Some(ledger.clone()))?;
     let run = |observer: &mut dyn Observer| Ok(workload.run(driving.plan, driving.stop, observer)?);
-    let (found, taken) = driving.watched(&*ledger, run)?;
-    ended(&found.outcome)?;
-    let kept = ledger.look(&mut session, ledger.now())?;
-    let figures = DatabaseFigures {
-        trades_per_second: Some(found.trades_per_second),
-        offences: Some(kept.offences),
-        acknowledged: Some(kept.acknowledged),
-        copies: driving.look(&*ledger, taken)?,
-        ..DatabaseFigures::default()
-    };
+    let (found, figures) = driving.kept(&*ledger, run, |found| &found.outcome)?;
+    let figures = DatabaseFigures { trades_per_second: Some(found.trades_per_second), ..figures };
     Ok((found.outcome, figures))
 }
 

@@ -7,7 +7,7 @@ use ashlar_workload::driver::{Observer, Outcome};
 use ashlar_workload::orders::ledger::{Ledger, Mark, Problem, ProblemKind};
 use ashlar_workload::orders::{self, Orders, conditions};
 
-use super::{ANSWER_LIMIT, DatabaseFigures, Driving, Loading, broken, ended, whole};
+use super::{ANSWER_LIMIT, DatabaseFigures, Driving, Loading, broken, whole};
 use crate::Result;
 use crate::copies::{Kept, Promises};
 
@@ -23,25 +23,18 @@ pub(super) fn load(loading: &Loading<'_>, warehouses: u64) -> Result<()> {
     whole(conditions::check(&mut loading.server.session()?, conditions::Moment::AfterLoad)?)
 }
 
-/// Drives them, then asks all conditions and looks for everything that was acknowledged; the same of every
-/// snapshot that was taken meanwhile.
+/// Drives them, and asks whether everything holds.
 pub(super) fn drive(driving: &Driving<'_>) -> Result<(Outcome, DatabaseFigures)> {
-    let mut session = driving.server.session()?;
-    let ledger = Arc::new(Ledger::begin(&mut session, None)?);
+    let ledger = Arc::new(Ledger::begin(&mut driving.server.session()?, None)?);
     let mut settings = orders::Settings::new(driving.seed);
     settings.limit = ANSWER_LIMIT;
     let workload = Orders::open(&driving.server.address(), settings, Some(ledger.clone()))?;
     let run = |observer: &mut dyn Observer| Ok(workload.run(driving.plan, driving.stop, observer)?);
-    let (found, taken) = driving.watched(&*ledger, run)?;
-    ended(&found.outcome)?;
-    let kept = ledger.look(&mut session, ledger.now())?;
+    let (found, figures) = driving.kept(&*ledger, run, |found| &found.outcome)?;
     let figures = DatabaseFigures {
         new_orders_per_minute: Some(found.new_orders_per_minute),
         engine_new_orders_per_minute: found.engine_new_orders_per_minute,
-        offences: Some(kept.offences),
-        acknowledged: Some(kept.acknowledged),
-        copies: driving.look(&*ledger, taken)?,
-        ..DatabaseFigures::default()
+        ..figures
     };
     Ok((found.outcome, figures))
 }
