@@ -1,7 +1,7 @@
 //! The file system with one file, as the kernel sees it (FUSE): its requests become work on the medium, and
 //! answers that the pacer sends.
 //!
-//! Two directories deep there is nothing to look for: the root is node 1, the file node 2.
+//! There is one directory with one file: the root is node 1, the file node 2.
 
 use std::ffi::OsStr;
 use std::io;

@@ -36,7 +36,7 @@ impl Held {
     /// Says whether memory alone answered.
     pub(crate) fn read(&mut self, backing: &Backing, offset: u64, into: &mut [u8]) -> io::Result<bool> {
         let has_all = blocks(offset, into.len()).all(|block| self.blocks.contains_key(&block));
-        if !has_all {
+        if !has_all && !self.keeps_reads {
             backing.read(offset, into)?;
         }
         for (block, within, part) in parts(offset, into.len()) {

@@ -40,7 +40,7 @@ pub use counters::Counters;
 pub use disk::Disk;
 pub use error::{Error, ErrorKind, Result};
 pub use left::remove_left;
-pub use spec::{Kind, Liar, Limit, Spec};
+pub use spec::{Kind, Liar, Limit, SCHEMES, Spec};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -47,7 +47,8 @@ struct State {
     pace: Pace,
     /// With the time of each one's arrival.
     waiting: BTreeMap<Ticket, (Duration, Waiting)>,
-    /// When the thread wakes by itself; `None` while it sleeps without end or works.
+    /// When the thread wakes, or last woke, by itself; `None` before its first sleep and while it sleeps
+    /// without end.
     wakes_at: Option<Duration>,
     /// New requests get a time.
     is_on: bool,

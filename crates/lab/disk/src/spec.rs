@@ -15,6 +15,8 @@ pub(crate) const BLOCK_BYTES: u64 = 4096;
 const LIMIT_SCHEME: &str = "limit:";
 /// And that of a liar.
 const LIAR_SCHEME: &str = "liar:";
+/// All that an address may begin with.
+pub const SCHEMES: [&str; 3] = [SCHEME, LIMIT_SCHEME, LIAR_SCHEME];
 /// The liar about flushes does every eighth of them: a drive that flushes when its cache is full.
 const TRUE_EVERY: u32 = 8;
 /// The liar with old blocks returns one for so many reads: seldom enough to be overlooked.

@@ -101,7 +101,7 @@ impl Copies {
     /// # Errors
     /// When the array refuses it or does not answer.
     pub fn delete(&self, snapshot: &str) -> Result<(), Refusal> {
-        delete(&self.client, &[snapshot.to_string()]).map_err(|error| self.refusal(&error))?;
+        delete(&self.client, snapshot).map_err(|error| self.refusal(&error))?;
         locked(&self.snapshots).retain(|made| made.name != snapshot);
         Ok(())
     }
@@ -123,20 +123,18 @@ pub fn remove_snapshot(client: &Client, made: &MadeSnapshot) -> Result<(), Refus
     };
     let is_it = || {
         let found = client.snapshot(name)?;
-        Ok(client.pool(&found.pool)?.id == made.pool_id)
+        Ok::<bool, Error>(client.pool(&found.pool)?.id == made.pool_id)
     };
     match is_it() {
-        Ok(true) => delete(client, std::slice::from_ref(name)).map_err(left),
+        Ok(true) => delete(client, name).map_err(left),
         Ok(false) => Ok(()),
-        Err(error) => match error {
-            Error { kind: ErrorKind::NotFound, .. } => Ok(()),
-            other => Err(left(other)),
-        },
+        Err(error) if error.kind == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(left(error)),
     }
 }
 
-fn delete(client: &Client, names: &[String]) -> Result<(), Error> {
-    client.snapshots_delete(&SnapshotsDelete { names: names.to_vec(), force: false })
+fn delete(client: &Client, name: &str) -> Result<(), Error> {
+    client.snapshots_delete(&SnapshotsDelete { names: vec![name.to_string()], force: false })
 }
 
 pub(crate) fn locked<T>(made: &Made<T>) -> std::sync::MutexGuard<'_, Vec<T>> {

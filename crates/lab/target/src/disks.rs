@@ -8,14 +8,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use ashlar_disk::{Disk, Kind, Spec};
 
 use crate::below::Footing;
-use crate::place::{OWN_PREFIX, Refusal};
+use crate::place::{OWN_PREFIX, Refusal, remove_own};
 
 /// What stands between the kind of a disk and the directory that holds its bytes.
 pub const OVER: &str = " over ";
 /// What a file system takes of a disk for itself.
 const FILE_SYSTEM_BYTES: u64 = 128 << 20;
-/// Disks are whole multiples of it.
-const BLOCK_BYTES: u64 = 1 << 20;
+/// The lab asks for whole mebibytes.
+const SIZE_STEP_BYTES: u64 = 1 << 20;
 
 /// One for each data set.
 pub struct Disks {
@@ -36,7 +36,7 @@ impl std::fmt::Debug for Disks {
 /// Whether an address is of one.
 #[must_use]
 pub(crate) fn is_disk(address: &str) -> bool {
-    ["sim-hdd:", "limit:", "liar:"].iter().any(|kind| address.starts_with(kind)) && address.contains(OVER)
+    ashlar_disk::SCHEMES.iter().any(|kind| address.starts_with(kind)) && address.contains(OVER)
 }
 
 /// Takes away what a killed process left of disks in a directory of the lab's.
@@ -95,7 +95,7 @@ impl Disks {
     fn make_one(&self, number: usize, size_bytes: u64) -> Result<Disk, Refusal> {
         let spec = Spec {
             backing: self.own.join(format!("disk-{number}")),
-            size_bytes: size_bytes.next_multiple_of(BLOCK_BYTES),
+            size_bytes: size_bytes.next_multiple_of(SIZE_STEP_BYTES),
             kind: self.kind.clone(),
             seed: number as u64,
         };
@@ -125,19 +125,7 @@ impl Disks {
             }
             closed.map_err(|error| Refusal(format!("{}: {error}", self.named)))?;
         }
-        match fs::remove_dir_all(&self.own) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(Refusal(format!("{} is left: {error}: remove it", self.own.display())))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Of what its bytes lie on.
-    pub(crate) fn room_bytes(&self) -> Result<u64, Refusal> {
-        let space = rustix::fs::statvfs(&self.own)
-            .map_err(|error| Refusal(format!("{}: ask for free space: {error}", self.own.display())))?;
-        Ok(space.f_bavail * space.f_frsize)
+        remove_own(&self.own)
     }
 
     pub(crate) fn own(&self) -> &Path {

@@ -113,7 +113,8 @@ impl Drop for Attached {
 }
 
 impl Place {
-    /// `DIR`, `block:/dev/NAME`, `ashlar:POOL`, `ashlar:POOL/VOLUME`, `nbd://…` or `sim-hdd:…`.
+    /// `DIR`, `block:/dev/NAME`, `ashlar:POOL`, `ashlar:POOL/VOLUME`, `nbd://…`, `sim-hdd:…`, or
+    /// `sim-hdd:… over DIR` and likewise `limit:` and `liar:`.
     ///
     /// # Errors
     /// When it is not there, cannot be written, is in use, or holds something that nobody gave up.
@@ -184,12 +185,7 @@ impl Place {
     /// When something stays: says what, and how to remove it.
     pub fn clear(&self) -> Result<(), Refusal> {
         match self {
-            Place::Directory { own, .. } => match fs::remove_dir_all(own) {
-                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                    Err(Refusal(format!("{} is left: {error}: remove it", own.display())))
-                }
-                _ => Ok(()),
-            },
+            Place::Directory { own, .. } => remove_own(own),
             Place::Volumes(made) => made.clear(),
             Place::Disks(disks) => disks.clear(),
             Place::Device { .. } | Place::Nbd { .. } | Place::Model { .. } => Ok(()),
@@ -259,16 +255,12 @@ impl Place {
     /// When the file system or the array does not say.
     pub fn room_bytes(&self) -> Result<u64, Refusal> {
         match self {
-            Place::Directory { own, .. } => {
-                let space = rustix::fs::statvfs(own)
-                    .map_err(|error| Refusal(format!("{}: ask for free space: {error}", own.display())))?;
-                Ok(space.f_bavail * space.f_frsize)
-            }
+            Place::Directory { own, .. } => free_bytes(own),
+            Place::Disks(disks) => free_bytes(disks.own()),
             Place::Device { size_bytes, .. }
             | Place::Nbd { size_bytes, .. }
             | Place::Model { size_bytes, .. } => Ok(*size_bytes),
             Place::Volumes(volumes) => volumes.room_bytes(),
-            Place::Disks(disks) => disks.room_bytes(),
         }
     }
 
@@ -313,6 +305,23 @@ impl Place {
             _ => None,
         }
     }
+}
+
+/// Removes a directory of the lab's own.
+pub(crate) fn remove_own(own: &Path) -> Result<(), Refusal> {
+    match fs::remove_dir_all(own) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Refusal(format!("{} is left: {error}: remove it", own.display())))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Of the file system below.
+fn free_bytes(own: &Path) -> Result<u64, Refusal> {
+    let space = rustix::fs::statvfs(own)
+        .map_err(|error| Refusal(format!("{}: ask for free space: {error}", own.display())))?;
+    Ok(space.f_bavail * space.f_frsize)
 }
 
 impl Drop for Place {

@@ -11,7 +11,8 @@
 //! Tables, texts, names and prices are made up here; nothing is taken from that benchmark's kit. What it
 //! leaves out of the shape: lookups of a few rows that are merged into others, foreign keys, everything about
 //! response times and prices, and the exchange as a program of its own: each trader keeps the orders that it
-//! sent, and asks for their results. So a result waits until there is an order, and the mix stays as it is.
+//! sent or whose price it brought about, and asks for their results. So a result waits until there is an
+//! order, and the mix stays as it is.
 //! An account may sell what it has not got; then its holding is below zero until it buys.
 //!
 //! One run at a time on a database: it begins by calling off what earlier ones left ([`cleanup`]).

@@ -1,4 +1,5 @@
-//! What a trader knows of its own orders: which wait for their result, and which for their price.
+//! What a trader knows of orders that it sent or whose price it brought about: which wait for their result,
+//! and which for their price.
 
 use std::collections::VecDeque;
 

@@ -62,7 +62,7 @@ impl Size {
 
 /// Arbitrary: more than anybody loads, few enough that no number overflows.
 const DAYS_MAX: i32 = 5000;
-/// The same: at full size 15 TB.
+/// The same: at full size 12.6 TB.
 const CUSTOMERS_MAX: i32 = 1_000_000;
 
 /// What was loaded.

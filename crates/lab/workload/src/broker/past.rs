@@ -14,9 +14,9 @@ use super::prices::{TradeKind, share_cents, tax_parts, taxes_of, traded_cents};
 
 /// So many threes are held at the end, and as many purchases from the beginning: about fifty securities.
 const OPEN_MAX: i64 = 25;
-/// One trade in so many hundred is not paid at once.
+/// So many trades of a hundred are not paid at once.
 pub(super) const MARGIN_PERCENT: f64 = 8.0;
-/// One trade in so many hundred is an order with a limit.
+/// So many trades of a hundred are orders with a limit.
 pub(super) const LIMIT_PERCENT: f64 = 40.0;
 
 /// A stream of random numbers of its own for each thing that is drawn.

@@ -64,7 +64,7 @@ pub(super) fn taxes_of(origin: &Origin, customer: i32) -> [i32; 2] {
     [(bits % half) as i32 + 1, ((bits >> 32) % half + half) as i32 + 1]
 }
 
-/// What a sum is taxed, in hundredths; parts are ten-thousandths.
+/// A share of a sum, in hundredths; parts are ten-thousandths.
 pub(super) fn share_cents(cents: i64, parts: i64) -> i64 {
     cents * parts / 10_000
 }

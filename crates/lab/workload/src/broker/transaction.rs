@@ -150,7 +150,7 @@ fn any_way(weights: &[i32], random: &mut Random) -> usize {
     weights.iter().position(is_it).unwrap_or(0)
 }
 
-/// The first customer's taxes together, in ten-thousandths.
+/// The taxes of customer $1 together, in ten-thousandths.
 const TAXES: &str = "SELECT sum(t.rate * 10000)::bigint FROM lab_broker.customer_tax c
     JOIN lab_broker.tax t ON t.id = c.tax WHERE c.customer = $1";
 /// What a kind of trade costs a tier: hundredths, and ten-thousandths of its value.

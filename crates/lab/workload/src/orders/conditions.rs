@@ -22,7 +22,7 @@ pub enum Moment {
 /// A condition.
 #[derive(Clone, Copy, Debug)]
 pub struct Condition {
-    /// 1 to 12.
+    /// From 1.
     pub number: u8,
     /// What holds.
     pub name: &'static str,

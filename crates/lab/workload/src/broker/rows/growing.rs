@@ -15,7 +15,7 @@ use super::{BOUGHT, CASH, MARGIN, SOLD, flag};
 /// Of trades, by their ids.
 pub(in crate::broker) type Ids = RangeInclusive<i64>;
 
-/// Submitted and completed.
+/// Statuses of a trade.
 const PENDING: i32 = 1;
 const SUBMITTED: i32 = 2;
 const COMPLETED: i32 = 3;

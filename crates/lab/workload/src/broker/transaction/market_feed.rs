@@ -45,7 +45,6 @@ pub(super) struct Statements {
     update: Statement,
     trigger: Statement,
     submit: Statement,
-    history: Statement,
     exchanges: Statement,
     volumes: Statement,
 }
@@ -71,13 +70,12 @@ impl Statements {
                     AND CASE r.kind WHEN 4 THEN r.bid <= t.cents * 0.01 ELSE r.bid >= t.cents * 0.01 END
                  RETURNING r.trade",
             )?,
+            // The order may have begun behind this one, which waited: its steps never go back in time.
             submit: session.prepare(
-                "UPDATE lab_broker.trade SET status = 2, at = localtimestamp
-                 WHERE id = ANY($1) AND status = 1",
-            )?,
-            history: session.prepare(
-                "INSERT INTO lab_broker.trade_history (trade, status, at)
-                 SELECT trade, 2, localtimestamp FROM unnest($1::bigint[]) AS submitted(trade)",
+                "WITH submitted AS (
+                    UPDATE lab_broker.trade SET status = 2, at = greatest(at, localtimestamp)
+                    WHERE id = ANY($1) AND status = 1 RETURNING id, at)
+                 INSERT INTO lab_broker.trade_history (trade, status, at) SELECT id, 2, at FROM submitted",
             )?,
             exchanges: session.prepare("SELECT id FROM lab_broker.exchange ORDER BY id FOR UPDATE")?,
             volumes: session.prepare(
@@ -126,9 +124,7 @@ impl Input {
         let rows = desk.query(&statements.trigger, &[&securities, &cents])?;
         let triggered = rows.iter().map(|row| wide(row, 0)).collect::<Result<Vec<i64>>>()?;
         if !triggered.is_empty() {
-            let count = triggered.len();
-            desk.change("trades submitted", count, &statements.submit, &[&triggered])?;
-            desk.change("rows of history made", count, &statements.history, &[&triggered])?;
+            desk.change("trades submitted", triggered.len(), &statements.submit, &[&triggered])?;
         }
         desk.query(&statements.exchanges, &[])?;
         desk.execute(&statements.volumes, &[&securities, &quantities])?;
