@@ -93,6 +93,11 @@ pub trait Catalogue {
     /// The names of all devices, sorted.
     fn names(&self) -> Vec<String>;
 
+    /// What a person should know who asks for a name that is not there.
+    fn absence(&self) -> Option<String> {
+        None
+    }
+
     /// Whether somebody else has a device for himself: nobody may begin to write to it.
     fn is_taken(&self, _name: &str) -> bool {
         false

@@ -218,19 +218,39 @@ impl DriveFile {
             Backing::File(file) => file,
         };
         let result = if file.is_block_device {
-            let kept = file.clone();
-            let fd = file.fd();
-            let result = self.inner.runtime.run_blocking(move || open::discard_blocks(fd, offset, len)).await;
-            drop(kept);
-            result
+            self.call_blocking(file, move |fd| open::discard_blocks(fd, offset, len)).await
         } else {
             let operation = Operation::Discard { file: file.clone(), offset, len };
             count(Submitted::new(&self.inner.runtime, operation).await.0).map(drop)
         };
-        match result {
-            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
-            result => result,
+        unless_unsupported(result)
+    }
+
+    /// Makes the range read as zeroes where that costs no writing; both multiples of 4096. A file keeps its
+    /// space; a block device is told to discard, and may read as it did. A drive that cannot is no error.
+    pub async fn blank(&self, offset: u64, len: u64) -> io::Result<()> {
+        match &self.inner.backing {
+            Backing::File(file) if !file.is_block_device => {
+                self.check_range(offset, len)?;
+                self.check_writable()?;
+                let zeroed = self.call_blocking(file, move |fd| open::zero_range(fd, offset, len)).await;
+                unless_unsupported(zeroed)
+            }
+            _ => self.discard(offset, len).await,
         }
+    }
+
+    /// A call that the ring does not know, of a file that stays open meanwhile.
+    async fn call_blocking(
+        &self,
+        file: &Rc<FileHandle>,
+        call: impl FnOnce(RawFd) -> io::Result<()> + Send + 'static,
+    ) -> io::Result<()> {
+        let kept = file.clone();
+        let fd = file.fd();
+        let result = self.inner.runtime.run_blocking(move || call(fd)).await;
+        drop(kept);
+        result
     }
 
     /// Writes zeroes over the range, really, and makes them durable; both multiples of 4096.
@@ -296,5 +316,13 @@ impl DriveFile {
 
     fn error(&self, kind: io::ErrorKind, what: &str) -> io::Error {
         io::Error::new(kind, format!("{what} drive {}", self.inner.path))
+    }
+}
+
+/// What a drive cannot do and need not.
+fn unless_unsupported(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
+        result => result,
     }
 }

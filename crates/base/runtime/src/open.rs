@@ -131,6 +131,16 @@ pub(crate) fn size(file: &File, is_block_device: bool) -> io::Result<u64> {
     Ok(bytes)
 }
 
+/// Makes a range of a file read as zeroes and keeps its space, without writing it.
+pub(crate) fn zero_range(fd: RawFd, offset: u64, len: u64) -> io::Result<()> {
+    let mode = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: no pointers; the caller keeps the descriptor open.
+    if unsafe { libc::fallocate(fd, mode, offset as libc::off_t, len as libc::off_t) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
 /// Tells a block device to forget a range.
 pub(crate) fn discard_blocks(fd: RawFd, offset: u64, len: u64) -> io::Result<()> {
     let range = [offset, len];

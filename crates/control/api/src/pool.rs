@@ -157,6 +157,9 @@ pub struct Drive {
     /// Empty when no drive was found for this number, and when spare space holds what was on it.
     #[schema(example = "/var/lib/ashlar/drive-0.img")]
     pub path: String,
+    /// Where it was when it last served, if that is known and it is not found.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_path: Option<String>,
     /// 0 when it is not known.
     pub size_bytes: u64,
     /// `online`, `moving` (it serves while its content goes elsewhere), `spare` (it is no more: spare space

@@ -42,6 +42,10 @@ fn a_volume_is_attached_formatted_mounted_resized_and_detached() {
     assert_eq!(lines[1..], [mount_text.as_str()]);
     std::fs::write(mount.join("file"), b"kept").unwrap();
     array.refused(&["attach", "db"], &["attached"]);
+    array.refused(
+        &["attach", "db", "--mount", &mount_text],
+        &["`db` is attached already", "ashlar detach db"],
+    );
     array.refused(&["volume", "delete", "db", "--now", "--yes"], &["attached", "ashlar detach db"]);
     array.refused(&["pool", "export", "main"], &["db", "attached"]);
     array.good(&["snapshot", "create", "noon", "db"]);

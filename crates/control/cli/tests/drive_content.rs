@@ -274,6 +274,18 @@ fn one_file_by_two_paths_is_refused_and_left_as_it_was() {
     }
     assert_eq!(std::fs::metadata(&drive).unwrap().blocks(), 0);
     drop(made);
+    if can_attach() {
+        let disk = array.path("disk.img");
+        sparse(&disk, 256 * MIB);
+        let (device, _over) = loop_over(&disk);
+        run("mkfs.ext4", &["-q", &device]);
+        let _mounted = mounted(&[&device], &array.path("on-disk"));
+        let inner = array.path("on-disk/inner.img");
+        array.good(&["pool", "create", "inner", "--drive", &format!("{},size=64MiB", text(&inner))]);
+        let on_it = format!("on drive {device} lies {}", text(&inner));
+        array.refused(&["pool", "create", "q", "--force", "--yes", "--drive", &device], &[&on_it, "`inner`"]);
+        array.good(&["pool", "export", "inner"]);
+    }
     // The same of drives that are in a pool already.
     array.good(&["pool", "create", "p", "--drive", &text(&drive)]);
     let hard = text(array.path("hard.img"));

@@ -250,7 +250,7 @@ fn events_tell_of_drives_that_failed_and_came_back() {
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
     };
-    until("error", &["drive 2 (not found)", "2.img", "replace-drive main 2 --with PATH"]);
+    until("error", &["drive 2 (not found, it was at", "2.img)", "replace-drive main 2 --with PATH"]);
     let away = path(&array, "away.img");
     array.good(&["pool", "online-drive", "main", "2", "--drive", &away, "--wait"]);
     until("info", &["drive 2", "away.img", "back in service"]);

@@ -360,6 +360,38 @@ fn a_pool_that_is_served_is_told_without_calling_it_damaged() {
     }
 }
 
+/// Where a pool had not written yet its drives hold what they held before they joined, and that was called
+/// damage: a whole pool was refused by whoever went by the status.
+#[test]
+fn what_drives_held_before_they_joined_is_no_damage() {
+    for (protection, drives) in [("none", 1), ("single", 3), ("dual", 4)] {
+        let array = Array::started();
+        let paths: Vec<String> = (0..drives).map(|drive| path(&array, drive)).collect();
+        let mut arguments = vec!["pool", "create", "main", "--protection", protection, "--force", "--yes"];
+        for (drive, path) in paths.iter().enumerate() {
+            std::fs::write(path, pattern(77 + drive as u64, DRIVE_BYTES as usize)).unwrap();
+            arguments.extend(["--drive", path]);
+        }
+        array.good(&arguments);
+        let mut site = Site { array, images: Images::new() };
+        site.volume("db");
+        let all: Vec<usize> = (0..drives).collect();
+        for round in 0..4_usize {
+            site.write("db", (0..200 * round).map(|piece| (piece % 256 * 65536, 20480)), round as u64);
+            if round == 2 {
+                site.array.good(&["snapshot", "create", "one", "db"]);
+                site.copy("db", "db@one");
+            }
+            site.array.kill();
+            let (status, report) = site.inspect(&all, &["--deep"]);
+            assert_eq!(status, WHOLE, "{protection}, round {round}: {report}");
+            let (status, report, gone) = site.salvage(&all, &format!("saved-{round}"));
+            assert_eq!((status, gone), (WHOLE, 0), "{protection}, round {round}: {report}");
+            site.array.start();
+        }
+    }
+}
+
 /// The last group of a pool that was killed lacks a block that was never written, or holds one that is not
 /// what was written: only that is damage.
 #[test]

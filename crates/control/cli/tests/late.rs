@@ -65,6 +65,12 @@ fn a_pool_opens_by_itself_when_its_drive_comes() {
     assert!(array.good(&["status"]).contains("waiting") && array.good(&["pool", "list"]).contains("waiting"));
     assert!(metric(&array, "ashlar_pool_waiting{pool=\"late\"} 1"));
     assert!(metric(&array, "ashlar_pool_waiting{pool=\"main\"} 0"));
+    if support::has_program("nbdinfo") {
+        let uri = format!("nbd+unix:///lv?socket={}", text(array.state().join("nbd.sock")));
+        let asked = Command::new("nbdinfo").env("LIBNBD_DEBUG", "1").arg(&uri).output().unwrap();
+        let told = String::from_utf8_lossy(&asked.stderr).into_owned();
+        assert!(told.contains("pool late is not open"), "{told}");
+    }
     assert!(array.good(&["events"]).contains("late.img"));
     array.refused(&["volume", "show", "lv"], &["lv"]);
     let hear = || {
@@ -130,6 +136,22 @@ fn a_pool_waits_a_moment_for_a_drive_it_can_do_without() {
     array.start();
     until(&array, "it does not open", || state(&array, "main") == "degraded");
     assert!(begun.elapsed() >= Duration::from_secs(4), "{:?}", begun.elapsed());
+    // Whoever was out before is not waited for again, however the array ended.
+    let known = array.state().join("pools.toml");
+    until(&array, "it is not noted", || std::fs::read_to_string(&known).unwrap().contains("vacant"));
+    array.kill();
+    let begun = Instant::now();
+    array.start();
+    until(&array, "it does not open", || state(&array, "main") == "degraded");
+    assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+    // One that came back is.
+    std::fs::rename(&away, &drive).unwrap();
+    until(&array, "it is not taken back", || state(&array, "main") == "online");
+    until(&array, "it is not noted", || !std::fs::read_to_string(&known).unwrap().contains("vacant"));
+    array.kill();
+    std::fs::rename(&drive, &away).unwrap();
+    array.start();
+    assert_eq!(state(&array, "main"), "waiting");
 }
 
 /// A pool `main` of four drives `0.img` to `3.img` that can lose two, with a volume `v`.
@@ -168,7 +190,18 @@ fn a_drive_that_comes_after_its_pool_opened_without_it_is_taken_back() {
     for number in [1, 2] {
         assert_eq!(drive(&array, number)["is_awaited"], true, "{}", drive(&array, number));
     }
-    assert!(array.good(&["pool", "show", "main"]).contains("taken back when it comes"));
+    let shown = array.good(&["pool", "show", "main"]);
+    assert!(shown.contains("taken back when it comes"), "{shown}");
+    for number in [1, 2] {
+        assert!(drive(&array, number)["last_path"].as_str().unwrap().ends_with(&format!("/{number}.img")));
+        let line = shown.lines().find(|line| {
+            line.contains(&format!("(not found, it was at {}", text(array.path(&format!("{number}.img")))))
+        });
+        assert!(
+            line.is_some_and(|line| line.contains("nothing that was looked at is it: cannot open drive")),
+            "{shown}"
+        );
+    }
     Nbd::connect(array.state(), "v").write(BLOCK as u64, &[2; BLOCK]);
     std::fs::rename(array.path("1.away"), array.path("1.img")).unwrap();
     until(&array, "it is not taken back", || drive(&array, 1)["state"] == "online");
@@ -180,6 +213,9 @@ fn a_drive_that_comes_after_its_pool_opened_without_it_is_taken_back() {
     std::fs::write(array.path("2.img"), vec![7_u8; 64 << 20]).unwrap();
     until(&array, "nobody says so", || array.log().contains("is not taken back"));
     assert_eq!(std::fs::read(array.path("2.img")).unwrap(), vec![7_u8; 64 << 20]);
+    let there = text(array.path("2.img"));
+    let advised = format!("ashlar pool replace-drive main 2 --with {there} --force");
+    assert!(array.good(&["events"]).contains(&advised), "{}", array.log());
     std::fs::remove_file(array.path("2.img")).unwrap();
     // It is there again at a start.
     assert_eq!(array.terminate(), Some(0));

@@ -22,6 +22,7 @@ use crate::log::Log;
 use crate::names;
 use crate::process::Descriptors;
 use crate::server::Entrance;
+use crate::service::ClosedPools;
 use crate::settings::{Address, FuseTransport, Settings, Socket};
 use crate::sockets::{self, Group};
 use crate::state::{NBD_SOCKET, State, VOLUMES};
@@ -48,22 +49,29 @@ pub(crate) struct DoorUsers {
 }
 
 /// What NBD serves: volumes that are attached take no writes there.
-struct Exports(Rc<Shard>);
+struct Exports {
+    shard: Rc<Shard>,
+    closed: ClosedPools,
+}
 
 impl Catalogue for Exports {
     fn device(&self, name: &str) -> Option<Rc<dyn BlockDevice>> {
         if names::is_hidden(name) {
             return None;
         }
-        let device = self.0.device(name)?;
-        if self.0.servers.shielded.borrow().contains(name) {
+        let device = self.shard.device(name)?;
+        if self.shard.servers.shielded.borrow().contains(name) {
             return Some(Rc::new(ReadOnly(device)));
         }
         Some(device)
     }
 
     fn names(&self) -> Vec<String> {
-        self.0.names()
+        self.shard.names()
+    }
+
+    fn absence(&self) -> Option<String> {
+        self.closed.remark()
     }
 }
 
@@ -281,6 +289,7 @@ impl Doors {
         settings: &Settings,
         group: Option<Group>,
         descriptors: Descriptors,
+        closed: ClosedPools,
         log: &Log,
     ) {
         let clients_max = descriptors.nbd.min(settings.nbd_clients_max as usize);
@@ -295,7 +304,7 @@ impl Doors {
         }
         if settings.nbd_socket == Socket::On {
             let path = self.nbd_socket.display().to_string();
-            let mut opened = listen(array, clients_max, {
+            let mut opened = listen(array, clients_max, closed.clone(), {
                 let path = path.clone();
                 move |runtime| runtime.listen_unix(&path)
             })
@@ -315,7 +324,7 @@ impl Doors {
             } else {
                 clients_max
             };
-            let opened = listen(array, guests_max, move |runtime| runtime.listen_tcp(address)).await;
+            let opened = listen(array, guests_max, closed, move |runtime| runtime.listen_tcp(address)).await;
             let action =
                 "NBD goes on with its socket; free the port, or set `nbd_tcp` to another or to \"off\"";
             let entry = opened_door("tcp", address.to_string(), opened, action, log);
@@ -504,6 +513,7 @@ fn opened_door(
 async fn listen(
     array: &Array,
     clients_max: usize,
+    closed: ClosedPools,
     open: impl Fn(&Runtime) -> std::io::Result<Listener> + Send + 'static,
 ) -> Result<Option<SocketAddr>> {
     array
@@ -519,7 +529,7 @@ async fn listen(
                 let settings = ashlar_nbd::Settings { clients_max, ..ashlar_nbd::Settings::default() };
                 let counters = shard.registry.clone();
                 let door = &shard.servers.nbd_door;
-                let exports = Rc::new(Exports(shard.clone()));
+                let exports = Rc::new(Exports { shard: shard.clone(), closed });
                 let server = ashlar_nbd::serve(&runtime, listener, exports, settings, counters, door);
                 shard.servers.nbd.borrow_mut().push(server);
                 Ok(bound)

@@ -186,7 +186,8 @@ async fn open(service: &Arc<Service>, doorkeeper: &Doorkeeper) -> Result<Server>
     // Before any door: one that cannot ask who comes is not opened.
     let tokens = Tokens::load_or_make(service.state(), settings)?;
     service.open_known().await?;
-    service.doors.start_nbd(&service.array, settings, *group, *descriptors, &service.log).await;
+    let closed = service.closed_pools();
+    service.doors.start_nbd(&service.array, settings, *group, *descriptors, closed, &service.log).await;
     Server::start(service, settings, *group, *descriptors, tokens).await
 }
 

@@ -73,6 +73,12 @@ pub(crate) struct KnownPool {
     /// The identities of drives that were missing when it was opened and are taken back when they come.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) awaited_drives: Vec<String>,
+    /// Those of `drives` at which none served when the pool was last open: a start waits for none of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) vacant_drives: Vec<String>,
+    /// Where each drive was when it last served, by its identity.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) last_paths: BTreeMap<String, String>,
 }
 
 /// The state file.
@@ -300,6 +306,8 @@ mod tests {
             drives: vec!["/a b".into(), "/c\"d".into()],
             scrubbed_unix_seconds: 7,
             awaited_drives: vec!["0a".into()],
+            vacant_drives: vec!["/a b".into()],
+            last_paths: BTreeMap::from([("0a".into(), "/a b".into())]),
         }];
         state.store_pools(&pools).unwrap();
         assert_eq!(state.load_pools().unwrap(), pools);

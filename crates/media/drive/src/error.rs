@@ -40,15 +40,22 @@ impl Error {
     /// The error of a system call on a drive.
     #[must_use]
     pub fn io(path: &str, action: &str, error: &io::Error) -> Error {
-        let kind = match error.kind() {
-            io::ErrorKind::NotFound => ErrorKind::NotFound,
-            io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy | io::ErrorKind::AddrInUse => {
-                ErrorKind::Busy
-            }
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
-            _ => ErrorKind::Medium,
-        };
-        Error::new(kind, format!("{action} drive {path}: {error}"))
+        Error::new(kind_of(error), format!("{action} drive {path}: {error}"))
+    }
+
+    /// The error of opening a drive, which names it.
+    #[must_use]
+    pub fn opening(error: &io::Error) -> Error {
+        Error::new(kind_of(error), error.to_string())
+    }
+}
+
+fn kind_of(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        io::ErrorKind::NotFound => ErrorKind::NotFound,
+        io::ErrorKind::WouldBlock | io::ErrorKind::ResourceBusy | io::ErrorKind::AddrInUse => ErrorKind::Busy,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
+        _ => ErrorKind::Medium,
     }
 }
 

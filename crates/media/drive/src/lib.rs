@@ -58,8 +58,7 @@ impl Drive {
     /// Opens a drive, or makes its file when `create_size_bytes` says how large.
     pub async fn open(runtime: &Runtime, path: &str, create_size_bytes: Option<u64>) -> Result<Drive> {
         let options = OpenDrive { create_size_bytes, is_read_only: false };
-        let file =
-            runtime.open_drive(path, options).await.map_err(|error| Error::io(path, "open", &error))?;
+        let file = runtime.open_drive(path, options).await.map_err(|error| Error::opening(&error))?;
         Ok(Drive {
             runtime: runtime.clone(),
             file,
@@ -260,6 +259,25 @@ impl Drive {
     #[must_use]
     pub fn has_owner(&self) -> bool {
         self.has_owner.get()
+    }
+
+    /// Takes from a drive what it held before it joins a pool: its marks, and what would lie behind the
+    /// journal's end otherwise, where a reader could take it for damage. Where that cannot be had without
+    /// writing the drive keeps it.
+    pub async fn wipe(&self) -> Result<()> {
+        const PIECE: u64 = 1 << 30;
+        self.wipe_ring().await?;
+        let end = self.size_bytes() / BLOCK_BYTES * BLOCK_BYTES;
+        let mut at = MARKS_END_BYTES.min(end);
+        while at < end {
+            let length = PIECE.min(end - at);
+            // A hint: what is wrong with the drive is told by the writes that matter.
+            if self.file.blank(at, length).await.is_err() {
+                break;
+            }
+            at += length;
+        }
+        self.sync().await
     }
 
     /// Wipes the ring and what stands behind it, so that the drive carries no pool.

@@ -92,7 +92,7 @@ pub(crate) async fn create(runtime: &Runtime, spec: &PoolSpec) -> Result<PoolId>
     let entries = entries.collect();
     let mut superblock = first_superblock(runtime, spec, plan, entries);
     for drive in &drives {
-        drive.wipe_ring().await?;
+        drive.wipe().await?;
     }
     // Two generations, so that losing one slot to damage never loses a pool that is empty. The first goes
     // to slot 0: there alone programs of version 1 look for a block that tells them the version.

@@ -6,6 +6,7 @@
 use std::rc::Rc;
 
 use ashlar_drive::Drive;
+use ashlar_format::layout::Layout;
 use ashlar_format::rows::{Rows, layout_with};
 use ashlar_format::superblock::{CELLS_START_BYTES, DRIVES_MAX, DriveEntry, DriveState};
 use ashlar_units::DriveIndex;
@@ -29,23 +30,15 @@ impl Pool {
         for spec in specs {
             joining.push(self.open_joining(spec).await?);
         }
-        let _turn = self.inner.superblock_turn.lock().await;
-        if let Some(moving) = self.drive_moving() {
-            return invalid(format!("drive {moving} is being moved: wait for the end of that"));
-        }
-        let before = self.inner.drives.borrow().len();
-        if before + joining.len() > DRIVES_MAX {
-            return invalid(format!("a pool has at most {DRIVES_MAX} drives; this one has {before}"));
-        }
         let cells: Vec<u32> = joining.iter().map(|joining| joining.entry.cells).collect();
-        let layout = self.inner.state.borrow().superblock.layout.clone();
-        let layout = match layout.map(|layout| layout_with(&layout, before, &cells)).transpose() {
-            Ok(layout) => layout,
-            Err(context) => return invalid(context),
-        };
+        self.grown_layout(&cells)?;
         for Joining { drive, .. } in &joining {
-            drive.wipe_ring().await?;
+            drive.wipe().await?;
         }
+        let _turn = self.inner.superblock_turn.lock().await;
+        // Again: wiping may have taken long.
+        let layout = self.grown_layout(&cells)?;
+        let before = self.inner.drives.borrow().len();
         // No await from here until the superblock that names them is made: another must not tell of them.
         let entries: Vec<DriveEntry> = joining.iter().map(|joining| joining.entry).collect();
         self.inner
@@ -66,6 +59,19 @@ impl Pool {
             _ => cells.iter().for_each(|cells| table.add_drive(*cells)),
         });
         Ok(())
+    }
+
+    /// The layout with drives of so many cells more; none without protection. Refuses what cannot be added.
+    fn grown_layout(&self, cells: &[u32]) -> Result<Option<Layout>> {
+        if let Some(moving) = self.drive_moving() {
+            return invalid(format!("drive {moving} is being moved: wait for the end of that"));
+        }
+        let before = self.inner.drives.borrow().len();
+        if before + cells.len() > DRIVES_MAX {
+            return invalid(format!("a pool has at most {DRIVES_MAX} drives; this one has {before}"));
+        }
+        let layout = self.inner.state.borrow().superblock.layout.clone();
+        layout.map(|layout| layout_with(&layout, before, cells)).transpose().or_else(invalid)
     }
 
     async fn open_joining(&self, spec: &DriveSpec) -> Result<Joining> {

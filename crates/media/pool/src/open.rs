@@ -543,8 +543,11 @@ fn miss(drives: &mut [KnownDrive], refused: &[Error], superblock: &Superblock) -
             known.away = Some(Away::Missed);
         }
         known.state = DriveState::Out;
-        known.reason =
-            Some(if why.is_empty() { "it was not named at the opening".to_string() } else { why.clone() });
+        known.reason = Some(match refused.len() {
+            0 => "it was not named at the opening".to_string(),
+            1 => why.clone(),
+            _ => format!("nothing that was looked at is it: {why}"),
+        });
     }
     let out = drives.iter().filter(|known| lacks(known.state)).count();
     if out <= usize::from(superblock.protection.parity_strips()) {

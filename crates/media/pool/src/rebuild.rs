@@ -172,7 +172,7 @@ impl Pool {
         let ring = drive.read_ring().await?;
         check_unclaimed(path, &ring, Some(&superblock))?;
         check_size(&drive, self.needed_bytes(index)?)?;
-        drive.wipe_ring().await?;
+        drive.wipe().await?;
         // Whoever asks for the same at the same time comes second.
         if is_out != self.check_can_be_replaced(index)? {
             let what = format!("drive {index} came or went while it was to be replaced");
@@ -240,7 +240,10 @@ impl Pool {
         }
         let name = self.superblock().name;
         let what = format!("drive {path} is not drive {index} of pool {name}");
-        let action = format!("`ashlar pool replace-drive {name} {index} --with {path}` puts it in its place");
+        let action = format!(
+            "`ashlar pool replace-drive {name} {index} --with {path} --force` puts it in its place and wipes what \
+             is on it"
+        );
         Err(Error::new(ErrorKind::Invalid, what).and_do(action))
     }
 

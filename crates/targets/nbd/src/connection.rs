@@ -68,6 +68,10 @@ impl Exports for CatalogueExports {
     fn names(&self) -> Vec<String> {
         self.catalogue.names()
     }
+
+    fn absence(&self) -> Option<String> {
+        self.catalogue.absence()
+    }
 }
 
 /// What transmission works on.

@@ -187,12 +187,7 @@ impl Session {
             return Verdict::Continue;
         };
         let Some(export) = exports.export(name) else {
-            let message: &[u8] = if name.is_empty() {
-                b"no default export: there is not exactly one volume, so name one"
-            } else {
-                b"no export of this name"
-            };
-            answer(out, kind, reply::ERR_UNKNOWN, message);
+            answer(out, kind, reply::ERR_UNKNOWN, none_of(name, exports).as_bytes());
             return Verdict::Continue;
         };
         let flags = self.transmission_flags(&export).to_be_bytes();
@@ -259,7 +254,7 @@ impl Session {
             return;
         };
         if exports.export(name).is_none() {
-            answer(out, kind, reply::ERR_UNKNOWN, b"no export of this name");
+            answer(out, kind, reply::ERR_UNKNOWN, none_of(name, exports).as_bytes());
             return;
         }
         let is_match = if is_set {
@@ -282,6 +277,15 @@ impl Session {
 
 fn length_of(text: &str) -> [u8; 4] {
     (text.len() as u32).to_be_bytes()
+}
+
+/// Why there is no export of a name.
+fn none_of(name: &str, exports: &dyn Exports) -> String {
+    let what = match name.is_empty() {
+        true => "no default export: there is not exactly one volume, so name one",
+        false => "no export of this name",
+    };
+    exports.absence().map_or_else(|| what.to_string(), |remark| format!("{what}; {remark}"))
 }
 
 fn put_option_reply(out: &mut dyn Output, option: u32, kind: u32, parts: &[&[u8]]) {

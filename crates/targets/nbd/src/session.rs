@@ -67,6 +67,10 @@ pub trait Exports {
     fn export(&self, name: &str) -> Option<Export>;
     /// All names.
     fn names(&self) -> Vec<String>;
+    /// What a person should know who asks for a name that is not there.
+    fn absence(&self) -> Option<String> {
+        None
+    }
 }
 
 /// How much a connection may have in flight.

@@ -108,6 +108,27 @@ fn a_discarded_range_gives_its_space_back_and_reads_as_zeroes() {
 }
 
 #[test]
+fn a_file_that_is_blanked_reads_as_zeroes_and_keeps_its_space() {
+    on_each_driver(|runtime| async move {
+        let scratch = Scratch::new();
+        let path = scratch.file("drive");
+        let drive = create(&runtime, &path, 8 * MIB).await;
+        drive.write(0, pattern(&runtime, 4 << 20, 1), Durability::Durable).await.0.unwrap();
+        let before = std::fs::metadata(&path).unwrap().blocks();
+        drive.blank(4096, 2 * MIB).await.unwrap();
+        assert!(std::fs::metadata(&path).unwrap().blocks() >= before);
+        let (result, buf) = drive.read(0, runtime.buffer(4 << 20)).await;
+        result.unwrap();
+        let whole = pattern(&runtime, 4 << 20, 1);
+        let end = 4096 + (2 << 20);
+        assert!(buf[..4096] == whole[..4096] && buf[end..] == whole[end..]);
+        assert!(buf[4096..end].iter().all(|&byte| byte == 0));
+        let refused = drive.blank(7 * MIB, 2 * MIB).await.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::UnexpectedEof);
+    });
+}
+
+#[test]
 fn bad_requests_are_refused() {
     on_each_driver(|runtime| async move {
         let scratch = Scratch::new();

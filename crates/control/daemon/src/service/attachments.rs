@@ -258,13 +258,28 @@ impl Service {
         let directory = PathBuf::from(mount);
         let busy = |why: &str| Error::new(api::ErrorKind::Busy, why, "name another directory");
         if attach::is_mount_point(&directory).map_err(|error| from_attach(&request.volume, &error))? {
-            return Err(busy(&format!("something is mounted on {mount} already")));
+            let by_us = self.mounted_on(&directory);
+            return Err(by_us.unwrap_or_else(|| busy(&format!("something is mounted on {mount} already"))));
         }
         let place = std::fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
         if self.state().directory().starts_with(place) {
             return Err(busy(&format!("a mount on {mount} would hide the array's own state directory")));
         }
         Ok(Some(directory))
+    }
+
+    /// The refusal of a directory on which a volume of this array is mounted.
+    fn mounted_on(&self, directory: &Path) -> Option<Error> {
+        let known = self.known();
+        let mut attachments = known.attached.values().filter_map(|slot| slot.attachment.as_ref());
+        let place = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        let wanted = place(directory);
+        let is_there = |mount: &str| place(Path::new(mount)) == wanted;
+        let there = attachments.find(|other| other.mount.as_deref().is_some_and(is_there))?;
+        let (volume, mount) = (&there.volume, directory.display());
+        let what = format!("volume `{volume}` is attached already, and mounted on {mount}");
+        let action = format!("`ashlar detach {volume}` ends that");
+        Some(Error::new(api::ErrorKind::Exists, what, action))
     }
 
     /// Refuses where somebody unmounted the directory of volumes.

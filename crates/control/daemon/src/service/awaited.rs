@@ -8,7 +8,7 @@
 //!
 //! One that a person took out, or that failed, stays out: what was wrong with it is not over because it is
 //! there. A pool's superblock does not tell these apart at the next opening, so who is awaited stands in the
-//! state file.
+//! state file, and with it at which paths no drive serves: the next start does not wait for those.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use super::Service;
 use super::drives::numbered;
 use super::late::are_there;
 use crate::error::{Error, Result};
+use crate::state::KnownPool;
 
 /// How often awaited drives are looked for. Arbitrary: a look asks the system for one file's size.
 const LOOK_INTERVAL: Duration = Duration::from_secs(2);
@@ -40,7 +41,7 @@ impl Service {
             let Ok(pools) = self.array.pools().await else { return };
             for pool in pools {
                 // What a person said counts also where it cannot be written down: the next look tries again.
-                let is_noted = self.note_awaited_in_turn(&pool).await.is_ok();
+                let is_noted = self.note_away_in_turn(&pool).await.is_ok();
                 if !is_noted || self.awaited(&pool.name).is_empty() {
                     continue;
                 }
@@ -52,30 +53,40 @@ impl Service {
         }
     }
 
-    async fn note_awaited_in_turn(&self, pool: &api::Pool) -> Result<()> {
-        let before = self.awaited(&pool.name);
-        let is_whole = pool.drives.iter().all(|drive| drive.state != "out");
-        let is_noted = match is_whole {
-            true => before.is_empty(),
-            false => still_awaited(self.array.drives_away(&pool.name).await?, &before) == before,
+    async fn note_away_in_turn(&self, pool: &api::Pool) -> Result<()> {
+        let Some(known) = self.known().pools.iter().find(|known| known.name == pool.name).cloned() else {
+            return Ok(());
         };
-        if is_noted {
+        let is_whole = pool.drives.iter().all(|drive| drive.state != "out");
+        let is_same = match is_whole {
+            true => known.awaited_drives.is_empty(),
+            false => {
+                let away = self.array.drives_away(&pool.name).await?;
+                still_awaited(away, &known.awaited_drives) == known.awaited_drives
+            }
+        };
+        let is_same = is_same && last_paths(&known.last_paths, pool) == known.last_paths;
+        if is_same && vacant(&known.drives, pool) == known.vacant_drives {
             return Ok(());
         }
         let _turn = self.change().await?;
-        self.note_awaited(&pool.name).await
+        self.note_away(&pool.name).await
     }
 
-    /// Writes down which drives of a pool are awaited. Whoever calls has the turn.
-    pub(super) async fn note_awaited(&self, name: &str) -> Result<()> {
-        let before = self.awaited(name);
-        let now = still_awaited(self.array.drives_away(name).await?, &before);
+    /// Writes down which drives of a pool are awaited, and where none serves. Whoever calls has the turn.
+    pub(super) async fn note_away(&self, name: &str) -> Result<()> {
+        let away = self.array.drives_away(name).await?;
+        let shown = self.pool(name).await?;
         let mut pools = self.known().pools.clone();
         let Some(pool) = pools.iter_mut().find(|pool| pool.name == name) else { return Ok(()) };
-        if pool.awaited_drives == now {
+        let awaited = still_awaited(away, &pool.awaited_drives);
+        let vacant = vacant(&pool.drives, &shown);
+        let last_paths = last_paths(&pool.last_paths, &shown);
+        let noted = KnownPool { awaited_drives: awaited, vacant_drives: vacant, last_paths, ..pool.clone() };
+        if *pool == noted {
             return Ok(());
         }
-        pool.awaited_drives = now;
+        *pool = noted;
         self.state().store_pools(&pools)?;
         self.known().pools = pools;
         Ok(())
@@ -148,6 +159,21 @@ impl Service {
         self.log.info(format!("pool {name}"), what);
         self.told(name, false).await.map(|_| ())
     }
+}
+
+/// The recorded paths at which no drive serves.
+fn vacant(recorded: &[String], pool: &api::Pool) -> Vec<String> {
+    let serves = |path: &String| pool.drives.iter().any(|drive| drive.path == *path && drive.state != "out");
+    recorded.iter().filter(|path| !serves(path)).cloned().collect()
+}
+
+/// Where each drive of a pool is, or was before.
+fn last_paths(before: &BTreeMap<String, String>, pool: &api::Pool) -> BTreeMap<String, String> {
+    let path_of = |drive: &api::Drive| match drive.path.is_empty() {
+        true => before.get(&drive.id).cloned(),
+        false => Some(drive.path.clone()),
+    };
+    pool.drives.iter().filter_map(|drive| Some((drive.id.clone(), path_of(drive)?))).collect()
 }
 
 /// Of the drives that are away, those that are awaited: missed at the opening, or at an earlier one.

@@ -59,10 +59,8 @@ impl Service {
             for drive in taken {
                 // One that is away is nobody's second path.
                 let Ok(there) = attach::below(Path::new(&drive.path), &own) else { continue };
-                if let Some((path, _)) = seen.iter().find(|(_, below)| is_same(below, &there)) {
-                    let what = format!("drive {path} is {}, {}, by another path", drive.path, drive.what);
-                    let what =
-                        if *path == drive.path { format!("drive {path} is {}", drive.what) } else { what };
+                if let Some((path, below)) = seen.iter().find(|(_, below)| is_same(below, &there)) {
+                    let what = relation(path, below, &drive, &there);
                     return Err(Error::new(api::ErrorKind::Exists, what, "choose another drive"));
                 }
             }
@@ -290,6 +288,19 @@ fn check_no_writer(path: &str) -> Result<()> {
 /// Two paths of the same bytes: one place, or one that the other stands on.
 fn is_same(one: &Below, other: &Below) -> bool {
     one.places.contains(&other.place) || other.places.contains(&one.place)
+}
+
+/// What a path has to do with a drive that is taken.
+fn relation(path: &str, below: &Below, drive: &Taken, there: &Below) -> String {
+    let Taken { path: other, what } = drive;
+    if path == other {
+        return format!("drive {path} is {what}");
+    }
+    match (below.place == there.place, there.places.contains(&below.place)) {
+        (true, _) => format!("drive {path} is {other}, {what}, by another path"),
+        (false, true) => format!("on drive {path} lies {other}, {what}"),
+        (false, false) => format!("drive {path} lies on {other}, {what}"),
+    }
 }
 
 fn is_drive_of(pool: &api::Pool, mark: &drive_file::Mark) -> bool {

@@ -267,6 +267,16 @@ impl Service {
         known.pools.iter().find(|pool| pool.name == name).map(|pool| pool.drives.clone()).unwrap_or_default()
     }
 
+    fn last_paths(&self, name: &str) -> BTreeMap<String, String> {
+        let known = self.known();
+        known
+            .pools
+            .iter()
+            .find(|pool| pool.name == name)
+            .map(|pool| pool.last_paths.clone())
+            .unwrap_or_default()
+    }
+
     /// Lets drives join: their paths are recorded first, and what is no longer needed forgotten afterwards.
     pub(super) async fn join(
         &self,
@@ -304,6 +314,7 @@ impl Service {
         if pool.drives == drives {
             return Ok(());
         }
+        pool.vacant_drives.retain(|path| drives.contains(path));
         pool.drives = drives;
         self.state().store_pools(&pools)?;
         self.known().pools = pools;
@@ -313,7 +324,7 @@ impl Service {
     /// The pool after a change of its drives, which is logged.
     pub(super) async fn told(&self, name: &str, is_asked: bool) -> Result<api::Pool> {
         self.count_wear().await?;
-        self.note_awaited(name).await?;
+        self.note_away(name).await?;
         let pool = self.pool(name).await?;
         self.report_drives(&pool, is_asked);
         Ok(pool)
@@ -326,6 +337,7 @@ impl Service {
             .clone()
             .map(|(number, drive)| (number, (drive.state.clone(), drive.path.clone())))
             .collect();
+        let last_paths = self.last_paths(&pool.name);
         let mut before = self.known().drive_states.insert(pool.name.clone(), now).unwrap_or_default();
         let object = format!("pool {}", pool.name);
         for (index, drive) in numbered {
@@ -335,10 +347,11 @@ impl Service {
             if drive.state == before || is_gone_long_since {
                 continue;
             }
-            let path = match drive.path.as_str() {
-                "" if drive.is_in_spare_space => "in spare space",
-                "" => "not found",
-                path => path,
+            let path = match (drive.path.as_str(), last_paths.get(&drive.id)) {
+                ("", _) if drive.is_in_spare_space => "in spare space".to_string(),
+                ("", Some(last)) => format!("not found, it was at {last}"),
+                ("", None) => "not found".to_string(),
+                (path, _) => path.to_string(),
             };
             let drive_line = format!("drive {index} ({path})");
             match drive.state.as_str() {

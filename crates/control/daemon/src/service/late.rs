@@ -75,8 +75,12 @@ impl Service {
         for pool in &pools {
             let there = drives_there(pool).await;
             let missing = missing(pool, &there);
+            // Where none served before none need come.
+            let is_expected = |(path, _): &(&String, &bool)| !pool.vacant_drives.contains(path);
+            let is_as_before =
+                pool.drives.iter().zip(&there).filter(is_expected).all(|(_, is_there)| *is_there);
             let is_patient = self.settings.missing_drive_wait_seconds > 0 || !there.contains(&true);
-            if waits && !missing.is_empty() && is_patient {
+            if waits && !is_as_before && is_patient {
                 self.begin_wait(pool, format!("waits for {}", missing.join(", ")), begun, false);
                 continue;
             }

@@ -12,6 +12,7 @@ mod drive_content;
 mod drive_files;
 mod drives;
 mod ends;
+mod failures;
 mod forecast;
 mod generations;
 mod index;
@@ -43,6 +44,7 @@ use crate::places::Places;
 use crate::settings::Settings;
 use crate::state::{KnownPool, State};
 
+pub(crate) use failures::ClosedPools;
 use index::Index;
 
 /// The array as the API sees it.
@@ -70,7 +72,7 @@ pub(crate) struct Service {
 struct Known {
     pools: Vec<KnownPool>,
     /// Why a known pool is not open.
-    failures: std::collections::BTreeMap<String, String>,
+    failures: failures::Failures,
     /// Which of these are opened as soon as their drives are there.
     waits: std::collections::BTreeMap<String, late::Wait>,
     index: Index,
@@ -93,7 +95,7 @@ impl Known {
 
     /// Whether a known pool is open, or is being opened.
     fn is_opened(&self, pool: &str) -> bool {
-        !self.failures.contains_key(pool)
+        !self.failures.contains(pool)
     }
 
     /// A pool is open, or not ours any more.
@@ -125,6 +127,11 @@ impl Slot {
 }
 
 impl Service {
+    /// Which known pools are not open.
+    pub(crate) fn closed_pools(&self) -> ClosedPools {
+        self.known().failures.closed()
+    }
+
     /// A service over a data shard; no pool is open yet.
     pub(crate) fn new(
         state: State,
@@ -175,7 +182,7 @@ impl Service {
 
     fn open_pools(&self) -> Vec<String> {
         let known = self.known();
-        let is_open = |pool: &&KnownPool| !known.failures.contains_key(&pool.name);
+        let is_open = |pool: &&KnownPool| !known.failures.contains(&pool.name);
         known.pools.iter().filter(is_open).map(|pool| pool.name.clone()).collect()
     }
 }

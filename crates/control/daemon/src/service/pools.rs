@@ -47,10 +47,7 @@ impl Service {
             self.pool_close(&pool.name).await?;
             return Err(error);
         }
-        if let Err(error) = self.note_awaited(&pool.name).await {
-            let what = format!("drives that are missing may not be taken back by themselves: {error}");
-            self.log.warning(format!("pool {}", pool.name), what);
-        }
+        self.note_away_or_tell(&pool.name).await;
         self.count_wear().await
     }
 
@@ -95,6 +92,9 @@ impl Service {
             let awaited = remembered.map_or(&[][..], |other| &other.awaited_drives);
             for drive in pool.drives.iter_mut().filter(|drive| drive.state == "out") {
                 drive.is_awaited = awaited.contains(&drive.id);
+            }
+            for drive in pool.drives.iter_mut().filter(|drive| drive.path.is_empty()) {
+                drive.last_path = remembered.and_then(|other| other.last_paths.get(&drive.id).cloned());
             }
             for drive in pool.drives.iter_mut().filter(|drive| drive.reason.is_none()) {
                 let key = (pool.name.clone(), drive.id.clone());
@@ -199,7 +199,7 @@ impl Service {
     fn recorded_unless_open(&self, name: &str) -> Result<Option<Vec<String>>> {
         let known = self.known();
         let found = known.pools.iter().find(|pool| pool.name == name);
-        if found.is_some() && !known.failures.contains_key(name) {
+        if found.is_some() && !known.failures.contains(name) {
             return Err(Error::new(
                 api::ErrorKind::Exists,
                 format!("pool `{name}` is open already"),
@@ -225,10 +225,21 @@ impl Service {
                 format!("{}, then `ashlar pool import {} {}`", error.action, pool.name, drives.join(" ")),
             ));
         }
-        let mut known = self.known();
-        known.forget_failure(&pool.name);
-        known.pools = pools;
+        {
+            let mut known = self.known();
+            known.forget_failure(&pool.name);
+            known.pools = pools;
+        }
+        self.note_away_or_tell(&pool.name).await;
         Ok(())
+    }
+
+    /// Notes where drives are, for the next start. Without that it waits for those that are out, too.
+    async fn note_away_or_tell(&self, name: &str) {
+        if let Err(error) = self.note_away(name).await {
+            let what = format!("drives that are missing may not be taken back by themselves: {error}");
+            self.log.warning(format!("pool {name}"), what);
+        }
     }
 
     /// Verifies a pool while it serves.
@@ -363,7 +374,7 @@ impl Service {
     pub(super) fn check_drive_free(&self, path: &str, own: Option<&str>) -> Result<()> {
         let path = canonical(path);
         let known = self.known();
-        for pool in known.pools.iter().filter(|pool| !known.failures.contains_key(&pool.name)) {
+        for pool in known.pools.iter().filter(|pool| !known.failures.contains(&pool.name)) {
             if own != Some(pool.name.as_str()) && pool.drives.contains(&path) {
                 return Err(Error::new(
                     api::ErrorKind::Exists,
@@ -379,7 +390,7 @@ impl Service {
     pub(super) fn check_known(&self, name: &str) -> Result<bool> {
         let known = self.known();
         if known.pools.iter().any(|pool| pool.name == name) {
-            return Ok(!known.failures.contains_key(name));
+            return Ok(!known.failures.contains(name));
         }
         Err(Error::not_found("pool", name))
     }
@@ -427,6 +438,8 @@ fn known_from_now(name: &str, drives: Vec<String>) -> KnownPool {
         drives,
         scrubbed_unix_seconds: unix_seconds(),
         awaited_drives: Vec::new(),
+        vacant_drives: Vec::new(),
+        last_paths: BTreeMap::new(),
     }
 }
 

@@ -69,7 +69,7 @@ impl Service {
         if error.kind != api::ErrorKind::NotFound {
             return error;
         }
-        let Some(pool) = known.failures.keys().next() else { return error };
+        let Some(pool) = known.failures.first() else { return error };
         let action = format!(
             "{}; pool `{pool}` could not be opened and may hold it: `ashlar pool show {pool}` says why",
             error.action

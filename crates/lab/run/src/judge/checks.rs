@@ -205,7 +205,7 @@ fn is_plausible(table: &Table<'_>, variant: &Variant) -> Found {
     if let Some(asked) = asked {
         let waited = sum(|figures| figures.latency_mean_nanos.unwrap_or(0.0) * figures.requests as f64);
         let latency = Duration::from_nanos((waited / requests.max(1.0)) as u64);
-        let longest = sum(|figures| figures.p99_nanos.or(figures.max_nanos).unwrap_or(0) as f64) / 1e9;
+        let longest = sum(|figures| figures.max_nanos.or(figures.p99_nanos).unwrap_or(0) as f64) / 1e9;
         alarm(plausible::outstanding(
             under_way(asked as f64, rate, latency, longest / seconds),
             rate,

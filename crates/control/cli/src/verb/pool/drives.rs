@@ -320,10 +320,11 @@ fn rebuild_line(rebuild: &Rebuild, number: u32) -> String {
 /// Number, path, size, state, and why or how far.
 pub fn drive_line(pool: &PoolView, drive: &Drive) -> String {
     let number = drive.number.map_or_else(String::new, |number| format!("{number}  "));
-    let path = match drive.path.as_str() {
-        "" if drive.is_in_spare_space => "(spare space)",
-        "" => "(not found)",
-        path => path,
+    let path = match (drive.path.as_str(), &drive.last_path) {
+        ("", _) if drive.is_in_spare_space => "(spare space)".to_string(),
+        ("", Some(last)) => format!("(not found, it was at {last})"),
+        ("", None) => "(not found)".to_string(),
+        (path, _) => path.to_string(),
     };
     let rebuild = pool.rebuild.as_ref().filter(|rebuild| drive.number == Some(rebuild.drive_number));
     let removal = pool.removal.as_ref().filter(|removal| drive.number == Some(removal.drive_number));
