@@ -3,9 +3,10 @@
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Mutex;
 use std::time::Instant;
 
-use crate::{fuzz, tidy};
+use crate::{fuzz, lanes, tidy};
 
 /// Seeds of the simulator in CI: the first, how many, and with what. `ashlar sim --seeds N` takes more. The
 /// first ones run twice and are compared: everything rests on a seed doing the same thing again.
@@ -22,6 +23,15 @@ const FUZZ_SECONDS: &str = "3";
 struct Tally {
     passed: u64,
     failed: u64,
+}
+
+impl Tally {
+    fn count(&mut self, line: &str) {
+        if let Some((passed, failed)) = parse_test_result(line) {
+            self.passed += passed;
+            self.failed += failed;
+        }
+    }
 }
 
 /// How a step that did not fail ended.
@@ -44,12 +54,12 @@ const STEPS: [(&str, StepFunction); 5] = [
     ("clippy", |root, _| {
         run_cargo(root, &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])
     }),
+    // Generated documents are checked here too: each has a test that fails when it is stale. Without tests in
+    // documents: there are none, and looking takes as long as many tests.
     ("test", |root, tally| {
-        // Generated documents are checked here too: each has a test that fails when it is stale.
-        let mut command = cargo(root);
-        // Without those in documents: there are none, and looking takes as long as many tests.
-        command.args(["test", "--workspace", "--lib", "--bins", "--tests", "--no-fail-fast"]);
-        stream("cargo test", command, tally)
+        let counted = Mutex::new(tally);
+        let closing = |line: &str| counted.lock().expect("no holder of this lock panics").count(line);
+        lanes::run(root, cargo(root), closing).map(|()| Verdict::Passed)
     }),
     ("proof", proof),
 ];
@@ -172,10 +182,7 @@ fn stream(what: &str, mut command: Command, tally: &mut Tally) -> Outcome {
     for line in BufReader::new(stdout).split(b'\n') {
         let line = line.map_err(|error| format!("read the output of {what}: {error}"))?;
         let line = String::from_utf8_lossy(&line);
-        if let Some((passed, failed)) = parse_test_result(&line) {
-            tally.passed += passed;
-            tally.failed += failed;
-        }
+        tally.count(&line);
         // A closed pipe below us is not a reason to leave the tests half run.
         let _ = writeln!(std::io::stdout(), "{line}");
     }

@@ -2,6 +2,7 @@
 
 mod ci;
 mod fuzz;
+mod lanes;
 mod planted;
 mod tidy;
 

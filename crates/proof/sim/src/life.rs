@@ -439,8 +439,12 @@ impl Life {
         let mut array = self.array.borrow_mut();
         // By what each drive says: the one that goes may be the only one to tell the latest.
         let is_in_service = |drive: &DriveEntry| drive.state == DriveState::InService;
+        let newest = array.newest_superblocks();
+        let generations = newest.iter().map(|superblock| superblock.generation);
+        let behind = generations.clone().max().unwrap_or(0) - generations.min().unwrap_or(0);
+        // One that is older already was not yet noticed where the start was cut short.
         let is_whole =
-            array.newest_superblocks().iter().all(|newest| newest.drives.iter().all(is_in_service));
+            behind <= 1 && newest.iter().all(|superblock| superblock.drives.iter().all(is_in_service));
         let candidates = if self.scenario.victims > 0 { array.victims_there() } else { array.paths() };
         if !is_whole || candidates.is_empty() {
             return;
