@@ -8,6 +8,7 @@ mod broker;
 mod facts;
 mod orders;
 mod points;
+mod rows;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,6 +28,8 @@ use serde::{Deserialize, Serialize};
 use crate::copies::{self, CopyFigures, Kept, Promises, Taken};
 use crate::figures::Figures;
 use crate::{Error, Result, jobs};
+
+pub use rows::StepFigures;
 
 /// Sockets are told apart by their directory.
 const PORT: u16 = 5432;
@@ -80,12 +83,18 @@ pub struct DatabaseFigures {
     /// Of `broker`: results of trades that the server acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trades_per_second: Option<f64>,
-    /// Of `factload`: rows of batches that the server acknowledged.
+    /// Of `factload`: rows of batches that the server acknowledged. Of `rows`: all steps together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_per_second: Option<f64>,
     /// Of `factload`: what was read of the sources and written of facts, as it lies there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<(f64, f64)>,
+    /// Of `rows`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepFigures>,
+    /// Of `rows`: that were as they must be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_checked: Option<u64>,
     pub kinds: Vec<KindFigures>,
     /// What did not hold after the run, in sentences; absent where nothing was to be checked.
     pub offences: Option<Vec<String>>,
@@ -175,6 +184,7 @@ impl Database {
             Tables::Points { rows } => points::load(&loading, rows)?,
             Tables::Broker { customers, trade_days } => broker::load(&loading, customers, trade_days)?,
             Tables::Facts { rows_per_source } => facts::load(&loading, rows_per_source)?,
+            Tables::Rows { rows, is_logged } => rows::load(&loading, rows, is_logged)?,
         }
         self.server.query("CHECKPOINT")?;
         Ok(())
@@ -217,6 +227,10 @@ impl Database {
             Tables::Points { .. } => points::drive(&driving, load.has_ranges),
             Tables::Broker { .. } => broker::drive(&driving),
             Tables::Facts { .. } => facts::drive(&driving),
+            Tables::Rows { .. } => {
+                let work = load.work.as_ref().expect("a load of rows has work");
+                rows::drive(&driving, work)
+            }
         };
         let (outcome, mut figures) = self.or_out_of_memory(driven)?;
         let after = self.server.statistics()?;

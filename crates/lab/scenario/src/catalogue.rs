@@ -19,6 +19,7 @@ const CATALOGUE: &[(&str, &str)] = catalogue![
     "emc/headline",
     "emc/snapshots",
     "emc/soak",
+    "fujitsu/in-memory-oltp",
     "fujitsu/lun-count",
     "fujitsu/throughput",
     "kaminario/latency-under-load",

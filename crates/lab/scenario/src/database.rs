@@ -11,6 +11,7 @@ use crate::file::Engine;
 use crate::formula::Names;
 use crate::offer::{Offer, Share};
 use crate::quantity::Rate;
+use crate::rows::{self, RowsJob, RowsWork};
 use crate::scale::{Preset, Scaled};
 
 /// A warehouse with its indexes, as loaded; measured.
@@ -96,6 +97,8 @@ pub struct DatabaseLoad {
     pub has_pauses: bool,
     /// Reads of ranges beside those of rows.
     pub has_ranges: bool,
+    /// Of `rows`.
+    pub work: Option<RowsWork>,
     /// Of all users together; then the loop is open. `None` is a closed loop.
     pub rate: Option<Rate>,
     /// The loop is open, and its rate is known only when the run has ended that this names.
@@ -128,6 +131,11 @@ pub enum Tables {
     /// Of each of the sources.
     Facts {
         rows_per_source: u64,
+    },
+    /// One table that is changed or read as a whole.
+    Rows {
+        rows: u64,
+        is_logged: bool,
     },
 }
 
@@ -187,7 +195,7 @@ fn load(
         Some(offer) => offer.at(preset, &names)?,
         None => (None, None),
     };
-    Ok(DatabaseLoad { base, users, has_pauses: false, has_ranges: false, rate, share })
+    Ok(DatabaseLoad { base, users, has_pauses: false, has_ranges: false, work: None, rate, share })
 }
 
 impl Tables {
@@ -201,6 +209,7 @@ impl Tables {
                 customers * (CUSTOMER_BYTES + trade_days * CUSTOMER_DAY_BYTES)
             }
             Tables::Facts { rows_per_source } => SOURCES * rows_per_source * SOURCE_ROW_BYTES,
+            Tables::Rows { rows, .. } => rows * rows::ROW_BYTES,
         }
     }
 }
@@ -224,7 +233,16 @@ impl DatabaseLoad {
             // A tenth of its transactions write; a loader does nothing else.
             Tables::Broker { .. } => self.users as f64 * WRITTEN_PER_USER / 10.0 * time.as_secs_f64(),
             Tables::Facts { .. } => self.users as f64 * WRITTEN_PER_LOADER * time.as_secs_f64(),
+            Tables::Rows { .. } => self.bytes_changed(),
             Tables::Orders { .. } | Tables::Points { .. } => 0.0,
+        }
+    }
+
+    /// Of a pass over all rows: written anew, removed and filled again, each with its log.
+    fn bytes_changed(&self) -> f64 {
+        match self.work {
+            Some(RowsWork { job: RowsJob::Change, .. }) => 2.0 * self.bytes_loaded(),
+            _ => 0.0,
         }
     }
 
@@ -254,6 +272,11 @@ impl DatabaseLoad {
                 format!("{rows} rows of 1 KB, read by key and in short ranges")
             }
             Tables::Points { rows } => format!("{rows} rows of 1 KB, read by key"),
+            Tables::Rows { rows, is_logged } => {
+                let kind = if is_logged { "logged" } else { "not logged" };
+                let work = self.work.map_or("", RowsWork::in_words);
+                format!("{rows} rows of {} bytes, {kind}: {work}", rows::ROW_BYTES)
+            }
         };
         let pauses = if self.has_pauses { "who key in and think" } else { "without pauses" };
         format!("{tables}, {} {pauses}", many(self.users, "user"))

@@ -20,6 +20,7 @@ mod mix;
 mod offer;
 mod plan;
 mod quantity;
+mod rows;
 mod scale;
 mod workload;
 
@@ -34,5 +35,6 @@ pub use mix::{MixBy, Operation, Part, Pattern, bytes_mean, share_by_count, writt
 pub use offer::Share;
 pub use plan::{Machine, OVER, Plan, Request, Run, Target, Variant, base_of, plan};
 pub use quantity::{Measure, Quantity, Rate, Unit};
+pub use rows::{RowsCall, RowsJob, RowsWork};
 pub use scale::{Preset, Scaled};
 pub use workload::{Content, DataSet, IoLoad, Layout, Load, Map, Precondition};

@@ -16,6 +16,7 @@ use crate::formula::Names;
 use crate::mix::{MixBy, Part, bytes_mean, share_by_count, written_share};
 use crate::offer::{Offer, Share};
 use crate::quantity::{Rate, literal, optional};
+use crate::rows::Rows;
 use crate::scale::{Preset, Scaled};
 
 /// Of a run of I/O, beside its phases.
@@ -29,6 +30,7 @@ pub(crate) enum Workload {
     Points(Points),
     Broker(Broker),
     FactLoad(FactLoad),
+    Rows(Rows),
 }
 
 /// The keys of `kind = "io"`.
@@ -240,8 +242,10 @@ impl Workload {
             Some(Some("points")) => Points::deserialize(table).map(Workload::Points),
             Some(Some("broker")) => Broker::deserialize(table).map(Workload::Broker),
             Some(Some("factload")) => FactLoad::deserialize(table).map(Workload::FactLoad),
+            Some(Some("rows")) => Rows::deserialize(table).map(Workload::Rows),
             Some(_) => {
-                let known = "kind must be \"io\", \"orders\", \"points\", \"broker\" or \"factload\"";
+                let known =
+                    "kind must be \"io\", \"orders\", \"points\", \"broker\", \"factload\" or \"rows\"";
                 Err(toml::de::Error::custom(known))
             }
             None => Err(toml::de::Error::missing_field("kind")),
@@ -259,6 +263,7 @@ impl Workload {
             Workload::Points(points) => points.at(engine, preset, names).map(Load::Database),
             Workload::Broker(broker) => broker.at(engine, preset, names).map(Load::Database),
             Workload::FactLoad(facts) => facts.at(engine, preset, names).map(Load::Database),
+            Workload::Rows(rows) => rows.at(engine, preset, names).map(Load::Database),
         }
     }
 }
