@@ -6,6 +6,7 @@
 
 mod broker;
 mod facts;
+mod level;
 mod orders;
 mod points;
 mod rows;
@@ -29,6 +30,7 @@ use crate::copies::{self, CopyFigures, Kept, Promises, Taken};
 use crate::figures::Figures;
 use crate::{Error, Result, jobs};
 
+pub use level::LevelFigures;
 pub use rows::StepFigures;
 
 /// Sockets are told apart by their directory.
@@ -89,6 +91,9 @@ pub struct DatabaseFigures {
     /// Of `factload`: what was read of the sources and written of facts, as it lies there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<(f64, f64)>,
+    /// Where the server was kept on some processors, and as busy as was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<LevelFigures>,
     /// Of `rows`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepFigures>,
@@ -203,6 +208,9 @@ impl Database {
         (plan, seed): (&Plan, u64),
         stop: &AtomicBool,
     ) -> Result<Figures> {
+        let memory = self.base.memory.map(|memory| memory.0);
+        let confined = load.processors.map(|of| level::confine(&mut self.server, memory, of.cores));
+        let confined = confined.transpose()?.flatten();
         let cold = self.server.cold_start()?;
         let before = self.server.statistics()?;
         let mut asked = driver::Plan::closed(load.users as usize, plan.warmup, plan.measure, seed);
@@ -223,7 +231,7 @@ impl Database {
             stop,
         };
         let driven = match self.base.tables {
-            Tables::Orders { .. } => orders::drive(&driving),
+            Tables::Orders { .. } => orders::drive(&driving, load.processors),
             Tables::Points { .. } => points::drive(&driving, load.has_ranges),
             Tables::Broker { .. } => broker::drive(&driving),
             Tables::Facts { .. } => facts::drive(&driving),
@@ -240,9 +248,13 @@ impl Database {
         if let ashlar_postgres::Limitation::NotLimited(why) = self.server.limitation() {
             figures.not_limited = Some(why.clone());
         }
+        if let Some(level) = &mut figures.level {
+            level.shared_because = confined;
+        }
         figures.kinds = outcome.kinds.iter().map(kind).collect();
         self.server.stop()?;
-        let offered_per_second = load.rate.map(|Rate(rate)| rate);
+        let found = figures.level.as_ref().map(|level| level.per_second);
+        let offered_per_second = load.rate.map(|Rate(rate)| rate).or(found);
         Ok(Figures { offered_per_second, ..told(run, variant, &outcome, figures) })
     }
 }

@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::file::Engine;
 use crate::formula::Names;
 use crate::offer::{Offer, Share};
-use crate::quantity::Rate;
+use crate::quantity::{Rate, optional, percent_text};
 use crate::rows::{self, RowsJob, RowsWork};
 use crate::scale::{Preset, Scaled};
 
@@ -47,6 +47,11 @@ pub(crate) struct Orders {
     pauses: bool,
     /// Transactions come at random, whether those before are done or not.
     rate: Option<Offer>,
+    /// The server is kept on so many processors,
+    cores: Option<Scaled<u64>>,
+    /// and transactions come at the rate that keeps them so busy.
+    #[serde(default, deserialize_with = "optional")]
+    busy: Option<f64>,
 }
 
 /// The keys of `kind = "points"`.
@@ -99,10 +104,20 @@ pub struct DatabaseLoad {
     pub has_ranges: bool,
     /// Of `rows`.
     pub work: Option<RowsWork>,
+    /// Of a server that is kept on some of the machine's.
+    pub processors: Option<Processors>,
     /// Of all users together; then the loop is open. `None` is a closed loop.
     pub rate: Option<Rate>,
     /// The loop is open, and its rate is known only when the run has ended that this names.
     pub share: Option<Share>,
+}
+
+/// How many processors a server has, and how busy it is kept.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Processors {
+    pub cores: u64,
+    /// Of their time.
+    pub busy: f64,
 }
 
 /// What must be loaded before a run, and the server that has it; runs with equal bases share one.
@@ -143,7 +158,25 @@ impl Orders {
     pub(crate) fn at(&self, engine: &Engine, preset: Preset, names: &Names) -> Result<DatabaseLoad> {
         let tables = Tables::Orders { warehouses: self.warehouses.at("warehouses", preset, names)? };
         let (users, has_pauses) = ((&self.users, &self.rate), self.pauses);
-        load(tables, users, engine, preset, names).map(|load| DatabaseLoad { has_pauses, ..load })
+        let processors = self.processors(preset, names)?;
+        load(tables, users, engine, preset, names).map(|load| DatabaseLoad { has_pauses, processors, ..load })
+    }
+
+    fn processors(&self, preset: Preset, names: &Names) -> Result<Option<Processors>> {
+        let (Some(cores), Some(busy)) = (&self.cores, self.busy) else {
+            return match self.cores.is_some() || self.busy.is_some() {
+                true => Err(Error::file("`cores` and `busy` stand together")),
+                false => Ok(None),
+            };
+        };
+        let cores = cores.at("cores", preset, names)?;
+        if cores == 0 || !(0.05..=0.95).contains(&busy) {
+            return Err(Error::file("`cores` is 1 at least, `busy` 5% to 95%"));
+        }
+        if self.rate.is_some() || self.pauses {
+            return Err(Error::file("`busy` finds the rate: leave `rate` and `pauses` out"));
+        }
+        Ok(Some(Processors { cores, busy }))
     }
 }
 
@@ -195,7 +228,16 @@ fn load(
         Some(offer) => offer.at(preset, &names)?,
         None => (None, None),
     };
-    Ok(DatabaseLoad { base, users, has_pauses: false, has_ranges: false, work: None, rate, share })
+    Ok(DatabaseLoad {
+        base,
+        users,
+        has_pauses: false,
+        has_ranges: false,
+        work: None,
+        processors: None,
+        rate,
+        share,
+    })
 }
 
 impl Tables {
@@ -246,8 +288,11 @@ impl DatabaseLoad {
         }
     }
 
-    pub(crate) fn run_overhead() -> Duration {
-        RUN_OVERHEAD
+    pub(crate) fn run_overhead(&self) -> Duration {
+        match (self.work, self.base.tables) {
+            (Some(work), Tables::Rows { rows, .. }) => RUN_OVERHEAD + work.pass_time(rows),
+            _ => RUN_OVERHEAD,
+        }
     }
 
     /// In words.
@@ -278,6 +323,10 @@ impl DatabaseLoad {
                 format!("{rows} rows of {} bytes, {kind}: {work}", rows::ROW_BYTES)
             }
         };
+        if let Some(Processors { cores, busy }) = self.processors {
+            let (cores, busy) = (many(cores, "processor"), percent_text(busy));
+            return format!("{tables}, as many as keep {cores} of the server {busy} busy");
+        }
         let pauses = if self.has_pauses { "who key in and think" } else { "without pauses" };
         format!("{tables}, {} {pauses}", many(self.users, "user"))
     }

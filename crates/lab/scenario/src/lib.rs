@@ -25,7 +25,7 @@ mod scale;
 mod workload;
 
 pub use catalogue::{ids, load, text};
-pub use database::{Base, DatabaseLoad, SOURCES, Tables};
+pub use database::{Base, DatabaseLoad, Processors, SOURCES, Tables};
 pub use error::{Error, ErrorKind, Result};
 pub use explain::explain;
 pub use file::{Axis, Check, Engine, Entry, Event, Phases, Published, Role, Roles, Scenario, Source};

@@ -3,7 +3,7 @@
 use ashlar_report::{Page, bytes, count, nanos};
 
 use crate::copies::CopyFigures;
-use crate::database::{DatabaseFigures, KindFigures, StepFigures};
+use crate::database::{DatabaseFigures, KindFigures, LevelFigures, StepFigures};
 use crate::figures::Figures;
 use crate::text::latency;
 use crate::{Outcome, answer};
@@ -58,6 +58,7 @@ impl Outcome {
                  snapshot must be in it, and what was sent behind it must not.",
             );
         }
+        self.levels(page);
         self.steps(page);
         let header =
             ["Run", "Transaction", "Committed", "Rolled back", "Tried again", "Half within", "99 % within"];
@@ -70,6 +71,36 @@ impl Outcome {
 }
 
 impl Outcome {
+    /// Nothing where no server was kept on some processors.
+    fn levels(&self, page: &mut Page) {
+        let row = |run: &Figures, level: &LevelFigures| {
+            let percent = |share: f64| format!("{} %", count(100.0 * share));
+            vec![
+                run.id.clone(),
+                level.cores.to_string(),
+                percent(level.busy_asked),
+                percent(level.busy),
+                count(level.per_second),
+                count(run.per_second()),
+                count(run.per_second() / level.cores.max(1) as f64),
+                count(level.users as f64),
+            ]
+        };
+        let levels =
+            self.runs.iter().filter_map(|run| Some(row(run, run.database.as_ref()?.level.as_ref()?)));
+        let levels: Vec<Vec<String>> = levels.collect();
+        if !levels.is_empty() {
+            page.heading("The server on some of the processors");
+            let header =
+                ["Run", "Processors", "Busy, asked", "Busy", "Offered", "Served", "For each", "Users"];
+            page.table(&header, &[1, 2, 3, 4, 5, 6, 7], &levels);
+            page.remark(
+                "Transactions a second. Users are those who offer as much if each keys in and thinks for 21 s \
+                 between two transactions.",
+            );
+        }
+    }
+
     /// Nothing where no whole table was changed or read.
     fn steps(&self, page: &mut Page) {
         let row = |run: &Figures, step: &StepFigures| {
