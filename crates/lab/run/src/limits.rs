@@ -4,12 +4,9 @@ use ashlar_report::{bytes, count, seconds};
 use ashlar_scenario::Preset;
 
 use crate::Outline;
-use crate::database::LevelFigures;
 use crate::figures::Figures;
 use crate::record::Begun;
 
-/// A server that was busier or idler by so much is told.
-const BUSY_SHARE_MAX: f64 = 0.05;
 /// A mix that was measured so far from what was asked is told.
 const SHARE_MAX: f64 = 0.05;
 
@@ -137,15 +134,8 @@ fn levels(runs: &[Figures]) -> Vec<String> {
     let of = |run: &Figures| Some((run.id.clone(), run.database.as_ref()?.level.clone()?));
     let levels: Vec<_> = runs.iter().filter_map(of).collect();
     let mut sentences = Vec::new();
-    let distance = |level: &LevelFigures| (level.busy - level.busy_asked).abs();
-    let by_distance = levels.iter().max_by(|one, other| distance(&one.1).total_cmp(&distance(&other.1)));
-    if let Some((run, level)) = by_distance.filter(|(_, level)| distance(level) > BUSY_SHARE_MAX) {
-        sentences.push(format!(
-            "In {run} the server was {} % busy where {} % were asked for.",
-            count(100.0 * level.busy),
-            count(100.0 * level.busy_asked)
-        ));
-    }
+    let missed = levels.iter().find_map(|(run, level)| Some(format!("In {run} {}.", level.miss()?)));
+    sentences.extend(missed);
     if let Some(why) = levels.iter().find_map(|(_, level)| level.shared_because.as_ref()) {
         sentences.push(format!("The server was kept to a share of the time of all processors: {why}."));
     }

@@ -21,6 +21,8 @@ use crate::{Error, Result};
 const RATE_FIRST: f64 = 40.0;
 /// So near is near enough: the paper says "near 60 %".
 const NEAR: f64 = 0.03;
+/// So far from it something else than processors was the limit, or the load changed meanwhile.
+const MISS_SHARE: f64 = 0.1;
 /// More looks are not better ones, where the machine has other work.
 const LOOKS_MAX: u64 = 8;
 /// One look does not raise the rate by more.
@@ -113,7 +115,7 @@ impl Level {
         let Processors { cores, busy: asked } = processors;
         let (server, plan) = (driving.server, driving.plan);
         let time = (plan.warm_up / LOOK_SHARE).max(LOOK_MIN);
-        let mut per_second = RATE_FIRST * cores as f64;
+        let (mut per_second, mut has_fallen_short) = (RATE_FIRST * cores as f64, false);
         for look in 1..=LOOKS_MAX {
             let level = |per_second: f64| Level { per_second, looks: look, processors };
             let seed = plan.seed.wrapping_add(look);
@@ -127,8 +129,14 @@ impl Level {
                 return Ok(level(per_second));
             }
             if outcome.per_second() < SERVED_MIN * per_second && busy < asked {
-                return Ok(level(outcome.per_second()));
+                // Once may be because nothing was in memory yet.
+                if has_fallen_short {
+                    return Ok(level(outcome.per_second()));
+                }
+                has_fallen_short = true;
+                continue;
             }
+            has_fallen_short = false;
             per_second = next_rate(per_second, busy, asked);
         }
         Ok(Level { per_second, looks: LOOKS_MAX, processors })
@@ -153,6 +161,18 @@ impl Level {
             shared_because: None,
         };
         Ok((done, figures))
+    }
+}
+
+impl LevelFigures {
+    /// What to tell where the server was much busier or idler than was asked for.
+    pub(crate) fn miss(&self) -> Option<String> {
+        let percent = |share: f64| (100.0 * share).round();
+        let is_far = (self.busy - self.busy_asked).abs() > MISS_SHARE;
+        is_far.then(|| {
+            let (busy, asked) = (percent(self.busy), percent(self.busy_asked));
+            format!("the server was {busy} % busy where {asked} % were asked for")
+        })
     }
 }
 
