@@ -1,4 +1,4 @@
-//! A server on some of the machine's processors, and the rate at which it keeps them as busy as was asked for.
+//! A server on some of the processors, and the rate at which it keeps them as busy as was asked for.
 //!
 //! ```text
 //!  a guess ─▶ offer it for a while ─▶ how busy? ─▶ as much more or less ─▶ … ─▶ near enough: measure
