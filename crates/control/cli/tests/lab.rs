@@ -457,3 +457,40 @@ fn a_mistake_in_a_scenario_names_the_key_and_the_nearest_that_exists() {
     assert!(done.err.contains("unknown key `phase`; the nearest known key is `phases`"), "{}", done.err);
     assert!(done.err.contains("tiny.toml") && done.err.contains("line "), "{}", done.err);
 }
+
+/// Rows are changed by statements and by a procedure, and read; each step is held against what it must leave.
+#[test]
+fn a_whole_table_is_changed_and_read_and_every_step_is_told() {
+    let (target, kept) = (directory(), directory());
+    let text = "format = 1\nid = \"test/rows\"\ntitle = \"Rows\"\nquestion = \"How fast?\"\nbudget = \"10m\"\n\
+        phases = { warmup = \"0s\", measure = \"0.1s\", repeat = 1 }\nengine = { kind = \"postgres\" }\n\
+        workload = { kind = \"rows\", job = \"change\", data = \"2MB\", buffers = \"32MiB\", groups = 3, \
+                     durable = false, prewarm = true }\n\
+        [[matrix.pattern]]\nid = \"wire\"\n[[matrix.pattern]]\nid = \"call\"\ncall = \"procedure\"\n\
+        [[matrix.pattern]]\nid = \"read\"\njob = \"read\"\n\
+        [[published]]\nmetric = \"updated_rows_per_second.ratio(call/wire)\"\nvalue = 4\n\
+        [[check]]\nkind = \"consistency\"\n";
+    let file = kept.path().join("rows.toml");
+    std::fs::write(&file, text).unwrap();
+    let output = kept.path().join("result");
+    let [file, target_path, output_path] =
+        [file.as_path(), target.path(), &output].map(|path| path.display().to_string());
+    let done = lab(&["run", &file, "--target", &target_path, "-o", &output_path]);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    assert!(is_empty(target.path()), "nothing stays");
+    assert!(done.out.contains("The ratio of call to wire in updated rows a second is"), "{}", done.out);
+    let json = std::fs::read_to_string(output.join("result.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let steps = |name: &str| {
+        let runs = result["runs"].as_array().unwrap();
+        let run = runs.iter().find(|run| run["id"].as_str().unwrap().contains(name)).unwrap();
+        let steps = run["database"]["steps"].as_array().unwrap();
+        steps.iter().map(|step| step["name"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+    };
+    for name in ["wire", "call"] {
+        assert_eq!(steps(name), ["update", "select", "delete"]);
+    }
+    assert_eq!(steps("read"), ["scan", "select", "scan", "select"]);
+    let page = std::fs::read_to_string(output.join("report.html")).unwrap();
+    assert!(page.contains("Steps over the whole table") && page.contains("rows were as they must be"));
+}

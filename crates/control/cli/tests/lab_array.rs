@@ -267,3 +267,49 @@ fn a_clone_of_every_snapshot_taken_under_load_holds_what_was_promised_before() {
     assert_eq!(volumes(&array), 0, "nothing stays");
     assert_eq!(array.json(&["snapshot", "list"]).as_array().unwrap().len(), 0, "nothing stays");
 }
+
+/// Volumes with logical blocks of both sizes, each with an ext4 of its own; small writes only where they fit.
+#[test]
+fn volumes_with_blocks_of_their_own_get_a_file_system_and_go_again() {
+    if !can_attach() {
+        return;
+    }
+    let array = Array::with_pool();
+    let text = "format = 1\nid = \"test/blocks\"\ntitle = \"Blocks\"\nquestion = \"Does a block matter?\"\n\
+        budget = \"10m\"\nphases = { warmup = \"0.2s\", measure = \"1s\", repeat = 1 }\n\
+        [workload]\nkind = \"io\"\ndata = \"8MiB\"\noutstanding = 2\ncontent = { compress = 2 }\n\
+        layout = { cluster = \"64k\" }\n\
+        [[matrix.operation]]\nid = \"small\"\n\
+        mix = [{ op = \"write\", pattern = \"random\", bs = \"512B\", share = 1 }]\n\
+        [[matrix.operation]]\nid = \"beside\"\nshift = \"512B\"\n\
+        mix = [{ op = \"write\", pattern = \"random\", bs = \"4k\", share = 1 }]\n\
+        [[matrix.operation]]\nid = \"read\"\n\
+        mix = [{ op = \"read\", pattern = \"random\", bs = \"4k\", share = 1 }]\n\
+        [[matrix.block]]\nid = \"b512\"\nlayout = { block = \"512B\" }\n\
+        [[matrix.block]]\nid = \"b4096\"\nlayout = { block = \"4096B\" }\n\
+        [[check]]\nkind = \"plausible\"\n";
+    let file = array.path("blocks.toml");
+    std::fs::write(&file, text).unwrap();
+    let (file, (kept, named)) = (file.display().to_string(), output(&array, "result"));
+    let directory = tempfile::tempdir().unwrap();
+    let elsewhere = directory.path().display().to_string();
+    let run = ["lab", "run", &file, "--target", &elsewhere, "-o", &named];
+    unable(&array, &run, &["logical blocks of 512 and of 4096 bytes", "ashlar:POOL"]);
+    let done = array.run(&["lab", "run", &file, "--target", "ashlar:main", "-o", &named]);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    assert_eq!(volumes(&array), 0, "nothing stays");
+    let result = result(&kept);
+    let mut ids: Vec<&str> =
+        result["runs"].as_array().unwrap().iter().map(|run| run["variant"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    let expected = [
+        "beside-b512-ashlar-main",
+        "read-b4096-ashlar-main",
+        "read-b512-ashlar-main",
+        "small-b512-ashlar-main",
+    ];
+    assert_eq!(ids, expected);
+    let job = std::fs::read_to_string(kept.join("runs/r1-beside-b512-ashlar-main/test.fio")).unwrap();
+    assert!(job.contains("offset=512\n") && job.contains("bs=4096\n"), "{job}");
+    assert!(array.run(&["lab", "verify", &named]).status == 0, "the figures are fio's");
+}

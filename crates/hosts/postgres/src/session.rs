@@ -109,6 +109,20 @@ impl Session {
         Ok(messages.iter().filter_map(row).collect())
     }
 
+    /// Runs statements as they stand, and returns how many rows they changed or answered.
+    ///
+    /// # Errors
+    /// When the server refuses one or does not answer.
+    pub fn change(&mut self, statements: &str) -> Result<u64> {
+        let asked = self.client.simple_query(statements);
+        let messages = answer(&self.runtime, self.limit, statements, asked)?;
+        let count = |message: &SimpleQueryMessage| match message {
+            SimpleQueryMessage::CommandComplete(rows) => *rows,
+            _ => 0,
+        };
+        Ok(messages.iter().map(count).sum())
+    }
+
     /// Makes a statement ready to be run many times.
     ///
     /// # Errors

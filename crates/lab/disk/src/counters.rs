@@ -22,7 +22,7 @@ pub struct Counters {
     pub written_bytes: u64,
     /// Flushes, true or not.
     pub flushes: u64,
-    /// Reads that the model's flash or memory, or a liar's memory, answered.
+    /// Reads that the flash in front, the model's flash or memory, or a liar's memory, answered.
     pub cache_hits: u64,
     /// Requests that failed.
     pub failed: u64,

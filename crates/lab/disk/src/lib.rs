@@ -1,11 +1,12 @@
-//! A block device of this machine whose requests this process answers: drives that are not there, limits, and
-//! liars.
+//! A block device of this machine whose requests this process answers: drives that are not there, limits,
+//! flash in front of a disk, and liars.
 //!
 //! A real file system and a real database stand on it. The bytes lie in a file; when and how truly a request
 //! is answered is decided here.
 //!
 //! ```text
 //!  ext4 ─ /dev/loopN ─ FILE.mount/disk ─ FUSE ─► file_system ─► medium ─► backing: FILE
+//!                                                     │           ├ flash: what was read before
 //!                                                     │           ├ held:  what is in memory only
 //!                                                     ▼           └ stale: what was there before
 //!                                                   pacer ◄─ pace: the drives' model, or a limit
@@ -26,6 +27,7 @@ mod counters;
 mod disk;
 mod error;
 mod file_system;
+mod flash;
 mod held;
 mod left;
 mod loop_device;

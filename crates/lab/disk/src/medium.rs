@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use crate::backing::Backing;
 use crate::counters::{Counters, Tally};
 use crate::error::Result;
+use crate::flash::FlashCache;
 use crate::held::Held;
 use crate::locked;
 use crate::spec::{Kind, Liar, Spec};
@@ -17,6 +18,8 @@ use crate::stale::Stale;
 pub(crate) struct Medium {
     backing: Backing,
     lie: Lie,
+    /// In front of all.
+    flash: Option<FlashCache>,
     is_cut: AtomicBool,
     tally: Arc<Tally>,
 }
@@ -32,13 +35,18 @@ enum Lie {
 impl Medium {
     pub(crate) fn open(spec: &Spec, tally: Arc<Tally>) -> Result<Medium> {
         let lie = match &spec.kind {
-            Kind::Plain | Kind::Limit(_) | Kind::Model(_) => Lie::None,
+            Kind::Plain | Kind::Limit(_) | Kind::Model(_) | Kind::Flash(_) => Lie::None,
             Kind::Liar(Liar::Flush { true_every }) => Lie::Held(Mutex::new(Held::new(false, *true_every))),
             Kind::Liar(Liar::Memory) => Lie::Held(Mutex::new(Held::new(true, 0))),
             Kind::Liar(Liar::Stale { share }) => Lie::Stale(Mutex::new(Stale::new(*share, spec.seed))),
         };
         let is_cached = matches!(spec.kind, Kind::Model(_));
-        Ok(Medium { backing: Backing::open(spec, is_cached)?, lie, is_cut: AtomicBool::new(false), tally })
+        let flash = match &spec.kind {
+            Kind::Flash(flash) => Some(FlashCache::new(flash)),
+            Kind::Plain | Kind::Limit(_) | Kind::Model(_) | Kind::Liar(_) => None,
+        };
+        let backing = Backing::open(spec, is_cached)?;
+        Ok(Medium { backing, lie, flash, is_cut: AtomicBool::new(false), tally })
     }
 
     /// Forgets what was counted before.
@@ -51,6 +59,11 @@ impl Medium {
 
     pub(crate) fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<()> {
         self.check_power()?;
+        if let Some(flash) = &self.flash {
+            let is_hit = flash.read(&self.backing, offset, into)?;
+            self.tally.add(|counters| counters.cache_hits += u64::from(is_hit));
+            return Ok(());
+        }
         match &self.lie {
             Lie::None => self.backing.read(offset, into)?,
             Lie::Held(held) => {
@@ -67,6 +80,9 @@ impl Medium {
 
     pub(crate) fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
         self.check_power()?;
+        if let Some(flash) = &self.flash {
+            return flash.write(&self.backing, offset, data);
+        }
         match &self.lie {
             Lie::None => self.backing.write(offset, data),
             Lie::Held(held) => locked(held).write(&self.backing, offset, data),

@@ -56,7 +56,7 @@ impl Pace {
     /// None for a disk that is as fast as it is.
     pub(crate) fn new(spec: &Spec) -> Result<Option<Pace>> {
         let machine = match &spec.kind {
-            Kind::Plain | Kind::Liar(_) => return Ok(None),
+            Kind::Plain | Kind::Liar(_) | Kind::Flash(_) => return Ok(None),
             Kind::Limit(limit) => Machine::Limit(Limiter { limit: *limit, free_at: Duration::ZERO }),
             Kind::Model(array) => {
                 let array = Array::new((**array).clone(), spec.seed)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use ashlar_model::address::{self, SCHEME};
 use ashlar_model::array::Array;
-use ashlar_model::array::spec::Spec as ArraySpec;
+use ashlar_model::array::spec::{Flash, Spec as ArraySpec};
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -15,8 +15,10 @@ pub(crate) const BLOCK_BYTES: u64 = 4096;
 const LIMIT_SCHEME: &str = "limit:";
 /// And that of a liar.
 const LIAR_SCHEME: &str = "liar:";
+/// And that of flash in front of what is there.
+const FLASH_SCHEME: &str = "sim-flash:";
 /// All that an address may begin with.
-pub const SCHEMES: [&str; 3] = [SCHEME, LIMIT_SCHEME, LIAR_SCHEME];
+pub const SCHEMES: [&str; 4] = [SCHEME, LIMIT_SCHEME, LIAR_SCHEME, FLASH_SCHEME];
 /// The liar about flushes does every eighth of them: a drive that flushes when its cache is full.
 const TRUE_EVERY: u32 = 8;
 /// The liar with old blocks returns one for so many reads: seldom enough to be overlooked.
@@ -46,6 +48,9 @@ pub enum Kind {
     Model(Box<ArraySpec>),
     /// As the file does, but not faster than this.
     Limit(Limit),
+    /// As the file does; what was read before is answered as flash would. Its bytes are in this machine's
+    /// memory.
+    Flash(Flash),
     /// It lies, to see whether the lab finds out.
     Liar(Liar),
 }
@@ -93,15 +98,17 @@ impl Kind {
         if let Some(settings) = text.strip_prefix(LIMIT_SCHEME) {
             return Ok(Kind::Limit(Limit::parse(settings)?));
         }
+        if let Some(settings) = text.strip_prefix(FLASH_SCHEME) {
+            return parse_flash(settings).map(Kind::Flash);
+        }
         let liar = match text.strip_prefix(LIAR_SCHEME) {
             Some("flush") => Liar::Flush { true_every: TRUE_EVERY },
             Some("stale") => Liar::Stale { share: STALE_SHARE },
             Some("memory") => Liar::Memory,
             Some(_) => return Err(wrong(format!("`{text}`: liars are flush, stale and memory"))),
             None => {
-                let what =
-                    format!("`{text}` does not begin with `{SCHEME}`, `{LIMIT_SCHEME}` or `{LIAR_SCHEME}`");
-                return Err(wrong(what));
+                let known = SCHEMES.map(|scheme| format!("`{scheme}`")).join(", ");
+                return Err(wrong(format!("`{text}` begins with none of {known}")));
             }
         };
         Ok(Kind::Liar(liar))
@@ -114,11 +121,36 @@ impl Kind {
             Kind::Plain => "a file as a device".into(),
             Kind::Model(array) => array.in_words(),
             Kind::Limit(limit) => limit.in_words(),
+            Kind::Flash(flash) => {
+                format!("{} MiB of flash in front, filled on first read; simulated", flash.size_bytes >> 20)
+            }
             Kind::Liar(Liar::Flush { .. }) => "a liar that acknowledges flushes it does not do".into(),
             Kind::Liar(Liar::Stale { .. }) => "a liar that returns old blocks".into(),
             Kind::Liar(Liar::Memory) => "a liar that keeps everything in memory".into(),
         }
     }
+}
+
+fn parse_flash(settings: &str) -> Result<Flash> {
+    let mut flash = Flash::default();
+    for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+        let (name, value) = setting.split_once('=').unwrap_or((setting, ""));
+        let is_known = match name {
+            "size" => address::size(value).map(|bytes| flash.size_bytes = bytes),
+            "rate" => {
+                let bytes = value.strip_suffix("/s").and_then(address::size);
+                bytes.map(|bytes| flash.bytes_per_second = bytes)
+            }
+            "latency" => address::time(value).map(|time| flash.latency = time),
+            _ => None,
+        };
+        if is_known.is_none() {
+            return Err(wrong(format!(
+                "`{setting}`: allowed are size=SIZE as in 4GiB, rate=SIZE/s as in 1GB/s, latency=TIME as in 100us"
+            )));
+        }
+    }
+    Ok(flash)
 }
 
 impl Limit {
@@ -183,10 +215,13 @@ impl Spec {
                     return Err(wrong("a limit of zero: leave it out, or allow something".to_string()));
                 }
             }
+            Kind::Flash(flash) if flash.size_bytes < BLOCK_BYTES || flash.bytes_per_second == 0 => {
+                return Err(wrong("flash without size or rate: say size=4GiB".to_string()));
+            }
             Kind::Liar(Liar::Stale { share }) if !(0.0..=1.0).contains(share) => {
                 return Err(wrong(format!("a share of {share} of reads: 0 to 1 is allowed")));
             }
-            Kind::Liar(_) | Kind::Plain => {}
+            Kind::Liar(_) | Kind::Plain | Kind::Flash(_) => {}
         }
         Ok(())
     }
@@ -212,7 +247,19 @@ mod tests {
             panic!("a model");
         };
         assert_eq!((array.drives, array.flash.size_bytes), (14, 1 << 30));
-        for wrong in ["limit:iops=x", "limit:rate=20MB", "limit:speed=1", "sim-hdd:drive=1", "/some/path"] {
+        let Kind::Flash(flash) = Kind::parse("sim-flash:size=64MiB,rate=2GB/s,latency=80us").unwrap() else {
+            panic!("flash");
+        };
+        assert_eq!((flash.size_bytes, flash.bytes_per_second), (64 << 20, 2_000_000_000));
+        assert_eq!(flash.latency, Duration::from_micros(80));
+        for wrong in [
+            "sim-flash:depth=3",
+            "limit:iops=x",
+            "limit:rate=20MB",
+            "limit:speed=1",
+            "sim-hdd:drive=1",
+            "/some/path",
+        ] {
             assert_eq!(Kind::parse(wrong).unwrap_err().kind, ErrorKind::Description, "{wrong}");
         }
     }
@@ -226,5 +273,6 @@ mod tests {
         assert!(spec(1000, Kind::Plain).check().is_err());
         assert!(spec(4096, Kind::Liar(Liar::Stale { share: 1.5 })).check().is_err());
         assert!(spec(4096, Kind::parse("limit:iops=0").unwrap()).check().is_err());
+        assert!(spec(4096, Kind::parse("sim-flash:rate=1GB/s").unwrap()).check().is_err());
     }
 }

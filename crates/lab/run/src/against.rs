@@ -12,7 +12,7 @@ use serde::Serialize;
 
 use crate::answer;
 use crate::begin::identity;
-use crate::judge::{Estimate, Table, better, in_words, name};
+use crate::judge::{Estimate, Table, better, in_words, name, rate};
 use crate::outcome::Outcome;
 use crate::record::Records;
 use crate::text::{many, wrapped};
@@ -149,8 +149,9 @@ fn lines(base: &Outcome, other: &Outcome, asked: &[Measured], equal_percent: f64
 fn usual(load: &Load) -> Vec<Measured> {
     match load {
         load if load.is_open() => vec![Measured::LatencyMillis, Measured::LatencyP99Millis],
-        Load::Io(_) => vec![Measured::Iops, Measured::LatencyP99Millis],
-        Load::Database(_) => vec![Measured::TransactionsPerSecond, Measured::LatencyP99Millis],
+        // A statement is of a hundred rows, or of all.
+        Load::Database(load) if load.work.is_some() => vec![Measured::RowsPerSecond],
+        load => vec![rate(load), Measured::LatencyP99Millis],
     }
 }
 
@@ -197,6 +198,10 @@ fn unit(measured: Measured) -> &'static str {
         Measured::NewOrdersPerMinute => "new orders/min",
         Measured::TradesPerSecond => "trades/s",
         Measured::RowsPerSecond => "rows/s",
+        Measured::UpdatedRowsPerSecond => "updated rows/s",
+        Measured::SelectedRowsPerSecond => "selected rows/s",
+        Measured::DeletedRowsPerSecond => "deleted rows/s",
+        Measured::ScannedRowsPerSecond => "scanned rows/s",
         Measured::LatencyMillis | Measured::LatencyP99Millis => MILLIS,
     }
 }

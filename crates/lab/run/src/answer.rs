@@ -15,7 +15,11 @@ pub(crate) fn value(measured: Measured, value: f64) -> String {
         Measured::TransactionsPerSecond => format!("{} transactions a second", count(value)),
         Measured::NewOrdersPerMinute => format!("{} new orders a minute", count(value)),
         Measured::TradesPerSecond => format!("{} trade results a second", number(value)),
-        Measured::RowsPerSecond => format!("{} rows a second", count(value)),
+        Measured::RowsPerSecond
+        | Measured::UpdatedRowsPerSecond
+        | Measured::SelectedRowsPerSecond
+        | Measured::DeletedRowsPerSecond
+        | Measured::ScannedRowsPerSecond => format!("{} {}", count(value), name(measured)),
         Measured::LatencyMillis | Measured::LatencyP99Millis => nanos(value * 1e6),
     }
 }

@@ -6,8 +6,10 @@
 
 mod broker;
 mod facts;
+mod level;
 mod orders;
 mod points;
+mod rows;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -27,6 +29,9 @@ use serde::{Deserialize, Serialize};
 use crate::copies::{self, CopyFigures, Kept, Promises, Taken};
 use crate::figures::Figures;
 use crate::{Error, Result, jobs};
+
+pub use level::LevelFigures;
+pub use rows::StepFigures;
 
 /// Sockets are told apart by their directory.
 const PORT: u16 = 5432;
@@ -80,12 +85,21 @@ pub struct DatabaseFigures {
     /// Of `broker`: results of trades that the server acknowledged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trades_per_second: Option<f64>,
-    /// Of `factload`: rows of batches that the server acknowledged.
+    /// Of `factload`: rows of batches that the server acknowledged. Of `rows`: all steps together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_per_second: Option<f64>,
     /// Of `factload`: what was read of the sources and written of facts, as it lies there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<(f64, f64)>,
+    /// Where the server was kept on some processors, and as busy as was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub level: Option<LevelFigures>,
+    /// Of `rows`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub steps: Vec<StepFigures>,
+    /// Of `rows`: that were as they must be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_checked: Option<u64>,
     pub kinds: Vec<KindFigures>,
     /// What did not hold after the run, in sentences; absent where nothing was to be checked.
     pub offences: Option<Vec<String>>,
@@ -175,6 +189,7 @@ impl Database {
             Tables::Points { rows } => points::load(&loading, rows)?,
             Tables::Broker { customers, trade_days } => broker::load(&loading, customers, trade_days)?,
             Tables::Facts { rows_per_source } => facts::load(&loading, rows_per_source)?,
+            Tables::Rows { rows, is_logged } => rows::load(&loading, rows, is_logged)?,
         }
         self.server.query("CHECKPOINT")?;
         Ok(())
@@ -193,6 +208,9 @@ impl Database {
         (plan, seed): (&Plan, u64),
         stop: &AtomicBool,
     ) -> Result<Figures> {
+        let memory = self.base.memory.map(|memory| memory.0);
+        let confined = load.processors.map(|of| level::confine(&mut self.server, memory, of.cores));
+        let confined = confined.transpose()?.flatten();
         let cold = self.server.cold_start()?;
         let before = self.server.statistics()?;
         let mut asked = driver::Plan::closed(load.users as usize, plan.warmup, plan.measure, seed);
@@ -213,10 +231,14 @@ impl Database {
             stop,
         };
         let driven = match self.base.tables {
-            Tables::Orders { .. } => orders::drive(&driving),
+            Tables::Orders { .. } => orders::drive(&driving, load.processors),
             Tables::Points { .. } => points::drive(&driving, load.has_ranges),
             Tables::Broker { .. } => broker::drive(&driving),
             Tables::Facts { .. } => facts::drive(&driving),
+            Tables::Rows { .. } => {
+                let work = load.work.as_ref().expect("a load of rows has work");
+                rows::drive(&driving, work)
+            }
         };
         let (outcome, mut figures) = self.or_out_of_memory(driven)?;
         let after = self.server.statistics()?;
@@ -226,9 +248,13 @@ impl Database {
         if let ashlar_postgres::Limitation::NotLimited(why) = self.server.limitation() {
             figures.not_limited = Some(why.clone());
         }
+        if let Some(level) = &mut figures.level {
+            level.shared_because = confined;
+        }
         figures.kinds = outcome.kinds.iter().map(kind).collect();
         self.server.stop()?;
-        let offered_per_second = load.rate.map(|Rate(rate)| rate);
+        let found = figures.level.as_ref().map(|level| level.per_second);
+        let offered_per_second = load.rate.map(|Rate(rate)| rate).or(found);
         Ok(Figures { offered_per_second, ..told(run, variant, &outcome, figures) })
     }
 }

@@ -144,6 +144,10 @@ impl Figures {
             Measured::NewOrdersPerMinute => self.database.as_ref()?.new_orders_per_minute,
             Measured::TradesPerSecond => self.database.as_ref()?.trades_per_second,
             Measured::RowsPerSecond => self.database.as_ref()?.rows_per_second,
+            Measured::UpdatedRowsPerSecond => self.database.as_ref()?.step_rows_per_second("update"),
+            Measured::SelectedRowsPerSecond => self.database.as_ref()?.step_rows_per_second("select"),
+            Measured::DeletedRowsPerSecond => self.database.as_ref()?.step_rows_per_second("delete"),
+            Measured::ScannedRowsPerSecond => self.database.as_ref()?.step_rows_per_second("scan"),
             Measured::LatencyMillis => self.latency_mean_nanos.map(|nanos| nanos / 1e6),
             Measured::LatencyP99Millis => self.p99_nanos.map(|nanos| nanos as f64 / 1e6),
         }

@@ -143,7 +143,7 @@ pub(crate) fn cell(load: &IoLoad, areas: &[Area], plan: &Plan, seed: u64) -> Cel
                 },
             };
             let requests = (group.pattern, group.read_percent, group.blocks.clone());
-            jobs.push(area.spread(&group.name, threads, requests, offered));
+            jobs.push(area.shifted(load.shift_bytes).spread(&group.name, threads, requests, offered));
         }
     }
     Cell {
@@ -157,6 +157,13 @@ pub(crate) fn cell(load: &IoLoad, areas: &[Area], plan: &Plan, seed: u64) -> Cel
 }
 
 impl Area {
+    /// The same, its beginning so many bytes farther; what is too much at the end is left out.
+    fn shifted(&self, bytes: u64) -> Area {
+        let less = bytes.next_multiple_of(UNIT_BYTES);
+        let (offset_bytes, size_bytes) = (self.offset_bytes + bytes, self.size_bytes.saturating_sub(less));
+        Area { offset_bytes, size_bytes, ..self.clone() }
+    }
+
     fn spread(
         &self,
         name: &str,

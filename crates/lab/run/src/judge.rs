@@ -114,8 +114,7 @@ impl<'a> Table<'a> {
                 // At a rate that is offered, the rate says nothing.
                 let measured = match &base.load {
                     load if load.is_open() => Measured::LatencyMillis,
-                    Load::Io(_) => Measured::Iops,
-                    Load::Database(_) => Measured::TransactionsPerSecond,
+                    load => rate(load),
                 };
                 let found = self.compare((other, base), measured, EQUAL_PERCENT);
                 compared.push(Compared {
@@ -133,6 +132,15 @@ impl<'a> Table<'a> {
     }
 }
 
+/// What there is more of where it goes faster.
+pub(crate) fn rate(load: &Load) -> Measured {
+    match load {
+        Load::Io(_) => Measured::Iops,
+        Load::Database(load) if load.work.is_some() => Measured::RowsPerSecond,
+        Load::Database(_) => Measured::TransactionsPerSecond,
+    }
+}
+
 pub(crate) fn better(measured: Measured) -> Better {
     match measured {
         Measured::Iops
@@ -140,7 +148,11 @@ pub(crate) fn better(measured: Measured) -> Better {
         | Measured::TransactionsPerSecond
         | Measured::NewOrdersPerMinute
         | Measured::TradesPerSecond
-        | Measured::RowsPerSecond => Better::Higher,
+        | Measured::RowsPerSecond
+        | Measured::UpdatedRowsPerSecond
+        | Measured::SelectedRowsPerSecond
+        | Measured::DeletedRowsPerSecond
+        | Measured::ScannedRowsPerSecond => Better::Higher,
         Measured::LatencyMillis | Measured::LatencyP99Millis => Better::Lower,
     }
 }
@@ -154,6 +166,10 @@ pub(crate) fn name(measured: Measured) -> &'static str {
         Measured::NewOrdersPerMinute => "new orders a minute",
         Measured::TradesPerSecond => "trade results a second",
         Measured::RowsPerSecond => "rows a second",
+        Measured::UpdatedRowsPerSecond => "updated rows a second",
+        Measured::SelectedRowsPerSecond => "selected rows a second",
+        Measured::DeletedRowsPerSecond => "deleted rows a second",
+        Measured::ScannedRowsPerSecond => "scanned rows a second",
         Measured::LatencyMillis => "mean latency",
         Measured::LatencyP99Millis => "99th percentile of latency",
     }

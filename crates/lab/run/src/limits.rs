@@ -123,8 +123,22 @@ fn databases(outline: &Outline, runs: &[Figures]) -> Vec<String> {
         "The database is loaded once for each target and goes on from run to run: later runs find more in it.".into(),
         "Data and log lie on one file system of the target.".into(),
     ];
+    sentences.extend(levels(runs));
     let not_limited = runs.iter().find_map(|figures| figures.database.as_ref()?.not_limited.clone());
     sentences.extend(not_limited.map(|why| format!("The memory of the server was not limited: {why}")));
+    sentences
+}
+
+/// A server that was not as busy as was asked for, or whose processors were not its own.
+fn levels(runs: &[Figures]) -> Vec<String> {
+    let of = |run: &Figures| Some((run.id.clone(), run.database.as_ref()?.level.clone()?));
+    let levels: Vec<_> = runs.iter().filter_map(of).collect();
+    let mut sentences = Vec::new();
+    let missed = levels.iter().find_map(|(run, level)| Some(format!("In {run} {}.", level.miss()?)));
+    sentences.extend(missed);
+    if let Some(why) = levels.iter().find_map(|(_, level)| level.shared_because.as_ref()) {
+        sentences.push(format!("The server was kept to a share of the time of all processors: {why}."));
+    }
     sentences
 }
 

@@ -122,6 +122,7 @@ pub fn outline(
     if targets.len() == whole.len() && !lacking.is_empty() {
         let named: Vec<&str> = lacking.iter().map(|target| target.address.as_str()).collect();
         let why = match scenario.engine {
+            Engine::None {} if has_blocks(scenario) => "it makes volumes of different logical blocks",
             Engine::None {} => "it takes several volumes, and each of these is one",
             Engine::Postgres { .. } if !scenario.events.is_empty() => {
                 "it takes snapshots, and they have none"
@@ -147,7 +148,8 @@ fn is_possible(variant: &Variant, plan: &Plan) -> bool {
     match &variant.load {
         Load::Database(_) => kind.has_file_system() && (plan.snapshots_at.is_empty() || kind.has_snapshots()),
         Load::Io(load) => {
-            load.set.layout.volumes == 1 && load.set.layout.map == Map::Simple || kind.has_volumes()
+            let is_one = load.set.layout.volumes == 1 && load.set.layout.map == Map::Simple;
+            is_one && load.set.layout.block.is_none() || kind.has_volumes()
         }
     }
 }
@@ -216,6 +218,12 @@ fn asked(scenario: &Scenario) -> Vec<Vec<&str>> {
     scenario.published.iter().map(|published| published.metric.entries()).chain(checked).collect()
 }
 
+/// Volumes with logical blocks of different sizes are compared.
+fn has_blocks(scenario: &Scenario) -> bool {
+    let mut entries = scenario.matrix.iter().flat_map(|axis| &axis.entries);
+    entries.any(|entry| entry.overrides.get("layout").is_some_and(|layout| layout.get("block").is_some()))
+}
+
 fn nothing(scenario: &Scenario) -> Error {
     if !scenario.events.is_empty() {
         return Error::environment(format!(
@@ -226,6 +234,13 @@ fn nothing(scenario: &Scenario) -> Error {
     if !matches!(scenario.engine, Engine::None {}) {
         return Error::environment(format!(
             "{}: nothing can be run there: a database needs a file system: name a directory, or a pool as ashlar:POOL",
+            scenario.id
+        ));
+    }
+    if has_blocks(scenario) {
+        return Error::environment(format!(
+            "{}: nothing can be run there: it makes volumes with logical blocks of 512 and of 4096 bytes, and only \
+             a pool has them: name one as ashlar:POOL",
             scenario.id
         ));
     }

@@ -131,6 +131,7 @@ fn ground(address: &str, set: &DataSet) -> Result<Ground> {
     let several = |count: u64| (0..count).map(|number| PathBuf::from(format!("/{number}"))).collect();
     Ok(match kind {
         Kind::Directory => Ground::Files(several(set.files)),
+        Kind::Pool if set.layout.cluster.is_some() => Ground::Files(several(set.files)),
         Kind::Pool if !Kind::rest(address).contains('/') => Ground::Volumes(several(set.layout.volumes)),
         Kind::Device | Kind::Disk | Kind::Pool => {
             Ground::Device { path: PathBuf::from("/0"), offset_bytes: 0 }

@@ -10,7 +10,7 @@ use ashlar_fio::Fio;
 use ashlar_programs::Launcher;
 use ashlar_report::{bytes, count, nanos, seconds};
 use ashlar_scenario::{DataSet, DatabaseLoad, IoLoad, Load, Plan, Precondition, Run, Variant};
-use ashlar_target::{Counters, Needs, OWN_PREFIX, Place};
+use ashlar_target::{Counters, Form, Needs, OWN_PREFIX, Place};
 
 use crate::database::{Database, Scratch};
 use crate::figures::Figures;
@@ -227,7 +227,14 @@ impl Work<'_> {
         let number = set.needs.number;
         let records = self.records.at("data").join(format!("set-{number}"));
         make(&records)?;
-        let ground = self.place(set.address).lay(set.needs);
+        let place = self.place(set.address);
+        let ground = match form(data) {
+            Some(form) => {
+                make(&scratch())?;
+                place.lay_formatted(set.needs, form, &scratch().join(format!("mount-{number}")))
+            }
+            None => place.lay(set.needs),
+        };
         // What was made is known before anything else can end this.
         self.records.keep_left(&self.left())?;
         let ground = ground.map_err(|refusal| Error::environment(refusal.to_string()))?;
@@ -328,6 +335,12 @@ impl Work<'_> {
 /// Sockets of servers and mounts of volumes, outside of any target; gone when nothing is in it.
 fn scratch() -> PathBuf {
     std::env::temp_dir().join(format!("{OWN_PREFIX}{}", std::process::id()))
+}
+
+/// Of a volume and a file system that are made for it.
+fn form(set: &DataSet) -> Option<Form> {
+    let (block, cluster) = (set.layout.block?, set.layout.cluster?);
+    Some(Form { block_bytes: block.0, cluster_bytes: cluster.0 })
 }
 
 fn needs(load: &Load, number: usize, offset_bytes: u64) -> Needs {

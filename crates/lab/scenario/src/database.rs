@@ -10,7 +10,8 @@ use crate::error::{Error, Result};
 use crate::file::Engine;
 use crate::formula::Names;
 use crate::offer::{Offer, Share};
-use crate::quantity::Rate;
+use crate::quantity::{Rate, optional, percent_text};
+use crate::rows::{self, RowsJob, RowsWork};
 use crate::scale::{Preset, Scaled};
 
 /// A warehouse with its indexes, as loaded; measured.
@@ -46,6 +47,11 @@ pub(crate) struct Orders {
     pauses: bool,
     /// Transactions come at random, whether those before are done or not.
     rate: Option<Offer>,
+    /// The server is kept on so many processors,
+    cores: Option<Scaled<u64>>,
+    /// and transactions come at the rate that keeps them so busy.
+    #[serde(default, deserialize_with = "optional")]
+    busy: Option<f64>,
 }
 
 /// The keys of `kind = "points"`.
@@ -96,10 +102,22 @@ pub struct DatabaseLoad {
     pub has_pauses: bool,
     /// Reads of ranges beside those of rows.
     pub has_ranges: bool,
+    /// Of `rows`.
+    pub work: Option<RowsWork>,
+    /// Of a server that is kept on some of the machine's.
+    pub processors: Option<Processors>,
     /// Of all users together; then the loop is open. `None` is a closed loop.
     pub rate: Option<Rate>,
     /// The loop is open, and its rate is known only when the run has ended that this names.
     pub share: Option<Share>,
+}
+
+/// How many processors a server has, and how busy it is kept.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Processors {
+    pub cores: u64,
+    /// Of their time.
+    pub busy: f64,
 }
 
 /// What must be loaded before a run, and the server that has it; runs with equal bases share one.
@@ -129,13 +147,36 @@ pub enum Tables {
     Facts {
         rows_per_source: u64,
     },
+    /// One table that is changed or read as a whole.
+    Rows {
+        rows: u64,
+        is_logged: bool,
+    },
 }
 
 impl Orders {
     pub(crate) fn at(&self, engine: &Engine, preset: Preset, names: &Names) -> Result<DatabaseLoad> {
         let tables = Tables::Orders { warehouses: self.warehouses.at("warehouses", preset, names)? };
         let (users, has_pauses) = ((&self.users, &self.rate), self.pauses);
-        load(tables, users, engine, preset, names).map(|load| DatabaseLoad { has_pauses, ..load })
+        let processors = self.processors(preset, names)?;
+        load(tables, users, engine, preset, names).map(|load| DatabaseLoad { has_pauses, processors, ..load })
+    }
+
+    fn processors(&self, preset: Preset, names: &Names) -> Result<Option<Processors>> {
+        let (Some(cores), Some(busy)) = (&self.cores, self.busy) else {
+            return match self.cores.is_some() || self.busy.is_some() {
+                true => Err(Error::file("`cores` and `busy` stand together")),
+                false => Ok(None),
+            };
+        };
+        let cores = cores.at("cores", preset, names)?;
+        if cores == 0 || !(0.05..=0.95).contains(&busy) {
+            return Err(Error::file("`cores` is 1 at least, `busy` 5% to 95%"));
+        }
+        if self.rate.is_some() || self.pauses {
+            return Err(Error::file("`busy` finds the rate: leave `rate` and `pauses` out"));
+        }
+        Ok(Some(Processors { cores, busy }))
     }
 }
 
@@ -187,7 +228,16 @@ fn load(
         Some(offer) => offer.at(preset, &names)?,
         None => (None, None),
     };
-    Ok(DatabaseLoad { base, users, has_pauses: false, has_ranges: false, rate, share })
+    Ok(DatabaseLoad {
+        base,
+        users,
+        has_pauses: false,
+        has_ranges: false,
+        work: None,
+        processors: None,
+        rate,
+        share,
+    })
 }
 
 impl Tables {
@@ -201,6 +251,7 @@ impl Tables {
                 customers * (CUSTOMER_BYTES + trade_days * CUSTOMER_DAY_BYTES)
             }
             Tables::Facts { rows_per_source } => SOURCES * rows_per_source * SOURCE_ROW_BYTES,
+            Tables::Rows { rows, .. } => rows * rows::ROW_BYTES,
         }
     }
 }
@@ -224,12 +275,24 @@ impl DatabaseLoad {
             // A tenth of its transactions write; a loader does nothing else.
             Tables::Broker { .. } => self.users as f64 * WRITTEN_PER_USER / 10.0 * time.as_secs_f64(),
             Tables::Facts { .. } => self.users as f64 * WRITTEN_PER_LOADER * time.as_secs_f64(),
+            Tables::Rows { .. } => self.bytes_changed(),
             Tables::Orders { .. } | Tables::Points { .. } => 0.0,
         }
     }
 
-    pub(crate) fn run_overhead() -> Duration {
-        RUN_OVERHEAD
+    /// Of a pass over all rows: written anew, removed and filled again, each with its log.
+    fn bytes_changed(&self) -> f64 {
+        match self.work {
+            Some(RowsWork { job: RowsJob::Change, .. }) => 2.0 * self.bytes_loaded(),
+            _ => 0.0,
+        }
+    }
+
+    pub(crate) fn run_overhead(&self) -> Duration {
+        match (self.work, self.base.tables) {
+            (Some(work), Tables::Rows { rows, .. }) => RUN_OVERHEAD + work.pass_time(rows),
+            _ => RUN_OVERHEAD,
+        }
     }
 
     /// In words.
@@ -254,7 +317,16 @@ impl DatabaseLoad {
                 format!("{rows} rows of 1 KB, read by key and in short ranges")
             }
             Tables::Points { rows } => format!("{rows} rows of 1 KB, read by key"),
+            Tables::Rows { rows, is_logged } => {
+                let kind = if is_logged { "logged" } else { "not logged" };
+                let work = self.work.map_or("", RowsWork::in_words);
+                format!("{rows} rows of {} bytes, {kind}: {work}", rows::ROW_BYTES)
+            }
         };
+        if let Some(Processors { cores, busy }) = self.processors {
+            let (cores, busy) = (many(cores, "processor"), percent_text(busy));
+            return format!("{tables}, as many as keep {cores} of the server {busy} busy");
+        }
         let pauses = if self.has_pauses { "who key in and think" } else { "without pauses" };
         format!("{tables}, {} {pauses}", many(self.users, "user"))
     }

@@ -19,7 +19,7 @@ const COLUMNS: usize = 96;
 
 /// The scenario in words, worked out at a preset on a machine.
 pub fn explain(scenario: &Scenario, preset: Preset, machine: Machine) -> Result<String> {
-    let targets = [Target { id: "target".to_string(), address: String::new() }];
+    let targets = [Target { id: "target".to_string(), address: "/target".to_string() }];
     let planned = plan(scenario, &Request { preset, seed: 0, targets: &targets, machine })?;
     let mut page = Page(String::new());
     page.0 += &format!("{}: {}\n\n", scenario.id, scenario.title);
@@ -151,6 +151,16 @@ fn load_text(load: &IoLoad) -> String {
         Map::Stripe => "files striped",
     };
     words.push(format!("{layout} on {}", many(set.layout.volumes, "volume")));
+    if let (Some(block), Some(cluster)) = (set.layout.block, set.layout.cluster) {
+        words.push(format!(
+            "with logical blocks of {} bytes and an ext4 that hands out {} at once",
+            block.0,
+            size_text(cluster)
+        ));
+    }
+    if load.shift_bytes > 0 {
+        words.push(format!("requests {} bytes beside a multiple of their size", load.shift_bytes));
+    }
     words.push(match set.precondition {
         Precondition::Ordered => "written in order before".to_string(),
         Precondition::Aged => "written in order and overwritten at random before".to_string(),

@@ -20,6 +20,9 @@ use crate::workload::Workload;
 /// The format of files that this crate reads.
 const FORMAT: u32 = 1;
 
+/// The key whose table is put together from those of all entries; of any other key the last one holds.
+const LAYOUT: &str = "layout";
+
 /// Keys that an entry has beside those of the workload.
 const ENTRY_KEYS: [&str; 3] = ["id", "use", "kind"];
 
@@ -248,7 +251,15 @@ impl Scenario {
     pub(crate) fn workload(&self, choice: &[&Entry]) -> Result<Workload> {
         let mut table = self.workload.clone();
         for entry in choice {
-            table.extend(entry.overrides.clone());
+            let mut overrides = entry.overrides.clone();
+            // Two axes may each have a part of it.
+            if let (Some(toml::Value::Table(layout)), Some(toml::Value::Table(of_entry))) =
+                (table.get(LAYOUT), overrides.get_mut(LAYOUT))
+            {
+                let own = std::mem::replace(of_entry, layout.clone());
+                of_entry.extend(own);
+            }
+            table.extend(overrides);
         }
         Workload::from_table(table).map_err(|error| {
             let key = unknown_key(error.message());

@@ -20,11 +20,12 @@ mod mix;
 mod offer;
 mod plan;
 mod quantity;
+mod rows;
 mod scale;
 mod workload;
 
 pub use catalogue::{ids, load, text};
-pub use database::{Base, DatabaseLoad, SOURCES, Tables};
+pub use database::{Base, DatabaseLoad, Processors, SOURCES, Tables};
 pub use error::{Error, ErrorKind, Result};
 pub use explain::explain;
 pub use file::{Axis, Check, Engine, Entry, Event, Phases, Published, Role, Roles, Scenario, Source};
@@ -34,5 +35,6 @@ pub use mix::{MixBy, Operation, Part, Pattern, bytes_mean, share_by_count, writt
 pub use offer::Share;
 pub use plan::{Machine, OVER, Plan, Request, Run, Target, Variant, base_of, plan};
 pub use quantity::{Measure, Quantity, Rate, Unit};
+pub use rows::{RowsCall, RowsJob, RowsWork};
 pub use scale::{Preset, Scaled};
 pub use workload::{Content, DataSet, IoLoad, Layout, Load, Map, Precondition};

@@ -30,8 +30,13 @@ pub enum Measured {
     NewOrdersPerMinute,
     /// Of `broker`.
     TradesPerSecond,
-    /// Of `factload`.
+    /// Of `factload`; of `rows`, all steps together.
     RowsPerSecond,
+    /// Of `rows`, of one of its steps.
+    UpdatedRowsPerSecond,
+    SelectedRowsPerSecond,
+    DeletedRowsPerSecond,
+    ScannedRowsPerSecond,
     /// The mean, because that is what papers publish.
     LatencyMillis,
     LatencyP99Millis,
@@ -45,13 +50,17 @@ pub enum Over {
     Under(Duration),
 }
 
-const MEASURED: [(&str, Measured); 8] = [
+const MEASURED: [(&str, Measured); 12] = [
     ("iops", Measured::Iops),
     ("megabytes_per_second", Measured::MegabytesPerSecond),
     ("tps", Measured::TransactionsPerSecond),
     ("nopm", Measured::NewOrdersPerMinute),
     ("trades_per_second", Measured::TradesPerSecond),
     ("rows_per_second", Measured::RowsPerSecond),
+    ("updated_rows_per_second", Measured::UpdatedRowsPerSecond),
+    ("selected_rows_per_second", Measured::SelectedRowsPerSecond),
+    ("deleted_rows_per_second", Measured::DeletedRowsPerSecond),
+    ("scanned_rows_per_second", Measured::ScannedRowsPerSecond),
     ("latency_millis", Measured::LatencyMillis),
     ("latency_p99_millis", Measured::LatencyP99Millis),
 ];

@@ -4,7 +4,7 @@
 //! drifts does not look like a result. The same request gives the same plan, and a run the same id, so that
 //! a killed one resumes. What is cut is said in sentences: repetitions first, then the middle of axes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ashlar_statistics::random::SplitMix64;
@@ -29,6 +29,8 @@ const REPEAT_MAX: u64 = 100;
 
 /// What the user gave as the target; an entry of the matrix may have its own instead.
 const USER_TARGET: &str = "@target";
+/// Each directory that the user named, in the place of what lies over one.
+const EACH_TARGET: &str = "@each";
 
 /// A place to test, under the name it has in ids.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -137,7 +139,13 @@ pub fn plan(scenario: &Scenario, request: &Request) -> Result<Plan> {
         draft.cut()?;
     }
     draft.check_shares()?;
-    let Draft { mut plan, .. } = draft;
+    let Draft { mut plan, refused, .. } = draft;
+    let told =
+        |(why, names): (&String, &Vec<String>)| format!("Left out, because {why}: {}.", names.join(", "));
+    plan.cuts.extend(refused.iter().map(told));
+    if plan.variants.is_empty() {
+        return Err(Error::file(format!("no variant is possible: {}", plan.cuts.join(" "))));
+    }
     plan.runs = shuffled(&plan.variants, plan.repeat, request.seed);
     Ok(plan)
 }
@@ -160,6 +168,8 @@ struct Draft<'a> {
     names: Names,
     /// Of each axis, the indices of the entries that are left.
     kept: Vec<Vec<usize>>,
+    /// Why variants are left out that nothing here can do, each with their names.
+    refused: BTreeMap<String, Vec<String>>,
     plan: Plan,
 }
 
@@ -187,7 +197,7 @@ impl<'a> Draft<'a> {
             return Err(Error::file(format!("phases.repeat is {}, at most {REPEAT_MAX}", plan.repeat)));
         }
         let kept = scenario.matrix.iter().map(|axis| (0..axis.entries.len()).collect()).collect();
-        Ok(Draft { scenario, request, names, kept, plan })
+        Ok(Draft { scenario, request, names, kept, refused: BTreeMap::new(), plan })
     }
 
     /// Cuts until the estimate fits: repetitions to the floor, then entries, then the last repetitions.
@@ -307,7 +317,7 @@ impl<'a> Draft<'a> {
     }
 
     /// Every combination of the entries that are left, the last axis fastest, on every target.
-    fn variants(&self) -> Result<Vec<Variant>> {
+    fn variants(&mut self) -> Result<Vec<Variant>> {
         let mut choices: Vec<Vec<&Entry>> = vec![Vec::new()];
         for (axis, kept) in self.scenario.matrix.iter().zip(&self.kept) {
             if choices.len() * kept.len() * self.request.targets.len() > VARIANT_COUNT_MAX {
@@ -320,8 +330,25 @@ impl<'a> Draft<'a> {
                 choices.iter().flat_map(|choice| kept.iter().map(|index| longer(choice, index))).collect();
         }
         let mut variants = Vec::new();
+        self.refused.clear();
         for choice in &choices {
-            variants.extend(self.variants_of(choice)?);
+            let of_choice = self.variants_of(choice)?;
+            let Some(first) = of_choice.first() else {
+                let names = choice.iter().map(|entry| entry.id.as_str()).collect::<Vec<_>>().join("-");
+                self.refused
+                    .entry("only a directory holds what is in front of it".into())
+                    .or_default()
+                    .push(names);
+                continue;
+            };
+            let refusal = first.load.refused(self.names.cores);
+            match refusal {
+                Some(why) => {
+                    let names = of_choice.into_iter().map(|variant| variant.entries.join("-")).take(1);
+                    self.refused.entry(why).or_default().extend(names);
+                }
+                None => variants.extend(of_choice),
+            }
         }
         let names: BTreeSet<&str> = variants.iter().map(|variant| variant.name.as_str()).collect();
         if names.len() < variants.len() {
@@ -337,6 +364,20 @@ impl<'a> Draft<'a> {
         address.replace(USER_TARGET, first.unwrap_or(OVER_DEFAULT))
     }
 
+    /// The same over every directory that the user named: only a directory holds the bytes of another target.
+    fn over_each(&self, id: &str, address: &str, variant: &Variant) -> Vec<Variant> {
+        let directories = self.request.targets.iter().filter(|target| target.address.starts_with('/'));
+        let over = |target: &Target| Variant {
+            name: format!("{}-{}", variant.name, target.id),
+            target: Target {
+                id: format!("{id}-{}", target.id),
+                address: address.replace(EACH_TARGET, &target.address),
+            },
+            ..variant.clone()
+        };
+        directories.map(over).collect()
+    }
+
     /// One combination on the target that its entries name, or on each that the user gave.
     fn variants_of(&self, choice: &[&Entry]) -> Result<Vec<Variant>> {
         let files = self.scenario.roles.data.files;
@@ -346,6 +387,18 @@ impl<'a> Draft<'a> {
         let load = workload.at(files, &self.scenario.engine, self.request.preset, &self.names);
         let load = load.map_err(|error| error.within(&format!("{}, variant `{name}`", self.scenario.id)))?;
         for entry in choice {
+            if let Some(address) = entry.target.as_ref().filter(|address| address.ends_with(EACH_TARGET)) {
+                return Ok(self.over_each(
+                    &entry.id,
+                    address,
+                    &Variant {
+                        name,
+                        entries,
+                        target: Target { id: String::new(), address: String::new() },
+                        load,
+                    },
+                ));
+            }
             if let Some(address) = entry.target.as_ref().filter(|address| *address != USER_TARGET) {
                 let target = Target { id: entry.id.clone(), address: self.over_directory(address) };
                 return Ok(vec![Variant { name, entries, target, load }]);

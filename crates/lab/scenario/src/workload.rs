@@ -16,6 +16,7 @@ use crate::formula::Names;
 use crate::mix::{MixBy, Part, bytes_mean, share_by_count, written_share};
 use crate::offer::{Offer, Share};
 use crate::quantity::{Rate, literal, optional};
+use crate::rows::Rows;
 use crate::scale::{Preset, Scaled};
 
 /// Of a run of I/O, beside its phases.
@@ -29,6 +30,7 @@ pub(crate) enum Workload {
     Points(Points),
     Broker(Broker),
     FactLoad(FactLoad),
+    Rows(Rows),
 }
 
 /// The keys of `kind = "io"`.
@@ -48,6 +50,8 @@ pub(crate) struct Io {
     content: Content,
     #[serde(default)]
     precondition: Precondition,
+    /// Every request begins so many bytes behind a multiple of its size.
+    shift: Option<Scaled<ByteCount>>,
 }
 
 fn one() -> u64 {
@@ -72,6 +76,17 @@ impl Load {
         match self {
             Load::Io(load) => Some(load),
             Load::Database(_) => None,
+        }
+    }
+
+    /// Why nothing here can do it; `None` where something can.
+    pub(crate) fn refused(&self, cores: u64) -> Option<String> {
+        match self {
+            Load::Io(load) => load.refused(),
+            Load::Database(load) => {
+                let too_many = load.processors.is_some_and(|asked| asked.cores > cores);
+                too_many.then(|| format!("this machine has {cores} processors"))
+            }
         }
     }
 
@@ -142,7 +157,7 @@ impl Load {
     pub(crate) fn run_overhead(&self) -> Duration {
         match self {
             Load::Io(_) => RUN_OVERHEAD,
-            Load::Database(_) => DatabaseLoad::run_overhead(),
+            Load::Database(load) => load.run_overhead(),
         }
     }
 }
@@ -161,6 +176,8 @@ pub struct IoLoad {
     pub rate: Option<Rate>,
     /// The loop is open, and its rate is known only when the run has ended that this names.
     pub share: Option<Share>,
+    /// Every request begins so many bytes behind a multiple of its size.
+    pub shift_bytes: u64,
 }
 
 /// What must lie on the target before a run; runs with equal sets share one.
@@ -186,6 +203,12 @@ pub struct Layout {
     /// Of a stripe.
     #[serde(default, deserialize_with = "optional")]
     pub unit: Option<ByteCount>,
+    /// Of a volume that is made for it: the smallest request that it takes.
+    #[serde(default, deserialize_with = "optional")]
+    pub block: Option<ByteCount>,
+    /// Files lie on an ext4 that hands out so many bytes at once.
+    #[serde(default, deserialize_with = "optional")]
+    pub cluster: Option<ByteCount>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
@@ -240,8 +263,10 @@ impl Workload {
             Some(Some("points")) => Points::deserialize(table).map(Workload::Points),
             Some(Some("broker")) => Broker::deserialize(table).map(Workload::Broker),
             Some(Some("factload")) => FactLoad::deserialize(table).map(Workload::FactLoad),
+            Some(Some("rows")) => Rows::deserialize(table).map(Workload::Rows),
             Some(_) => {
-                let known = "kind must be \"io\", \"orders\", \"points\", \"broker\" or \"factload\"";
+                let known =
+                    "kind must be \"io\", \"orders\", \"points\", \"broker\", \"factload\" or \"rows\"";
                 Err(toml::de::Error::custom(known))
             }
             None => Err(toml::de::Error::missing_field("kind")),
@@ -259,6 +284,7 @@ impl Workload {
             Workload::Points(points) => points.at(engine, preset, names).map(Load::Database),
             Workload::Broker(broker) => broker.at(engine, preset, names).map(Load::Database),
             Workload::FactLoad(facts) => facts.at(engine, preset, names).map(Load::Database),
+            Workload::Rows(rows) => rows.at(engine, preset, names).map(Load::Database),
         }
     }
 }
@@ -286,12 +312,42 @@ impl Io {
             threads: self.threads.at("threads", preset, &names)?,
             rate,
             share,
+            shift_bytes: match &self.shift {
+                Some(shift) => shift.at("shift", preset, &names)?.0,
+                None => 0,
+            },
         })
+    }
+}
+
+/// What ext4 can hand out at once, with blocks of 4 KiB; and what volumes have as their smallest request.
+const CLUSTERS: std::ops::RangeInclusive<u64> = 4096..=1 << 20;
+const BLOCKS: [u64; 2] = [512, 4096];
+
+impl Layout {
+    fn check(&self) -> Result<()> {
+        let Layout { volumes, map, block, cluster, .. } = self;
+        let (Some(block), Some(cluster)) = (block, cluster) else {
+            return match block.or(*cluster) {
+                None => Ok(()),
+                Some(_) => Err(Error::file("layout: `block` and `cluster` stand together")),
+            };
+        };
+        if !BLOCKS.contains(&block.0) || !CLUSTERS.contains(&cluster.0) || !cluster.0.is_power_of_two() {
+            return Err(Error::file(
+                "layout: `block` is 512 or 4096 bytes, `cluster` a power of two from 4 KiB to 1 MiB",
+            ));
+        }
+        match (volumes, map) {
+            (1, Map::Simple) => Ok(()),
+            _ => Err(Error::file("layout: `block` and `cluster` are of one volume, with files one by one")),
+        }
     }
 }
 
 impl DataSet {
     fn check(&self) -> Result<()> {
+        self.layout.check()?;
         let (files, volumes) = (self.files, self.layout.volumes);
         if self.layout.unit.is_some() != (self.layout.map == Map::Stripe) {
             return Err(Error::file("layout: `unit` belongs to a stripe, and a stripe has one"));
@@ -315,6 +371,14 @@ impl DataSet {
 }
 
 impl IoLoad {
+    /// Why no target can do it; `None` where one can.
+    fn refused(&self) -> Option<String> {
+        let block = self.set.layout.block?.0;
+        let sizes = self.mix.iter().map(|part| part.size.0).chain([self.shift_bytes]);
+        let does_not_fit = sizes.into_iter().any(|size| !size.is_multiple_of(block));
+        does_not_fit.then(|| format!("a volume with blocks of {block} bytes takes no such requests"))
+    }
+
     /// Bytes written in a time, at its rate, or on a target that moves so many bytes a second.
     pub(crate) fn bytes_written(&self, time: Duration, bytes_per_second: ByteCount) -> f64 {
         let moved = match self.rate {
@@ -330,7 +394,7 @@ impl IoLoad {
 
 impl Default for Layout {
     fn default() -> Layout {
-        Layout { volumes: 1, map: Map::Simple, unit: None }
+        Layout { volumes: 1, map: Map::Simple, unit: None, block: None, cluster: None }
     }
 }
 

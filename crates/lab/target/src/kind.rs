@@ -18,7 +18,7 @@ pub enum Kind {
     Export,
     /// `sim-hdd:drives=2,model=10k-300g,raid=1`.
     Model,
-    /// `sim-hdd:… over DIR`, `limit:… over DIR`, `liar:… over DIR`.
+    /// `sim-hdd:… over DIR`, `limit:… over DIR`, `liar:… over DIR`, `sim-flash:… over DIR`.
     Disk,
 }
 
@@ -46,7 +46,7 @@ impl Kind {
             return Ok(*kind);
         }
         match address.split_once(':') {
-            Some((word @ ("limit" | "liar"), _)) => {
+            Some((word @ ("limit" | "liar" | "sim-flash"), _)) => {
                 Err(Refusal(format!("{address}: name the directory for its bytes, as `{word}:… over DIR`")))
             }
             Some((word, _)) if !word.is_empty() && !word.contains('/') => Err(Refusal(format!(

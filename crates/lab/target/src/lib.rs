@@ -23,4 +23,4 @@ pub use disks::{Disks, OVER, remove_disks};
 pub use kind::Kind;
 pub use machine::Machine;
 pub use place::{Access, Ground, Needs, OWN_PREFIX, Place, Refusal};
-pub use volumes::{ArrayPool, MadeVolume, PoolCounters, Volumes, remove};
+pub use volumes::{ArrayPool, Form, MadeVolume, PoolCounters, Volumes, remove};

@@ -15,7 +15,7 @@ use crate::copies::{Copies, MadeSnapshot};
 use crate::disks::Disks;
 use crate::kind::Kind;
 use crate::nbd;
-use crate::volumes::{self, MadeVolume, PoolCounters, Volumes};
+use crate::volumes::{self, Form, MadeVolume, PoolCounters, Volumes};
 
 /// What the lab's files in a directory, and its volumes in a pool, are called.
 pub const OWN_PREFIX: &str = "ashlar-lab-";
@@ -177,6 +177,25 @@ impl Place {
                 )))
             }
         }
+    }
+
+    /// Files on a volume and a file system that are made so, mounted at `mount`.
+    ///
+    /// # Errors
+    /// When they cannot be made, or the target is no pool.
+    pub fn lay_formatted(&self, needs: Needs, form: Form, mount: &Path) -> Result<Ground, Refusal> {
+        let Place::Volumes(made) = self else {
+            return Err(Refusal(format!(
+                "{}: it takes volumes with logical blocks of {} bytes: name a pool as ashlar:POOL",
+                self.name(),
+                form.block_bytes
+            )));
+        };
+        // For the file system itself.
+        let size_bytes = needs.size_bytes + needs.size_bytes / 8 + (128 << 20);
+        let directory = made.make_formatted(size_bytes, form, mount)?;
+        let file = |file: u64| directory.join(format!("file-{file}"));
+        Ok(Ground::Files((1..=needs.files).map(file).collect()))
     }
 
     /// Removes what was made on it.

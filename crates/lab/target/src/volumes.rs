@@ -91,6 +91,32 @@ pub(crate) fn parse(rest: &str) -> Result<(&str, Option<&str>), Refusal> {
     )))
 }
 
+/// What a volume is to be, and the file system on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Form {
+    /// 512 or 4096: the smallest request that the volume takes.
+    pub block_bytes: u64,
+    /// What the file system hands out to a file at once: a block of 4096 bytes, or several (bigalloc).
+    pub cluster_bytes: u64,
+}
+
+impl Form {
+    /// Everything that ext4 would else write later, while others measure, is written at once.
+    fn make_ext4(self, device: &Path) -> Result<(), String> {
+        let now = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+        let mut command = std::process::Command::new("mkfs.ext4");
+        command.args(["-q", "-F", "-b", "4096", "-E", now]);
+        if self.cluster_bytes > BLOCK_BYTES {
+            command.args(["-O", "bigalloc", "-C", &self.cluster_bytes.to_string()]);
+        }
+        let ended = command.arg(device).output().map_err(|error| format!("mkfs.ext4: {error}"))?;
+        match ended.status.success() {
+            true => Ok(()),
+            false => Err(format!("mkfs.ext4: {}", String::from_utf8_lossy(&ended.stderr).trim())),
+        }
+    }
+}
+
 impl Volumes {
     pub(crate) fn new(named: &str, client: Arc<Client>, pool: &str, volume: Option<&str>) -> Volumes {
         let own = || format!("{OWN_PREFIX}{}", std::process::id());
@@ -121,6 +147,25 @@ impl Volumes {
         Ok(mount.to_path_buf())
     }
 
+    /// One of this size and with logical blocks of that, with an ext4 that hands out clusters, mounted.
+    pub(crate) fn make_formatted(
+        &self,
+        size_bytes: u64,
+        form: Form,
+        mount: &Path,
+    ) -> Result<PathBuf, Refusal> {
+        let size_bytes = size_bytes.next_multiple_of(BLOCK_BYTES);
+        let name = self.create_of(size_bytes, form.block_bytes as u32, Some(mount))?;
+        let device = attach(&self.client, &name).map_err(|error| self.refusal(&error))?;
+        let formatted = form.make_ext4(&device);
+        detach(&self.client, &name).map_err(|error| self.refusal(&error))?;
+        formatted.map_err(|what| Refusal(format!("{}: {what}", self.named)))?;
+        let mounted = Some(mount.display().to_string());
+        let request = AttachRequest { mount: mounted, ..plain_attachment(&name) };
+        self.client.attach(&request).map_err(|error| self.refusal(&error))?;
+        Ok(mount.to_path_buf())
+    }
+
     fn make_one(&self, size_bytes: u64) -> Result<PathBuf, Refusal> {
         let name = self.create(size_bytes, None)?;
         attach(&self.client, &name).map_err(|error| self.refusal(&error))
@@ -128,6 +173,15 @@ impl Volumes {
 
     /// Its name.
     fn create(&self, size_bytes: u64, mount: Option<&Path>) -> Result<String, Refusal> {
+        self.create_of(size_bytes, BLOCK_BYTES as u32, mount)
+    }
+
+    fn create_of(
+        &self,
+        size_bytes: u64,
+        logical_block_bytes: u32,
+        mount: Option<&Path>,
+    ) -> Result<String, Refusal> {
         let name = match locked(&self.made).len() {
             0 => self.base.clone(),
             before => format!("{}-{}", self.base, before + 1),
@@ -136,7 +190,7 @@ impl Volumes {
             name: name.clone(),
             size_bytes,
             pool: Some(self.pool.clone()),
-            logical_block_bytes: BLOCK_BYTES as u32,
+            logical_block_bytes,
             profile: Profile::default(),
             compression: Compression::default(),
             dedupe: false,

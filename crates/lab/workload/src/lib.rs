@@ -7,6 +7,7 @@
 //!  orders, broker  points, factload        each: load (COPY, parallel), clients, checks of what is read
 //!        ├─ conditions: twelve statements that must find nothing wrong
 //!        └─ ledger: what the server acknowledged, to be found again after a crash or on a snapshot
+//!  rows: whole tables by one session, without the driver
 //! ```
 //! The room that runs scenarios calls this one. It starts no server and stops none.
 //!
@@ -25,6 +26,7 @@ mod jobs;
 pub mod orders;
 pub mod points;
 mod random;
+pub mod rows;
 mod workload;
 
 pub use error::{Error, ErrorKind, Result};

@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use ashlar_postgres::Session;
-use ashlar_workload::driver::{Observer, Outcome};
+use ashlar_scenario::Processors;
+use ashlar_workload::driver::{Loop, Observer, Outcome};
 use ashlar_workload::orders::ledger::{Ledger, Mark, Problem, ProblemKind};
 use ashlar_workload::orders::{self, Orders, conditions};
 
+use super::level::Level;
 use super::{ANSWER_LIMIT, DatabaseFigures, Driving, Loading, broken, whole};
 use crate::Result;
 use crate::copies::{Kept, Promises};
@@ -24,16 +26,35 @@ pub(super) fn load(loading: &Loading<'_>, warehouses: u64) -> Result<()> {
 }
 
 /// Drives them, and asks whether everything holds.
-pub(super) fn drive(driving: &Driving<'_>) -> Result<(Outcome, DatabaseFigures)> {
-    let ledger = Arc::new(Ledger::begin(&mut driving.server.session()?, None)?);
+pub(super) fn drive(
+    driving: &Driving<'_>,
+    processors: Option<Processors>,
+) -> Result<(Outcome, DatabaseFigures)> {
     let mut settings = orders::Settings::new(driving.seed);
     settings.limit = ANSWER_LIMIT;
-    let workload = Orders::open(&driving.server.address(), settings, Some(ledger.clone()))?;
-    let run = |observer: &mut dyn Observer| Ok(workload.run(driving.plan, driving.stop, observer)?);
+    let (address, mut plan) = (driving.server.address(), driving.plan.clone());
+    // What is done to find the rate is in no ledger, and before it.
+    let level = processors
+        .map(|processors| Level::find(&Orders::open(&address, settings.clone(), None)?, driving, processors));
+    let level = level.transpose()?;
+    if let Some(level) = &level {
+        plan.pace = Loop::Open { per_second: level.per_second };
+    }
+    let ledger = Arc::new(Ledger::begin(&mut driving.server.session()?, None)?);
+    let workload = Orders::open(&address, settings, Some(ledger.clone()))?;
+    let mut seen = None;
+    let run = |observer: &mut dyn Observer| {
+        let mut run = || Ok(workload.run(&plan, driving.stop, observer)?);
+        let Some(level) = &level else { return run() };
+        let (found, figures) = level.watch(driving.server, run)?;
+        seen = Some(figures);
+        Ok(found)
+    };
     let (found, figures) = driving.kept(&*ledger, run, |found| &found.outcome)?;
     let figures = DatabaseFigures {
         new_orders_per_minute: Some(found.new_orders_per_minute),
         engine_new_orders_per_minute: found.engine_new_orders_per_minute,
+        level: seen,
         ..figures
     };
     Ok((found.outcome, figures))

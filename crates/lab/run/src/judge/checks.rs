@@ -13,6 +13,7 @@ use ashlar_statistics::steady::{self, Verdict as Steady};
 use serde::Serialize;
 
 use super::{Estimate, Table, metrics, more, rules};
+use crate::database::LevelFigures;
 use crate::figures::Figures;
 use crate::text::many;
 
@@ -230,6 +231,8 @@ fn is_plausible(table: &Table<'_>, variant: &Variant) -> Found {
             count(late.per_second())
         ));
     }
+    let levels = runs.iter().filter_map(|figures| figures.database.as_ref()?.level.as_ref());
+    alarms.extend(levels.filter_map(LevelFigures::miss).next());
     if alarms.is_empty() {
         Found::Good
     } else {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use ashlar_scenario::{Measured, Metric, Over, Variant};
+use ashlar_scenario::{Measured, Metric, OVER, Over, Variant};
 use ashlar_statistics::compare::Better;
 use serde::Serialize;
 
@@ -90,11 +90,17 @@ pub(super) fn pairs<'a>(table: &Table<'a>, of: &str, to: &str) -> Vec<(&'a Varia
         variant.entries.iter().filter(|id| *id != entry).collect()
     };
     // An entry that brings its own target is compared with the other on every target of the user.
+    // One that lies over a target of the user is compared with that one.
+    let is_over = |one: &Variant, other: &Variant| {
+        one.target.address.split_once(OVER).is_some_and(|(_, below)| below == other.target.address)
+    };
     let is_own = |variant: &Variant| variant.entries.contains(&variant.target.id);
     let mut pairs = Vec::new();
     for one in with(of) {
         for other in with(to) {
-            let is_same_place = one.target == other.target || is_own(one) || is_own(other);
+            let is_same_place = one.target == other.target || is_own(one) || is_own(other) || {
+                is_over(one, other) || is_over(other, one)
+            };
             if is_same_place && others(one, of) == others(other, to) {
                 pairs.push((one, other));
             }

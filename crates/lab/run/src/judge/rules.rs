@@ -22,8 +22,8 @@ pub(super) fn rule(check: &Check) -> (String, String, bool) {
         ),
         Check::Plausible {} => (
             "plausible".into(),
-            "Rate times latency is what was under way, bytes are requests times their size, and the load \
-             generator is not the bottleneck"
+            "Rate times latency is what was under way, bytes are requests times their size, the load generator \
+             is not the bottleneck, and a server is as busy as was asked for"
                 .into(),
             true,
         ),

@@ -161,7 +161,11 @@ fn tick(measured: Measured) -> fn(f64) -> String {
         | Measured::TransactionsPerSecond
         | Measured::NewOrdersPerMinute
         | Measured::TradesPerSecond
-        | Measured::RowsPerSecond => count,
+        | Measured::RowsPerSecond
+        | Measured::UpdatedRowsPerSecond
+        | Measured::SelectedRowsPerSecond
+        | Measured::DeletedRowsPerSecond
+        | Measured::ScannedRowsPerSecond => count,
         Measured::MegabytesPerSecond => answer::number,
         Measured::LatencyMillis | Measured::LatencyP99Millis => |millis| nanos(millis * 1e6),
     }

@@ -3,7 +3,7 @@
 use ashlar_report::{Page, bytes, count, nanos};
 
 use crate::copies::CopyFigures;
-use crate::database::{DatabaseFigures, KindFigures};
+use crate::database::{DatabaseFigures, KindFigures, LevelFigures, StepFigures};
 use crate::figures::Figures;
 use crate::text::latency;
 use crate::{Outcome, answer};
@@ -58,6 +58,8 @@ impl Outcome {
                  snapshot must be in it, and what was sent behind it must not.",
             );
         }
+        self.levels(page);
+        self.steps(page);
         let header =
             ["Run", "Transaction", "Committed", "Rolled back", "Tried again", "Half within", "99 % within"];
         let rows: Vec<Vec<String>> = with
@@ -65,6 +67,67 @@ impl Outcome {
             .flat_map(|(run, database)| database.kinds.iter().map(|kind| transaction(run, kind)))
             .collect();
         page.table(&header, &[2, 3, 4, 5, 6], &rows);
+    }
+}
+
+impl Outcome {
+    /// Nothing where no server was kept on some processors.
+    fn levels(&self, page: &mut Page) {
+        let row = |run: &Figures, level: &LevelFigures| {
+            let percent = |share: f64| format!("{} %", count(100.0 * share));
+            vec![
+                run.id.clone(),
+                level.cores.to_string(),
+                percent(level.busy_asked),
+                percent(level.busy),
+                count(level.per_second),
+                count(run.per_second()),
+                count(run.per_second() / level.cores.max(1) as f64),
+                count(level.users as f64),
+            ]
+        };
+        let levels =
+            self.runs.iter().filter_map(|run| Some(row(run, run.database.as_ref()?.level.as_ref()?)));
+        let levels: Vec<Vec<String>> = levels.collect();
+        if !levels.is_empty() {
+            page.heading("The server on some of the processors");
+            let header =
+                ["Run", "Processors", "Busy, asked", "Busy", "Offered", "Served", "For each", "Users"];
+            page.table(&header, &[1, 2, 3, 4, 5, 6, 7], &levels);
+            page.remark(
+                "Transactions a second. Users are those who offer as much if each keys in and thinks for 21 s \
+                 between two transactions.",
+            );
+        }
+    }
+
+    /// Nothing where no whole table was changed or read.
+    fn steps(&self, page: &mut Page) {
+        let row = |run: &Figures, step: &StepFigures| {
+            let warming = if step.is_warming { " (first, to warm caches)" } else { "" };
+            vec![
+                run.id.clone(),
+                format!("{}{warming}", step.name),
+                step.passes.to_string(),
+                count(step.rows as f64),
+                nanos(step.seconds * 1e9),
+                count(step.rows_per_second),
+                bytes(step.wal_bytes),
+            ]
+        };
+        let steps = self.runs.iter().flat_map(|run| {
+            let database = run.database.iter();
+            database.flat_map(|database| &database.steps).map(move |step| row(run, step))
+        });
+        let steps: Vec<Vec<String>> = steps.collect();
+        if !steps.is_empty() {
+            page.heading("Steps over the whole table");
+            let header = ["Run", "Step", "Passes", "Rows", "Time", "Rows a second", "Log written"];
+            page.table(&header, &[2, 3, 4, 5, 6], &steps);
+            page.remark(
+                "Time is of the statements alone. What is done before a step and looked at behind it is in none.",
+            );
+        }
     }
 }
 
@@ -110,6 +173,10 @@ fn checked(database: &DatabaseFigures) -> String {
     match (&database.offences, database.acknowledged) {
         (Some(offences), Some(acknowledged)) if offences.is_empty() => {
             format!("conditions hold, {} acknowledged are there", answer::number(acknowledged as f64))
+        }
+        (Some(offences), None) if offences.is_empty() => {
+            let rows = database.rows_checked.unwrap_or_default();
+            format!("sums hold, {} rows were as they must be", answer::number(rows as f64))
         }
         (Some(offences), _) => offences.join("; "),
         (None, _) => "every row that was read".into(),

@@ -23,6 +23,9 @@ pub(super) fn fio(name: &str, load: &IoLoad, planned: &Plan) -> String {
          --time_based --ramp_time={warmup} --runtime={measure} --norandommap --group_reporting",
         files.join(":")
     );
+    if load.shift_bytes > 0 {
+        line += &format!(" --offset={}", load.shift_bytes);
+    }
     match set.content {
         Content::Sqlio => line += " --scramble_buffers=0",
         Content::Made { compress, duplicates } => {
@@ -106,6 +109,9 @@ pub(super) fn diskspd(load: &IoLoad, planned: &Plan) -> String {
             "  diskspd -c{size} -d{measure} -W{warmup} -b{block} {access} -o{outstanding} -t{threads} \
              -w{written} -Sh -L{content} -Rxml"
         );
+        if load.shift_bytes > 0 {
+            lines += &format!(" -B{}", load.shift_bytes);
+        }
         if let Some(Rate(rate)) = load.rate {
             let each = rate * share / (set.files * threads) as f64;
             lines += &format!(" -g{}i", each.round());

@@ -178,3 +178,71 @@ fn a_share_of_what_is_not_there_is_refused_and_its_base_is_never_cut() {
         cut.cuts
     );
 }
+
+fn of_catalogue(id: &str, targets: &[Target], cores: u64) -> Plan {
+    let machine = Machine { cores, ..MACHINE };
+    let scenario = crate::catalogue::load(id).unwrap();
+    plan(&scenario, &Request { preset: Preset::Xs, seed: 1, targets, machine }).unwrap()
+}
+
+fn names(plan: &Plan) -> Vec<&str> {
+    plan.variants.iter().map(|variant| variant.name.as_str()).collect()
+}
+
+#[test]
+fn parts_of_a_layout_come_from_several_axes_and_what_no_volume_takes_is_left_out() {
+    let plan = of_catalogue("fujitsu/block-and-au", &targets(&["a"]), 4);
+    assert_eq!(plan.variants.len(), 2 * 2 * 3 + 2 * 3);
+    let blocks = |variant: &Variant| {
+        let layout = &variant.load.io().unwrap().set.layout;
+        (layout.block.unwrap().0, layout.cluster.unwrap().0)
+    };
+    let of = |name: &str| plan.variants.iter().find(|variant| variant.name == name).map(blocks);
+    assert_eq!(of("read-b512-au64-a"), Some((512, 64 << 10)));
+    assert_eq!(of("write-b4096-au4-a"), Some((4096, 4096)));
+    assert_eq!(of("write-512-b4096-au4-a"), None);
+    let left_out = "Left out, because a volume with blocks of 4096 bytes takes no such requests: \
+                    write-512-b4096-au4, ";
+    assert!(plan.cuts.iter().any(|cut| cut.starts_with(left_out)), "{:?}", plan.cuts);
+}
+
+#[test]
+fn a_server_has_no_more_processors_than_the_machine() {
+    let plan = of_catalogue("fujitsu/server-scaling", &targets(&["a"]), 2);
+    assert_eq!(names(&plan), ["c1-a", "c2-a"]);
+    assert_eq!(plan.cuts, ["Left out, because this machine has 2 processors: c4."]);
+    assert_eq!(of_catalogue("fujitsu/server-scaling", &targets(&["a"]), 4).variants.len(), 3);
+}
+
+#[test]
+fn what_lies_over_each_directory_has_its_place_in_its_name() {
+    let mut both = targets(&["a", "b"]);
+    let plan = of_catalogue("fujitsu/buffer-pool-extension", &both, 2);
+    let over: Vec<_> =
+        plan.variants.iter().filter(|variant| variant.entries == ["p2-2"]).map(|it| &it.target).collect();
+    assert_eq!(over.len(), 2);
+    assert_eq!((over[1].id.as_str(), over[1].address.as_str()), ("p2-2-b", "sim-flash:size=64GiB over /b"));
+    both.truncate(1);
+    both[0].address = "ashlar:main".to_string();
+    let plan = of_catalogue("fujitsu/buffer-pool-extension", &both, 2);
+    assert_eq!(names(&plan), ["p1-1", "p1-2", "p2-1-a", "p3-a"]);
+    assert_eq!(plan.cuts, ["Left out, because only a directory holds what is in front of it: p2-2."]);
+}
+
+#[test]
+fn a_pattern_of_rows_has_its_own_buffers_and_durability() {
+    let plan = of_catalogue("fujitsu/in-memory-oltp", &targets(&["a"]), 2);
+    let base = |name: &str| {
+        let variant = plan.variants.iter().find(|variant| variant.name == name).unwrap();
+        let Load::Database(load) = &variant.load else { panic!("{name} has no database") };
+        load.base.clone()
+    };
+    let (disk, fast, safe) = (base("p1-a"), base("p2-1-a"), base("p2-2-a"));
+    let data = disk.tables.size_bytes();
+    assert_eq!(disk.settings["shared_buffers"], format!("{}kB", (data / 3) >> 10));
+    assert_eq!(fast.settings["shared_buffers"], format!("{}kB", (3 * data) >> 10));
+    assert!(disk.memory.unwrap().0 < fast.memory.unwrap().0 && fast.memory == safe.memory);
+    assert_eq!(fast.settings.get("synchronous_commit").map(String::as_str), Some("off"));
+    assert_eq!(safe.settings.get("synchronous_commit"), None);
+    assert!(base("p3-1-a") == fast && base("p3-2-a") == safe, "they share what is loaded");
+}

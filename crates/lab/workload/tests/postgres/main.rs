@@ -6,4 +6,5 @@ mod factload;
 mod ledger;
 mod orders;
 mod points;
+mod rows;
 mod server;
