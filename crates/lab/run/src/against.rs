@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use ashlar_report::day;
-use ashlar_scenario::{Load, Measured, Metric, Over, Variant};
+use ashlar_scenario::{Load, Measured, Metric, Over, Taken, Variant};
 use ashlar_statistics::compare::{self, Verdict};
 use serde::Serialize;
 
@@ -15,6 +15,7 @@ use crate::begin::identity;
 use crate::judge::{Estimate, Table, better, in_words, name};
 use crate::outcome::Outcome;
 use crate::record::Records;
+use crate::space::words;
 use crate::text::{many, wrapped};
 use crate::{Error, Result};
 
@@ -150,7 +151,8 @@ fn usual(load: &Load) -> Vec<Measured> {
     match load {
         load if load.is_open() => vec![Measured::LatencyMillis, Measured::LatencyP99Millis],
         Load::Io(_) => vec![Measured::Iops, Measured::LatencyP99Millis],
-        Load::Database(_) => vec![Measured::TransactionsPerSecond, Measured::LatencyP99Millis],
+        Load::Database(_) | Load::Several(_) => vec![Measured::TransactionsPerSecond, Measured::LatencyP99Millis],
+        Load::Space(_) => vec![Measured::Space(Taken::PhysicalMegabytes), Measured::Space(Taken::Overall)],
     }
 }
 
@@ -197,7 +199,10 @@ fn unit(measured: Measured) -> &'static str {
         Measured::NewOrdersPerMinute => "new orders/min",
         Measured::TradesPerSecond => "trades/s",
         Measured::RowsPerSecond => "rows/s",
-        Measured::LatencyMillis | Measured::LatencyP99Millis => MILLIS,
+        Measured::LatencyMillis | Measured::LatencyP99Millis | Measured::DeviceMillis => MILLIS,
+        Measured::TransactionsPerProcessorSecond => "transactions/s of processor time",
+        Measured::Space(Taken::CreateMillis | Taken::ReadyMillis) => MILLIS,
+        Measured::Space(taken) => words::name(taken),
     }
 }
 

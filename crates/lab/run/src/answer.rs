@@ -6,6 +6,7 @@ use ashlar_statistics::compare::Better;
 
 use crate::judge::{Answer, Checked, Estimate, Row, better, name};
 use crate::outcome::Metrics;
+use crate::space::words;
 
 /// A value of a metric in words, with its unit.
 pub(crate) fn value(measured: Measured, value: f64) -> String {
@@ -16,7 +17,11 @@ pub(crate) fn value(measured: Measured, value: f64) -> String {
         Measured::NewOrdersPerMinute => format!("{} new orders a minute", count(value)),
         Measured::TradesPerSecond => format!("{} trade results a second", number(value)),
         Measured::RowsPerSecond => format!("{} rows a second", count(value)),
-        Measured::LatencyMillis | Measured::LatencyP99Millis => nanos(value * 1e6),
+        Measured::LatencyMillis | Measured::LatencyP99Millis | Measured::DeviceMillis => nanos(value * 1e6),
+        Measured::TransactionsPerProcessorSecond => {
+            format!("{} transactions a second of processor time", count(value))
+        }
+        Measured::Space(taken) => words::value(taken, value),
     }
 }
 

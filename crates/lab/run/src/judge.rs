@@ -12,13 +12,14 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use ashlar_scenario::{Load, Measured, Plan, Variant};
+use ashlar_scenario::{Load, Measured, Plan, Taken, Variant};
 use ashlar_statistics::compare::{self, Better, Comparison, Pair, Verdict};
 use ashlar_statistics::interval;
 use serde::Serialize;
 
 use crate::Outline;
 use crate::figures::Figures;
+use crate::space::words;
 
 pub(crate) use checks::judge as check;
 pub use checks::{Answer, Checked};
@@ -115,7 +116,8 @@ impl<'a> Table<'a> {
                 let measured = match &base.load {
                     load if load.is_open() => Measured::LatencyMillis,
                     Load::Io(_) => Measured::Iops,
-                    Load::Database(_) => Measured::TransactionsPerSecond,
+                    Load::Database(_) | Load::Several(_) => Measured::TransactionsPerSecond,
+                    Load::Space(_) => Measured::Space(Taken::PhysicalMegabytes),
                 };
                 let found = self.compare((other, base), measured, EQUAL_PERCENT);
                 compared.push(Compared {
@@ -140,8 +142,10 @@ pub(crate) fn better(measured: Measured) -> Better {
         | Measured::TransactionsPerSecond
         | Measured::NewOrdersPerMinute
         | Measured::TradesPerSecond
+        | Measured::TransactionsPerProcessorSecond
         | Measured::RowsPerSecond => Better::Higher,
-        Measured::LatencyMillis | Measured::LatencyP99Millis => Better::Lower,
+        Measured::LatencyMillis | Measured::LatencyP99Millis | Measured::DeviceMillis => Better::Lower,
+        Measured::Space(taken) => words::better(taken),
     }
 }
 
@@ -156,6 +160,9 @@ pub(crate) fn name(measured: Measured) -> &'static str {
         Measured::RowsPerSecond => "rows a second",
         Measured::LatencyMillis => "mean latency",
         Measured::LatencyP99Millis => "99th percentile of latency",
+        Measured::DeviceMillis => "mean latency of the device",
+        Measured::TransactionsPerProcessorSecond => "transactions a second of processor time",
+        Measured::Space(taken) => words::name(taken),
     }
 }
 

@@ -186,7 +186,7 @@ fn metrics(outline: &Outline, table: &Table<'_>) -> Vec<Metrics> {
         })
         .collect();
     for check in &scenario.checks {
-        if let Check::Ratio { of, .. } = check
+        if let Check::Ratio { of, .. } | Check::Value { of, .. } = check
             && !metrics.iter().any(|metrics| metrics.metric == *of)
         {
             let rows = judge::metric(table, of);

@@ -17,6 +17,8 @@ use crate::mix::{MixBy, Part, bytes_mean, share_by_count, written_share};
 use crate::offer::{Offer, Share};
 use crate::quantity::{Rate, literal, optional};
 use crate::scale::{Preset, Scaled};
+use crate::several::{Several, SeveralLoad};
+use crate::space::{Space, SpaceLoad};
 
 /// Of a run of I/O, beside its phases.
 pub(crate) const RUN_OVERHEAD: Duration = Duration::from_secs(1);
@@ -29,6 +31,8 @@ pub(crate) enum Workload {
     Points(Points),
     Broker(Broker),
     FactLoad(FactLoad),
+    Space(Space),
+    Several(Several),
 }
 
 /// The keys of `kind = "io"`.
@@ -63,6 +67,8 @@ fn one_at_every_scale() -> Scaled<u64> {
 pub enum Load {
     Io(IoLoad),
     Database(DatabaseLoad),
+    Space(SpaceLoad),
+    Several(SeveralLoad),
 }
 
 impl Load {
@@ -71,7 +77,7 @@ impl Load {
     pub fn io(&self) -> Option<&IoLoad> {
         match self {
             Load::Io(load) => Some(load),
-            Load::Database(_) => None,
+            Load::Database(_) | Load::Space(_) | Load::Several(_) => None,
         }
     }
 
@@ -81,6 +87,8 @@ impl Load {
         match self {
             Load::Io(load) => load.set.size.0,
             Load::Database(load) => load.base.tables.size_bytes(),
+            Load::Space(load) => load.bases.size_bytes(),
+            Load::Several(load) => load.bases.size_bytes(),
         }
     }
 
@@ -90,6 +98,8 @@ impl Load {
         let rate = match self {
             Load::Io(load) => load.rate,
             Load::Database(load) => load.rate,
+            Load::Several(load) => load.rate,
+            Load::Space(_) => None,
         };
         rate.is_some() || self.share().is_some()
     }
@@ -100,6 +110,7 @@ impl Load {
         match self {
             Load::Io(load) => load.share.as_ref(),
             Load::Database(load) => load.share.as_ref(),
+            Load::Space(_) | Load::Several(_) => None,
         }
     }
 
@@ -110,6 +121,7 @@ impl Load {
         match self {
             Load::Io(load) => Load::Io(IoLoad { rate, share: None, ..load.clone() }),
             Load::Database(load) => Load::Database(DatabaseLoad { rate, share: None, ..load.clone() }),
+            Load::Space(_) | Load::Several(_) => self.clone(),
         }
     }
 
@@ -119,7 +131,9 @@ impl Load {
         match (self, other) {
             (Load::Io(one), Load::Io(other)) => one.set == other.set,
             (Load::Database(one), Load::Database(other)) => one.base == other.base,
-            (Load::Io(_), Load::Database(_)) | (Load::Database(_), Load::Io(_)) => false,
+            (Load::Space(one), Load::Space(other)) => one.bases == other.bases,
+            (Load::Several(one), Load::Several(other)) => one.bases == other.bases,
+            (Load::Io(_) | Load::Database(_) | Load::Space(_) | Load::Several(_), _) => false,
         }
     }
 
@@ -128,6 +142,8 @@ impl Load {
         match self {
             Load::Io(load) => load.set.bytes_written(),
             Load::Database(load) => load.bytes_loaded(),
+            Load::Space(load) => load.bases.size_bytes() as f64,
+            Load::Several(load) => crate::database::WRITTEN_PER_BYTE * load.bases.size_bytes() as f64,
         }
     }
 
@@ -135,6 +151,8 @@ impl Load {
         match self {
             Load::Io(load) => load.bytes_written(time, bytes_per_second),
             Load::Database(load) => load.bytes_written(time),
+            Load::Space(load) => load.bytes_written(),
+            Load::Several(load) => load.bytes_written(time),
         }
     }
 
@@ -143,6 +161,8 @@ impl Load {
         match self {
             Load::Io(_) => RUN_OVERHEAD,
             Load::Database(_) => DatabaseLoad::run_overhead(),
+            Load::Space(load) => load.run_overhead(),
+            Load::Several(load) => load.run_overhead(),
         }
     }
 }
@@ -240,8 +260,11 @@ impl Workload {
             Some(Some("points")) => Points::deserialize(table).map(Workload::Points),
             Some(Some("broker")) => Broker::deserialize(table).map(Workload::Broker),
             Some(Some("factload")) => FactLoad::deserialize(table).map(Workload::FactLoad),
+            Some(Some("space")) => Space::deserialize(table).map(Workload::Space),
+            Some(Some("databases")) => Several::deserialize(table).map(Workload::Several),
             Some(_) => {
-                let known = "kind must be \"io\", \"orders\", \"points\", \"broker\" or \"factload\"";
+                let known = "kind must be \"io\", \"orders\", \"points\", \"broker\", \"factload\", \"space\" or \
+                    \"databases\"";
                 Err(toml::de::Error::custom(known))
             }
             None => Err(toml::de::Error::missing_field("kind")),
@@ -259,6 +282,8 @@ impl Workload {
             Workload::Points(points) => points.at(engine, preset, names).map(Load::Database),
             Workload::Broker(broker) => broker.at(engine, preset, names).map(Load::Database),
             Workload::FactLoad(facts) => facts.at(engine, preset, names).map(Load::Database),
+            Workload::Space(space) => space.at(engine, preset, names).map(Load::Space),
+            Workload::Several(several) => several.at(engine, preset, names).map(Load::Several),
         }
     }
 }
