@@ -151,7 +151,9 @@ fn usual(load: &Load) -> Vec<Measured> {
     match load {
         load if load.is_open() => vec![Measured::LatencyMillis, Measured::LatencyP99Millis],
         Load::Io(_) => vec![Measured::Iops, Measured::LatencyP99Millis],
-        Load::Database(_) | Load::Several(_) => vec![Measured::TransactionsPerSecond, Measured::LatencyP99Millis],
+        Load::Database(_) | Load::Several(_) => {
+            vec![Measured::TransactionsPerSecond, Measured::LatencyP99Millis]
+        }
         Load::Space(_) => vec![Measured::Space(Taken::PhysicalMegabytes), Measured::Space(Taken::Overall)],
     }
 }

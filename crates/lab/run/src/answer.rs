@@ -64,9 +64,11 @@ pub(crate) fn asked(metric: &Metric) -> String {
     }
 }
 
-pub(crate) fn answer(metrics: &[Metrics], checks: &[Checked]) -> String {
+/// `within` tells more of the first metric.
+pub(crate) fn answer(metrics: &[Metrics], within: Option<String>, checks: &[Checked]) -> String {
     let first = metrics.first().map_or("Nothing was measured.".to_string(), measured);
-    format!("{first} {}", checked(checks))
+    let within = within.map_or_else(String::new, |within| format!("{within} "));
+    format!("{first} {within}{}", checked(checks))
 }
 
 /// The first metric, on each target, beside what was published.

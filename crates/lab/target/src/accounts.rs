@@ -82,7 +82,9 @@ impl Account {
         let account = Account {
             volumes_promised_bytes: promised(&space.volumes),
             snapshots_promised_bytes: promised(&space.snapshots),
-            zero_bytes: images().map(|image| image.zero_bytes.map(|bytes| bytes as i64)).sum::<Option<_>>()?,
+            zero_bytes: images()
+                .map(|image| image.zero_bytes.map(|bytes| bytes as i64))
+                .sum::<Option<_>>()?,
             written_bytes: space.written_bytes? as i64,
             snapshots_saved_bytes: sharing - content,
             content_saved_bytes: content,

@@ -10,8 +10,8 @@ use ashlar_workload::broker::{self, Broker, conditions};
 use ashlar_workload::driver::{Observer, Outcome};
 
 use super::{ANSWER_LIMIT, DatabaseFigures, Driving, LOAD_LIMIT, Loading, broken, whole};
-use crate::{Error, Result};
 use crate::copies::{Kept, Promises};
+use crate::{Error, Result};
 
 pub(super) fn load(loading: &Loading<'_>, customers: u64, trade_days: u64) -> Result<()> {
     let tables = Tables::Broker { customers, trade_days };

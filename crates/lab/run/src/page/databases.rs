@@ -86,16 +86,24 @@ fn each_database(page: &mut Page, with: &[(&Figures, &DatabaseFigures)]) {
             if each.is_behind { "fell behind" } else { "" }.into(),
         ]
     };
-    let rows: Vec<Vec<String>> = with
-        .iter()
-        .flat_map(|(run, database)| database.each.iter().map(|each| row(run, each)))
-        .collect();
+    let rows: Vec<Vec<String>> =
+        with.iter().flat_map(|(run, database)| database.each.iter().map(|each| row(run, each))).collect();
     if rows.is_empty() {
         return;
     }
     page.heading("Each database");
-    let header =
-        ["Run", "Database", "Server", "Size", "Users", "A second", "Results a second", "Mean", "99 % within", ""];
+    let header = [
+        "Run",
+        "Database",
+        "Server",
+        "Size",
+        "Users",
+        "A second",
+        "Results a second",
+        "Mean",
+        "99 % within",
+        "",
+    ];
     page.table(&header, &[3, 4, 5, 6, 7, 8], &rows);
 }
 

@@ -107,9 +107,7 @@ pub(super) fn told(
     };
     // All of them run in one process, which each of them asked for its time.
     let cores = outcomes()
-        .map(|outcome| {
-            outcome.client_processor_seconds.unwrap_or(0.0) / outcome.measured_seconds.max(1e-9)
-        })
+        .map(|outcome| outcome.client_processor_seconds.unwrap_or(0.0) / outcome.measured_seconds.max(1e-9))
         .fold(0.0, f64::max);
     Figures {
         id: run.id.clone(),
@@ -139,8 +137,7 @@ fn together(courses: Vec<Vec<Second>>) -> Vec<Second> {
     let second = |index: usize| {
         let of: Vec<&Second> = courses.iter().map(|course| &course[index]).collect();
         let requests: f64 = of.iter().map(|second| second.requests).sum();
-        let waited: f64 =
-            of.iter().filter_map(|second| Some(second.latency_nanos? * second.requests)).sum();
+        let waited: f64 = of.iter().filter_map(|second| Some(second.latency_nanos? * second.requests)).sum();
         Second {
             at_seconds: index as f64 + 1.0,
             requests,
@@ -191,11 +188,8 @@ mod tests {
     #[test]
     fn courses_are_summed_second_by_second_and_waits_by_their_weight() {
         let course = |requests: f64, latency: f64, length: u32| -> Vec<Second> {
-            let second = |end| Second {
-                at_seconds: f64::from(end) + 0.3,
-                requests,
-                latency_nanos: Some(latency),
-            };
+            let second =
+                |end| Second { at_seconds: f64::from(end) + 0.3, requests, latency_nanos: Some(latency) };
             (1..=length).map(second).collect()
         };
         let sum = together(vec![course(10.0, 100.0, 4), course(30.0, 200.0, 3)]);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ashlar_postgres::{Found, Installation, MAJOR_MIN, Search};
+use ashlar_postgres::{Found, Installation, Search};
 use ashlar_programs::Launcher;
 use ashlar_scenario::{Load, Plan, Servers, Version};
 
@@ -22,25 +22,30 @@ pub(crate) fn check(launcher: &Arc<Launcher>, plan: &Plan) -> Result<()> {
 
 /// One for each server.
 pub(crate) fn choose(launcher: &Arc<Launcher>, bases: &Servers) -> Result<Vec<Installation>> {
-    let newest = Installation::ensure(launcher, &Search::default())?.0;
+    let usual = Installation::ensure(launcher, &Search::default())?.0;
     let found = Installation::all(launcher, &Search::default())?;
-    let older = found.iter().find(|one| is_usable(one) && one.major < newest.major());
-    let before = || {
-        let older = older.ok_or_else(|| one_major(&newest, &found))?;
-        let search = Search { directory: Some(older.directory.clone()), major: Some(older.major) };
-        Ok::<_, Error>(Installation::find(launcher, &search)?)
+    let majors = majors(&found);
+    let two = || match majors[..] {
+        [newer, older, ..] => {
+            Ok::<_, Error>([Installation::of(launcher, newer)?, Installation::of(launcher, older)?])
+        }
+        _ => Err(one_major(&usual, &found)),
     };
     let of_server = |index: usize| match bases.version {
-        Version::Any => Ok(newest.clone()),
-        Version::Each if index == 0 || older.is_none() => Ok(newest.clone()),
-        Version::Each | Version::Older => before(),
-        Version::Newer => before().map(|_| newest.clone()),
+        Version::Any => Ok(usual.clone()),
+        Version::Each if majors.len() < 2 => Ok(usual.clone()),
+        Version::Each => two().map(|[newer, older]| if index == 0 { newer } else { older }),
+        Version::Newer => two().map(|[newer, _]| newer),
+        Version::Older => two().map(|[_, older]| older),
     };
     (0..bases.servers.len()).map(of_server).collect()
 }
 
-fn is_usable(found: &Found) -> bool {
-    found.missing.is_empty() && found.major >= MAJOR_MIN
+/// The newest of each major version that can be used, the newest first.
+fn majors(found: &[Found]) -> Vec<&Found> {
+    let mut usable: Vec<&Found> = found.iter().filter(|one| one.is_usable()).collect();
+    usable.dedup_by_key(|one| one.major);
+    usable
 }
 
 fn one_major(newest: &Installation, found: &[Found]) -> Error {

@@ -1,13 +1,14 @@
 //! What databases took of a pool, in words.
 
 use ashlar_report::nanos;
-use ashlar_scenario::{Plan, Taken, Variant};
+use ashlar_scenario::{Measured, Plan, Taken, Variant};
 use ashlar_statistics::compare::Better;
 use ashlar_target::Account;
 
 use super::{Factors, SpaceFigures};
 use crate::answer::number;
 use crate::figures::Figures;
+use crate::outcome::Metrics;
 
 /// For people.
 pub(crate) fn name(taken: Taken) -> &'static str {
@@ -62,6 +63,22 @@ pub(crate) fn first<'a>(runs: &'a [Figures], variant: &Variant) -> Option<&'a Sp
     runs.iter().filter(of).min_by_key(|figures| figures.repetition)?.space.as_ref()
 }
 
+/// What the first metric is made of, where it is the ratio that a console shows: of its first row.
+pub(crate) fn within(metrics: &[Metrics], plan: &Plan, runs: &[Figures]) -> Option<String> {
+    let first = metrics.first().filter(|first| first.metric.measured == Measured::Space(Taken::Overall))?;
+    let row = first.rows.first()?;
+    let is_it = |variant: &&Variant| variant.entries.join("-") == row.of && variant.target.id == row.target;
+    let found = Factors::of(&self::first(runs, plan.variants.iter().find(is_it)?)?.taken)?;
+    let Factors { thin, zero, snapshots, content, compression, beside } = found;
+    let [thin, zero, snapshots, content, compression, beside, data] =
+        [thin, zero, snapshots, content, compression, beside, zero * content * compression].map(number);
+    Some(format!(
+        "Thin space is {thin} of it and snapshots {snapshots}, and neither is data; of the data {data} : 1 is saved \
+         (zeroes {zero}, equal blocks {content}, compression {compression}), and metadata and parity leave {beside} \
+         of the whole."
+    ))
+}
+
 /// A line for each variant: how its ratio comes about.
 pub(crate) fn factors(plan: &Plan, runs: &[Figures]) -> Vec<String> {
     let line = |variant: &Variant| {
@@ -81,14 +98,10 @@ fn sentence(found: &Factors) -> String {
         ("compression", compression),
         ("metadata and parity", beside),
     ];
-    let told: Vec<String> = parts.iter().map(|(what, factor)| format!("{what} {}", number(*factor))).collect();
+    let told: Vec<String> =
+        parts.iter().map(|(what, factor)| format!("{what} {}", number(*factor))).collect();
     let data = zero * content * compression;
-    format!(
-        "{} : 1 = {}; of the data itself {} : 1",
-        number(found.product()),
-        told.join(" x "),
-        number(data)
-    )
+    format!("{} : 1 = {}; of the data itself {} : 1", number(found.product()), told.join(" x "), number(data))
 }
 
 /// From what is promised to what is on the drives.

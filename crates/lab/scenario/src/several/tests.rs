@@ -19,8 +19,7 @@ fn load(keys: &str) -> std::result::Result<SeveralLoad, String> {
     );
     let scenario = Scenario::parse(&text).map_err(|error| error.to_string())?;
     let targets = [Target { id: "a".into(), address: "/a".into() }];
-    let machine =
-        Machine { cores: 2, memory: ByteCount(8 << 30), bytes_per_second: ByteCount(200_000_000) };
+    let machine = Machine { cores: 2, memory: ByteCount(8 << 30), bytes_per_second: ByteCount(200_000_000) };
     let request = Request { preset: Preset::S, seed: 1, targets: &targets, machine };
     let mut planned = plan(&scenario, &request).map_err(|error| error.to_string())?;
     match planned.variants.remove(0).load {

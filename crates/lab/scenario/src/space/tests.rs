@@ -13,8 +13,7 @@ fn planned(keys: &str) -> std::result::Result<Plan, String> {
     );
     let scenario = Scenario::parse(&text).map_err(|error| error.to_string())?;
     let targets = [Target { id: "a".into(), address: "/a".into() }];
-    let machine =
-        Machine { cores: 2, memory: ByteCount(8 << 30), bytes_per_second: ByteCount(200_000_000) };
+    let machine = Machine { cores: 2, memory: ByteCount(8 << 30), bytes_per_second: ByteCount(200_000_000) };
     plan(&scenario, &Request { preset: Preset::S, seed: 1, targets: &targets, machine })
         .map_err(|error| error.to_string())
 }
@@ -63,7 +62,8 @@ fn what_cannot_be_is_refused() {
 
 #[test]
 fn the_words_tell_how_twins_come_to_be() {
-    let words = load("twins = 2\nmade = \"changed\"\nchange = \"5%\"\nlog = \"35%\"\nsnapshots = 5").in_words();
+    let words =
+        load("twins = 2\nmade = \"changed\"\nchange = \"5%\"\nlog = \"35%\"\nsnapshots = 5").in_words();
     for part in ["2 databases", "5 % of the trades changed", "35 % full of zeroes", "5 snapshots"] {
         assert!(words.contains(part), "{part}: {words}");
     }
