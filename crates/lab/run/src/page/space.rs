@@ -7,6 +7,9 @@ use crate::Outcome;
 use crate::answer::number;
 use crate::space::{Factors, SpaceFigures, words};
 
+/// A line of a table: what it is called, and how it is found.
+type Line<F> = (&'static str, F);
+
 impl Outcome {
     /// Nothing where no room was counted.
     pub(super) fn space(&self, page: &mut Page) {
@@ -54,7 +57,7 @@ fn signed(value: i64) -> String {
 }
 
 fn factor_rows(with: &[(&Variant, &SpaceFigures)]) -> Vec<Vec<String>> {
-    let of: [(&str, fn(&Factors) -> f64); 8] = [
+    let of: [Line<fn(&Factors) -> f64>; 8] = [
         ("thin space", |found| found.thin),
         ("snapshots", |found| found.snapshots),
         ("zeroes", |found| found.zero),
@@ -66,7 +69,7 @@ fn factor_rows(with: &[(&Variant, &SpaceFigures)]) -> Vec<Vec<String>> {
         }),
         ("all together", Factors::product),
     ];
-    let row = |(name, factor): &(&str, fn(&Factors) -> f64)| {
+    let row = |(name, factor): &Line<fn(&Factors) -> f64>| {
         let told = |found: &SpaceFigures| {
             Factors::of(&found.taken).map_or_else(String::new, |found| number(factor(&found)))
         };
@@ -76,7 +79,7 @@ fn factor_rows(with: &[(&Variant, &SpaceFigures)]) -> Vec<Vec<String>> {
 }
 
 fn ways(with: &[(&Variant, &SpaceFigures)]) -> Vec<Vec<String>> {
-    let of: [(&str, fn(&SpaceFigures) -> String); 6] = [
+    let of: [Line<fn(&SpaceFigures) -> String>; 6] = [
         ("to make a volume", |found| nanos(found.create_nanos as f64)),
         ("with a file system, mounted", |found| nanos(found.ready_nanos as f64)),
         ("all volumes made and filled", |found| format!("{:.1} s", found.fill_seconds)),
@@ -89,7 +92,7 @@ fn ways(with: &[(&Variant, &SpaceFigures)]) -> Vec<Vec<String>> {
             false => found.offences.join("; "),
         }),
     ];
-    let row = |(name, told): &(&str, fn(&SpaceFigures) -> String)| {
+    let row = |(name, told): &Line<fn(&SpaceFigures) -> String>| {
         std::iter::once((*name).to_string()).chain(with.iter().map(|(_, found)| told(found))).collect()
     };
     of.iter().map(row).collect()
