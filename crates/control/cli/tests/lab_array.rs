@@ -313,3 +313,42 @@ fn volumes_with_blocks_of_their_own_get_a_file_system_and_go_again() {
     assert!(job.contains("offset=512\n") && job.contains("bs=4096\n"), "{job}");
     assert!(array.run(&["lab", "verify", &named]).status == 0, "the figures are fio's");
 }
+
+#[test]
+fn what_databases_take_of_a_pool_is_told_in_factors_and_everything_goes() {
+    if !can_attach() {
+        return;
+    }
+    let array = Array::started();
+    let drive = format!("{},size=3GiB", array.path("drive").display());
+    array.good(&["pool", "create", "main", "--drive", &drive]);
+    let text = "format = 1\nid = \"test/space\"\ntitle = \"t\"\nquestion = \"q\"\nbudget = \"10m\"\n\
+        engine = { kind = \"postgres\" }\nphases = { warmup = \"0s\", measure = \"0s\", repeat = 1 }\n\
+        workload = { kind = \"space\", data = \"10MB\", twins = 2, made = \"copied\", dedupe = true, \
+        provisioned = 2, snapshots = 3 }\n\
+        check = [{ kind = \"consistency\" }, { kind = \"value\", of = \"dedupe\", at_least = 1.8 }, \
+        { kind = \"value\", of = \"back_share\", at_least = \"80%\" }]\n\
+        [[published]]\nmetric = \"overall\"\nvalue = 16\n";
+    let file = array.path("space.toml");
+    std::fs::write(&file, text).unwrap();
+    let file = file.display().to_string();
+    let (kept, named) = output(&array, "result");
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let other = directory.path().display().to_string();
+    unable(&array, &["lab", "plan", &file, "--target", &other], &["ashlar:POOL"]);
+    let done = array.run(&["lab", "run", &file, "--target", "ashlar:main", "-o", &named]);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    for part in ["Thin space is", "neither is data", "published: 16.0 : 1"] {
+        assert!(done.out.contains(part), "{part}: {}", done.out);
+    }
+    let space = &result(&kept)["runs"][0]["space"];
+    let taken = |name: &str| space["taken"][name].as_i64().unwrap();
+    assert_eq!(taken("snapshots_promised_bytes"), 3 * taken("volumes_promised_bytes"));
+    let saved = taken("snapshots_saved_bytes") + taken("content_saved_bytes");
+    let stored = taken("written_bytes") - saved - taken("compression_saved_bytes");
+    assert_eq!(stored, taken("stored_bytes"), "{space}");
+    assert!(taken("content_saved_bytes") > 10_000_000, "the twin takes no room: {space}");
+    assert_eq!(space["left"]["stored_bytes"], 0, "{space}");
+    assert_eq!(volumes(&array), 0, "nothing stays");
+    assert_eq!(array.json(&["snapshot", "list"]).as_array().unwrap().len(), 0, "nothing stays");
+}

@@ -1,7 +1,8 @@
 //! The PostgreSQL of this machine: every version that is installed, and the one to use.
 //!
 //! Looked for in a directory that the caller names (a wheel unpacked, a build of one's own), or else where
-//! Debian keeps each major version and where PATH's `pg_config` points.
+//! Debian keeps each major version, where PATH's `pg_config` points, and in `/opt/postgresql/MAJOR`: those are
+//! for comparisons, and not chosen while there is another.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,8 @@ pub const PROGRAMS: [&str; 6] = ["initdb", "pg_ctl", "postgres", "pgbench", "pg_
 pub const MAJOR_MIN: u32 = 14;
 /// Where Debian keeps the programs of each version.
 const HOMES: &str = "/usr/lib/postgresql";
+/// Where versions are that are there to be compared with: no package of the distribution puts any there.
+const BESIDE: &str = "/opt/postgresql";
 /// A program asked for its version answers at once.
 const VERSION_LIMIT: Duration = Duration::from_secs(20);
 /// Fetching and installing the distribution's packages.
@@ -83,15 +86,20 @@ impl Installation {
     /// When there is none: what was found and what it lacks is in the message.
     pub fn find(launcher: &Arc<Launcher>, search: &Search) -> Result<Installation> {
         let found = Self::all(launcher, search)?;
-        let is_usable = |one: &&Found| one.missing.is_empty() && one.major >= MAJOR_MIN;
-        match found.iter().find(is_usable) {
-            Some(one) => Ok(Installation {
-                launcher: launcher.clone(),
-                found: one.clone(),
-                account: Account::choose()?,
-            }),
+        let usable = found.iter().filter(|one| one.is_usable());
+        // The first of those that are equal, which is the newest.
+        match usable.min_by_key(|one| one.directory.starts_with(BESIDE)) {
+            Some(one) => Installation::of(launcher, one),
             None => Err(Error::environment(nothing_usable(&found, search))),
         }
+    }
+
+    /// One that was found.
+    ///
+    /// # Errors
+    /// When there is no account that it may run under.
+    pub fn of(launcher: &Arc<Launcher>, found: &Found) -> Result<Installation> {
+        Ok(Installation { launcher: launcher.clone(), found: found.clone(), account: Account::choose()? })
     }
 
     /// The same; where none is found and none was named, installs the distribution's. Tells whether it did.
@@ -157,6 +165,12 @@ impl Installation {
 }
 
 impl Found {
+    /// It has all the programs, and is not too old.
+    #[must_use]
+    pub fn is_usable(&self) -> bool {
+        self.missing.is_empty() && self.major >= MAJOR_MIN
+    }
+
     /// Orders versions: `15.10` is newer than `15.9`.
     fn key(&self) -> (u32, Vec<u32>) {
         let parts = self.version.split('.').map(|part| part.parse().unwrap_or(0));
@@ -187,7 +201,7 @@ impl Found {
 /// Directories in which PostgreSQL may be, each once.
 fn homes(launcher: &Launcher) -> Vec<PathBuf> {
     let mut homes = Vec::new();
-    if let Ok(entries) = fs::read_dir(HOMES) {
+    for entries in [HOMES, BESIDE].into_iter().filter_map(|home| fs::read_dir(home).ok()) {
         homes.extend(entries.flatten().map(|entry| entry.path().join("bin")));
     }
     let mut configuration = Command::new("pg_config");

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use ashlar_report::day;
-use ashlar_scenario::{Load, Measured, Metric, Over, Variant};
+use ashlar_scenario::{Load, Measured, Metric, Over, Taken, Variant};
 use ashlar_statistics::compare::{self, Verdict};
 use serde::Serialize;
 
@@ -15,6 +15,7 @@ use crate::begin::identity;
 use crate::judge::{Estimate, Table, better, in_words, name, rate};
 use crate::outcome::Outcome;
 use crate::record::Records;
+use crate::space::words;
 use crate::text::{many, wrapped};
 use crate::{Error, Result};
 
@@ -151,6 +152,7 @@ fn usual(load: &Load) -> Vec<Measured> {
         load if load.is_open() => vec![Measured::LatencyMillis, Measured::LatencyP99Millis],
         // A statement is of a hundred rows, or of all.
         Load::Database(load) if load.work.is_some() => vec![Measured::RowsPerSecond],
+        Load::Space(_) => vec![Measured::Space(Taken::PhysicalMegabytes), Measured::Space(Taken::Overall)],
         load => vec![rate(load), Measured::LatencyP99Millis],
     }
 }
@@ -202,7 +204,10 @@ fn unit(measured: Measured) -> &'static str {
         Measured::SelectedRowsPerSecond => "selected rows/s",
         Measured::DeletedRowsPerSecond => "deleted rows/s",
         Measured::ScannedRowsPerSecond => "scanned rows/s",
-        Measured::LatencyMillis | Measured::LatencyP99Millis => MILLIS,
+        Measured::LatencyMillis | Measured::LatencyP99Millis | Measured::DeviceMillis => MILLIS,
+        Measured::TransactionsPerProcessorSecond => "transactions/s of processor time",
+        Measured::Space(Taken::CreateMillis | Taken::ReadyMillis) => MILLIS,
+        Measured::Space(taken) => words::name(taken),
     }
 }
 

@@ -6,6 +6,7 @@ use ashlar_statistics::compare::Better;
 
 use crate::judge::{Answer, Checked, Estimate, Row, better, name};
 use crate::outcome::Metrics;
+use crate::space::words;
 
 /// A value of a metric in words, with its unit.
 pub(crate) fn value(measured: Measured, value: f64) -> String {
@@ -20,7 +21,11 @@ pub(crate) fn value(measured: Measured, value: f64) -> String {
         | Measured::SelectedRowsPerSecond
         | Measured::DeletedRowsPerSecond
         | Measured::ScannedRowsPerSecond => format!("{} {}", count(value), name(measured)),
-        Measured::LatencyMillis | Measured::LatencyP99Millis => nanos(value * 1e6),
+        Measured::LatencyMillis | Measured::LatencyP99Millis | Measured::DeviceMillis => nanos(value * 1e6),
+        Measured::TransactionsPerProcessorSecond => {
+            format!("{} transactions a second of processor time", count(value))
+        }
+        Measured::Space(taken) => words::value(taken, value),
     }
 }
 
@@ -63,9 +68,11 @@ pub(crate) fn asked(metric: &Metric) -> String {
     }
 }
 
-pub(crate) fn answer(metrics: &[Metrics], checks: &[Checked]) -> String {
+/// `within` tells more of the first metric.
+pub(crate) fn answer(metrics: &[Metrics], within: Option<String>, checks: &[Checked]) -> String {
     let first = metrics.first().map_or("Nothing was measured.".to_string(), measured);
-    format!("{first} {}", checked(checks))
+    let within = within.map_or_else(String::new, |within| format!("{within} "));
+    format!("{first} {within}{}", checked(checks))
 }
 
 /// The first metric, on each target, beside what was published.

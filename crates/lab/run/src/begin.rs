@@ -151,6 +151,7 @@ fn prepare<'a>(
     let launcher = Arc::new(Launcher::new(records.directory.clone(), log, signals.clone()));
     let fio = Fio::find(&launcher)?;
     remove_left(records, access)?;
+    crate::several::check_versions(&launcher, &outline.plan)?;
     let mut places: Vec<(String, Place)> = Vec::new();
     let of_variants = outline.plan.variants.iter().map(|variant| &variant.target);
     for Target { address, .. } in targets.iter().chain(of_variants) {

@@ -11,6 +11,9 @@ mod orders;
 mod points;
 mod rows;
 
+pub(crate) use ashlar_workload::broker::ledger::Ledger;
+pub(crate) use broker::load_broker;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,15 +31,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::copies::{self, CopyFigures, Kept, Promises, Taken};
 use crate::figures::Figures;
+use crate::several::EachFigures;
 use crate::{Error, Result, jobs};
 
 pub use level::LevelFigures;
 pub use rows::StepFigures;
 
 /// Sockets are told apart by their directory.
-const PORT: u16 = 5432;
+pub(crate) const PORT: u16 = 5432;
 /// No answer of the server within this means that it is lost.
-const ANSWER_LIMIT: Duration = Duration::from_secs(60);
+pub(crate) const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 /// As pages of real tables compress.
 const COMPRESSION: f64 = 2.0;
 /// No statement of loading takes longer.
@@ -108,6 +112,12 @@ pub struct DatabaseFigures {
     /// Snapshots that were taken meanwhile.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub copies: Vec<CopyFigures>,
+    /// Of several databases at once: each of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub each: Vec<EachFigures>,
+    /// Of the servers while it was measured; absent where it is not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub processor_seconds: Option<f64>,
     /// Why memory is not limited although a limit was asked for.
     pub not_limited: Option<String>,
     /// How it was started, and what of its files was in memory still.
@@ -352,7 +362,7 @@ fn whole(verdicts: Vec<Verdict>) -> Result<()> {
 }
 
 /// Durability is PostgreSQL's default: every commit waits for its flush.
-fn settings(base: &Base) -> Settings {
+pub(crate) fn settings(base: &Base) -> Settings {
     let shared = base.memory.map_or(SHARED_BUFFERS_DEFAULT, |memory| (memory.0 / 4).max(SHARED_BUFFERS_MIN));
     let settings = Settings::new()
         .with("listen_addresses", "")
@@ -365,7 +375,7 @@ fn settings(base: &Base) -> Settings {
 }
 
 /// A run that came to its end as planned; otherwise why not.
-fn ended(outcome: &Outcome) -> Result<()> {
+pub(crate) fn ended(outcome: &Outcome) -> Result<()> {
     match &outcome.ending {
         Ending::Complete => Ok(()),
         Ending::Stopped => Err(Error::interrupted()),
@@ -396,24 +406,7 @@ fn kind(of: &driver::KindOutcome) -> KindFigures {
 fn told(run: &Run, variant: &Variant, outcome: &Outcome, mut database: DatabaseFigures) -> Figures {
     let mut latencies = Histogram::default();
     outcome.kinds.iter().for_each(|kind| latencies.merge(&kind.latency.histogram()));
-    let second = |second: &driver::Second| {
-        let count: u64 = second.kinds.iter().map(|kind| kind.count).sum();
-        let waited: f64 = second
-            .kinds
-            .iter()
-            .filter_map(|kind| kind.mean_nanos.map(|mean| mean as f64 * kind.count as f64))
-            .sum();
-        Second {
-            at_seconds: second.second as f64 + 1.0 - outcome.warm_up_seconds,
-            requests: count as f64,
-            latency_nanos: (count > 0).then(|| waited / count as f64),
-        }
-    };
-    // Those before the measured time and behind it do not count.
-    let warm_up = outcome.warm_up_seconds.ceil() as u64;
-    let counted = warm_up..(outcome.warm_up_seconds + outcome.measured_seconds) as u64;
-    let seconds = outcome.seconds.iter().filter(|second| counted.contains(&second.second));
-    let course: Vec<Second> = seconds.map(second).collect();
+    let course = course(outcome);
     copies::rates(&mut database.copies, &course);
     let cores = outcome.client_processor_seconds.unwrap_or(0.0)
         / (outcome.warm_up_seconds + outcome.measured_seconds).max(1e-9);
@@ -439,4 +432,26 @@ fn told(run: &Run, variant: &Variant, outcome: &Outcome, mut database: DatabaseF
         database: Some(database),
         ..Figures::default()
     }
+}
+
+/// The seconds of the measured phase.
+pub(crate) fn course(outcome: &Outcome) -> Vec<Second> {
+    let second = |second: &driver::Second| {
+        let count: u64 = second.kinds.iter().map(|kind| kind.count).sum();
+        let waited: f64 = second
+            .kinds
+            .iter()
+            .filter_map(|kind| kind.mean_nanos.map(|mean| mean as f64 * kind.count as f64))
+            .sum();
+        Second {
+            at_seconds: second.second as f64 + 1.0 - outcome.warm_up_seconds,
+            requests: count as f64,
+            latency_nanos: (count > 0).then(|| waited / count as f64),
+        }
+    };
+    // Those before the measured time and behind it do not count.
+    let warm_up = outcome.warm_up_seconds.ceil() as u64;
+    let counted = warm_up..(outcome.warm_up_seconds + outcome.measured_seconds) as u64;
+    let seconds = outcome.seconds.iter().filter(|second| counted.contains(&second.second));
+    seconds.map(second).collect()
 }

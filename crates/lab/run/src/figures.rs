@@ -8,6 +8,7 @@ use ashlar_target::{Counters, PoolCounters};
 use serde::{Deserialize, Serialize};
 
 use crate::database::DatabaseFigures;
+use crate::space::SpaceFigures;
 
 /// Bytes are held against requests only where chance and those at the edges move them by less than this.
 const CHANCE_MAX: f64 = 0.01;
@@ -61,6 +62,9 @@ pub struct Figures {
     /// What the array counted, from before the warm-up to the end; absent where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolCounters>,
+    /// Of databases that were made for the room they take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space: Option<SpaceFigures>,
 }
 
 /// A kind of request in the mix.
@@ -116,6 +120,7 @@ impl Figures {
             pool: None,
             device: None,
             database: None,
+            space: None,
         }
     }
 
@@ -150,6 +155,12 @@ impl Figures {
             Measured::ScannedRowsPerSecond => self.database.as_ref()?.step_rows_per_second("scan"),
             Measured::LatencyMillis => self.latency_mean_nanos.map(|nanos| nanos / 1e6),
             Measured::LatencyP99Millis => self.p99_nanos.map(|nanos| nanos as f64 / 1e6),
+            Measured::DeviceMillis => self.device.as_ref()?.mean_millis(),
+            Measured::TransactionsPerProcessorSecond => {
+                let seconds = self.database.as_ref()?.processor_seconds.filter(|seconds| *seconds > 0.0)?;
+                Some(self.requests as f64 / seconds)
+            }
+            Measured::Space(taken) => self.space.as_ref()?.value(taken),
         }
     }
 }

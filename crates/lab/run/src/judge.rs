@@ -12,13 +12,14 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use ashlar_scenario::{Load, Measured, Plan, Variant};
+use ashlar_scenario::{Load, Measured, Plan, Taken, Variant};
 use ashlar_statistics::compare::{self, Better, Comparison, Pair, Verdict};
 use ashlar_statistics::interval;
 use serde::Serialize;
 
 use crate::Outline;
 use crate::figures::Figures;
+use crate::space::words;
 
 pub(crate) use checks::judge as check;
 pub use checks::{Answer, Checked};
@@ -137,7 +138,8 @@ pub(crate) fn rate(load: &Load) -> Measured {
     match load {
         Load::Io(_) => Measured::Iops,
         Load::Database(load) if load.work.is_some() => Measured::RowsPerSecond,
-        Load::Database(_) => Measured::TransactionsPerSecond,
+        Load::Database(_) | Load::Several(_) => Measured::TransactionsPerSecond,
+        Load::Space(_) => Measured::Space(Taken::PhysicalMegabytes),
     }
 }
 
@@ -148,12 +150,14 @@ pub(crate) fn better(measured: Measured) -> Better {
         | Measured::TransactionsPerSecond
         | Measured::NewOrdersPerMinute
         | Measured::TradesPerSecond
+        | Measured::TransactionsPerProcessorSecond
         | Measured::RowsPerSecond
         | Measured::UpdatedRowsPerSecond
         | Measured::SelectedRowsPerSecond
         | Measured::DeletedRowsPerSecond
         | Measured::ScannedRowsPerSecond => Better::Higher,
-        Measured::LatencyMillis | Measured::LatencyP99Millis => Better::Lower,
+        Measured::LatencyMillis | Measured::LatencyP99Millis | Measured::DeviceMillis => Better::Lower,
+        Measured::Space(taken) => words::better(taken),
     }
 }
 
@@ -172,6 +176,9 @@ pub(crate) fn name(measured: Measured) -> &'static str {
         Measured::ScannedRowsPerSecond => "scanned rows a second",
         Measured::LatencyMillis => "mean latency",
         Measured::LatencyP99Millis => "99th percentile of latency",
+        Measured::DeviceMillis => "mean latency of the device",
+        Measured::TransactionsPerProcessorSecond => "transactions a second of processor time",
+        Measured::Space(taken) => words::name(taken),
     }
 }
 

@@ -1,7 +1,7 @@
 //! What a rerun does not show, worked out from what it was.
 
 use ashlar_report::{bytes, count, seconds};
-use ashlar_scenario::Preset;
+use ashlar_scenario::{Load, Preset};
 
 use crate::Outline;
 use crate::figures::Figures;
@@ -29,7 +29,7 @@ pub(crate) fn limits(begun: &Begun, outline: &Outline, runs: &[Figures]) -> Vec<
     limits.extend(open_loops(runs));
     limits.extend(mixes(outline, runs));
     limits.extend(databases(outline, runs));
-    let is_checked = runs.iter().any(|run| run.database.is_some());
+    let is_checked = runs.iter().any(|run| run.database.is_some() || run.space.is_some());
     limits.push(if is_checked {
         "No power was cut, and nothing was killed: what a crash leaves was not looked at.".into()
     } else {
@@ -77,7 +77,7 @@ fn runs_made(outline: &Outline) -> Vec<String> {
             "Every variant ran once: no interval is known, and no difference can be told from chance.".into(),
         );
     }
-    if plan.measure.as_secs() < 60 {
+    if plan.is_timed() && plan.measure.as_secs() < 60 {
         sentences.push(format!(
             "Each run was measured for {}: what comes once in some minutes was hardly met.",
             seconds(plan.measure.as_secs().max(1))
@@ -116,6 +116,12 @@ fn open_loops(runs: &[Figures]) -> Option<String> {
 
 /// What a database keeps in memory, and what it keeps from run to run.
 fn databases(outline: &Outline, runs: &[Figures]) -> Vec<String> {
+    if outline.plan.variants.iter().all(|variant| matches!(variant.load, Load::Space(_))) {
+        return vec![
+            "Databases are copied and hardly used: what hours of work leave behind in them is not in the accounts.".into(),
+            "The accounts are those of the whole pool: nobody else may have worked on it meanwhile.".into(),
+        ];
+    }
     if outline.plan.variants.iter().all(|variant| variant.load.io().is_some()) {
         return Vec::new();
     }

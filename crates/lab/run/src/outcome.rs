@@ -8,6 +8,7 @@ use crate::figures::Figures;
 use crate::judge::{self, Answer, Checked, Compared, Row, Table};
 use crate::outline::Figured;
 use crate::record::{Begun, Records, Site, json, write};
+use crate::space::words;
 use crate::{Outline, Result, answer, limits};
 
 /// Version of `result.json`.
@@ -114,7 +115,7 @@ impl Outcome {
             scenario: outline.scenario.id.clone(),
             title: outline.scenario.title.clone(),
             question: outline.scenario.question.clone(),
-            answer: answer::answer(&metrics, &checks),
+            answer: answer::answer(&metrics, words::within(&metrics, &outline.plan, &runs), &checks),
             verdict: verdict(partial.is_some(), &checks),
             partial,
             invalid,
@@ -186,7 +187,7 @@ fn metrics(outline: &Outline, table: &Table<'_>) -> Vec<Metrics> {
         })
         .collect();
     for check in &scenario.checks {
-        if let Check::Ratio { of, .. } = check
+        if let Check::Ratio { of, .. } | Check::Value { of, .. } = check
             && !metrics.iter().any(|metrics| metrics.metric == *of)
         {
             let rows = judge::metric(table, of);

@@ -124,6 +124,9 @@ pub fn outline(
         let why = match scenario.engine {
             Engine::None {} if has_blocks(scenario) => "it makes volumes of different logical blocks",
             Engine::None {} => "it takes several volumes, and each of these is one",
+            Engine::Postgres { .. } if is_of_space(&plan) => {
+                "it counts the room in a pool, and they have no accounts"
+            }
             Engine::Postgres { .. } if !scenario.events.is_empty() => {
                 "it takes snapshots, and they have none"
             }
@@ -135,11 +138,11 @@ pub fn outline(
     // Each time at least one entry goes; less to run may mean that less is cut, and others come back.
     while plan.variants.iter().any(|variant| !is_possible(variant, &plan)) {
         if !narrow(&mut narrowed.matrix, &plan) {
-            return Err(nothing(scenario));
+            return Err(nothing(scenario, &plan));
         }
         plan = planned(&narrowed, targets)?;
     }
-    skipped.extend(left_out(scenario, &mut narrowed)?);
+    skipped.extend(left_out(scenario, &mut narrowed, &plan)?);
     Ok(Outline { scenario: narrowed, plan, seed, left_out: skipped })
 }
 
@@ -147,6 +150,8 @@ fn is_possible(variant: &Variant, plan: &Plan) -> bool {
     let Ok(kind) = Kind::of(&variant.target.address) else { return false };
     match &variant.load {
         Load::Database(_) => kind.has_file_system() && (plan.snapshots_at.is_empty() || kind.has_snapshots()),
+        Load::Space(_) => kind.has_volumes(),
+        Load::Several(_) => kind.has_file_system(),
         Load::Io(load) => {
             let is_one = load.set.layout.volumes == 1 && load.set.layout.map == Map::Simple;
             is_one && load.set.layout.block.is_none() || kind.has_volumes()
@@ -175,7 +180,7 @@ fn narrow(matrix: &mut [Axis], plan: &Plan) -> bool {
 }
 
 /// Says what is left out, and takes out the checks that ask for it.
-fn left_out(whole: &Scenario, narrowed: &mut Scenario) -> Result<Vec<String>> {
+fn left_out(whole: &Scenario, narrowed: &mut Scenario, plan: &Plan) -> Result<Vec<String>> {
     let mut sentences = Vec::new();
     let mut gone = BTreeSet::new();
     for (axis, kept) in whole.matrix.iter().zip(&narrowed.matrix) {
@@ -194,14 +199,14 @@ fn left_out(whole: &Scenario, narrowed: &mut Scenario) -> Result<Vec<String>> {
     let is_lost = |entries: &[&str]| entries.iter().any(|entry| gone.contains(entry));
     let named: Vec<Vec<&str>> = asked(whole).into_iter().filter(|entries| !entries.is_empty()).collect();
     if !gone.is_empty() && !named.is_empty() && named.iter().all(|entries| is_lost(entries)) {
-        return Err(nothing(whole));
+        return Err(nothing(whole, plan));
     }
     let (kept, lost): (Vec<Check>, Vec<Check>) = narrowed.checks.drain(..).partition(|check| match check {
-        Check::Ratio { of, .. } => !is_lost(&of.entries()),
+        Check::Ratio { of, .. } | Check::Value { of, .. } => !is_lost(&of.entries()),
         _ => true,
     });
     for check in lost {
-        if let Check::Ratio { of, .. } = check {
+        if let Check::Ratio { of, .. } | Check::Value { of, .. } = check {
             sentences.push(format!("So {} is not asked.", of.text));
         }
     }
@@ -212,7 +217,7 @@ fn left_out(whole: &Scenario, narrowed: &mut Scenario) -> Result<Vec<String>> {
 /// The entries of each metric that the scenario names.
 fn asked(scenario: &Scenario) -> Vec<Vec<&str>> {
     let checked = scenario.checks.iter().filter_map(|check| match check {
-        Check::Ratio { of, .. } => Some(of.entries()),
+        Check::Ratio { of, .. } | Check::Value { of, .. } => Some(of.entries()),
         _ => None,
     });
     scenario.published.iter().map(|published| published.metric.entries()).chain(checked).collect()
@@ -224,7 +229,18 @@ fn has_blocks(scenario: &Scenario) -> bool {
     entries.any(|entry| entry.overrides.get("layout").is_some_and(|layout| layout.get("block").is_some()))
 }
 
-fn nothing(scenario: &Scenario) -> Error {
+/// What is asked is what databases take of a pool.
+fn is_of_space(plan: &Plan) -> bool {
+    plan.variants.iter().any(|variant| matches!(variant.load, Load::Space(_)))
+}
+
+fn nothing(scenario: &Scenario, plan: &Plan) -> Error {
+    if is_of_space(plan) {
+        return Error::environment(format!(
+            "{}: nothing can be run there: it counts what databases take of a pool: name one as ashlar:POOL",
+            scenario.id
+        ));
+    }
     if !scenario.events.is_empty() {
         return Error::environment(format!(
             "{}: nothing can be run there: it takes snapshots: name a pool as ashlar:POOL",
@@ -305,12 +321,18 @@ impl Outline {
                 if plan.repeat == 1 { "once each".into() } else { format!("{} times each", plan.repeat) }
             ),
             format!(
-                "about {}, {} written, {} of space needed; each run {:.1} s of warm-up and {:.1} s measured",
+                "about {}, {} written, {} of space needed; each run {}",
                 seconds(plan.duration.as_secs()),
                 bytes(plan.bytes_written.0),
                 bytes(plan.bytes_stored.0),
-                plan.warmup.as_secs_f64(),
-                plan.measure.as_secs_f64()
+                match plan.is_timed() {
+                    true => format!(
+                        "{:.1} s of warm-up and {:.1} s measured",
+                        plan.warmup.as_secs_f64(),
+                        plan.measure.as_secs_f64()
+                    ),
+                    false => "as long as it takes".into(),
+                }
             ),
         ];
         let targets: BTreeSet<String> = plan

@@ -3,6 +3,7 @@
 mod charts;
 mod configuration;
 mod databases;
+mod space;
 
 use std::path::Path;
 
@@ -54,6 +55,7 @@ impl Outcome {
         }
         self.all_runs(&mut page);
         self.databases(&mut page);
+        self.space(&mut page);
         self.configuration(&mut page);
         paper(&mut page, &self.outline.scenario);
         page.heading("What this rerun does not show");
@@ -165,6 +167,9 @@ impl Outcome {
     }
 
     fn all_runs(&self, page: &mut Page) {
+        if self.runs.iter().all(|figures| figures.space.is_some()) {
+            return;
+        }
         page.heading("All runs, in their order");
         let row = |figures: &Figures| {
             let bytes = match figures.database {

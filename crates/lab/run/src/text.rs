@@ -5,6 +5,7 @@ use ashlar_report::nanos;
 use crate::answer;
 use crate::judge::Answer;
 use crate::outcome::Metrics;
+use crate::space::words;
 use crate::{Outcome, Verdict};
 
 /// Columns of a terminal.
@@ -45,6 +46,9 @@ impl Outcome {
         let mut lines = vec![format!("{}: {}", self.scenario, self.title), String::new()];
         lines.push(wrapped(&self.answer, 0));
         lines.push(String::new());
+        let factors = words::factors(&self.outline.plan, &self.runs);
+        lines.extend(factors.iter().map(|line| wrapped(line, 2)));
+        lines.extend((!factors.is_empty()).then(String::new));
         lines.extend(self.partial.iter().map(|why| wrapped(&format!("This is a part: {why}."), 0)));
         for check in &self.checks {
             let told = format!("{}: {}", check.name, check.found);
@@ -98,6 +102,11 @@ impl Outcome {
                     cell(&place(row))
                 ));
             }
+        }
+        let factors = words::factors(&self.outline.plan, &self.runs);
+        if !factors.is_empty() {
+            lines.push("\nWhat the ratios are made of:\n".into());
+            lines.extend(factors.iter().map(|line| format!("- {line}")));
         }
         lines.push("\nWhat it does not show:\n".into());
         lines.extend(self.limits.iter().map(|limit| format!("- {limit}")));

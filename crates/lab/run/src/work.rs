@@ -9,7 +9,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ashlar_fio::Fio;
 use ashlar_programs::Launcher;
 use ashlar_report::{bytes, count, nanos, seconds};
-use ashlar_scenario::{DataSet, DatabaseLoad, IoLoad, Load, Plan, Precondition, Run, Variant};
+use ashlar_scenario::{
+    DataSet, DatabaseLoad, IoLoad, Load, Plan, Precondition, Run, SeveralLoad, SpaceLoad, Variant,
+};
 use ashlar_target::{Counters, Form, Needs, OWN_PREFIX, Place};
 
 use crate::database::{Database, Scratch};
@@ -17,6 +19,8 @@ use crate::figures::Figures;
 use crate::jobs::{self, Area};
 use crate::outline::WRITE_BYTES_PER_SECOND;
 use crate::record::{Left, Records, make};
+use crate::several::Several;
+use crate::space;
 use crate::{Error, Result};
 
 /// Of a run beside its phases, until it is known: fio starts, ends and is read.
@@ -88,6 +92,8 @@ enum Made {
     Nothing,
     Areas(Vec<Area>),
     Database(Box<Database>),
+    Bases(space::Bases),
+    Several(Box<Several>),
 }
 
 impl Set<'_> {
@@ -96,7 +102,8 @@ impl Set<'_> {
         match self.load {
             _ if self.is_virtual => 0,
             Load::Io(load) if load.set.precondition == Precondition::Aged => 2 * self.needs.size_bytes,
-            Load::Io(_) | Load::Database(_) => self.needs.size_bytes,
+            Load::Io(_) | Load::Database(_) | Load::Several(_) => self.needs.size_bytes,
+            Load::Space(load) => load.bases.size_bytes(),
         }
     }
 }
@@ -137,7 +144,10 @@ impl Work<'_> {
                 number += 1;
                 let to_write: u64 = sets[index..].iter().map(Set::written_bytes).sum();
                 let size = bytes(set.load.size_bytes());
-                let step = format!("data set {number} of {stored}: {size} on {}", set.address);
+                let step = match set.load {
+                    Load::Space(_) => format!("data set {number} of {stored}: {size} here, to be copied"),
+                    _ => format!("data set {number} of {stored}: {size} on {}", set.address),
+                };
                 tell(&Progress { step, left: time_to_write(to_write) + all_runs, before: None });
             }
             sets[index].made = self.write(set)?;
@@ -146,12 +156,15 @@ impl Work<'_> {
         let mut before = None;
         for (index, run) in left.iter().enumerate() {
             let number = self.plan.runs.iter().position(|of_plan| of_plan == *run).unwrap_or(index);
-            let phases = format!(
-                "{} s of warm-up, {} s measured",
-                self.plan.warmup.as_secs_f64(),
-                self.plan.measure.as_secs_f64()
-            );
-            let step = format!("run {} of {}: {}, {phases}", number + 1, self.plan.runs.len(), run.id);
+            let phases = match self.plan.is_timed() {
+                true => format!(
+                    ", {} s of warm-up, {} s measured",
+                    self.plan.warmup.as_secs_f64(),
+                    self.plan.measure.as_secs_f64()
+                ),
+                false => String::new(),
+            };
+            let step = format!("run {} of {}: {}{phases}", number + 1, self.plan.runs.len(), run.id);
             let left_over = pace.run(self.plan) * (left.len() - index) as u32;
             tell(&Progress { step, left: left_over, before: before.take() });
             let begun = Instant::now();
@@ -201,6 +214,8 @@ impl Work<'_> {
         match set.load {
             Load::Io(load) => self.fill(set, &load.set).map(Made::Areas),
             Load::Database(load) => Ok(Made::Database(Box::new(self.load(set, load)?))),
+            Load::Space(load) => self.bases(set, load).map(Made::Bases),
+            Load::Several(load) => Ok(Made::Several(Box::new(self.load_several(set, load)?))),
         }
     }
 
@@ -221,6 +236,43 @@ impl Work<'_> {
             Database::make(&self.launcher, (&directory, scratch, copies), &load.base, (seed, &self.signals))
         };
         self.place(set.address).unpaced(make)
+    }
+
+    /// Servers with databases on the target, loaded and stopped.
+    fn load_several(&self, set: &Set<'_>, load: &SeveralLoad) -> Result<Several> {
+        let of_set = |what: &str| scratch().join(format!("{what}-{}", set.needs.number));
+        make(&scratch())?;
+        let place = self.place(set.address);
+        let directory = place.lay_directory(set.needs, &of_set("mount"));
+        self.records.keep_left(&self.left())?;
+        let directory = directory.map_err(|refusal| Error::environment(refusal.to_string()))?;
+        let records = self.records.at("data").join(format!("set-{}", set.needs.number));
+        let seed = jobs::mixed(self.seed, set.address);
+        let places = (directory.as_path(), &*of_set("socket"), records.as_path());
+        place.unpaced(|| Several::make(&self.launcher, places, &load.bases, (seed, &self.signals)))
+    }
+
+    /// Databases to copy from, beside the target.
+    fn bases(&self, set: &Set<'_>, load: &SpaceLoad) -> Result<space::Bases> {
+        make(&scratch())?;
+        let directory = scratch().join(format!("bases-{}", set.needs.number));
+        self.records.keep_left(&self.left())?;
+        let records = self.records.at("data").join(format!("set-{}", set.needs.number));
+        let seed = jobs::mixed(self.seed, set.address);
+        space::Bases::make(&self.launcher, (&directory, &records), &load.bases, (seed, &self.signals))
+    }
+
+    /// What databases take of the pool.
+    fn count(
+        &self,
+        (run, variant): (&Run, &Variant),
+        (load, bases): (&SpaceLoad, &space::Bases),
+    ) -> Result<Figures> {
+        let volumes = self.place(&variant.target.address).volumes();
+        let volumes = volumes.expect("a plan has this only on pools");
+        let keep = || self.records.keep_left(&self.left());
+        let ground = space::Ground { volumes, scratch: scratch(), keep: &keep };
+        bases.run((run, variant), load, &ground)
     }
 
     fn fill(&self, set: &Set<'_>, data: &DataSet) -> Result<Vec<Area>> {
@@ -316,6 +368,10 @@ impl Work<'_> {
             (Load::Io(load), Made::Areas(areas)) => {
                 self.test((run, variant), (load, areas), seed, &directory)?
             }
+            (Load::Several(load), Made::Several(several)) => {
+                several.run((run, variant), load, (self.plan, seed), &self.signals)?
+            }
+            (Load::Space(load), Made::Bases(bases)) => self.count((run, variant), (load, bases))?,
             (Load::Database(load), Made::Database(database)) => {
                 database.run((run, variant), load, (self.plan, seed), &self.signals)?
             }
@@ -355,6 +411,12 @@ fn needs(load: &Load, number: usize, offset_bytes: u64) -> Needs {
         Load::Database(load) => {
             Needs { number, files: 1, volumes: 1, size_bytes: load.room_bytes(), offset_bytes }
         }
+        Load::Several(load) => {
+            Needs { number, files: 1, volumes: 1, size_bytes: load.bases.room_bytes(), offset_bytes }
+        }
+        Load::Space(load) => {
+            Needs { number, files: 1, volumes: 0, size_bytes: load.room_bytes(), offset_bytes }
+        }
     }
 }
 
@@ -369,6 +431,9 @@ fn time_to_write(bytes: u64) -> Duration {
 
 /// A run in a few words.
 fn short(figures: &Figures) -> String {
+    if let Some(space) = &figures.space {
+        return format!("{} on the drives", bytes(space.taken.physical_bytes().max(0) as u64));
+    }
     let rate = format!("{} a second", count(figures.per_second()));
     match figures.p99_nanos {
         Some(p99) => format!("{rate}, 99 of 100 within {}", nanos(p99 as f64)),

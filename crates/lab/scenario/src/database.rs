@@ -28,7 +28,7 @@ const BATCH_ROWS: u64 = 10_000;
 /// Sources of `factload`, half of them tables and half of them files.
 pub const SOURCES: u64 = 4;
 /// Written to load a byte of tables: itself, its log, and what vacuum touches again.
-const WRITTEN_PER_BYTE: f64 = 3.0;
+pub(crate) const WRITTEN_PER_BYTE: f64 = 3.0;
 /// Written by a user without pauses in a second; a guess for the plan alone.
 const WRITTEN_PER_USER: f64 = 2e6;
 /// Written by a loader of facts in a second; a guess for the plan alone.
@@ -193,9 +193,7 @@ impl Broker {
     pub(crate) fn at(&self, engine: &Engine, preset: Preset, names: &Names) -> Result<DatabaseLoad> {
         let size = self.data.at("data", preset, names)?;
         let trade_days = self.trade_days.at("trade_days", preset, names)?;
-        let each = CUSTOMER_BYTES + trade_days * CUSTOMER_DAY_BYTES;
-        let customers = (size.0 / each / 10).max(1) * 10;
-        load(Tables::Broker { customers, trade_days }, (&self.users, &self.rate), engine, preset, names)
+        load(broker_tables(size, trade_days), (&self.users, &self.rate), engine, preset, names)
     }
 }
 
@@ -215,14 +213,8 @@ fn load(
     preset: Preset,
     names: &Names,
 ) -> Result<DatabaseLoad> {
-    let Engine::Postgres { memory, settings } = engine else {
-        return Err(Error::file(
-            "this workload is of a database: the file needs [engine] kind = \"postgres\"",
-        ));
-    };
+    let base = base_of(tables, engine, preset, names)?;
     let names = Names { data: Some(ByteCount(tables.size_bytes())), ..*names };
-    let memory = memory.as_ref().map(|memory| memory.at("memory", preset, &names)).transpose()?;
-    let base = Base { tables, memory, settings: settings.clone() };
     let users = users.at("users", preset, &names)?.max(1);
     let (rate, share) = match rate {
         Some(offer) => offer.at(preset, &names)?,
@@ -238,6 +230,29 @@ fn load(
         rate,
         share,
     })
+}
+
+/// What users of `broker` write.
+pub(crate) fn written_by(users: u64, time: Duration) -> f64 {
+    users as f64 * WRITTEN_PER_USER / 10.0 * time.as_secs_f64()
+}
+
+/// As many customers as come near this size.
+pub(crate) fn broker_tables(size: ByteCount, trade_days: u64) -> Tables {
+    let each = CUSTOMER_BYTES + trade_days * CUSTOMER_DAY_BYTES;
+    Tables::Broker { customers: (size.0 / each / 10).max(1) * 10, trade_days }
+}
+
+/// The server of these tables.
+pub(crate) fn base_of(tables: Tables, engine: &Engine, preset: Preset, names: &Names) -> Result<Base> {
+    let Engine::Postgres { memory, settings } = engine else {
+        return Err(Error::file(
+            "this workload is of a database: the file needs [engine] kind = \"postgres\"",
+        ));
+    };
+    let names = Names { data: Some(ByteCount(tables.size_bytes())), ..*names };
+    let memory = memory.as_ref().map(|memory| memory.at("memory", preset, &names)).transpose()?;
+    Ok(Base { tables, memory, settings: settings.clone() })
 }
 
 impl Tables {
@@ -273,7 +288,7 @@ impl DatabaseLoad {
                 self.users as f64 * WRITTEN_PER_USER * time.as_secs_f64()
             }
             // A tenth of its transactions write; a loader does nothing else.
-            Tables::Broker { .. } => self.users as f64 * WRITTEN_PER_USER / 10.0 * time.as_secs_f64(),
+            Tables::Broker { .. } => written_by(self.users, time),
             Tables::Facts { .. } => self.users as f64 * WRITTEN_PER_LOADER * time.as_secs_f64(),
             Tables::Rows { .. } => self.bytes_changed(),
             Tables::Orders { .. } | Tables::Points { .. } => 0.0,

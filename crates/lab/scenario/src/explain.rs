@@ -111,6 +111,8 @@ fn work_sentences(scenario: &Scenario, planned: &Plan) -> Vec<String> {
         let work = match &variant.load {
             Load::Io(load) => load_text(load),
             Load::Database(load) => load.in_words(),
+            Load::Space(load) => load.in_words(),
+            Load::Several(load) => load.in_words(),
         };
         sentences.push(format!("At preset {}, variant `{}`: {work}.", planned.preset, variant.name));
     }
@@ -119,12 +121,18 @@ fn work_sentences(scenario: &Scenario, planned: &Plan) -> Vec<String> {
         sentences.push(format!("`{}` varies: {}.", axis.name, ids.join(", ")));
     }
     let (variants, repeat) = (planned.variants.len(), planned.repeat);
-    let each =
-        format!("{} of warm-up and {} measured", time_text(planned.warmup), time_text(planned.measure));
+    let each = match planned.is_timed() {
+        true => format!(
+            "each {} of warm-up and {} measured",
+            time_text(planned.warmup),
+            time_text(planned.measure)
+        ),
+        false => "each as long as it takes".to_string(),
+    };
     let whole = time_text(planned.duration);
     let written = size_about(planned.bytes_written);
     sentences.push(format!(
-        "{variants} variants x {repeat} repetitions, interleaved in random order, each {each}: \
+        "{variants} variants x {repeat} repetitions, interleaved in random order, {each}: \
          about {whole} and {written} written on one target."
     ));
     sentences.extend(planned.cuts.iter().cloned());
@@ -197,6 +205,13 @@ fn check_text(check: &Check) -> String {
             let note = note.as_ref().map_or(String::new(), |note| format!(" {note}"));
             format!("{} is {bound}, with its whole interval.{note}", of.text)
         }
+        Check::Value { of, at_least, at_most, note } => {
+            let least = at_least.map(|bound| format!("at least {bound}"));
+            let bound = least.or_else(|| at_most.map(|bound| format!("at most {bound}"))).unwrap_or_default();
+            let note = note.as_ref().map_or(String::new(), |note| format!(" {note}"));
+            format!("In every run {} is {bound}.{note}", of.text)
+        }
+        Check::Offered {} => "Every run, and every database in it, made what it was offered.".to_string(),
         Check::Steady {} => "Every run reached a steady state; otherwise it is no result.".to_string(),
         Check::Plausible {} => {
             "The numbers agree with each other (Little's law, bytes = operations x size) and with the counters \

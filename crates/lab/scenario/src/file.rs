@@ -184,6 +184,17 @@ pub enum Check {
         equal_within: Option<f64>,
         note: Option<String>,
     },
+    /// A metric in every run against a bound; exactly one is given.
+    Value {
+        of: Metric,
+        #[serde(default, deserialize_with = "optional")]
+        at_least: Option<f64>,
+        #[serde(default, deserialize_with = "optional")]
+        at_most: Option<f64>,
+        note: Option<String>,
+    },
+    /// Every run, and every database in it, made what it was offered.
+    Offered {},
     /// Every run reached a steady state. (With braces, because serde lets unit variants have unknown keys.)
     Steady {},
     /// Little's law, bytes = operations x size, and the layers' counters agree.
@@ -277,7 +288,7 @@ impl Scenario {
     /// Every metric that the file names.
     pub(crate) fn metrics(&self) -> impl Iterator<Item = &Metric> {
         let checked = self.checks.iter().filter_map(|check| match check {
-            Check::Ratio { of, .. } => Some(of),
+            Check::Ratio { of, .. } | Check::Value { of, .. } => Some(of),
             _ => None,
         });
         self.published.iter().map(|published| &published.metric).chain(checked)
@@ -330,6 +341,12 @@ impl Scenario {
 }
 
 fn check_bounds(check: &Check) -> Result<()> {
+    if let Check::Value { of, at_least, at_most, .. } = check
+        && (at_least.is_some() == at_most.is_some() || !matches!(of.over, Over::Every | Over::Entry(_)))
+    {
+        let rule = "is not a metric of variants with one of at_least and at_most";
+        return Err(Error::file(format!("check of `{}` {rule}", of.text)));
+    }
     let Check::Ratio { of, at_least, at_most, equal_within, .. } = check else {
         return Ok(());
     };

@@ -40,6 +40,39 @@ pub enum Measured {
     /// The mean, because that is what papers publish.
     LatencyMillis,
     LatencyP99Millis,
+    /// Of the device below, the mean of reads and writes: as a host sees its disk.
+    DeviceMillis,
+    /// Transactions for each second of processor time of the servers.
+    TransactionsPerProcessorSecond,
+    /// Of `space`.
+    Space(Taken),
+}
+
+/// What databases took of a pool, and how it comes about: factors one behind the other, as a console
+/// multiplies them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// On the drives, with metadata and parity.
+    PhysicalMegabytes,
+    /// Metadata of the array alone.
+    MetadataMegabytes,
+    /// To make a volume; the mean over all.
+    CreateMillis,
+    /// With a file system on it, mounted.
+    ReadyMillis,
+    /// Of the physical bytes: given back when everything was deleted and trimmed in the file systems.
+    BackShare,
+    /// Promised by what was written, zeroes with it.
+    Thin,
+    /// What volumes and snapshots hold by what they hold together.
+    Snapshots,
+    /// Written by what is stored once: zeroes and equal blocks.
+    Dedupe,
+    /// Of dedupe: zeroes alone.
+    Zero,
+    Compression,
+    /// All factors together: what a console that counts thin space and snapshots shows.
+    Overall,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -50,7 +83,7 @@ pub enum Over {
     Under(Duration),
 }
 
-const MEASURED: [(&str, Measured); 12] = [
+const MEASURED: [(&str, Measured); 25] = [
     ("iops", Measured::Iops),
     ("megabytes_per_second", Measured::MegabytesPerSecond),
     ("tps", Measured::TransactionsPerSecond),
@@ -63,6 +96,19 @@ const MEASURED: [(&str, Measured); 12] = [
     ("scanned_rows_per_second", Measured::ScannedRowsPerSecond),
     ("latency_millis", Measured::LatencyMillis),
     ("latency_p99_millis", Measured::LatencyP99Millis),
+    ("device_millis", Measured::DeviceMillis),
+    ("tps_per_processor", Measured::TransactionsPerProcessorSecond),
+    ("physical_megabytes", Measured::Space(Taken::PhysicalMegabytes)),
+    ("metadata_megabytes", Measured::Space(Taken::MetadataMegabytes)),
+    ("create_millis", Measured::Space(Taken::CreateMillis)),
+    ("ready_millis", Measured::Space(Taken::ReadyMillis)),
+    ("back_share", Measured::Space(Taken::BackShare)),
+    ("thin", Measured::Space(Taken::Thin)),
+    ("snapshots", Measured::Space(Taken::Snapshots)),
+    ("dedupe", Measured::Space(Taken::Dedupe)),
+    ("zero", Measured::Space(Taken::Zero)),
+    ("compression", Measured::Space(Taken::Compression)),
+    ("overall", Measured::Space(Taken::Overall)),
 ];
 
 impl TryFrom<String> for Metric {

@@ -124,6 +124,12 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// Runs last as long as they are measured, and not as long as what they do takes.
+    #[must_use]
+    pub fn is_timed(&self) -> bool {
+        !self.variants.iter().all(|variant| matches!(variant.load, Load::Space(_)))
+    }
+
     #[must_use]
     pub fn is_within_budget(&self) -> bool {
         self.duration <= self.budget

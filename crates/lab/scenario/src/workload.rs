@@ -18,6 +18,8 @@ use crate::offer::{Offer, Share};
 use crate::quantity::{Rate, literal, optional};
 use crate::rows::Rows;
 use crate::scale::{Preset, Scaled};
+use crate::several::{Several, SeveralLoad};
+use crate::space::{Space, SpaceLoad};
 
 /// Of a run of I/O, beside its phases.
 pub(crate) const RUN_OVERHEAD: Duration = Duration::from_secs(1);
@@ -31,6 +33,8 @@ pub(crate) enum Workload {
     Broker(Broker),
     FactLoad(FactLoad),
     Rows(Rows),
+    Space(Space),
+    Several(Several),
 }
 
 /// The keys of `kind = "io"`.
@@ -67,6 +71,8 @@ fn one_at_every_scale() -> Scaled<u64> {
 pub enum Load {
     Io(IoLoad),
     Database(DatabaseLoad),
+    Space(SpaceLoad),
+    Several(SeveralLoad),
 }
 
 impl Load {
@@ -75,7 +81,7 @@ impl Load {
     pub fn io(&self) -> Option<&IoLoad> {
         match self {
             Load::Io(load) => Some(load),
-            Load::Database(_) => None,
+            Load::Database(_) | Load::Space(_) | Load::Several(_) => None,
         }
     }
 
@@ -96,6 +102,8 @@ impl Load {
         match self {
             Load::Io(load) => load.set.size.0,
             Load::Database(load) => load.base.tables.size_bytes(),
+            Load::Space(load) => load.bases.size_bytes(),
+            Load::Several(load) => load.bases.size_bytes(),
         }
     }
 
@@ -105,6 +113,8 @@ impl Load {
         let rate = match self {
             Load::Io(load) => load.rate,
             Load::Database(load) => load.rate,
+            Load::Several(load) => load.rate,
+            Load::Space(_) => None,
         };
         rate.is_some() || self.share().is_some()
     }
@@ -115,6 +125,7 @@ impl Load {
         match self {
             Load::Io(load) => load.share.as_ref(),
             Load::Database(load) => load.share.as_ref(),
+            Load::Space(_) | Load::Several(_) => None,
         }
     }
 
@@ -125,6 +136,7 @@ impl Load {
         match self {
             Load::Io(load) => Load::Io(IoLoad { rate, share: None, ..load.clone() }),
             Load::Database(load) => Load::Database(DatabaseLoad { rate, share: None, ..load.clone() }),
+            Load::Space(_) | Load::Several(_) => self.clone(),
         }
     }
 
@@ -134,7 +146,9 @@ impl Load {
         match (self, other) {
             (Load::Io(one), Load::Io(other)) => one.set == other.set,
             (Load::Database(one), Load::Database(other)) => one.base == other.base,
-            (Load::Io(_), Load::Database(_)) | (Load::Database(_), Load::Io(_)) => false,
+            (Load::Space(one), Load::Space(other)) => one.bases == other.bases,
+            (Load::Several(one), Load::Several(other)) => one.bases == other.bases,
+            (Load::Io(_) | Load::Database(_) | Load::Space(_) | Load::Several(_), _) => false,
         }
     }
 
@@ -143,6 +157,8 @@ impl Load {
         match self {
             Load::Io(load) => load.set.bytes_written(),
             Load::Database(load) => load.bytes_loaded(),
+            Load::Space(load) => load.bases.size_bytes() as f64,
+            Load::Several(load) => crate::database::WRITTEN_PER_BYTE * load.bases.size_bytes() as f64,
         }
     }
 
@@ -150,6 +166,8 @@ impl Load {
         match self {
             Load::Io(load) => load.bytes_written(time, bytes_per_second),
             Load::Database(load) => load.bytes_written(time),
+            Load::Space(load) => load.bytes_written(),
+            Load::Several(load) => load.bytes_written(time),
         }
     }
 
@@ -158,6 +176,8 @@ impl Load {
         match self {
             Load::Io(_) => RUN_OVERHEAD,
             Load::Database(load) => load.run_overhead(),
+            Load::Space(load) => load.run_overhead(),
+            Load::Several(load) => load.run_overhead(),
         }
     }
 }
@@ -264,9 +284,11 @@ impl Workload {
             Some(Some("broker")) => Broker::deserialize(table).map(Workload::Broker),
             Some(Some("factload")) => FactLoad::deserialize(table).map(Workload::FactLoad),
             Some(Some("rows")) => Rows::deserialize(table).map(Workload::Rows),
+            Some(Some("space")) => Space::deserialize(table).map(Workload::Space),
+            Some(Some("databases")) => Several::deserialize(table).map(Workload::Several),
             Some(_) => {
-                let known =
-                    "kind must be \"io\", \"orders\", \"points\", \"broker\", \"factload\" or \"rows\"";
+                let known = "kind must be \"io\", \"orders\", \"points\", \"broker\", \"factload\", \"rows\", \"space\" \
+                    or \"databases\"";
                 Err(toml::de::Error::custom(known))
             }
             None => Err(toml::de::Error::missing_field("kind")),
@@ -285,6 +307,8 @@ impl Workload {
             Workload::Broker(broker) => broker.at(engine, preset, names).map(Load::Database),
             Workload::FactLoad(facts) => facts.at(engine, preset, names).map(Load::Database),
             Workload::Rows(rows) => rows.at(engine, preset, names).map(Load::Database),
+            Workload::Space(space) => space.at(engine, preset, names).map(Load::Space),
+            Workload::Several(several) => several.at(engine, preset, names).map(Load::Several),
         }
     }
 }

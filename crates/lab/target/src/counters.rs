@@ -15,6 +15,11 @@ pub struct Counters {
     pub written_bytes: u64,
     /// Requests to make what its cache holds durable.
     pub flushes: u64,
+    /// Time that all reads and all writes took together; those at the same time count each.
+    #[serde(default)]
+    pub read_millis: u64,
+    #[serde(default)]
+    pub write_millis: u64,
 }
 
 impl Counters {
@@ -22,6 +27,13 @@ impl Counters {
     #[must_use]
     pub fn of(device: &str) -> Option<Counters> {
         Counters::in_table(&fs::read_to_string("/proc/diskstats").ok()?, device)
+    }
+
+    /// Of reads and writes; `None` of none.
+    #[must_use]
+    pub fn mean_millis(&self) -> Option<f64> {
+        let requests = self.reads + self.writes;
+        (requests > 0).then(|| (self.read_millis + self.write_millis) as f64 / requests as f64)
     }
 
     pub(crate) fn in_table(table: &str, device: &str) -> Option<Counters> {
@@ -34,6 +46,8 @@ impl Counters {
             writes: field(7),
             written_bytes: field(9) * SECTOR_BYTES,
             flushes: field(18),
+            read_millis: field(6),
+            write_millis: field(10),
         })
     }
 }
@@ -49,6 +63,8 @@ impl Sub for Counters {
             writes: self.writes.saturating_sub(before.writes),
             written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
             flushes: self.flushes.saturating_sub(before.flushes),
+            read_millis: self.read_millis.saturating_sub(before.read_millis),
+            write_millis: self.write_millis.saturating_sub(before.write_millis),
         }
     }
 }
@@ -65,6 +81,10 @@ mod tests {
         assert_eq!((counters.reads, counters.writes), (32_893_131, 15_895_167));
         assert_eq!(counters.written_bytes, 1_103_201_744 * 512);
         assert_eq!(counters.flushes, 3_700_116);
+        assert_eq!((counters.read_millis, counters.write_millis), (17_821_566, 9_605_627));
+        let mean = (17_821_566.0 + 9_605_627.0) / (32_893_131.0 + 15_895_167.0);
+        assert_eq!(counters.mean_millis(), Some(mean));
+        assert_eq!(Counters::default().mean_millis(), None);
         assert_eq!(Counters::in_table(table, "vdb"), None);
     }
 }

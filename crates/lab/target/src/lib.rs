@@ -5,6 +5,7 @@
 //! in a model. Whatever it is, the lab tells what lies below it: the file system and its options, the block
 //! devices under it, their caches and their own counters, which say what really came down.
 
+mod accounts;
 mod below;
 mod copies;
 mod counters;
@@ -16,6 +17,7 @@ mod nbd;
 mod place;
 mod volumes;
 
+pub use accounts::{Account, Timed};
 pub use below::{BlockDevice, Footing};
 pub use copies::{Copies, MadeSnapshot, Opened, remove_snapshot};
 pub use counters::Counters;

@@ -256,6 +256,15 @@ impl Place {
         }
     }
 
+    /// Volumes of its own whose room is counted; `None` where there are none.
+    #[must_use]
+    pub fn volumes(&self) -> Option<&Volumes> {
+        match self {
+            Place::Volumes(made) => Some(made),
+            _ => None,
+        }
+    }
+
     /// As it was named.
     #[must_use]
     pub fn name(&self) -> String {

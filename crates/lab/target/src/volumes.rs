@@ -15,7 +15,7 @@ use crate::copies::{Copies, Made, MadeSnapshot, locked, remove_snapshot};
 use crate::place::{OWN_PREFIX, Refusal};
 
 /// Volumes are whole multiples of it.
-const BLOCK_BYTES: u64 = 4096;
+pub(crate) const BLOCK_BYTES: u64 = 4096;
 /// How long a device may be in use by a program that ends just now.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often to look.
@@ -23,13 +23,13 @@ const PATIENCE_STEP: Duration = Duration::from_millis(50);
 
 /// Volumes that a test makes in a pool, each attached as a device of this machine.
 pub struct Volumes {
-    client: Arc<Client>,
+    pub(crate) client: Arc<Client>,
     pub(crate) named: String,
-    pool: String,
+    pub(crate) pool: String,
     /// What their names begin with.
     base: String,
-    made: Made<MadeVolume>,
-    snapshots: Made<MadeSnapshot>,
+    pub(crate) made: Made<MadeVolume>,
+    pub(crate) snapshots: Made<MadeSnapshot>,
 }
 
 /// A volume that the lab made and will remove.
@@ -137,7 +137,7 @@ impl Volumes {
 
     /// One of this size with an ext4, mounted.
     pub(crate) fn make_mounted(&self, size_bytes: u64, mount: &Path) -> Result<PathBuf, Refusal> {
-        let name = self.create(size_bytes.next_multiple_of(BLOCK_BYTES), Some(mount))?;
+        let name = self.create((size_bytes.next_multiple_of(BLOCK_BYTES), false), Some(mount))?;
         let request = AttachRequest {
             format: Some(FileSystem::Ext4),
             mount: Some(mount.display().to_string()),
@@ -155,7 +155,7 @@ impl Volumes {
         mount: &Path,
     ) -> Result<PathBuf, Refusal> {
         let size_bytes = size_bytes.next_multiple_of(BLOCK_BYTES);
-        let name = self.create_of(size_bytes, form.block_bytes as u32, Some(mount))?;
+        let name = self.create_of((size_bytes, form.block_bytes as u32, false), Some(mount))?;
         let device = attach(&self.client, &name).map_err(|error| self.refusal(&error))?;
         let formatted = form.make_ext4(&device);
         detach(&self.client, &name).map_err(|error| self.refusal(&error))?;
@@ -167,19 +167,22 @@ impl Volumes {
     }
 
     fn make_one(&self, size_bytes: u64) -> Result<PathBuf, Refusal> {
-        let name = self.create(size_bytes, None)?;
+        let name = self.create((size_bytes, false), None)?;
         attach(&self.client, &name).map_err(|error| self.refusal(&error))
     }
 
     /// Its name.
-    fn create(&self, size_bytes: u64, mount: Option<&Path>) -> Result<String, Refusal> {
-        self.create_of(size_bytes, BLOCK_BYTES as u32, mount)
+    pub(crate) fn create(
+        &self,
+        (size_bytes, dedupe): (u64, bool),
+        mount: Option<&Path>,
+    ) -> Result<String, Refusal> {
+        self.create_of((size_bytes, BLOCK_BYTES as u32, dedupe), mount)
     }
 
     fn create_of(
         &self,
-        size_bytes: u64,
-        logical_block_bytes: u32,
+        (size_bytes, logical_block_bytes, dedupe): (u64, u32, bool),
         mount: Option<&Path>,
     ) -> Result<String, Refusal> {
         let name = match locked(&self.made).len() {
@@ -193,7 +196,7 @@ impl Volumes {
             logical_block_bytes,
             profile: Profile::default(),
             compression: Compression::default(),
-            dedupe: false,
+            dedupe,
             limit_bytes: None,
             reserve_bytes: None,
         };
@@ -286,11 +289,11 @@ impl Volumes {
         })
     }
 
-    fn pool(&self) -> Result<Pool, Refusal> {
+    pub(crate) fn pool(&self) -> Result<Pool, Refusal> {
         self.client.pool(&self.pool).map_err(|error| self.refusal(&error))
     }
 
-    fn refusal(&self, error: &Error) -> Refusal {
+    pub(crate) fn refusal(&self, error: &Error) -> Refusal {
         Refusal(format!("{}: {error}", self.named))
     }
 }

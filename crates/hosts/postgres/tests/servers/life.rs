@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use ashlar_postgres::{
-    DropWay, ErrorKind, Installation, PROGRAMS, Search, Server, Session, Value, processes_below,
+    DropWay, ErrorKind, Installation, PROGRAMS, RelationCheck, Search, Server, Session, Value,
+    processes_below,
 };
 
 use crate::stage::{Stage, launcher, settings, value};
@@ -133,4 +134,27 @@ fn a_cold_start_finds_nothing_in_memory() {
     assert!(Session::open(&server.address(), "test", Duration::from_secs(1)).is_err());
     server.start().unwrap();
     assert_eq!(value(&server, "select count(*) from t"), "20000");
+}
+
+/// The programs, the statistics views and the checks of each version that is installed, wherever it is.
+#[test]
+fn every_installed_version_is_started_counted_and_checked() {
+    let stage = Stage::new();
+    let launcher = launcher(&stage.path(""));
+    let found = Installation::all(&launcher, &Search::default()).unwrap();
+    for one in found.iter().filter(|one| one.is_usable()) {
+        let installation = Installation::of(&launcher, one).unwrap();
+        let places = stage.places(&format!("of-{}", one.version));
+        let mut server = Server::new(&installation, places, settings());
+        server.initialise().unwrap();
+        server.start().unwrap();
+        let before = server.statistics().unwrap();
+        assert_eq!(before.version_number / 10_000, u64::from(one.major), "{one:?}");
+        server.query("create table t as select generate_series(1, 10000) n; checkpoint").unwrap();
+        let change = server.statistics().unwrap().since(&before).unwrap();
+        assert!(change.wal_bytes > 0 && change.checkpoints_requested >= 1, "{one:?}: {change:?}");
+        server.check_relations(&RelationCheck::default()).unwrap();
+        server.stop().unwrap();
+        server.check_pages().unwrap();
+    }
 }

@@ -1,27 +1,42 @@
 //! Customers who trade: loaded, driven, and everything asked of them.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
-use ashlar_postgres::Session;
+use ashlar_postgres::{Address, Session};
+use ashlar_scenario::Tables;
 use ashlar_workload::broker::ledger::{Ledger, Mark, Problem, ProblemKind};
 use ashlar_workload::broker::{self, Broker, conditions};
 use ashlar_workload::driver::{Observer, Outcome};
 
-use super::{ANSWER_LIMIT, DatabaseFigures, Driving, Loading, broken, whole};
-use crate::Result;
+use super::{ANSWER_LIMIT, DatabaseFigures, Driving, LOAD_LIMIT, Loading, broken, whole};
 use crate::copies::{Kept, Promises};
+use crate::{Error, Result};
 
 pub(super) fn load(loading: &Loading<'_>, customers: u64, trade_days: u64) -> Result<()> {
+    let tables = Tables::Broker { customers, trade_days };
+    load_broker(&loading.server.address(), tables, (loading.seed, loading.sessions, loading.stop))
+}
+
+/// Into the database at this address.
+pub(crate) fn load_broker(
+    address: &Address,
+    tables: Tables,
+    (seed, sessions, stop): (u64, usize, &AtomicBool),
+) -> Result<()> {
+    let Tables::Broker { customers, trade_days } = tables else {
+        return Err(Error::environment("only databases of `broker` are loaded beside others"));
+    };
     let load = broker::Load {
         customers: i32::try_from(customers).unwrap_or(i32::MAX),
         size: broker::Size::FULL.with_trade_days(i32::try_from(trade_days).unwrap_or(i32::MAX)),
-        seed: loading.seed,
+        seed,
         spaces: broker::Spaces::default(),
-        sessions: loading.sessions,
-        limit: loading.limit,
+        sessions,
+        limit: LOAD_LIMIT,
     };
-    broker::load(&loading.server.address(), &load, loading.stop)?;
-    whole(conditions::check(&mut loading.server.session()?)?)
+    broker::load(address, &load, stop)?;
+    whole(conditions::check(&mut Session::open(address, "ashlar lab", LOAD_LIMIT)?)?)
 }
 
 /// Drives them, and asks whether everything holds.

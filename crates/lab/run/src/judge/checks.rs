@@ -86,9 +86,12 @@ pub(crate) fn judge(table: &Table<'_>, check: &Check) -> Checked {
             let bound = bound.into_iter().flatten().next();
             bound.map_or_else(Vec::new, |bound| ratios(table, of, bound))
         }
+        Check::Offered {} => each_run(table, keeps_up),
+        Check::Value { of, at_least, at_most, .. } => values(table, of, (*at_least, *at_most)),
     };
     let noun = match check {
-        Check::Steady {} | Check::Latency { .. } | Check::Consistency {} => "run",
+        Check::Steady {} | Check::Latency { .. } | Check::Consistency {} | Check::Offered {} => "run",
+        Check::Value { .. } => "run",
         Check::Plausible {} | Check::Undisturbed { .. } => "variant",
         Check::Ratio { .. } => "pair",
     };
@@ -113,7 +116,40 @@ fn runs_of<'a>(
     .collect()
 }
 
+/// A metric of every run, of the variants that it is about.
+fn values(table: &Table<'_>, of: &Metric, (least, most): (Option<f64>, Option<f64>)) -> Vec<Found> {
+    let is_asked = |variant: &&Variant| of.entries().iter().all(|id| variant.entries.iter().any(|e| e == id));
+    let judge = |figures: &Figures| match figures.value(of.measured) {
+        None => Found::Unknown(format!("{} has no such value", figures.id)),
+        Some(found) if least.is_none_or(|least| found >= least) && most.is_none_or(|most| found <= most) => {
+            Found::Good
+        }
+        Some(found) => Found::Bad(format!("has {}", crate::answer::value(of.measured, found))),
+    };
+    runs_of(table, table.plan.variants.iter().filter(is_asked), judge)
+}
+
+/// The sum, and each database.
+fn keeps_up(figures: &Figures) -> Found {
+    let Some(offered) = figures.offered_per_second else {
+        return Found::Unknown(format!("{} was offered nothing", figures.id));
+    };
+    let each = figures.database.iter().flat_map(|database| &database.each);
+    let behind: Vec<&str> = each.filter(|each| each.is_behind).map(|each| each.name.as_str()).collect();
+    if !figures.is_behind() && behind.is_empty() {
+        return Found::Good;
+    }
+    let of = if behind.is_empty() { String::new() } else { format!(", behind: {}", behind.join(", ")) };
+    Found::Bad(format!("made {} of {} a second{of}", count(figures.per_second()), count(offered)))
+}
+
 fn is_consistent(figures: &Figures) -> Found {
+    if let Some(space) = &figures.space {
+        return match space.offences.first() {
+            None => Found::Good,
+            Some(first) => Found::Bad(format!("has {}: {first}", many(space.offences.len(), "offence"))),
+        };
+    }
     let database = figures.database.as_ref();
     let Some(own) = database.and_then(|database| database.offences.as_ref()) else {
         return Found::Unknown(format!("{} has nothing to be checked", figures.id));

@@ -27,6 +27,12 @@ pub(super) fn rule(check: &Check) -> (String, String, bool) {
                 .into(),
             true,
         ),
+        Check::Offered {} => (
+            "offered is done".into(),
+            "Every run, and every database in it, made what it was offered, but for what chance explains"
+                .into(),
+            false,
+        ),
         Check::Consistency {} => (
             "consistency".into(),
             "After every run, and in every snapshot, all conditions of the database hold, and what was acknowledged \
@@ -54,6 +60,15 @@ pub(super) fn rule(check: &Check) -> (String, String, bool) {
                 ),
                 false,
             )
+        }
+        Check::Value { of, at_least, at_most, note } => {
+            let told = |bound: f64| crate::answer::value(of.measured, bound);
+            let least = at_least.map(|bound| format!("at least {}", told(bound)));
+            let bound = least.or_else(|| at_most.map(|bound| format!("at most {}", told(bound))));
+            let note = note.as_ref().map_or(String::new(), |note| format!(". {note}"));
+            let entry = of.entries().first().map_or(String::new(), |entry| format!(" of {entry}"));
+            let name = format!("{}{entry}", super::name(of.measured));
+            (name, format!("In every run it is {}{note}", bound.unwrap_or_default()), false)
         }
         Check::Ratio { of, at_least, at_most, equal_within, note } => {
             let bound = at_least.map(|bound| format!("is at least {bound}"));

@@ -1,7 +1,7 @@
 //! The drawings of a page: bars for what metrics ask, lines for latency against throughput.
 
 use ashlar_report::{Axis, Bar, Bars, Chart, Group, Line, Page, Scale, Series, count, nanos};
-use ashlar_scenario::{Axis as Varied, Measured, Over, Variant};
+use ashlar_scenario::{Axis as Varied, Measured, Over, Taken, Variant};
 use ashlar_statistics::compare::Better;
 
 use crate::judge::{better, name};
@@ -160,6 +160,7 @@ fn tick(measured: Measured) -> fn(f64) -> String {
         Measured::Iops
         | Measured::TransactionsPerSecond
         | Measured::NewOrdersPerMinute
+        | Measured::TransactionsPerProcessorSecond
         | Measured::TradesPerSecond
         | Measured::RowsPerSecond
         | Measured::UpdatedRowsPerSecond
@@ -167,7 +168,11 @@ fn tick(measured: Measured) -> fn(f64) -> String {
         | Measured::DeletedRowsPerSecond
         | Measured::ScannedRowsPerSecond => count,
         Measured::MegabytesPerSecond => answer::number,
-        Measured::LatencyMillis | Measured::LatencyP99Millis => |millis| nanos(millis * 1e6),
+        Measured::LatencyMillis | Measured::LatencyP99Millis | Measured::DeviceMillis => {
+            |millis| nanos(millis * 1e6)
+        }
+        Measured::Space(Taken::CreateMillis | Taken::ReadyMillis) => |millis| nanos(millis * 1e6),
+        Measured::Space(_) => answer::number,
     }
 }
 

@@ -18,12 +18,17 @@ impl Outcome {
             vec![
                 "Plan".into(),
                 format!(
-                    "{}, {} in random order (seed {}), {} s of warm-up and {} s measured each",
+                    "{}, {} in random order (seed {}), {}",
                     many(plan.variants.len(), "variant"),
                     many(plan.repeat as usize, "repetition"),
                     plan.seed,
-                    plan.warmup_seconds,
-                    plan.measure_seconds
+                    match self.outline.plan.is_timed() {
+                        true => format!(
+                            "{} s of warm-up and {} s measured each",
+                            plan.warmup_seconds, plan.measure_seconds
+                        ),
+                        false => "each as long as it takes".into(),
+                    }
                 ),
             ],
         ];
@@ -50,8 +55,9 @@ impl Outcome {
             ),
         ]);
         let engine = self.runs.iter().find_map(|figures| figures.database.as_ref());
-        let driver = match engine {
-            Some(database) => database.engine.clone(),
+        let counted = self.runs.iter().find_map(|figures| Some(figures.space.as_ref()?.engine.clone()));
+        let driver = match engine.map(|database| database.engine.clone()).or(counted) {
+            Some(engine) => engine,
             None => format!("{}, direct I/O by io_uring", self.fio),
         };
         rows.push(vec!["Tools".into(), format!("ashlar {}, {driver}", self.version)]);
@@ -64,6 +70,21 @@ impl Outcome {
         for variant in &self.outline.plan.variants {
             let load = match &variant.load {
                 Load::Io(load) => load,
+                Load::Several(load) => {
+                    let servers = load.bases.servers.iter().map(|(name, base)| {
+                        let memory = base.memory.map_or("all the machine's memory".into(), |memory| {
+                            format!("{} of memory", bytes(memory.0))
+                        });
+                        format!("server {name} has {memory}")
+                    });
+                    let servers: Vec<String> = servers.collect();
+                    sets.push(format!("{}; {}", load.in_words(), servers.join(", ")));
+                    continue;
+                }
+                Load::Space(load) => {
+                    sets.push(load.in_words());
+                    continue;
+                }
                 Load::Database(load) => {
                     let memory = load.base.memory.map_or("all the machine's memory".into(), |memory| {
                         format!("{} of memory", bytes(memory.0))

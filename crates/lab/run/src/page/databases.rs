@@ -5,6 +5,7 @@ use ashlar_report::{Page, bytes, count, nanos};
 use crate::copies::CopyFigures;
 use crate::database::{DatabaseFigures, KindFigures, LevelFigures, StepFigures};
 use crate::figures::Figures;
+use crate::several::EachFigures;
 use crate::text::latency;
 use crate::{Outcome, answer};
 
@@ -60,6 +61,7 @@ impl Outcome {
         }
         self.levels(page);
         self.steps(page);
+        each_database(page, &with);
         let header =
             ["Run", "Transaction", "Committed", "Rolled back", "Tried again", "Half within", "99 % within"];
         let rows: Vec<Vec<String>> = with
@@ -129,6 +131,41 @@ impl Outcome {
             );
         }
     }
+/// Where several ran at once.
+fn each_database(page: &mut Page, with: &[(&Figures, &DatabaseFigures)]) {
+    let row = |run: &Figures, each: &EachFigures| {
+        vec![
+            run.id.clone(),
+            each.name.clone(),
+            format!("{} ({})", each.server, each.version),
+            bytes(each.size_bytes),
+            each.users.to_string(),
+            answer::number(each.transactions_per_second),
+            answer::number(each.trades_per_second),
+            each.latency_mean_nanos.map_or_else(String::new, nanos),
+            latency(each.p99_nanos),
+            if each.is_behind { "fell behind" } else { "" }.into(),
+        ]
+    };
+    let rows: Vec<Vec<String>> =
+        with.iter().flat_map(|(run, database)| database.each.iter().map(|each| row(run, each))).collect();
+    if rows.is_empty() {
+        return;
+    }
+    page.heading("Each database");
+    let header = [
+        "Run",
+        "Database",
+        "Server",
+        "Size",
+        "Users",
+        "A second",
+        "Results a second",
+        "Mean",
+        "99 % within",
+        "",
+    ];
+    page.table(&header, &[3, 4, 5, 6, 7, 8], &rows);
 }
 
 fn work(run: &Figures, database: &DatabaseFigures) -> Vec<String> {
