@@ -93,6 +93,7 @@ impl Load {
                 let too_many = load.processors.is_some_and(|asked| asked.cores > cores);
                 too_many.then(|| format!("this machine has {cores} processors"))
             }
+            Load::Space(_) | Load::Several(_) => None,
         }
     }
 

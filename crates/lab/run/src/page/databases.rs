@@ -131,6 +131,8 @@ impl Outcome {
             );
         }
     }
+}
+
 /// Where several ran at once.
 fn each_database(page: &mut Page, with: &[(&Figures, &DatabaseFigures)]) {
     let row = |run: &Figures, each: &EachFigures| {
