@@ -35,7 +35,7 @@ pub(super) fn drive(
     let (address, mut plan) = (driving.server.address(), driving.plan.clone());
     // What is done to find the rate is in no ledger, and before it.
     let level = processors
-        .map(|processors| Level::find(&Orders::open(&address, settings.clone(), None)?, driving, processors));
+        .map(|processors| Level::find(&Orders::open(&address, settings, None)?, driving, processors));
     let level = level.transpose()?;
     if let Some(level) = &level {
         plan.pace = Loop::Open { per_second: level.per_second };
