@@ -1,8 +1,8 @@
 //! The PostgreSQL of this machine: every version that is installed, and the one to use.
 //!
 //! Looked for in a directory that the caller names (a wheel unpacked, a build of one's own), or else where
-//! Debian keeps each major version, where PATH's `pg_config` points, and in `/opt/postgresql/MAJOR`: those are
-//! for comparisons, and not chosen while there is another.
+//! Debian keeps each major version, where PATH's `pg_config` points, and in `/opt/postgresql/MAJOR`: those
+//! are for comparisons, and not chosen while there is another.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -206,7 +206,8 @@ fn plain(base: &Base) -> Base {
 fn alone(left: &Account) -> Result<()> {
     match left.stored_bytes.abs() > OF_OTHERS_MAX {
         true => Err(Error::environment(format!(
-            "the pool holds {} MB more than before the run, of which nothing is left: somebody else worked on it, and              what the run took is not known: wait until nobody does, and go on",
+            "the pool holds {:.1} MB more than before the run, of which nothing is left: somebody else worked \
+             on it, and what the run took is not known: wait until nobody does, and go on",
             left.stored_bytes as f64 / 1e6
         ))),
         false => Ok(()),

@@ -1,5 +1,5 @@
-//! Several databases at once: on one server or on several, each with its own size and users, started one after
-//! the other while those before go on. What is told of a run is the sum, and each of them.
+//! Several databases at once: on one server or on several, each with its own size and users, started one
+//! after the other while those before go on. What is told of a run is the sum, and each of them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
