@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use ashlar_report::day;
-use ashlar_scenario::{Load, Measured, Metric, Over, Variant};
+use ashlar_scenario::{Amount, Load, Measured, Metric, Over, Per, Variant};
 use ashlar_statistics::compare::{self, Verdict};
 use serde::Serialize;
 
@@ -151,6 +151,7 @@ fn usual(load: &Load) -> Vec<Measured> {
         load if load.is_open() => vec![Measured::LatencyMillis, Measured::LatencyP99Millis],
         Load::Io(_) => vec![Measured::Iops, Measured::LatencyP99Millis],
         Load::Database(_) => vec![Measured::TransactionsPerSecond, Measured::LatencyP99Millis],
+        Load::Bill(_) => Amount::ALL.map(|amount| Measured::Bill(amount, Per::Whole)).to_vec(),
     }
 }
 
@@ -198,6 +199,8 @@ fn unit(measured: Measured) -> &'static str {
         Measured::TradesPerSecond => "trades/s",
         Measured::RowsPerSecond => "rows/s",
         Measured::LatencyMillis | Measured::LatencyP99Millis => MILLIS,
+        Measured::DriveBytesPerHostByte => "bytes to drives/byte",
+        Measured::Bill(amount, per) => amount.in_words(per),
     }
 }
 

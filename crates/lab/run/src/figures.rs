@@ -7,6 +7,7 @@ use ashlar_scenario::{IoLoad, Measured, Operation, Pattern as Order, Rate, Run, 
 use ashlar_target::{Counters, PoolCounters};
 use serde::{Deserialize, Serialize};
 
+use crate::bill::BillFigures;
 use crate::database::DatabaseFigures;
 
 /// Bytes are held against requests only where chance and those at the edges move them by less than this.
@@ -61,6 +62,9 @@ pub struct Figures {
     /// What the array counted, from before the warm-up to the end; absent where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolCounters>,
+    /// Nothing was run: it was worked out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bill: Option<BillFigures>,
 }
 
 /// A kind of request in the mix.
@@ -116,6 +120,7 @@ impl Figures {
             pool: None,
             device: None,
             database: None,
+            bill: None,
         }
     }
 
@@ -138,12 +143,19 @@ impl Figures {
     /// In the unit of the metric.
     pub(crate) fn value(&self, measured: Measured) -> Option<f64> {
         match measured {
+            Measured::Bill(amount, per) => self.bill.as_ref()?.value(amount, per),
+            // Without a second there is no rate.
+            _ if self.bill.is_some() => None,
             Measured::Iops => Some(self.per_second()),
             Measured::MegabytesPerSecond => Some(self.bytes_per_second() / 1e6),
             Measured::TransactionsPerSecond => self.database.as_ref().map(|_| self.per_second()),
             Measured::NewOrdersPerMinute => self.database.as_ref()?.new_orders_per_minute,
             Measured::TradesPerSecond => self.database.as_ref()?.trades_per_second,
             Measured::RowsPerSecond => self.database.as_ref()?.rows_per_second,
+            Measured::DriveBytesPerHostByte => {
+                let pool = self.pool.filter(|pool| pool.host_written_bytes > 0)?;
+                Some(pool.drive_written_bytes as f64 / pool.host_written_bytes as f64)
+            }
             Measured::LatencyMillis => self.latency_mean_nanos.map(|nanos| nanos / 1e6),
             Measured::LatencyP99Millis => self.p99_nanos.map(|nanos| nanos as f64 / 1e6),
         }

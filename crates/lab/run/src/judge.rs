@@ -12,9 +12,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use ashlar_scenario::{Load, Measured, Plan, Variant};
+use ashlar_scenario::{Amount, Load, Measured, Plan, Variant};
 use ashlar_statistics::compare::{self, Better, Comparison, Pair, Verdict};
-use ashlar_statistics::interval;
+use ashlar_statistics::interval::{self, Interval};
 use serde::Serialize;
 
 use crate::Outline;
@@ -96,6 +96,9 @@ impl<'a> Table<'a> {
                 Some(Pair { base: base.value(measured)?, other: other.value(measured)? })
             })
             .collect();
+        if let (Load::Bill(_), [pair]) = (&of.load, &pairs[..]) {
+            return exact(*pair, better(measured), equal_percent);
+        }
         let found = compare::compare(&pairs, better(measured), equal_percent, self.seed)?;
         let sum = |side: fn(&Pair) -> f64| pairs.iter().map(side).sum::<f64>();
         let value =
@@ -116,6 +119,7 @@ impl<'a> Table<'a> {
                     load if load.is_open() => Measured::LatencyMillis,
                     Load::Io(_) => Measured::Iops,
                     Load::Database(_) => Measured::TransactionsPerSecond,
+                    Load::Bill(_) => continue,
                 };
                 let found = self.compare((other, base), measured, EQUAL_PERCENT);
                 compared.push(Compared {
@@ -133,6 +137,24 @@ impl<'a> Table<'a> {
     }
 }
 
+/// What is worked out has no spread.
+fn exact(pair: Pair, better: Better, equal_percent: f64) -> Option<(Estimate, Comparison)> {
+    let value = pair.other / pair.base;
+    if !value.is_finite() || value <= 0.0 {
+        return None;
+    }
+    let bound = 1.0 + equal_percent / 100.0;
+    let verdict = if (1.0 / bound..=bound).contains(&value) {
+        Verdict::Equal
+    } else if (value > 1.0) == (better == Better::Higher) {
+        Verdict::Faster
+    } else {
+        Verdict::Slower
+    };
+    let ratio = Some(Interval { low: value, estimate: value, high: value });
+    Some((Estimate { value, interval: Some((value, value)), runs: 1 }, Comparison { ratio, verdict }))
+}
+
 pub(crate) fn better(measured: Measured) -> Better {
     match measured {
         Measured::Iops
@@ -141,7 +163,11 @@ pub(crate) fn better(measured: Measured) -> Better {
         | Measured::NewOrdersPerMinute
         | Measured::TradesPerSecond
         | Measured::RowsPerSecond => Better::Higher,
-        Measured::LatencyMillis | Measured::LatencyP99Millis => Better::Lower,
+        Measured::LatencyMillis | Measured::LatencyP99Millis | Measured::DriveBytesPerHostByte => {
+            Better::Lower
+        }
+        Measured::Bill(Amount::UsableTerabytes, _) => Better::Higher,
+        Measured::Bill(..) => Better::Lower,
     }
 }
 
@@ -156,6 +182,8 @@ pub(crate) fn name(measured: Measured) -> &'static str {
         Measured::RowsPerSecond => "rows a second",
         Measured::LatencyMillis => "mean latency",
         Measured::LatencyP99Millis => "99th percentile of latency",
+        Measured::DriveBytesPerHostByte => "bytes to drives for each byte of hosts",
+        Measured::Bill(amount, per) => amount.in_words(per),
     }
 }
 

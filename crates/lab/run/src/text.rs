@@ -50,6 +50,9 @@ impl Outcome {
             let told = format!("{}: {}", check.name, check.found);
             lines.push(format!("{:<12} {}", word(check.answer), wrapped(&told, 13).trim_start()));
         }
+        if self.is_calculated() {
+            lines.extend(self.bill_text());
+        }
         lines.push(String::new());
         lines.push(format!("{}/report.html has all of it", self.directory));
         lines.join("\n")
@@ -98,6 +101,9 @@ impl Outcome {
                     cell(&place(row))
                 ));
             }
+        }
+        if self.is_calculated() {
+            lines.extend(self.bill_markdown());
         }
         lines.push("\nWhat it does not show:\n".into());
         lines.extend(self.limits.iter().map(|limit| format!("- {limit}")));

@@ -9,14 +9,18 @@ use ashlar_units::ByteCount;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
+use crate::bill::{Bill, Parts};
 use crate::database::{Broker, DatabaseLoad, FactLoad, Orders, Points};
 use crate::error::{Error, Result};
 use crate::file::Engine;
 use crate::formula::Names;
-use crate::mix::{MixBy, Part, bytes_mean, share_by_count, written_share};
+use crate::mix::{MixBy, Part, Pattern, bytes_mean, share_by_count, written_share};
 use crate::offer::{Offer, Share};
 use crate::quantity::{Rate, literal, optional};
 use crate::scale::{Preset, Scaled};
+
+/// The kind of workload that is worked out instead of run.
+pub(crate) const BILL: &str = "bill";
 
 /// Of a run of I/O, beside its phases.
 pub(crate) const RUN_OVERHEAD: Duration = Duration::from_secs(1);
@@ -29,6 +33,7 @@ pub(crate) enum Workload {
     Points(Points),
     Broker(Broker),
     FactLoad(FactLoad),
+    Bill(Parts),
 }
 
 /// The keys of `kind = "io"`.
@@ -48,6 +53,12 @@ pub(crate) struct Io {
     content: Content,
     #[serde(default)]
     precondition: Precondition,
+    /// Variants that differ in size share one data set, which grows from the smallest to the largest.
+    #[serde(default)]
+    grows: bool,
+    /// Of random requests: a place is asked for as often as Zipf's law with this exponent says.
+    #[serde(default, deserialize_with = "optional")]
+    zipf: Option<f64>,
 }
 
 fn one() -> u64 {
@@ -63,6 +74,8 @@ fn one_at_every_scale() -> Scaled<u64> {
 pub enum Load {
     Io(IoLoad),
     Database(DatabaseLoad),
+    /// Nothing is run: it is worked out.
+    Bill(Bill),
 }
 
 impl Load {
@@ -71,7 +84,7 @@ impl Load {
     pub fn io(&self) -> Option<&IoLoad> {
         match self {
             Load::Io(load) => Some(load),
-            Load::Database(_) => None,
+            Load::Database(_) | Load::Bill(_) => None,
         }
     }
 
@@ -81,6 +94,7 @@ impl Load {
         match self {
             Load::Io(load) => load.set.size.0,
             Load::Database(load) => load.base.tables.size_bytes(),
+            Load::Bill(_) => 0,
         }
     }
 
@@ -90,6 +104,7 @@ impl Load {
         let rate = match self {
             Load::Io(load) => load.rate,
             Load::Database(load) => load.rate,
+            Load::Bill(_) => None,
         };
         rate.is_some() || self.share().is_some()
     }
@@ -100,6 +115,7 @@ impl Load {
         match self {
             Load::Io(load) => load.share.as_ref(),
             Load::Database(load) => load.share.as_ref(),
+            Load::Bill(_) => None,
         }
     }
 
@@ -110,6 +126,7 @@ impl Load {
         match self {
             Load::Io(load) => Load::Io(IoLoad { rate, share: None, ..load.clone() }),
             Load::Database(load) => Load::Database(DatabaseLoad { rate, share: None, ..load.clone() }),
+            Load::Bill(bill) => Load::Bill(bill.clone()),
         }
     }
 
@@ -117,10 +134,16 @@ impl Load {
     #[must_use]
     pub fn shares_set(&self, other: &Load) -> bool {
         match (self, other) {
-            (Load::Io(one), Load::Io(other)) => one.set == other.set,
+            (Load::Io(one), Load::Io(other)) => one.set.is_shared_with(&other.set),
             (Load::Database(one), Load::Database(other)) => one.base == other.base,
-            (Load::Io(_), Load::Database(_)) | (Load::Database(_), Load::Io(_)) => false,
+            (Load::Io(_) | Load::Database(_) | Load::Bill(_), _) => false,
         }
+    }
+
+    /// What must be there grows from variant to variant.
+    #[must_use]
+    pub fn grows(&self) -> bool {
+        self.io().is_some_and(|load| load.set.grows)
     }
 
     /// Bytes written to make what must be there.
@@ -128,6 +151,7 @@ impl Load {
         match self {
             Load::Io(load) => load.set.bytes_written(),
             Load::Database(load) => load.bytes_loaded(),
+            Load::Bill(_) => 0.0,
         }
     }
 
@@ -135,6 +159,7 @@ impl Load {
         match self {
             Load::Io(load) => load.bytes_written(time, bytes_per_second),
             Load::Database(load) => load.bytes_written(time),
+            Load::Bill(_) => 0.0,
         }
     }
 
@@ -143,6 +168,7 @@ impl Load {
         match self {
             Load::Io(_) => RUN_OVERHEAD,
             Load::Database(_) => DatabaseLoad::run_overhead(),
+            Load::Bill(_) => Duration::ZERO,
         }
     }
 }
@@ -161,6 +187,8 @@ pub struct IoLoad {
     pub rate: Option<Rate>,
     /// The loop is open, and its rate is known only when the run has ended that this names.
     pub share: Option<Share>,
+    /// The exponent of Zipf's law that random requests follow; `None` is each place as likely as any other.
+    pub zipf: Option<f64>,
 }
 
 /// What must lie on the target before a run; runs with equal sets share one.
@@ -172,6 +200,8 @@ pub struct DataSet {
     pub layout: Layout,
     pub content: Content,
     pub precondition: Precondition,
+    /// Those that differ in size alone are one, which grows.
+    pub grows: bool,
 }
 
 /// How the files of the workload lie on the volumes of the target.
@@ -222,7 +252,7 @@ pub enum Precondition {
 /// The table form of [`Content`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ContentForm {
+pub(crate) struct ContentForm {
     #[serde(deserialize_with = "literal")]
     compress: f64,
     #[serde(default, deserialize_with = "optional")]
@@ -240,8 +270,10 @@ impl Workload {
             Some(Some("points")) => Points::deserialize(table).map(Workload::Points),
             Some(Some("broker")) => Broker::deserialize(table).map(Workload::Broker),
             Some(Some("factload")) => FactLoad::deserialize(table).map(Workload::FactLoad),
+            Some(Some(BILL)) => Parts::deserialize(table).map(Workload::Bill),
             Some(_) => {
-                let known = "kind must be \"io\", \"orders\", \"points\", \"broker\" or \"factload\"";
+                let known =
+                    "kind must be \"io\", \"orders\", \"points\", \"broker\", \"factload\" or \"bill\"";
                 Err(toml::de::Error::custom(known))
             }
             None => Err(toml::de::Error::missing_field("kind")),
@@ -251,19 +283,32 @@ impl Workload {
     /// With every value known; `files` is the number of files of the role `data`.
     pub(crate) fn at(&self, files: u64, engine: &Engine, preset: Preset, names: &Names) -> Result<Load> {
         match self {
-            Workload::Io(_) if !matches!(engine, Engine::None {}) => {
-                Err(Error::file("workload `io` has no engine: leave [engine] out"))
+            Workload::Io(_) | Workload::Bill(_) if !matches!(engine, Engine::None {}) => {
+                Err(Error::file("workloads `io` and `bill` have no engine: leave [engine] out"))
             }
             Workload::Io(io) => io.at(files, preset, names).map(Load::Io),
             Workload::Orders(orders) => orders.at(engine, preset, names).map(Load::Database),
             Workload::Points(points) => points.at(engine, preset, names).map(Load::Database),
             Workload::Broker(broker) => broker.at(engine, preset, names).map(Load::Database),
             Workload::FactLoad(facts) => facts.at(engine, preset, names).map(Load::Database),
+            Workload::Bill(parts) => parts.at().map(Load::Bill),
         }
     }
 }
 
 impl Io {
+    /// fio has no law with an exponent of 1, and order has none.
+    fn zipf_checked(&self) -> Result<Option<f64>> {
+        let Some(zipf) = self.zipf else { return Ok(None) };
+        if zipf <= 0.0 || zipf == 1.0 {
+            return Err(Error::file(format!("zipf is {zipf}: it is above 0, and not 1")));
+        }
+        match self.mix.iter().all(|part| part.pattern == Pattern::Random) {
+            true => Ok(Some(zipf)),
+            false => Err(Error::file("zipf: only random requests follow it")),
+        }
+    }
+
     fn at(&self, files: u64, preset: Preset, names: &Names) -> Result<IoLoad> {
         let size = self.data.at("data", preset, names)?;
         let names = Names { data: Some(size), ..*names };
@@ -273,6 +318,7 @@ impl Io {
             layout: self.layout.clone(),
             content: self.content,
             precondition: self.precondition,
+            grows: self.grows,
         };
         set.check()?;
         let (rate, share) = match &self.rate {
@@ -286,13 +332,25 @@ impl Io {
             threads: self.threads.at("threads", preset, &names)?,
             rate,
             share,
+            zipf: self.zipf_checked()?,
         })
     }
 }
 
 impl DataSet {
+    fn is_shared_with(&self, other: &DataSet) -> bool {
+        // Of those that do not grow the size counts.
+        let size = if self.grows { self.size } else { other.size };
+        *self == DataSet { size, ..other.clone() }
+    }
+
     fn check(&self) -> Result<()> {
         let (files, volumes) = (self.files, self.layout.volumes);
+        if self.grows && (files, volumes, self.precondition) != (1, 1, Precondition::Ordered) {
+            return Err(Error::file(
+                "grows: a data set that grows is one file on one volume, not aged before",
+            ));
+        }
         if self.layout.unit.is_some() != (self.layout.map == Map::Stripe) {
             return Err(Error::file("layout: `unit` belongs to a stripe, and a stripe has one"));
         }

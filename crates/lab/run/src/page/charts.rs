@@ -162,7 +162,7 @@ fn tick(measured: Measured) -> fn(f64) -> String {
         | Measured::NewOrdersPerMinute
         | Measured::TradesPerSecond
         | Measured::RowsPerSecond => count,
-        Measured::MegabytesPerSecond => answer::number,
+        Measured::MegabytesPerSecond | Measured::DriveBytesPerHostByte | Measured::Bill(..) => answer::number,
         Measured::LatencyMillis | Measured::LatencyP99Millis => |millis| nanos(millis * 1e6),
     }
 }
