@@ -4,8 +4,8 @@
 //! DIR ──▶ pack ──▶ FILE ──┐
 //! DIR (a copy) ───────────┴──▶ import: look at every name, write, verify ──▶ a new DIR, or nothing
 //! ```
-//! What comes from elsewhere is not trusted: only files that a result has are written, none outside of the new
-//! directory, and what the old machine had left on its targets is no business of this one.
+//! What comes from elsewhere is not trusted: only files that a result has are written, none outside of the
+//! new directory, and what the old machine had left on its targets is no business of this one.
 
 use std::collections::BTreeMap;
 use std::fs;

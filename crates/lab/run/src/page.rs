@@ -237,6 +237,9 @@ fn notes(figures: &Figures) -> String {
         let behind = if figures.is_behind() { ", fell behind" } else { "" };
         notes.push(format!("{} offered{behind}", count(offered)));
     }
+    if let Some(written) = figures.value(Measured::DriveBytesPerHostByte) {
+        notes.push(format!("{} bytes to drives for each of hosts", answer::number(written)));
+    }
     let requests: Vec<f64> = figures.course.iter().map(|moment| moment.requests).collect();
     let stalls = steady::stalls(&requests, COURSE_INTERVAL);
     if !stalls.is_empty() {

@@ -398,7 +398,8 @@ impl<'a> Draft<'a> {
         if self.scenario.is_calculated() {
             let load = load_on(None)?;
             let values = if let Load::Bill(bill) = &load { bill.values.as_str() } else { CALCULATED };
-            let target = Target::new(values, CALCULATED);
+            // So that each number stands beside what its values are.
+            let target = Target::new(format!("{values}-values"), CALCULATED);
             return Ok(vec![Variant { name, entries, target, load }]);
         }
         for entry in choice {

@@ -46,6 +46,7 @@ impl Outcome {
                 told.extend(rate.as_ref().map(|rate| source(rate, unit)));
             }
         }
+        told.extend(self.doubts());
         let has = |is_there: fn(&BillFigures) -> bool| self.bills().all(|(_, _, found)| is_there(found));
         let wanted = self.outline.scenario.rates_of().join(" or ");
         if !has(|found| found.transactions.is_some()) || !has(|found| found.requests.is_some()) {
@@ -54,6 +55,19 @@ impl Outcome {
             ));
         }
         told
+    }
+
+    /// Results that rates are from and that are none to rely on, each once.
+    fn doubts(&self) -> Vec<String> {
+        let rates = self.bills().flat_map(|(_, _, found)| [&found.transactions, &found.requests]).flatten();
+        let doubt = |rate: &FoundRate| {
+            let why = rate.doubt.as_ref()?;
+            Some(format!("{} is a part, or no valid result: {why}.", rate.directory.display()))
+        };
+        let mut doubts: Vec<String> = rates.filter_map(doubt).collect();
+        doubts.sort();
+        doubts.dedup();
+        doubts
     }
 
     /// Under the checks, on a terminal.
@@ -129,9 +143,8 @@ impl Outcome {
 
 /// A rate and the result that it is from.
 fn source(rate: &FoundRate, unit: &str) -> String {
-    let doubt = rate.doubt.as_ref().map_or(String::new(), |doubt| format!("; mind that {doubt}"));
     format!(
-        "{}: {} {unit} a second on {}, the mean of {} of {} at preset {} in {}{doubt}.",
+        "{}: {} {unit} a second on {}, the mean of {} of {} at preset {} in {}.",
         rate.entry,
         count(rate.per_second),
         rate.target,
@@ -216,6 +229,7 @@ fn number(value: f64) -> String {
     match value {
         whole if whole.fract() == 0.0 => apart(whole as u64),
         small if small < 0.1 => format!("{small:.4}"),
-        other => answer::number(other),
+        some if some < 100.0 => format!("{some:.2}"),
+        many => apart(many.round() as u64),
     }
 }
