@@ -5,7 +5,7 @@ use ashlar_scenario::{Amount, Bill, Load, Per, Variant};
 
 use super::{BillFigures, FoundRate};
 use crate::text::{cell, many, wrapped};
-use crate::{Outcome, answer};
+use crate::Outcome;
 
 /// A sum: of which array, what it is, how it was made, and what it comes to.
 struct Sum {
