@@ -477,7 +477,7 @@ fn a_calculation_needs_no_target_and_its_result_can_be_carried() {
     assert!(done.status == 0 && done.out.contains("Nothing differs"), "{}{}", done.out, done.err);
     assert_eq!(lab(&["verify", &there]).status, 0);
     let done = lab(&["compare", &result, &there]);
-    assert!(done.status == 3 && done.out.contains("rack units"), "one run is no comparison: {}", done.out);
+    assert!(done.status == 0 && done.out.contains("equal within 5 %"), "{}{}", done.out, done.err);
 
     // Whoever makes an array cheaper on the way is found, and nothing of it stays.
     let text = std::fs::read_to_string(&file).unwrap();

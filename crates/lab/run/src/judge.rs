@@ -138,7 +138,7 @@ impl<'a> Table<'a> {
 }
 
 /// What is worked out has no spread.
-fn exact(pair: Pair, better: Better, equal_percent: f64) -> Option<(Estimate, Comparison)> {
+pub(crate) fn exact(pair: Pair, better: Better, equal_percent: f64) -> Option<(Estimate, Comparison)> {
     let value = pair.other / pair.base;
     if !value.is_finite() || value <= 0.0 {
         return None;

@@ -4,8 +4,8 @@ use ashlar_report::{Page, count};
 use ashlar_scenario::{Amount, Bill, Load, Per, Variant};
 
 use super::{BillFigures, FoundRate};
-use crate::text::{cell, many, wrapped};
 use crate::Outcome;
+use crate::text::{cell, many, wrapped};
 
 /// A sum: of which array, what it is, how it was made, and what it comes to.
 struct Sum {
