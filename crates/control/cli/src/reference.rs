@@ -52,6 +52,7 @@ fn pages() -> Vec<(&'static str, String)> {
         ("metrics.md", ashlar_daemon::metrics_reference()),
         ("cli.md", command_line()),
         ("errors.md", error_kinds()),
+        ("scenario.schema.json", ashlar_scenario::schema()),
     ]
 }
 

@@ -555,3 +555,34 @@ fn versions_are_compared_where_there_are_two() {
     };
     assert!(engine("newer") > engine("older"), "{result}");
 }
+
+/// Nothing is run: parts are added up, and the result is carried to another machine and back.
+#[test]
+fn a_calculation_needs_no_target_and_its_result_can_be_carried() {
+    let scratch = tempfile::tempdir().unwrap();
+    let path = |name: &str| scratch.path().join(name).display().to_string();
+    let (result, file, there) = (path("result"), path("result.json"), path("there"));
+    let done = lab(&["run", "dell/cost-power-space", "-o", &result]);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    for told in ["0.25 on illustrative-values", "656 W", "14 U", "needs a result with TPS"] {
+        assert!(done.out.contains(told), "{told}: {}", done.out);
+    }
+    let refused = lab(&["run", "dell/cost-power-space", "--result", &result, "-o", &path("other")]);
+    assert!(refused.status == 2 && refused.err.contains("takes one of dell/flash-vs-15k"), "{}", refused.err);
+
+    std::fs::write(&file, lab(&["export", &result]).out).unwrap();
+    let done = lab(&["import", &file, "-o", &there]);
+    assert!(done.status == 0 && done.out.contains("Nothing differs"), "{}{}", done.out, done.err);
+    assert_eq!(lab(&["verify", &there]).status, 0);
+    let done = lab(&["compare", &result, &there]);
+    assert!(done.status == 0 && done.out.contains("equal within 5 %"), "{}{}", done.out, done.err);
+
+    // Whoever makes an array cheaper on the way is found, and nothing of it stays.
+    let text = std::fs::read_to_string(&file).unwrap();
+    let forged = text.replace("\\\"price\\\": 118000.0", "\\\"price\\\": 18000.0");
+    assert_ne!(forged, text);
+    std::fs::write(&file, forged).unwrap();
+    let done = lab(&["import", &file, "-o", &path("forged")]);
+    assert!(done.status == 4 && done.err.contains("nothing was taken in"), "{}{}", done.out, done.err);
+    assert!(!Path::new(&path("forged")).exists());
+}

@@ -352,3 +352,49 @@ fn what_databases_take_of_a_pool_is_told_in_factors_and_everything_goes() {
     assert_eq!(volumes(&array), 0, "nothing stays");
     assert_eq!(array.json(&["snapshot", "list"]).as_array().unwrap().len(), 0, "nothing stays");
 }
+
+/// A data set that is a share of what the pool has room for, grown and made anew in the second repetition.
+#[test]
+fn a_data_set_grows_with_the_room_of_a_pool_and_what_a_directory_lacks_is_told() {
+    if !can_attach() {
+        return;
+    }
+    let array = Array::with_pool();
+    let text = "format = 1\nid = \"test/grows\"\ntitle = \"t\"\nquestion = \"q\"\nbudget = \"10m\"\n\
+        phases = { warmup = \"0.1s\", measure = \"0.5s\", repeat = 2 }\n\
+        [workload]\nkind = \"io\"\ngrows = true\noutstanding = 4\ncontent = { compress = 1 }\nzipf = 1.2\n\
+        data = { invariant = \"5% * space\" }\n\
+        mix = [{ op = \"write\", pattern = \"random\", bs = \"8k\", share = 1 }]\n\
+        [[matrix.fill]]\nid = \"more\"\ndata = { invariant = \"10% * space\" }\n\
+        [[matrix.fill]]\nid = \"less\"\n\
+        [[check]]\nkind = \"ratio\"\nof = \"drive_bytes_per_host_byte.ratio(more/less)\"\nat_most = 1000\n";
+    let file = array.path("grows.toml");
+    std::fs::write(&file, text).unwrap();
+    let file = file.display().to_string();
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let other = directory.path().display().to_string();
+    let (kept, named) = output(&array, "result");
+    unable(&array, &["lab", "run", &file, "--target", &other, "-o", &named], &["only a pool", "ashlar:POOL"]);
+    let free = array.json(&["pool", "show", "main"])["space"]["free_bytes"].as_u64().unwrap();
+    let done = array.run(&["lab", "run", &file, "--target", "ashlar:main", "--also", &other, "-o", &named]);
+    // Two repetitions give no interval.
+    assert_eq!(done.status, 3, "{}{}", done.out, done.err);
+    assert_eq!(volumes(&array), 0, "nothing stays");
+    let plan: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(kept.join("plan.json")).unwrap()).unwrap();
+    assert_eq!(plan["targets"][0]["space_bytes"].as_u64(), Some(free), "kept for whoever goes on");
+    let result = result(&kept);
+    assert!(result["plan"]["left_out"][0].as_str().unwrap().contains(&format!("Not run on {other}")));
+    let runs = result["runs"].as_array().unwrap();
+    let order: Vec<&str> = runs.iter().map(|run| run["variant"].as_str().unwrap()).collect();
+    let grown = ["less-ashlar-main", "more-ashlar-main"];
+    assert_eq!(order, [grown, grown].concat(), "from the smallest on, in each repetition");
+    assert!(runs.iter().all(|run| run["pool"]["drive_written_bytes"].as_u64().unwrap() > 0));
+    let job = std::fs::read_to_string(kept.join("runs/r2-more-ashlar-main/test.fio")).unwrap();
+    assert!(job.contains("random_distribution=zipf:1.2"), "{job}");
+    // The second fill is behind the first.
+    let fill = std::fs::read_to_string(kept.join("data/set-1-r1-more-ashlar-main/f1-fill.fio")).unwrap();
+    let half = (free / 20) >> 20 << 20;
+    assert!(fill.contains(&format!("offset={half}\n")), "{fill}");
+    array.good(&["lab", "verify", &named]);
+}

@@ -13,6 +13,8 @@ pub struct Spread {
     pub threads: u32,
     /// Where the job's bytes begin.
     pub offset_bytes: u64,
+    /// The exponent of Zipf's law that random requests follow; `None` is each place as likely as any other.
+    pub zipf: Option<f64>,
 }
 
 /// Requests that an open loop may have under way. It must never be used up: requests would wait where nothing
@@ -21,7 +23,7 @@ const OPEN_LOOP_DEPTH: u32 = 256;
 
 impl From<Job> for Spread {
     fn from(job: Job) -> Spread {
-        Spread { job, threads: 1, offset_bytes: 0 }
+        Spread { job, threads: 1, offset_bytes: 0, zipf: None }
     }
 }
 
@@ -47,6 +49,9 @@ impl Spread {
             }
         }
         line("rw", job.direction());
+        if let Some(zipf) = self.zipf {
+            line("random_distribution", format!("zipf:{zipf}"));
+        }
         if job.read_percent > 0 && job.read_percent < 100 {
             line("rwmixread", job.read_percent.to_string());
         }
@@ -220,7 +225,7 @@ mod tests {
             sync: Sync::Direct,
             offered,
         };
-        Spread { job, threads, offset_bytes: 4096 }
+        Spread { job, threads, offset_bytes: 4096, zipf: None }
     }
 
     fn text(spread: &Spread) -> String {
@@ -282,6 +287,14 @@ mod tests {
             "{told}"
         );
         assert!(told.contains("ioengine=nbd\n"), "{told}");
+    }
+
+    #[test]
+    fn places_follow_a_law_where_one_is_named() {
+        let mut job = spread(&[(8192, 100.0)], Pattern::Random, 1, Offered::Depth(4));
+        assert!(!text(&job).contains("random_distribution"));
+        job.zipf = Some(1.1);
+        assert!(text(&job).contains("random_distribution=zipf:1.1\n"), "{}", text(&job));
     }
 
     #[test]

@@ -114,8 +114,8 @@ fn threads_of_a_job_are_told_together_and_keep_to_their_part() {
     fio.run(&cell("fill", fill, None), directory.path()).unwrap();
     let before = std::fs::read(&data).unwrap();
     let jobs = vec![
-        Spread { job: first, threads: 2, offset_bytes: 0 },
-        Spread { job: second, threads: 3, offset_bytes: 4 << 20 },
+        Spread { job: first, threads: 2, offset_bytes: 0, zipf: None },
+        Spread { job: second, threads: 3, offset_bytes: 4 << 20, zipf: None },
     ];
     let cell = Cell {
         name: "both".into(),

@@ -6,13 +6,13 @@
 use std::path::{Path, PathBuf};
 
 use ashlar_report::day;
-use ashlar_scenario::{Load, Measured, Metric, Over, Taken, Variant};
-use ashlar_statistics::compare::{self, Verdict};
+use ashlar_scenario::{Amount, Load, Measured, Metric, Over, Per, Taken, Variant};
+use ashlar_statistics::compare::{self, Pair, Verdict};
 use serde::Serialize;
 
 use crate::answer;
 use crate::begin::identity;
-use crate::judge::{Estimate, Table, better, in_words, name, rate};
+use crate::judge::{Estimate, Table, better, exact, in_words, name, rate};
 use crate::outcome::Outcome;
 use crate::record::Records;
 use crate::space::words;
@@ -153,6 +153,7 @@ fn usual(load: &Load) -> Vec<Measured> {
         // A statement is of a hundred rows, or of all.
         Load::Database(load) if load.work.is_some() => vec![Measured::RowsPerSecond],
         Load::Space(_) => vec![Measured::Space(Taken::PhysicalMegabytes), Measured::Space(Taken::Overall)],
+        Load::Bill(_) => Amount::ALL.map(|amount| Measured::Bill(amount, Per::Whole)).to_vec(),
         load => vec![rate(load), Measured::LatencyP99Millis],
     }
 }
@@ -168,8 +169,14 @@ fn line(
     };
     let (before, after) = (values(of_base, was), values(of_other, is));
     let is_measured = !before.is_empty() && !after.is_empty();
-    let found =
-        is_measured.then(|| compare::apart(&before, &after, better(measured), equal_percent, 1)).flatten();
+    let apart = || compare::apart(&before, &after, better(measured), equal_percent, 1);
+    let found = match (&was.load, before.as_slice(), after.as_slice()) {
+        (Load::Bill(_), [base], [other]) => {
+            let pair = Pair { base: *base, other: *other };
+            exact(pair, better(measured), equal_percent).map(|(_, found)| found)
+        }
+        _ => is_measured.then(apart).flatten(),
+    };
     let ratio = found.and_then(|found| found.ratio).map(|ratio| Estimate {
         value: ratio.estimate,
         interval: Some((ratio.low, ratio.high)),
@@ -208,6 +215,8 @@ fn unit(measured: Measured) -> &'static str {
         Measured::TransactionsPerProcessorSecond => "transactions/s of processor time",
         Measured::Space(Taken::CreateMillis | Taken::ReadyMillis) => MILLIS,
         Measured::Space(taken) => words::name(taken),
+        Measured::DriveBytesPerHostByte => "bytes to drives/byte",
+        Measured::Bill(amount, per) => amount.in_words(per),
     }
 }
 
@@ -298,7 +307,8 @@ impl Line {
             side.as_ref().map_or("none".to_string(), |side| answer::number(side.value))
         };
         let ratio = self.ratio.map_or(String::new(), |ratio| {
-            let interval = ratio.interval.map_or(String::new(), |(low, high)| {
+            let interval = ratio.interval.filter(|(low, high)| low < high);
+            let interval = interval.map_or(String::new(), |(low, high)| {
                 format!(" ({} to {})", answer::number(low), answer::number(high))
             });
             format!("{}{interval}", answer::number(ratio.value))

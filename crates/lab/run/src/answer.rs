@@ -26,6 +26,8 @@ pub(crate) fn value(measured: Measured, value: f64) -> String {
             format!("{} transactions a second of processor time", count(value))
         }
         Measured::Space(taken) => words::value(taken, value),
+        Measured::DriveBytesPerHostByte => format!("{} bytes to drives for each of hosts", number(value)),
+        Measured::Bill(amount, per) => format!("{} {}", number(value), amount.in_words(per)),
     }
 }
 
@@ -50,6 +52,7 @@ pub(crate) fn of_metric(metric: &Metric, figure: f64) -> String {
 pub(crate) fn estimate(metric: &Metric, estimate: &Estimate) -> String {
     let told = of_metric(metric, estimate.value);
     match estimate.interval {
+        Some((low, high)) if low == high => told,
         Some((low, high)) => format!("{told} ({} to {})", of_metric(metric, low), of_metric(metric, high)),
         None => told,
     }

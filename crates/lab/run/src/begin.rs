@@ -12,6 +12,7 @@ use ashlar_scenario::{Preset, Target};
 use ashlar_target::{Access, Footing, Machine, OWN_PREFIX, Place};
 use rustix::process::Signal;
 
+use crate::bill::{found_rates, work_out};
 use crate::record::{Begun, Records, Site, json, make, write};
 use crate::work::{Progress, Work};
 use crate::{Chosen, Error, ErrorKind, Outcome, Outline, Result};
@@ -25,6 +26,8 @@ pub struct Request {
     pub access: Access,
     /// A directory that does not exist yet.
     pub output: PathBuf,
+    /// Of results whose rates are wanted, for what is worked out and not run.
+    pub results: Vec<PathBuf>,
 }
 
 /// Runs a scenario from its beginning. What was measured before an interruption or an error of a target is
@@ -37,8 +40,13 @@ pub fn begin(
     signals: Arc<AtomicBool>,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Outcome> {
-    let Request { chosen, preset, seed, targets, output, .. } = request;
+    let Request { chosen, preset, seed, output, .. } = request;
     let here = Machine::here();
+    let is_calculated = chosen.scenario.is_calculated();
+    // What is worked out touches none.
+    let targets = if is_calculated { &[] } else { request.targets.as_slice() };
+    let targets = &crate::measured_space(&chosen.scenario, targets, &request.access)?;
+    let rates = found_rates(&chosen.scenario, &request.results)?;
     let outline = crate::outline(&chosen.scenario, *preset, *seed, targets, crate::machine(&here))?;
     let unmade = |error: std::io::Error| {
         let what =
@@ -49,21 +57,30 @@ pub fn begin(
     };
     fs::create_dir(output).map_err(unmade)?;
     let records = Records::new(output);
-    let made = prepare(&records, signals, &outline, targets, &request.access).and_then(|work| {
+    let keep = |sites: Vec<Site>, fio: String| {
         let begun = Begun {
             format: Begun::FORMAT,
             source: chosen.source.clone(),
             text: chosen.text.clone(),
             preset: preset.to_string(),
             seed: *seed,
-            targets: sites(&work.places, targets)?,
+            targets: sites,
             machine: here,
-            fio: work.fio.version.clone(),
+            fio,
             version: env!("CARGO_PKG_VERSION").to_string(),
             begun_unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            rates: rates.clone(),
         };
         write(&records.at("plan.json"), &json(&begun))?;
-        write(&records.at("scenario.toml"), &chosen.text)?;
+        write(&records.at("scenario.toml"), &chosen.text)
+    };
+    if is_calculated {
+        keep(Vec::new(), String::new())?;
+        work_out(&outline, &rates, &records)?;
+        return report(output);
+    }
+    let made = prepare(&records, signals, &outline, targets, &request.access).and_then(|work| {
+        keep(sites(&work.places, targets)?, work.fio.version.clone())?;
         Ok((work, records.hold()?))
     });
     match made {
@@ -108,6 +125,11 @@ pub fn resume(
     let outline = begun.outline()?;
     let _held = records.hold()?;
     if records.left(&outline.plan).is_empty() {
+        records.keep_ended(None)?;
+        return report(directory);
+    }
+    if outline.scenario.is_calculated() {
+        work_out(&outline, &begun.rates, &records)?;
         records.keep_ended(None)?;
         return report(directory);
     }
@@ -222,7 +244,8 @@ fn sites(places: &[(String, Place)], targets: &[Target]) -> Result<Vec<Site>> {
     for (address, place) in places {
         let Some(target) = targets.iter().find(|target| target.address == *address) else { continue };
         let footing = place.footing().map_err(|refusal| Error::environment(refusal.to_string()))?;
-        sites.push(Site { id: target.id.clone(), address: address.clone(), footing });
+        let (id, space_bytes) = (target.id.clone(), target.space_bytes);
+        sites.push(Site { id, address: address.clone(), footing, space_bytes });
     }
     Ok(sites)
 }

@@ -7,6 +7,7 @@ use ashlar_scenario::{IoLoad, Measured, Operation, Pattern as Order, Rate, Run, 
 use ashlar_target::{Counters, PoolCounters};
 use serde::{Deserialize, Serialize};
 
+use crate::bill::BillFigures;
 use crate::database::DatabaseFigures;
 use crate::space::SpaceFigures;
 
@@ -65,6 +66,9 @@ pub struct Figures {
     /// Of databases that were made for the room they take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<SpaceFigures>,
+    /// Nothing was run: it was worked out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bill: Option<BillFigures>,
 }
 
 /// A kind of request in the mix.
@@ -121,6 +125,7 @@ impl Figures {
             device: None,
             database: None,
             space: None,
+            bill: None,
         }
     }
 
@@ -143,6 +148,9 @@ impl Figures {
     /// In the unit of the metric.
     pub(crate) fn value(&self, measured: Measured) -> Option<f64> {
         match measured {
+            Measured::Bill(amount, per) => self.bill.as_ref()?.value(amount, per),
+            // Without a second there is no rate.
+            _ if self.bill.is_some() => None,
             Measured::Iops => Some(self.per_second()),
             Measured::MegabytesPerSecond => Some(self.bytes_per_second() / 1e6),
             Measured::TransactionsPerSecond => self.database.as_ref().map(|_| self.per_second()),
@@ -153,6 +161,10 @@ impl Figures {
             Measured::SelectedRowsPerSecond => self.database.as_ref()?.step_rows_per_second("select"),
             Measured::DeletedRowsPerSecond => self.database.as_ref()?.step_rows_per_second("delete"),
             Measured::ScannedRowsPerSecond => self.database.as_ref()?.step_rows_per_second("scan"),
+            Measured::DriveBytesPerHostByte => {
+                let pool = self.pool.filter(|pool| pool.host_written_bytes > 0)?;
+                Some(pool.drive_written_bytes as f64 / pool.host_written_bytes as f64)
+            }
             Measured::LatencyMillis => self.latency_mean_nanos.map(|nanos| nanos / 1e6),
             Measured::LatencyP99Millis => self.p99_nanos.map(|nanos| nanos as f64 / 1e6),
             Measured::DeviceMillis => self.device.as_ref()?.mean_millis(),

@@ -109,6 +109,18 @@ fn on_volumes(devices: &[PathBuf], set: &DataSet, number: u64, file_bytes: u64) 
     }
 }
 
+impl Area {
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.size_bytes
+    }
+
+    /// Without its first bytes.
+    pub(crate) fn behind(&self, bytes: u64) -> Area {
+        let size_bytes = self.size_bytes.saturating_sub(bytes);
+        Area { offset_bytes: self.offset_bytes + bytes, size_bytes, ..self.clone() }
+    }
+}
+
 /// Writes an area once in order; then, where it is to be aged, once more at random.
 pub(crate) fn fill_cells(area: &Area, set: &DataSet, seed: u64) -> Vec<Cell<Spread>> {
     let cell = |name: &str, pattern, block_bytes, depth, seed| Cell {
@@ -143,7 +155,8 @@ pub(crate) fn cell(load: &IoLoad, areas: &[Area], plan: &Plan, seed: u64) -> Cel
                 },
             };
             let requests = (group.pattern, group.read_percent, group.blocks.clone());
-            jobs.push(area.shifted(load.shift_bytes).spread(&group.name, threads, requests, offered));
+            let spread = area.shifted(load.shift_bytes).spread(&group.name, threads, requests, offered);
+            jobs.push(Spread { zipf: load.zipf, ..spread });
         }
     }
     Cell {
@@ -181,7 +194,7 @@ impl Area {
             sync: Sync::Direct,
             offered,
         };
-        Spread { job, threads, offset_bytes: self.offset_bytes }
+        Spread { job, threads, offset_bytes: self.offset_bytes, zipf: None }
     }
 }
 

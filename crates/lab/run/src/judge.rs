@@ -12,9 +12,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use ashlar_scenario::{Load, Measured, Plan, Taken, Variant};
+use ashlar_scenario::{Amount, Load, Measured, Plan, Taken, Variant};
 use ashlar_statistics::compare::{self, Better, Comparison, Pair, Verdict};
-use ashlar_statistics::interval;
+use ashlar_statistics::interval::{self, Interval};
 use serde::Serialize;
 
 use crate::Outline;
@@ -97,6 +97,9 @@ impl<'a> Table<'a> {
                 Some(Pair { base: base.value(measured)?, other: other.value(measured)? })
             })
             .collect();
+        if let (Load::Bill(_), [pair]) = (&of.load, &pairs[..]) {
+            return exact(*pair, better(measured), equal_percent);
+        }
         let found = compare::compare(&pairs, better(measured), equal_percent, self.seed)?;
         let sum = |side: fn(&Pair) -> f64| pairs.iter().map(side).sum::<f64>();
         let value =
@@ -115,6 +118,7 @@ impl<'a> Table<'a> {
                 // At a rate that is offered, the rate says nothing.
                 let measured = match &base.load {
                     load if load.is_open() => Measured::LatencyMillis,
+                    Load::Bill(_) => continue,
                     load => rate(load),
                 };
                 let found = self.compare((other, base), measured, EQUAL_PERCENT);
@@ -140,7 +144,26 @@ pub(crate) fn rate(load: &Load) -> Measured {
         Load::Database(load) if load.work.is_some() => Measured::RowsPerSecond,
         Load::Database(_) | Load::Several(_) => Measured::TransactionsPerSecond,
         Load::Space(_) => Measured::Space(Taken::PhysicalMegabytes),
+        Load::Bill(_) => Measured::Bill(Amount::ALL[0], ashlar_scenario::Per::Whole),
     }
+}
+
+/// What is worked out has no spread.
+pub(crate) fn exact(pair: Pair, better: Better, equal_percent: f64) -> Option<(Estimate, Comparison)> {
+    let value = pair.other / pair.base;
+    if !value.is_finite() || value <= 0.0 {
+        return None;
+    }
+    let bound = 1.0 + equal_percent / 100.0;
+    let verdict = if (1.0 / bound..=bound).contains(&value) {
+        Verdict::Equal
+    } else if (value > 1.0) == (better == Better::Higher) {
+        Verdict::Faster
+    } else {
+        Verdict::Slower
+    };
+    let ratio = Some(Interval { low: value, estimate: value, high: value });
+    Some((Estimate { value, interval: Some((value, value)), runs: 1 }, Comparison { ratio, verdict }))
 }
 
 pub(crate) fn better(measured: Measured) -> Better {
@@ -155,8 +178,13 @@ pub(crate) fn better(measured: Measured) -> Better {
         | Measured::UpdatedRowsPerSecond
         | Measured::SelectedRowsPerSecond
         | Measured::DeletedRowsPerSecond
-        | Measured::ScannedRowsPerSecond => Better::Higher,
-        Measured::LatencyMillis | Measured::LatencyP99Millis | Measured::DeviceMillis => Better::Lower,
+        | Measured::ScannedRowsPerSecond
+        | Measured::Bill(Amount::UsableTerabytes, _) => Better::Higher,
+        Measured::LatencyMillis
+        | Measured::LatencyP99Millis
+        | Measured::DeviceMillis
+        | Measured::DriveBytesPerHostByte
+        | Measured::Bill(..) => Better::Lower,
         Measured::Space(taken) => words::better(taken),
     }
 }
@@ -179,6 +207,8 @@ pub(crate) fn name(measured: Measured) -> &'static str {
         Measured::DeviceMillis => "mean latency of the device",
         Measured::TransactionsPerProcessorSecond => "transactions a second of processor time",
         Measured::Space(taken) => words::name(taken),
+        Measured::DriveBytesPerHostByte => "bytes to drives for each byte of hosts",
+        Measured::Bill(amount, per) => amount.in_words(per),
     }
 }
 

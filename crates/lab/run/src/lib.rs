@@ -15,6 +15,7 @@
 mod against;
 mod answer;
 mod begin;
+mod bill;
 mod chosen;
 mod copies;
 mod database;
@@ -25,6 +26,7 @@ mod limits;
 mod offered;
 mod outcome;
 mod outline;
+mod pack;
 mod page;
 mod paper;
 mod record;
@@ -41,7 +43,8 @@ pub use begin::{Request, begin, named, report, resume};
 pub use chosen::Chosen;
 pub use judge::{Answer, Checked};
 pub use outcome::{Outcome, Verdict};
-pub use outline::{Figured, Outline, machine, outline, targets};
+pub use outline::{Figured, Outline, machine, measured_space, outline, targets};
+pub use pack::{Imported, import, pack};
 pub use paper::{
     PaperOutcome, PaperRequest, Part, begin_paper, experiments, is_paper, named_of_paper, papers, plan_paper,
     report_paper, resume_paper, verify_paper,

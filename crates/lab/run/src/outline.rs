@@ -11,7 +11,7 @@ use ashlar_report::{bytes, seconds};
 use ashlar_scenario::{
     Axis, Check, Engine, Entry, Load, Machine as Assumed, Map, Plan, Preset, Scenario, Target, Variant,
 };
-use ashlar_target::{Kind, Machine};
+use ashlar_target::{Access, Kind, Machine};
 use ashlar_units::ByteCount;
 use serde::Serialize;
 
@@ -64,7 +64,7 @@ pub fn targets(named: &[String]) -> Result<Vec<Target>> {
             true => (2..).map(|number| format!("{id}-{number}")).find(|id| !is_taken(id)).unwrap_or(id),
             false => id,
         };
-        targets.push(Target { id, address });
+        targets.push(Target::new(id, address));
     }
     Ok(targets)
 }
@@ -109,15 +109,18 @@ pub fn outline(
         let plan = ashlar_scenario::plan(scenario, &request);
         plan.map_err(|error| Error::environment(error.to_string()))
     };
+    let mut skipped = Vec::new();
+    let with_space = with_space(scenario, targets, &mut skipped)?;
+    let targets = with_space.as_slice();
     let mut narrowed = scenario.clone();
     let mut plan = planned(&narrowed, targets)?;
     // A scenario may name targets of its own.
-    plan.variants.iter().try_for_each(|variant| kind_of(&variant.target.address).map(drop))?;
+    let mut run = plan.variants.iter().filter(|variant| !variant.target.is_calculated());
+    run.try_for_each(|variant| kind_of(&variant.target.address).map(drop))?;
     let (whole, lacking): (Vec<Target>, Vec<Target>) = targets.iter().cloned().partition(|target| {
         let on_it = |variant: &&Variant| variant.target == *target;
         plan.variants.iter().filter(on_it).all(|variant| is_possible(variant, &plan))
     });
-    let mut skipped = Vec::new();
     let targets = if whole.is_empty() || lacking.is_empty() { targets } else { &whole };
     if targets.len() == whole.len() && !lacking.is_empty() {
         let named: Vec<&str> = lacking.iter().map(|target| target.address.as_str()).collect();
@@ -146,9 +149,46 @@ pub fn outline(
     Ok(Outline { scenario: narrowed, plan, seed, left_out: skipped })
 }
 
+/// The targets of which it is known what they have room for, where the scenario asks.
+fn with_space(scenario: &Scenario, targets: &[Target], skipped: &mut Vec<String>) -> Result<Vec<Target>> {
+    if !scenario.asks_for_space() {
+        return Ok(targets.to_vec());
+    }
+    let is_known = |target: &&Target| target.space_bytes.is_some();
+    let (known, unknown): (Vec<&Target>, Vec<&Target>) = targets.iter().partition(is_known);
+    let named: Vec<&str> = unknown.iter().map(|target| target.address.as_str()).collect();
+    let why = "its data sets are shares of what a pool has room for, and only a pool tells that, and what it writes \
+               to its drives";
+    if known.is_empty() {
+        return Err(Error::environment(format!(
+            "{}: nothing can be run on {}: {why}: name a pool as ashlar:POOL",
+            scenario.id,
+            named.join(", ")
+        )));
+    }
+    if !named.is_empty() {
+        skipped.push(format!("Not run on {}: {why}.", named.join(", ")));
+    }
+    Ok(known.into_iter().cloned().collect())
+}
+
+/// The targets with what each has room for, where the scenario asks for it.
+///
+/// # Errors
+/// When a pool does not say.
+pub fn measured_space(scenario: &Scenario, targets: &[Target], access: &Access) -> Result<Vec<Target>> {
+    let mut targets = targets.to_vec();
+    for target in targets.iter_mut().filter(|_| scenario.asks_for_space()) {
+        let space = ashlar_target::space_bytes(&target.address, access);
+        target.space_bytes = space.map_err(|refusal| Error::environment(refusal.to_string()))?;
+    }
+    Ok(targets)
+}
+
 fn is_possible(variant: &Variant, plan: &Plan) -> bool {
-    let Ok(kind) = Kind::of(&variant.target.address) else { return false };
+    let Ok(kind) = Kind::of(&variant.target.address) else { return variant.target.is_calculated() };
     match &variant.load {
+        Load::Bill(_) => true,
         Load::Database(_) => kind.has_file_system() && (plan.snapshots_at.is_empty() || kind.has_snapshots()),
         Load::Space(_) => kind.has_volumes(),
         Load::Several(_) => kind.has_file_system(),

@@ -53,10 +53,14 @@ impl Outcome {
         if !is_of_bound {
             self.loads(&mut page);
         }
-        self.all_runs(&mut page);
-        self.databases(&mut page);
-        self.space(&mut page);
-        self.configuration(&mut page);
+        if self.is_calculated() {
+            self.bill(&mut page);
+        } else {
+            self.all_runs(&mut page);
+            self.databases(&mut page);
+            self.space(&mut page);
+            self.configuration(&mut page);
+        }
         paper(&mut page, &self.outline.scenario);
         page.heading("What this rerun does not show");
         page.list(&self.limits);
@@ -66,13 +70,16 @@ impl Outcome {
 
     fn what_and_where(&self) -> String {
         let targets: Vec<String> = self.targets.iter().map(|target| target.address.clone()).collect();
+        let place = match targets.as_slice() {
+            [] => format!("worked out from {} values", self.values()),
+            targets => format!("on {}", targets.join(" and ")),
+        };
         let source = self.outline.scenario.source.as_ref();
         let paper = source.map_or(String::new(), |source| format!("; after {}", source.paper));
         format!(
-            "{}, preset {}, on {}, {}{paper}",
+            "{}, preset {}, {place}, {}{paper}",
             self.scenario,
             self.plan.preset,
-            targets.join(" and "),
             day(self.begun_unix_seconds)
         )
     }
@@ -127,6 +134,10 @@ impl Outcome {
             false => &["Metric", "Here", "Variant and target"],
         };
         page.table(header, &[], &rows);
+        if self.is_calculated() {
+            page.remark("Worked out, not measured: the same values give the same, and there is no interval.");
+            return;
+        }
         page.remark(
             "Means over repetitions, with the 95 % interval by Student's t where there are several; ratios over pairs of \
              the same repetition, with a bootstrap interval from three pairs on.",
@@ -208,10 +219,18 @@ impl Outcome {
         let is_file = Path::new(&self.source).extension().is_some();
         let source = if is_file { "scenario.toml" } else { &self.source };
         let (preset, seed) = (&self.plan.preset, self.plan.seed);
-        page.verbatim(&format!("ashlar lab run {source} -s {preset} --seed {seed}{}", targets.concat()));
-        page.remark(
-            "For one run alone: fio's jobs are in data/ and runs/; put a place of yours for `filename`. The scenario was:",
-        );
+        page.verbatim(&format!(
+            "ashlar lab run {source} -s {preset} --seed {seed}{}{}",
+            targets.concat(),
+            self.results_named()
+        ));
+        let what = match self.is_calculated() {
+            true => "The scenario was:",
+            false => {
+                "For one run alone: fio's jobs are in data/ and runs/; put a place of yours for `filename`. The scenario was:"
+            }
+        };
+        page.remark(what);
         page.verbatim(&self.text);
     }
 }
@@ -222,6 +241,9 @@ fn notes(figures: &Figures) -> String {
     if let Some(offered) = figures.offered_per_second {
         let behind = if figures.is_behind() { ", fell behind" } else { "" };
         notes.push(format!("{} offered{behind}", count(offered)));
+    }
+    if let Some(written) = figures.value(Measured::DriveBytesPerHostByte) {
+        notes.push(format!("{} bytes to drives for each of hosts", answer::number(written)));
     }
     let requests: Vec<f64> = figures.course.iter().map(|moment| moment.requests).collect();
     let stalls = steady::stalls(&requests, COURSE_INTERVAL);

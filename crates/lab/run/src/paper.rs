@@ -105,7 +105,9 @@ pub fn is_paper(directory: &Path) -> bool {
 /// When there is no such paper.
 pub fn experiments(paper: &str) -> Result<Vec<&'static str>> {
     let of_paper = |id: &&str| id.split_once('/').is_some_and(|(of, _)| of == paper);
-    let found: Vec<&str> = ashlar_scenario::ids().filter(of_paper).collect();
+    let mut found: Vec<&str> = ashlar_scenario::ids().filter(of_paper).collect();
+    // What is worked out may rest on the results of the others.
+    found.sort_by_key(|id| ashlar_scenario::load(id).is_ok_and(|scenario| scenario.is_calculated()));
     if found.is_empty() {
         let near = nearest(paper, papers().into_iter()).unwrap_or_default();
         return Err(Error::environment(format!(
@@ -125,11 +127,14 @@ pub fn plan_paper(
     preset: Preset,
     seed: u64,
     targets: &[Target],
+    access: &Access,
 ) -> Result<Vec<(&'static str, Result<Outline>)>> {
     let machine = crate::machine(&Machine::here());
     let planned = |id: &'static str| {
-        let outline = Chosen::of(id)
-            .and_then(|chosen| crate::outline(&chosen.scenario, preset, seed, targets, machine));
+        let outline = Chosen::of(id).and_then(|chosen| {
+            let targets = crate::measured_space(&chosen.scenario, targets, access)?;
+            crate::outline(&chosen.scenario, preset, seed, &targets, machine)
+        });
         (id, outline)
     };
     Ok(experiments(paper)?.into_iter().map(planned).collect())
@@ -299,7 +304,7 @@ impl Begun {
                 crate::resume(&own, access, signals, &mut tell_placed)
             } else {
                 let access = access.clone();
-                self.request(&id, access, own)
+                self.request(&id, access, (directory, own))
                     .and_then(|request| crate::begin(&request, signals, &mut tell_placed))
             };
             if let Err(error) = told {
@@ -315,10 +320,15 @@ impl Begun {
         self.keep(directory)
     }
 
-    fn request(&self, id: &str, access: Access, output: PathBuf) -> Result<Request> {
+    /// With the results of the others that it rests on.
+    fn request(&self, id: &str, access: Access, (directory, output): (&Path, PathBuf)) -> Result<Request> {
         let preset = self.preset.parse();
+        let chosen = Chosen::of(id)?;
+        let others = chosen.scenario.rates_of().into_iter().map(|of| directory_of(directory, of));
+        let results = others.filter(|own| own.join("plan.json").exists()).collect();
         Ok(Request {
-            chosen: Chosen::of(id)?,
+            chosen,
+            results,
             preset: preset.map_err(|error| Error::environment(format!("{FILE}: {error}")))?,
             seed: self.seed,
             targets: self.targets.clone(),

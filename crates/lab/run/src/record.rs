@@ -18,6 +18,7 @@ use ashlar_target::{Footing, Machine, MadeSnapshot, MadeVolume};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use crate::bill::FoundRate;
 use crate::figures::Figures;
 use crate::{Chosen, Error, Outline, Result};
 
@@ -39,6 +40,9 @@ pub struct Begun {
     pub fio: String,
     pub version: String,
     pub begun_unix_seconds: u64,
+    /// Of what is worked out and not run: what results told of its arrays.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) rates: Vec<FoundRate>,
 }
 
 /// A target and what it stands on.
@@ -47,6 +51,9 @@ pub struct Site {
     pub id: String,
     pub address: String,
     pub footing: Footing,
+    /// What it had room for when this began, where the scenario asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space_bytes: Option<u64>,
 }
 
 impl Begun {
@@ -62,7 +69,8 @@ impl Begun {
     }
 
     pub(crate) fn named_targets(&self) -> Vec<Target> {
-        let target = |site: &Site| Target { id: site.id.clone(), address: site.address.clone() };
+        let target =
+            |site: &Site| Target { space_bytes: site.space_bytes, ..Target::new(&site.id, &site.address) };
         self.targets.iter().map(target).collect()
     }
 }

@@ -71,6 +71,12 @@ pub(crate) fn figures(
     let unable = |error: ashlar_model::error::Error| {
         Error::environment(format!("{}: {error}", variant.target.address))
     };
+    if load.zipf.is_some() {
+        return Err(Error::environment(format!(
+            "{}: simulated drives know no law of Zipf: leave `zipf` out, or name a target that stores",
+            variant.target.address
+        )));
+    }
     let array = Array::new(spec.clone(), seed).map_err(unable)?;
     let size_bytes = jobs::size_bytes(&load.set);
     let count = (load.threads * load.set.files).max(1);
@@ -264,7 +270,7 @@ mod tests {
              [workload]\nkind = \"io\"\ndata = \"25GB\"\noutstanding = {outstanding}\n\
              content = {{ compress = 1 }}\nmix = [{mix}]\n"
         );
-        let targets = [Target { id: "simulated-hdd".into(), address: address.into() }];
+        let targets = [Target::new("simulated-hdd", address)];
         let machine = crate::machine(&MACHINE());
         let request = Request { preset: Preset::S, seed: 1, targets: &targets, machine };
         let plan = ashlar_scenario::plan(&Scenario::parse(&text).unwrap(), &request).unwrap();

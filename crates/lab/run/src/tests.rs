@@ -32,7 +32,7 @@ pub(crate) fn text(rest: &str) -> String {
 
 pub(crate) fn outline(text: &str, targets: &[&str]) -> crate::Result<Outline> {
     let scenario = Scenario::parse(text).unwrap();
-    let target = |id: &&str| Target { id: id.to_string(), address: format!("/{id}") };
+    let target = |id: &&str| Target::new(*id, format!("/{id}"));
     let targets: Vec<Target> = targets.iter().map(target).collect();
     crate::outline(&scenario, Preset::S, 1, &targets, crate::machine(&MACHINE()))
 }
@@ -92,12 +92,18 @@ fn begun(text: &str, targets: &[&str]) -> Begun {
         seed: 1,
         targets: targets
             .iter()
-            .map(|id| Site { id: id.to_string(), address: format!("/{id}"), footing: footing() })
+            .map(|id| Site {
+                id: id.to_string(),
+                address: format!("/{id}"),
+                footing: footing(),
+                space_bytes: None,
+            })
             .collect(),
         machine: MACHINE(),
         fio: "fio-3".into(),
         version: "0".into(),
         begun_unix_seconds: 1_700_000_000,
+        rates: Vec::new(),
     }
 }
 
@@ -285,7 +291,7 @@ fn several_volumes_are_asked_of_a_pool_and_of_no_directory_beside_it() {
     let layouts = "[[matrix.layout]]\nid = \"one\"\n\
         [[matrix.layout]]\nid = \"four\"\nlayout = { volumes = 4, map = \"stripe\", unit = \"64k\" }\n";
     let scenario = Scenario::parse(&text(layouts)).unwrap();
-    let target = |id: &str, address: &str| Target { id: id.into(), address: address.into() };
+    let target = |id: &str, address: &str| Target::new(id, address);
     let targets = [target("db", "ashlar:main/db"), target("dir", "/dir")];
     let outline = crate::outline(&scenario, Preset::S, 1, &targets, crate::machine(&MACHINE())).unwrap();
     assert!(outline.plan.variants.iter().all(|variant| variant.target.id == "db"));
@@ -300,7 +306,7 @@ fn a_database_runs_where_there_is_a_file_system() {
         workload = { kind = \"orders\", warehouses = 2, users = 8 }\n\
         phases = { warmup = \"1s\", measure = \"6s\", repeat = 3 }\n";
     let scenario = Scenario::parse(text).unwrap();
-    let target = |id: &str, address: &str| Target { id: id.into(), address: address.into() };
+    let target = |id: &str, address: &str| Target::new(id, address);
     let outline =
         |targets: &[Target]| crate::outline(&scenario, Preset::S, 1, targets, crate::machine(&MACHINE()));
     let both = outline(&[target("sdx", "block:/dev/sdx"), target("dir", "/dir")]).unwrap();

@@ -54,6 +54,9 @@ impl Outcome {
             let told = format!("{}: {}", check.name, check.found);
             lines.push(format!("{:<12} {}", word(check.answer), wrapped(&told, 13).trim_start()));
         }
+        if self.is_calculated() {
+            lines.extend(self.bill_text());
+        }
         lines.push(String::new());
         lines.push(format!("{}/report.html has all of it", self.directory));
         lines.join("\n")
@@ -107,6 +110,9 @@ impl Outcome {
         if !factors.is_empty() {
             lines.push("\nWhat the ratios are made of:\n".into());
             lines.extend(factors.iter().map(|line| format!("- {line}")));
+        }
+        if self.is_calculated() {
+            lines.extend(self.bill_markdown());
         }
         lines.push("\nWhat it does not show:\n".into());
         lines.extend(self.limits.iter().map(|limit| format!("- {limit}")));

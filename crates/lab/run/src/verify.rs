@@ -100,6 +100,9 @@ impl Verified {
 /// The figures as what is kept beside them has it; `None` of a database.
 fn derived(outline: &Outline, run: &Run, records: &Records) -> Result<Option<Figures>> {
     let variant = &outline.plan.variants[run.variant];
+    if let Load::Bill(bill) = &variant.load {
+        return Ok(Some(crate::bill::figures((run, variant), bill, &records.begun()?.rates)));
+    }
     let load = crate::offered::resolved(&outline.plan, run, records)?;
     let Load::Io(load) = &load else { return Ok(None) };
     let seed = jobs::mixed(outline.seed, &run.id);
@@ -175,7 +178,9 @@ impl Verified {
     pub fn text(&self) -> String {
         let mut lines = vec![format!("{}: {}", self.scenario, self.directory.display()), String::new()];
         let runs = many(self.derived, "run");
-        lines.push(format!("{runs}: figures worked out again from what fio or the model of drives gave."));
+        lines.push(format!(
+            "{runs}: figures worked out again from what fio, the model of drives or the list of parts gave."
+        ));
         if self.not_derived > 0 {
             let runs = many(self.not_derived, "run");
             lines.push(format!("{runs} with a database: what its clients counted is in the figures alone."));

@@ -10,9 +10,9 @@ use ashlar_fio::Fio;
 use ashlar_programs::Launcher;
 use ashlar_report::{bytes, count, nanos, seconds};
 use ashlar_scenario::{
-    DataSet, DatabaseLoad, IoLoad, Load, Plan, Precondition, Run, SeveralLoad, SpaceLoad, Variant,
+    DataSet, DatabaseLoad, IoLoad, Load, Plan, Precondition, Run, SeveralLoad, SpaceLoad, Variant, largest,
 };
-use ashlar_target::{Counters, Form, Needs, OWN_PREFIX, Place};
+use ashlar_target::{Counters, Form, Ground, Needs, OWN_PREFIX, Place};
 
 use crate::database::{Database, Scratch};
 use crate::figures::Figures;
@@ -83,6 +83,8 @@ struct Set<'a> {
     /// Of all on its target.
     needs: Needs,
     made: Made,
+    /// Of one that grows: what it lies on.
+    ground: Option<Ground>,
     /// The one device that it lies on, whose counters say what came down; absent where there are several.
     device: Option<String>,
 }
@@ -97,12 +99,17 @@ enum Made {
 }
 
 impl Set<'_> {
+    /// Before all runs, and not as it grows.
+    fn is_written_first(&self) -> bool {
+        !self.is_virtual && !self.load.grows()
+    }
+
     /// What is written to make it.
     fn written_bytes(&self) -> u64 {
         match self.load {
-            _ if self.is_virtual => 0,
+            _ if self.is_virtual || self.load.grows() => 0,
             Load::Io(load) if load.set.precondition == Precondition::Aged => 2 * self.needs.size_bytes,
-            Load::Io(_) | Load::Database(_) | Load::Several(_) => self.needs.size_bytes,
+            Load::Io(_) | Load::Database(_) | Load::Several(_) | Load::Bill(_) => self.needs.size_bytes,
             Load::Space(load) => load.bases.size_bytes(),
         }
     }
@@ -137,10 +144,13 @@ impl Work<'_> {
         let mut sets = self.sets(&left)?;
         let mut pace = Pace::default();
         let all_runs = pace.run(self.plan) * left.len() as u32;
-        let (mut number, stored) = (0, sets.iter().filter(|set| !set.is_virtual).count());
+        let (mut number, stored) = (0, sets.iter().filter(|set| set.is_written_first()).count());
         for index in 0..sets.len() {
             let set = &sets[index];
-            if !set.is_virtual {
+            if set.load.grows() {
+                continue;
+            }
+            if set.is_written_first() {
                 number += 1;
                 let to_write: u64 = sets[index..].iter().map(Set::written_bytes).sum();
                 let size = bytes(set.load.size_bytes());
@@ -185,7 +195,8 @@ impl Work<'_> {
                 if variant.target.address != *address || find(&sets, variant).is_some() {
                     continue;
                 }
-                let needs = needs(&variant.load, sets.len() + 1, needed);
+                let largest = largest(&self.plan.variants, &variant.target, &variant.load);
+                let needs = needs(largest, sets.len() + 1, needed);
                 needed += needs.size_bytes;
                 sets.push(Set {
                     address,
@@ -193,6 +204,7 @@ impl Work<'_> {
                     load: &variant.load,
                     needs,
                     made: Made::Nothing,
+                    ground: None,
                     device: None,
                 });
             }
@@ -216,6 +228,7 @@ impl Work<'_> {
             Load::Database(load) => Ok(Made::Database(Box::new(self.load(set, load)?))),
             Load::Space(load) => self.bases(set, load).map(Made::Bases),
             Load::Several(load) => Ok(Made::Several(Box::new(self.load_several(set, load)?))),
+            Load::Bill(_) => Ok(Made::Nothing),
         }
     }
 
@@ -303,6 +316,39 @@ impl Work<'_> {
         Ok(areas)
     }
 
+    /// Writes what a run needs beyond what there is; all of it anew where there is too much.
+    fn grow(&self, (run, variant): (&Run, &Variant), set: &mut Set<'_>) -> Result<()> {
+        let Load::Io(load) = &variant.load else { return Ok(()) };
+        let wanted = jobs::size_bytes(&load.set);
+        let mut there = match &set.made {
+            Made::Areas(_) if set.is_virtual => return Ok(()),
+            Made::Areas(areas) => areas.iter().map(Area::size_bytes).sum(),
+            Made::Nothing | Made::Database(_) => 0,
+        };
+        if !load.set.grows || there == wanted {
+            return Ok(());
+        }
+        let refused = |refusal: ashlar_target::Refusal| Error::environment(refusal.to_string());
+        if there > wanted || set.ground.is_none() {
+            let place = self.place(set.address);
+            place.clear().map_err(refused)?;
+            let ground = place.lay(set.needs);
+            self.records.keep_left(&self.left())?;
+            (set.ground, there) = (Some(ground.map_err(refused)?), 0);
+        }
+        let records = self.records.at("data").join(format!("set-{}-{}", set.needs.number, run.id));
+        make(&records)?;
+        let areas = set.ground.as_ref().map_or_else(Vec::new, |ground| jobs::areas(ground, &load.set));
+        for area in &areas {
+            for cell in jobs::fill_cells(&area.behind(there), &load.set, jobs::mixed(self.seed, &run.id)) {
+                self.place(set.address).unpaced(|| self.fio.run(&cell, &records))?;
+            }
+        }
+        set.made = Made::Areas(areas);
+        set.device = self.device(set);
+        Ok(())
+    }
+
     fn device(&self, set: &Set<'_>) -> Option<String> {
         let footing = self.place(set.address).footing().ok().filter(|_| set.needs.volumes == 1)?;
         Some(footing.devices.first()?.name.clone())
@@ -358,6 +404,7 @@ impl Work<'_> {
         make(&directory)?;
         let seed = jobs::mixed(self.seed, &run.id);
         let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        self.grow((run, variant), &mut sets[index])?;
         let place = self.place(&variant.target.address);
         let before = place.counted();
         let device = sets[index].device.clone();
@@ -417,6 +464,7 @@ fn needs(load: &Load, number: usize, offset_bytes: u64) -> Needs {
         Load::Space(load) => {
             Needs { number, files: 1, volumes: 0, size_bytes: load.room_bytes(), offset_bytes }
         }
+        Load::Bill(_) => Needs { number, files: 0, volumes: 0, size_bytes: 0, offset_bytes },
     }
 }
 

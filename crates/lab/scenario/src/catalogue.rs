@@ -14,6 +14,8 @@ macro_rules! catalogue {
 /// Every `experiments/SEED/NAME.toml`; a test holds this list against the directory.
 const CATALOGUE: &[(&str, &str)] = catalogue![
     "ashlar/any-placement",
+    "ashlar/fill-level",
+    "dell/cost-power-space",
     "dell/flash-vs-15k",
     "dell/flash-vs-15k-device",
     "emc/data-reduction",

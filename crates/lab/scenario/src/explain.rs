@@ -4,6 +4,7 @@
 
 use std::fmt;
 
+use crate::bill::{Amount, Per};
 use crate::error::Result;
 use crate::file::{Check, Published, Scenario};
 use crate::mix::{Operation, Part};
@@ -19,7 +20,7 @@ const COLUMNS: usize = 96;
 
 /// The scenario in words, worked out at a preset on a machine.
 pub fn explain(scenario: &Scenario, preset: Preset, machine: Machine) -> Result<String> {
-    let targets = [Target { id: "target".to_string(), address: "/target".to_string() }];
+    let targets = [Target::any()];
     let planned = plan(scenario, &Request { preset, seed: 0, targets: &targets, machine })?;
     let mut page = Page(String::new());
     page.0 += &format!("{}: {}\n\n", scenario.id, scenario.title);
@@ -113,12 +114,17 @@ fn work_sentences(scenario: &Scenario, planned: &Plan) -> Vec<String> {
             Load::Database(load) => load.in_words(),
             Load::Space(load) => load.in_words(),
             Load::Several(load) => load.in_words(),
+            Load::Bill(bill) => bill.in_words(),
         };
         sentences.push(format!("At preset {}, variant `{}`: {work}.", planned.preset, variant.name));
     }
     for axis in &scenario.matrix {
         let ids: Vec<&str> = axis.entries.iter().map(|entry| entry.id.as_str()).collect();
         sentences.push(format!("`{}` varies: {}.", axis.name, ids.join(", ")));
+    }
+    if scenario.is_calculated() {
+        sentences.extend(calculated(planned));
+        return sentences;
     }
     let (variants, repeat) = (planned.variants.len(), planned.repeat);
     let each = match planned.is_timed() {
@@ -136,6 +142,30 @@ fn work_sentences(scenario: &Scenario, planned: &Plan) -> Vec<String> {
          about {whole} and {written} written on one target."
     ));
     sentences.extend(planned.cuts.iter().cloned());
+    sentences
+}
+
+/// How the sums are made, for whoever wants to check one.
+fn calculated(planned: &Plan) -> Vec<String> {
+    let bills = planned.variants.iter().filter_map(|variant| match &variant.load {
+        Load::Bill(bill) => Some((variant, bill)),
+        Load::Io(_) | Load::Database(_) => None,
+    });
+    let mut sentences: Vec<String> = bills
+        .map(|(variant, bill)| {
+            let sum = |amount: Amount| {
+                let terms: Vec<String> = bill.parts.iter().filter_map(|piece| piece.term(amount)).collect();
+                format!("{} {} = {}", amount.in_words(Per::Whole), terms.join(" + "), bill.whole(amount))
+            };
+            let sums: Vec<String> = Amount::ALL.into_iter().map(sum).collect();
+            format!("{} ({} values): {}.", variant.name, bill.values, sums.join("; "))
+        })
+        .collect();
+    sentences.push(
+        "Each is divided by the transactions or by a thousandth of the requests a second that a result given with \
+         --result found, and by usable TB, alone and times the reduction. Nothing is run, and no target is needed."
+            .into(),
+    );
     sentences
 }
 
@@ -168,6 +198,12 @@ fn load_text(load: &IoLoad) -> String {
     }
     if load.shift_bytes > 0 {
         words.push(format!("requests {} bytes beside a multiple of their size", load.shift_bytes));
+    }
+    if let Some(zipf) = load.zipf {
+        words.push(format!("places by Zipf's law with exponent {zipf}"));
+    }
+    if set.grows {
+        words.push("one data set that grows from variant to variant".to_string());
     }
     words.push(match set.precondition {
         Precondition::Ordered => "written in order before".to_string(),

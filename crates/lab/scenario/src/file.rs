@@ -12,10 +12,11 @@ use serde::Deserialize;
 use serde::de::Deserializer;
 
 use crate::error::{Error, Result, in_our_words, unknown_key};
+use crate::formula::SPACE;
 use crate::metric::{Metric, Over};
 use crate::quantity::{literal, optional};
 use crate::scale::Scaled;
-use crate::workload::Workload;
+use crate::workload::{BILL, Workload};
 
 /// The format of files that this crate reads.
 const FORMAT: u32 = 1;
@@ -56,6 +57,8 @@ pub struct Scenario {
     /// In the order of the file.
     #[serde(default, deserialize_with = "axes")]
     pub matrix: Vec<Axis>,
+    /// Of what is run; what is worked out has none.
+    #[serde(default)]
     pub phases: Phases,
     /// What happens while a run measures.
     #[serde(default, rename = "event")]
@@ -224,11 +227,34 @@ impl Scenario {
         if !is_id {
             return Err(Error::file("id is not of the form seed/name"));
         }
+        if !self.is_calculated() && self.phases == Phases::default() {
+            return Err(Error::file("missing [phases]: a run has a warmup, and a measure above 0 s"));
+        }
         self.check_matrix()?;
         self.metrics().try_for_each(|metric| self.check_metric(metric))?;
         self.checks.iter().try_for_each(|check| self.check_only(check))?;
         self.check_events()?;
         self.checks.iter().try_for_each(check_bounds)
+    }
+
+    /// Nothing of it is run: it is worked out from the file, and needs no target.
+    #[must_use]
+    pub fn is_calculated(&self) -> bool {
+        self.workload.get("kind").and_then(toml::Value::as_str) == Some(BILL)
+    }
+
+    /// It is as large as its target has room for, or a share of that.
+    #[must_use]
+    pub fn asks_for_space(&self) -> bool {
+        let overrides = self.matrix.iter().flat_map(|axis| &axis.entries).map(|entry| &entry.overrides);
+        overrides.chain([&self.workload]).any(|table| table.values().any(asks_for_space))
+    }
+
+    /// Experiments whose results tell it what arrays do.
+    #[must_use]
+    pub fn rates_of(&self) -> Vec<&str> {
+        let named = self.workload.get("rates_of").and_then(toml::Value::as_array);
+        named.into_iter().flatten().filter_map(toml::Value::as_str).collect()
     }
 
     /// Entries have names that make a run's id, no two the same, and overrides that the workload knows.
@@ -340,6 +366,12 @@ impl Scenario {
     }
 }
 
+/// True of a table of presets whose invariant has the name.
+fn asks_for_space(value: &toml::Value) -> bool {
+    let invariant = value.get("invariant").and_then(toml::Value::as_str).unwrap_or_default();
+    invariant.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_').any(|word| word == SPACE)
+}
+
 fn check_bounds(check: &Check) -> Result<()> {
     if let Check::Value { of, at_least, at_most, .. } = check
         && (at_least.is_some() == at_most.is_some() || !matches!(of.over, Over::Every | Over::Entry(_)))
@@ -381,6 +413,16 @@ fn axes<'de, D: Deserializer<'de>>(form: D) -> std::result::Result<Vec<Axis>, D:
 impl Default for Engine {
     fn default() -> Engine {
         Engine::None {}
+    }
+}
+
+impl Default for Phases {
+    fn default() -> Phases {
+        Phases {
+            warmup: Scaled::same(Duration::ZERO),
+            measure: Scaled::same(Duration::ZERO),
+            repeat: Scaled::same(1),
+        }
     }
 }
 

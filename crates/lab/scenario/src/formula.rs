@@ -1,4 +1,5 @@
-//! Invariants: small sums over quantities and the names `data`, `users`, `cores` and `memory`.
+//! Invariants: small sums over quantities and the names `data`, `users`, `cores`, `memory` and
+//! `space`.
 //!
 //! ```text
 //! sum     = product { ("+" | "-") product }
@@ -25,6 +26,8 @@ pub struct Names {
     pub users: Option<u64>,
     pub cores: u64,
     pub memory: ByteCount,
+    /// What the target has room for; known of a pool alone.
+    pub space: Option<ByteCount>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -47,7 +50,10 @@ enum Action {
     Apply(char),
 }
 
-const NAMES: [&str; 4] = ["data", "users", "cores", "memory"];
+/// What the target has room for.
+pub(crate) const SPACE: &str = "space";
+
+const NAMES: [&str; 5] = ["data", "users", "cores", "memory", SPACE];
 
 impl Formula {
     pub fn parse(text: &str) -> Result<Formula> {
@@ -92,6 +98,10 @@ fn value_of(name: &str, names: &Names) -> std::result::Result<Quantity, String> 
         "data" => names.data.map(|size| (size.0, Unit::Bytes)),
         "users" => names.users.map(|count| (count, Unit::Number)),
         "cores" => Some((names.cores, Unit::Number)),
+        SPACE => {
+            let what = "`space` is known of a pool alone: name one as ashlar:POOL";
+            return names.space.map(Quantity::of_size).ok_or_else(|| what.to_string());
+        }
         _ => Some((names.memory.0, Unit::Bytes)),
     };
     let (value, unit) = value.ok_or_else(|| format!("`{name}` has no value here"))?;
@@ -218,6 +228,7 @@ mod tests {
         users: Some(575),
         cores: 32,
         memory: ByteCount(128_000_000_000),
+        space: Some(ByteCount(10_000_000_000)),
     };
 
     fn value(text: &str) -> Quantity {
@@ -233,6 +244,7 @@ mod tests {
         assert_eq!(value("18*cores"), Quantity::number(576.0));
         assert_eq!(value("data/17").value.round(), 117_647_058_824.0);
         assert_eq!(value("data / memory"), Quantity::number(15.625));
+        assert_eq!(value("30% * space").value.round(), 3_000_000_000.0);
         assert_eq!(value("2*users/5"), Quantity::number(230.0));
         assert_eq!(value("1000/s * cores"), Quantity { value: 32_000.0, unit: Unit::PerSecond });
     }
@@ -259,8 +271,8 @@ mod tests {
 
     #[test]
     fn names_without_a_value_are_refused() {
-        let early = Names { data: None, users: None, ..DELL };
-        for text in ["data", "users"] {
+        let early = Names { data: None, users: None, space: None, ..DELL };
+        for text in ["data", "users", "space"] {
             assert!(Formula::parse(text).unwrap().evaluate(&early).is_err(), "{text}");
         }
     }

@@ -9,6 +9,7 @@
 //! ```
 //! The rooms that run, judge and report call this one; it starts nothing and knows no clock.
 
+mod bill;
 mod catalogue;
 mod database;
 mod error;
@@ -22,10 +23,12 @@ mod plan;
 mod quantity;
 mod rows;
 mod scale;
+mod schema;
 mod several;
 mod space;
 mod workload;
 
+pub use bill::{Amount, Bill, Per, Piece};
 pub use catalogue::{ids, load, text};
 pub use database::{Base, DatabaseLoad, Processors, SOURCES, Tables};
 pub use error::{Error, ErrorKind, Result};
@@ -35,10 +38,11 @@ pub use formula::Names;
 pub use metric::{Measured, Metric, Over, Taken};
 pub use mix::{MixBy, Operation, Part, Pattern, bytes_mean, share_by_count, written_share};
 pub use offer::Share;
-pub use plan::{Machine, OVER, Plan, Request, Run, Target, Variant, base_of, plan};
+pub use plan::{ANY_SPACE_BYTES, Machine, OVER, Plan, Request, Run, Target, Variant, base_of, largest, plan};
 pub use quantity::{Measure, Quantity, Rate, Unit};
 pub use rows::{RowsCall, RowsJob, RowsWork};
 pub use scale::{Preset, Scaled};
 pub use several::{Place, Servers, SeveralLoad, Version};
 pub use space::{Bases, Origin, SpaceLoad};
+pub use schema::schema;
 pub use workload::{Content, DataSet, IoLoad, Layout, Load, Map, Precondition};

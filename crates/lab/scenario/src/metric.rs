@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::bill::{self, Amount, Per};
 use crate::error::Error;
 use crate::quantity::Quantity;
 
@@ -46,6 +47,10 @@ pub enum Measured {
     TransactionsPerProcessorSecond,
     /// Of `space`.
     Space(Taken),
+    /// Of a pool: bytes written to its drives for each byte that hosts wrote.
+    DriveBytesPerHostByte,
+    /// Of `bill`: worked out, not measured.
+    Bill(Amount, Per),
 }
 
 /// What databases took of a pool, and how it comes about: factors one behind the other, as a console
@@ -83,7 +88,7 @@ pub enum Over {
     Under(Duration),
 }
 
-const MEASURED: [(&str, Measured); 25] = [
+const MEASURED: [(&str, Measured); 26] = [
     ("iops", Measured::Iops),
     ("megabytes_per_second", Measured::MegabytesPerSecond),
     ("tps", Measured::TransactionsPerSecond),
@@ -109,7 +114,13 @@ const MEASURED: [(&str, Measured); 25] = [
     ("zero", Measured::Space(Taken::Zero)),
     ("compression", Measured::Space(Taken::Compression)),
     ("overall", Measured::Space(Taken::Overall)),
+    ("drive_bytes_per_host_byte", Measured::DriveBytesPerHostByte),
 ];
+
+fn measured(name: &str) -> Option<Measured> {
+    let found = MEASURED.iter().find(|(known, _)| *known == name).map(|(_, measured)| *measured);
+    found.or_else(|| bill::amount(name).map(|(amount, per)| Measured::Bill(amount, per)))
+}
 
 impl TryFrom<String> for Metric {
     type Error = Error;
@@ -124,7 +135,7 @@ impl TryFrom<String> for Metric {
             }
         };
         let (name, form) = head.split_once('.').unwrap_or((head, ""));
-        let Some((_, measured)) = MEASURED.iter().find(|(known, _)| *known == name) else {
+        let Some(measured) = measured(name) else {
             let known: Vec<&str> = MEASURED.iter().map(|(known, _)| *known).collect();
             return Err(wrong(&format!("`{name}` is not one of {}", known.join(", "))));
         };
@@ -138,7 +149,7 @@ impl TryFrom<String> for Metric {
             ("under", Some(bound)) => Over::Under(Quantity::parse(bound)?.to()?),
             _ => return Err(wrong("write name, name(entry), name.ratio(a/b) or name.under(1ms)")),
         };
-        Ok(Metric { measured: *measured, over, text })
+        Ok(Metric { measured, over, text })
     }
 }
 

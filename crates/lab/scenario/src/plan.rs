@@ -11,6 +11,7 @@ use ashlar_statistics::random::SplitMix64;
 use ashlar_units::ByteCount;
 use serde::{Deserialize, Serialize};
 
+use crate::bill::CALCULATED;
 use crate::error::{Error, Result};
 use crate::file::{Entry, Event, Scenario, is_name};
 use crate::formula::Names;
@@ -37,6 +38,9 @@ const EACH_TARGET: &str = "@each";
 pub struct Target {
     pub id: String,
     pub address: String,
+    /// What it has room for, where a scenario asks; a pool says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub space_bytes: Option<u64>,
 }
 
 /// What addresses of simulated targets begin with.
@@ -45,16 +49,35 @@ const SIMULATED: &str = "sim-";
 pub const OVER: &str = " over ";
 /// Where those bytes are where the user named no directory.
 const OVER_DEFAULT: &str = "/var/tmp";
+/// What a target that is not known yet has room for. Arbitrary: a pool to try things on.
+pub const ANY_SPACE_BYTES: u64 = 4 << 30;
 /// To open a clone, let its database recover, and check it; a guess for the plan alone.
 const SNAPSHOT_CHECK: Duration = Duration::from_secs(10);
 /// A run of a model, whatever its virtual time is: measured, some seconds.
 const SIMULATED_RUN: Duration = Duration::from_secs(3);
 
 impl Target {
+    #[must_use]
+    pub fn new(id: impl Into<String>, address: impl Into<String>) -> Target {
+        Target { id: id.into(), address: address.into(), space_bytes: None }
+    }
+
+    /// One that is not known yet, for a look at what a scenario takes.
+    #[must_use]
+    pub fn any() -> Target {
+        Target { space_bytes: Some(ANY_SPACE_BYTES), ..Target::new("target", "") }
+    }
+
     /// The drives are not there.
     #[must_use]
     pub fn is_simulated(&self) -> bool {
         self.address.starts_with(SIMULATED)
+    }
+
+    /// There is none: nothing is run.
+    #[must_use]
+    pub fn is_calculated(&self) -> bool {
+        self.address == CALCULATED
     }
 
     /// It stores nothing, and its time is virtual.
@@ -138,13 +161,14 @@ impl Plan {
 
 /// What a scenario means on these targets at this scale.
 pub fn plan(scenario: &Scenario, request: &Request) -> Result<Plan> {
-    check_targets(request.targets)?;
+    check_targets(scenario, request.targets)?;
     let mut draft = Draft::new(scenario, request)?;
     draft.estimate()?;
     if !draft.plan.is_within_budget() {
         draft.cut()?;
     }
     draft.check_shares()?;
+    draft.check_growing()?;
     let Draft { mut plan, refused, .. } = draft;
     let told =
         |(why, names): (&String, &Vec<String>)| format!("Left out, because {why}: {}.", names.join(", "));
@@ -156,7 +180,7 @@ pub fn plan(scenario: &Scenario, request: &Request) -> Result<Plan> {
     Ok(plan)
 }
 
-fn check_targets(targets: &[Target]) -> Result<()> {
+fn check_targets(scenario: &Scenario, targets: &[Target]) -> Result<()> {
     let mut ids = BTreeSet::new();
     for Target { id, .. } in targets {
         if !is_name(id) || !ids.insert(id) {
@@ -164,7 +188,11 @@ fn check_targets(targets: &[Target]) -> Result<()> {
             return Err(Error::request(format!("target id `{id}` {rule}")));
         }
     }
-    if ids.is_empty() { Err(Error::request("no target is given")) } else { Ok(()) }
+    if ids.is_empty() && !scenario.is_calculated() {
+        Err(Error::request("no target is given"))
+    } else {
+        Ok(())
+    }
 }
 
 /// A plan while it is being cut.
@@ -183,7 +211,7 @@ impl<'a> Draft<'a> {
     fn new(scenario: &'a Scenario, request: &'a Request<'a>) -> Result<Draft<'a>> {
         let preset = request.preset;
         let Machine { cores, memory, .. } = request.machine;
-        let names = Names { data: None, users: None, cores, memory };
+        let names = Names { data: None, users: None, cores, memory, space: None };
         let phases = &scenario.phases;
         let plan = Plan {
             preset,
@@ -290,6 +318,19 @@ impl<'a> Draft<'a> {
         )))
     }
 
+    /// What grows is the only data set on its target: it is removed before it is made anew.
+    fn check_growing(&self) -> Result<()> {
+        let variants = &self.plan.variants;
+        let Some(first) = variants.iter().find(|variant| variant.load.grows()) else { return Ok(()) };
+        match variants.iter().find(|variant| !variant.load.shares_set(&first.load)) {
+            None => Ok(()),
+            Some(other) => Err(Error::file(format!(
+                "variant `{}`: where a data set grows, all variants have it, and differ in its size alone",
+                other.name
+            ))),
+        }
+    }
+
     /// Expands what is left, and counts its time and bytes.
     fn estimate(&mut self) -> Result<()> {
         let variants = self.variants()?;
@@ -300,6 +341,9 @@ impl<'a> Draft<'a> {
         let repeat = self.plan.repeat as f64;
         let mut run_seconds = 0.0;
         for Variant { target, load, .. } in &variants {
+            if target.is_calculated() {
+                continue;
+            }
             if target.is_virtual() {
                 run_seconds += repeat * SIMULATED_RUN.as_secs_f64();
                 continue;
@@ -310,8 +354,10 @@ impl<'a> Draft<'a> {
             run_seconds += repeat * whole.as_secs_f64();
             if !sets.iter().any(|(on, set)| *on == target && set.shares_set(load)) {
                 sets.push((target, load));
-                set_bytes += load.bytes_loaded();
-                stored += load.size_bytes() as f64;
+                let largest = largest(&variants, target, load);
+                // One that grew is made anew in each repetition.
+                set_bytes += largest.bytes_loaded() * if load.grows() { repeat } else { 1.0 };
+                stored += largest.size_bytes() as f64;
             }
         }
         let seconds = run_seconds + set_bytes / speed.0.max(1) as f64;
@@ -390,8 +436,19 @@ impl<'a> Draft<'a> {
         let entries: Vec<String> = choice.iter().map(|entry| entry.id.clone()).collect();
         let name = entries.join("-");
         let workload = self.scenario.workload(choice)?;
-        let load = workload.at(files, &self.scenario.engine, self.request.preset, &self.names);
-        let load = load.map_err(|error| error.within(&format!("{}, variant `{name}`", self.scenario.id)))?;
+        let load_on = |target: Option<&Target>| {
+            let space = target.and_then(|target| target.space_bytes).map(ByteCount);
+            let names = Names { space, ..self.names };
+            let load = workload.at(files, &self.scenario.engine, self.request.preset, &names);
+            load.map_err(|error| error.within(&format!("{}, variant `{name}`", self.scenario.id)))
+        };
+        if self.scenario.is_calculated() {
+            let load = load_on(None)?;
+            let values = if let Load::Bill(bill) = &load { bill.values.as_str() } else { CALCULATED };
+            // So that each number stands beside what its values are.
+            let target = Target::new(format!("{values}-values"), CALCULATED);
+            return Ok(vec![Variant { name, entries, target, load }]);
+        }
         for entry in choice {
             if let Some(address) = entry.target.as_ref().filter(|address| address.ends_with(EACH_TARGET)) {
                 return Ok(self.over_each(
@@ -406,17 +463,26 @@ impl<'a> Draft<'a> {
                 ));
             }
             if let Some(address) = entry.target.as_ref().filter(|address| *address != USER_TARGET) {
-                let target = Target { id: entry.id.clone(), address: self.over_directory(address) };
+                let target = Target::new(&entry.id, self.over_directory(address));
+                let load = load_on(None)?;
                 return Ok(vec![Variant { name, entries, target, load }]);
             }
         }
         let on = |target: &Target| {
             let words = entries.iter().chain([&target.id]).map(String::as_str);
             let name = words.collect::<Vec<_>>().join("-");
-            Variant { name, entries: entries.clone(), target: target.clone(), load: load.clone() }
+            let load = load_on(Some(target))?;
+            Ok(Variant { name, entries: entries.clone(), target: target.clone(), load })
         };
-        Ok(self.request.targets.iter().map(on).collect())
+        self.request.targets.iter().map(on).collect()
     }
+}
+
+/// The largest of the loads that share a data set on a target.
+#[must_use]
+pub fn largest<'a>(variants: &'a [Variant], target: &Target, load: &'a Load) -> &'a Load {
+    let of_set = variants.iter().filter(|other| other.target == *target && other.load.shares_set(load));
+    of_set.map(|other| &other.load).max_by_key(|load| load.size_bytes()).unwrap_or(load)
 }
 
 /// The variant whose rate this one has a share of: on the same target, alike but for one entry.
@@ -443,7 +509,9 @@ fn shuffled(variants: &[Variant], repeat: u64, seed: u64) -> Vec<Run> {
         for last in (1..block.len()).rev() {
             block.swap(last, random.index(last + 1));
         }
-        block.sort_by_key(|at| variants[*at].load.share().is_some());
+        // What grows is never smaller than before; the others keep their order.
+        let grown = |load: &Load| if load.grows() { load.size_bytes() } else { 0 };
+        block.sort_by_key(|at| (variants[*at].load.share().is_some(), grown(&variants[*at].load)));
         let run = |variant: usize| {
             let id = format!("r{repetition}-{}", variants[variant].name);
             Run { id, repetition, variant }

@@ -63,6 +63,10 @@ impl Quantity {
         Quantity { value, unit: Unit::Number }
     }
 
+    pub(crate) fn of_size(size: ByteCount) -> Quantity {
+        Quantity { value: size.0 as f64, unit: Unit::Bytes }
+    }
+
     pub fn parse(text: &str) -> Result<Quantity> {
         let trimmed = text.trim();
         let digits = trimmed.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(trimmed.len());

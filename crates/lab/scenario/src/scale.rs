@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    const NAMES: Names = Names { data: None, users: None, cores: 2, memory: ByteCount(1 << 30) };
+    const NAMES: Names = Names { data: None, users: None, cores: 2, memory: ByteCount(1 << 30), space: None };
 
     #[derive(serde::Deserialize)]
     struct File {

@@ -9,17 +9,21 @@ use ashlar_units::ByteCount;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
+use crate::bill::{Bill, Parts};
 use crate::database::{Broker, DatabaseLoad, FactLoad, Orders, Points};
 use crate::error::{Error, Result};
 use crate::file::Engine;
 use crate::formula::Names;
-use crate::mix::{MixBy, Part, bytes_mean, share_by_count, written_share};
+use crate::mix::{MixBy, Part, Pattern, bytes_mean, share_by_count, written_share};
 use crate::offer::{Offer, Share};
 use crate::quantity::{Rate, literal, optional};
 use crate::rows::Rows;
 use crate::scale::{Preset, Scaled};
 use crate::several::{Several, SeveralLoad};
 use crate::space::{Space, SpaceLoad};
+
+/// The kind of workload that is worked out instead of run.
+pub(crate) const BILL: &str = "bill";
 
 /// Of a run of I/O, beside its phases.
 pub(crate) const RUN_OVERHEAD: Duration = Duration::from_secs(1);
@@ -35,6 +39,7 @@ pub(crate) enum Workload {
     Rows(Rows),
     Space(Space),
     Several(Several),
+    Bill(Parts),
 }
 
 /// The keys of `kind = "io"`.
@@ -56,6 +61,12 @@ pub(crate) struct Io {
     precondition: Precondition,
     /// Every request begins so many bytes behind a multiple of its size.
     shift: Option<Scaled<ByteCount>>,
+    /// Variants that differ in size share one data set, which grows from the smallest to the largest.
+    #[serde(default)]
+    grows: bool,
+    /// Of random requests: a place is asked for as often as Zipf's law with this exponent says.
+    #[serde(default, deserialize_with = "optional")]
+    zipf: Option<f64>,
 }
 
 fn one() -> u64 {
@@ -73,6 +84,8 @@ pub enum Load {
     Database(DatabaseLoad),
     Space(SpaceLoad),
     Several(SeveralLoad),
+    /// Nothing is run: it is worked out.
+    Bill(Bill),
 }
 
 impl Load {
@@ -81,7 +94,7 @@ impl Load {
     pub fn io(&self) -> Option<&IoLoad> {
         match self {
             Load::Io(load) => Some(load),
-            Load::Database(_) | Load::Space(_) | Load::Several(_) => None,
+            Load::Database(_) | Load::Space(_) | Load::Several(_) | Load::Bill(_) => None,
         }
     }
 
@@ -93,7 +106,7 @@ impl Load {
                 let too_many = load.processors.is_some_and(|asked| asked.cores > cores);
                 too_many.then(|| format!("this machine has {cores} processors"))
             }
-            Load::Space(_) | Load::Several(_) => None,
+            Load::Space(_) | Load::Several(_) | Load::Bill(_) => None,
         }
     }
 
@@ -105,6 +118,7 @@ impl Load {
             Load::Database(load) => load.base.tables.size_bytes(),
             Load::Space(load) => load.bases.size_bytes(),
             Load::Several(load) => load.bases.size_bytes(),
+            Load::Bill(_) => 0,
         }
     }
 
@@ -115,7 +129,7 @@ impl Load {
             Load::Io(load) => load.rate,
             Load::Database(load) => load.rate,
             Load::Several(load) => load.rate,
-            Load::Space(_) => None,
+            Load::Space(_) | Load::Bill(_) => None,
         };
         rate.is_some() || self.share().is_some()
     }
@@ -126,7 +140,7 @@ impl Load {
         match self {
             Load::Io(load) => load.share.as_ref(),
             Load::Database(load) => load.share.as_ref(),
-            Load::Space(_) | Load::Several(_) => None,
+            Load::Space(_) | Load::Several(_) | Load::Bill(_) => None,
         }
     }
 
@@ -137,7 +151,7 @@ impl Load {
         match self {
             Load::Io(load) => Load::Io(IoLoad { rate, share: None, ..load.clone() }),
             Load::Database(load) => Load::Database(DatabaseLoad { rate, share: None, ..load.clone() }),
-            Load::Space(_) | Load::Several(_) => self.clone(),
+            Load::Space(_) | Load::Several(_) | Load::Bill(_) => self.clone(),
         }
     }
 
@@ -145,12 +159,18 @@ impl Load {
     #[must_use]
     pub fn shares_set(&self, other: &Load) -> bool {
         match (self, other) {
-            (Load::Io(one), Load::Io(other)) => one.set == other.set,
+            (Load::Io(one), Load::Io(other)) => one.set.is_shared_with(&other.set),
             (Load::Database(one), Load::Database(other)) => one.base == other.base,
             (Load::Space(one), Load::Space(other)) => one.bases == other.bases,
             (Load::Several(one), Load::Several(other)) => one.bases == other.bases,
-            (Load::Io(_) | Load::Database(_) | Load::Space(_) | Load::Several(_), _) => false,
+            (Load::Io(_) | Load::Database(_) | Load::Space(_) | Load::Several(_) | Load::Bill(_), _) => false,
         }
+    }
+
+    /// What must be there grows from variant to variant.
+    #[must_use]
+    pub fn grows(&self) -> bool {
+        self.io().is_some_and(|load| load.set.grows)
     }
 
     /// Bytes written to make what must be there.
@@ -160,6 +180,7 @@ impl Load {
             Load::Database(load) => load.bytes_loaded(),
             Load::Space(load) => load.bases.size_bytes() as f64,
             Load::Several(load) => crate::database::WRITTEN_PER_BYTE * load.bases.size_bytes() as f64,
+            Load::Bill(_) => 0.0,
         }
     }
 
@@ -169,6 +190,7 @@ impl Load {
             Load::Database(load) => load.bytes_written(time),
             Load::Space(load) => load.bytes_written(),
             Load::Several(load) => load.bytes_written(time),
+            Load::Bill(_) => 0.0,
         }
     }
 
@@ -179,6 +201,7 @@ impl Load {
             Load::Database(load) => load.run_overhead(),
             Load::Space(load) => load.run_overhead(),
             Load::Several(load) => load.run_overhead(),
+            Load::Bill(_) => Duration::ZERO,
         }
     }
 }
@@ -199,6 +222,8 @@ pub struct IoLoad {
     pub share: Option<Share>,
     /// Every request begins so many bytes behind a multiple of its size.
     pub shift_bytes: u64,
+    /// The exponent of Zipf's law that random requests follow; `None` is each place as likely as any other.
+    pub zipf: Option<f64>,
 }
 
 /// What must lie on the target before a run; runs with equal sets share one.
@@ -210,6 +235,8 @@ pub struct DataSet {
     pub layout: Layout,
     pub content: Content,
     pub precondition: Precondition,
+    /// Those that differ in size alone are one, which grows.
+    pub grows: bool,
 }
 
 /// How the files of the workload lie on the volumes of the target.
@@ -266,7 +293,7 @@ pub enum Precondition {
 /// The table form of [`Content`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ContentForm {
+pub(crate) struct ContentForm {
     #[serde(deserialize_with = "literal")]
     compress: f64,
     #[serde(default, deserialize_with = "optional")]
@@ -287,9 +314,10 @@ impl Workload {
             Some(Some("rows")) => Rows::deserialize(table).map(Workload::Rows),
             Some(Some("space")) => Space::deserialize(table).map(Workload::Space),
             Some(Some("databases")) => Several::deserialize(table).map(Workload::Several),
+            Some(Some(BILL)) => Parts::deserialize(table).map(Workload::Bill),
             Some(_) => {
-                let known = "kind must be \"io\", \"orders\", \"points\", \"broker\", \"factload\", \"rows\", \"space\" \
-                    or \"databases\"";
+                let known = "kind must be \"io\", \"orders\", \"points\", \"broker\", \"factload\", \"rows\", \
+                    \"space\", \"databases\" or \"bill\"";
                 Err(toml::de::Error::custom(known))
             }
             None => Err(toml::de::Error::missing_field("kind")),
@@ -299,8 +327,8 @@ impl Workload {
     /// With every value known; `files` is the number of files of the role `data`.
     pub(crate) fn at(&self, files: u64, engine: &Engine, preset: Preset, names: &Names) -> Result<Load> {
         match self {
-            Workload::Io(_) if !matches!(engine, Engine::None {}) => {
-                Err(Error::file("workload `io` has no engine: leave [engine] out"))
+            Workload::Io(_) | Workload::Bill(_) if !matches!(engine, Engine::None {}) => {
+                Err(Error::file("workloads `io` and `bill` have no engine: leave [engine] out"))
             }
             Workload::Io(io) => io.at(files, preset, names).map(Load::Io),
             Workload::Orders(orders) => orders.at(engine, preset, names).map(Load::Database),
@@ -310,11 +338,24 @@ impl Workload {
             Workload::Rows(rows) => rows.at(engine, preset, names).map(Load::Database),
             Workload::Space(space) => space.at(engine, preset, names).map(Load::Space),
             Workload::Several(several) => several.at(engine, preset, names).map(Load::Several),
+            Workload::Bill(parts) => parts.at().map(Load::Bill),
         }
     }
 }
 
 impl Io {
+    /// fio has no law with an exponent of 1, and order has none.
+    fn zipf_checked(&self) -> Result<Option<f64>> {
+        let Some(zipf) = self.zipf else { return Ok(None) };
+        if zipf <= 0.0 || zipf == 1.0 {
+            return Err(Error::file(format!("zipf is {zipf}: it is above 0, and not 1")));
+        }
+        match self.mix.iter().all(|part| part.pattern == Pattern::Random) {
+            true => Ok(Some(zipf)),
+            false => Err(Error::file("zipf: only random requests follow it")),
+        }
+    }
+
     fn at(&self, files: u64, preset: Preset, names: &Names) -> Result<IoLoad> {
         let size = self.data.at("data", preset, names)?;
         let names = Names { data: Some(size), ..*names };
@@ -324,6 +365,7 @@ impl Io {
             layout: self.layout.clone(),
             content: self.content,
             precondition: self.precondition,
+            grows: self.grows,
         };
         set.check()?;
         let (rate, share) = match &self.rate {
@@ -341,6 +383,7 @@ impl Io {
                 Some(shift) => shift.at("shift", preset, &names)?.0,
                 None => 0,
             },
+            zipf: self.zipf_checked()?,
         })
     }
 }
@@ -371,9 +414,20 @@ impl Layout {
 }
 
 impl DataSet {
+    fn is_shared_with(&self, other: &DataSet) -> bool {
+        // Of those that do not grow the size counts.
+        let size = if self.grows { self.size } else { other.size };
+        *self == DataSet { size, ..other.clone() }
+    }
+
     fn check(&self) -> Result<()> {
         self.layout.check()?;
         let (files, volumes) = (self.files, self.layout.volumes);
+        if self.grows && (files, volumes, self.precondition) != (1, 1, Precondition::Ordered) {
+            return Err(Error::file(
+                "grows: a data set that grows is one file on one volume, not aged before",
+            ));
+        }
         if self.layout.unit.is_some() != (self.layout.map == Map::Stripe) {
             return Err(Error::file("layout: `unit` belongs to a stripe, and a stripe has one"));
         }

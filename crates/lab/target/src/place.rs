@@ -416,6 +416,19 @@ fn open_device(
     Ok(Place::Device { named, path, size_bytes, _exclusive: file, attached })
 }
 
+/// What hosts can still write to a pool; `None` of every other target.
+///
+/// # Errors
+/// When there is no such pool, or it does not say.
+pub fn space_bytes(named: &str, access: &Access) -> Result<Option<u64>, Refusal> {
+    if Kind::of(named)? != Kind::Pool {
+        return Ok(None);
+    }
+    let (pool, _) = volumes::parse(Kind::rest(named))?;
+    let client = access.array.clone().ok_or_else(|| Refusal(format!("{named}: no array is known here")))?;
+    Volumes::new(named, client, pool, None).room_bytes().map(Some)
+}
+
 /// A volume that exists is a device that may be overwritten; otherwise volumes are made.
 fn open_volumes(named: &str, rest: &str, access: &Access) -> Result<Place, Refusal> {
     let (pool, volume) = volumes::parse(rest)?;

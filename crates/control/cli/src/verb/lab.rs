@@ -14,6 +14,7 @@ mod compare;
 mod doctor;
 mod explain;
 mod export;
+mod import;
 mod list;
 mod plan;
 mod report;
@@ -39,6 +40,7 @@ enum Verb {
     List(list::List),
     Explain(explain::Explain),
     Export(export::Export),
+    Import(import::Import),
     Plan(plan::Plan),
     Run(run::Run),
     Resume(resume::Resume),
@@ -54,6 +56,7 @@ impl Lab {
             Verb::List(verb) => verb.run(context),
             Verb::Explain(verb) => verb.run(context),
             Verb::Export(verb) => verb.run(context),
+            Verb::Import(verb) => verb.run(context),
             Verb::Plan(verb) => verb.run(context),
             Verb::Run(verb) => verb.run(context),
             Verb::Resume(verb) => verb.run(context),
@@ -133,9 +136,11 @@ impl Experiment {
         access(context, may_destroy, self.target.iter().chain(&self.also))
     }
 
-    fn targets(&self) -> Result<Vec<ashlar_scenario::Target>> {
+    /// What is worked out and not run needs none.
+    fn targets(&self, what: &Named) -> Result<Vec<ashlar_scenario::Target>> {
         let named: Vec<String> = self.target.iter().chain(&self.also).cloned().collect();
-        if self.target.is_none() {
+        let needs_none = matches!(what, Named::One(chosen) if chosen.scenario.is_calculated());
+        if self.target.is_none() && !needs_none {
             return Err(Failure::Unable("name the place to be measured with --target".into()));
         }
         Ok(ashlar_run::targets(&named)?)

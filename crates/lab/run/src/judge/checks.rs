@@ -322,7 +322,8 @@ fn held_against(place: &str, estimate: Estimate, bound: Bound, missing: Option<u
         Bound::AtMost(most) => (0.0, most),
         Bound::Equal(share) => (1.0 / (1.0 + share), 1.0 + share),
     };
-    let told = format!("{place} is {:.2} ({low:.2} to {high:.2})", estimate.value);
+    let interval = if low < high { format!(" ({low:.2} to {high:.2})") } else { String::new() };
+    let told = format!("{place} is {:.2}{interval}", estimate.value);
     if low >= least && high <= most {
         Found::Good
     } else if high < least || low > most {

@@ -167,12 +167,14 @@ fn tick(measured: Measured) -> fn(f64) -> String {
         | Measured::SelectedRowsPerSecond
         | Measured::DeletedRowsPerSecond
         | Measured::ScannedRowsPerSecond => count,
-        Measured::MegabytesPerSecond => answer::number,
         Measured::LatencyMillis | Measured::LatencyP99Millis | Measured::DeviceMillis => {
             |millis| nanos(millis * 1e6)
         }
         Measured::Space(Taken::CreateMillis | Taken::ReadyMillis) => |millis| nanos(millis * 1e6),
-        Measured::Space(_) => answer::number,
+        Measured::MegabytesPerSecond
+        | Measured::DriveBytesPerHostByte
+        | Measured::Bill(..)
+        | Measured::Space(_) => answer::number,
     }
 }
 

@@ -92,6 +92,7 @@ impl Outcome {
                     sets.push(format!("{}; the server has {memory}", load.in_words()));
                     continue;
                 }
+                Load::Bill(_) => continue,
             };
             let set = &load.set;
             let content = match set.content {

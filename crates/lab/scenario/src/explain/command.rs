@@ -62,6 +62,9 @@ fn fio_job(pattern: Pattern, parts: &[Part], load: &IoLoad, size: u64) -> String
     if pattern == Pattern::Sequential && load.threads > 1 {
         job += &format!(" --offset_increment={}", size / load.threads);
     }
+    if let Some(zipf) = load.zipf {
+        job += &format!(" --random_distribution=zipf:{zipf}");
+    }
     if let Some(Rate(rate)) = load.rate {
         let jobs = (load.set.files * load.threads) as f64;
         let each = |share: f64| (rate * whole * share / jobs).round();

@@ -25,7 +25,7 @@ fn scenario(repeat: u64, budget: &str, rest: &str) -> Scenario {
 }
 
 fn targets(ids: &[&str]) -> Vec<Target> {
-    ids.iter().map(|id| Target { id: id.to_string(), address: format!("/{id}") }).collect()
+    ids.iter().map(|id| Target::new(*id, format!("/{id}"))).collect()
 }
 
 fn planned(scenario: &Scenario, seed: u64) -> Plan {
@@ -113,7 +113,7 @@ fn an_entry_may_bring_its_own_target() {
     let plan = plan(&scenario, &request).unwrap();
     let names: Vec<&str> = plan.variants.iter().take(3).map(|variant| variant.name.as_str()).collect();
     assert_eq!(names, ["read-4k-d1-flash-ashlar", "read-4k-d1-flash-plain", "read-4k-d1-hdd"]);
-    assert_eq!(plan.variants[2].target, Target { id: "hdd".into(), address: "sim-hdd:drives=2".into() });
+    assert_eq!(plan.variants[2].target, Target::new("hdd", "sim-hdd:drives=2"));
     // It stores nothing, and takes a moment whatever its data are.
     let larger = super::plan(&larger, &request).unwrap();
     assert_eq!((larger.duration, larger.bytes_stored), (plan.duration, plan.bytes_stored));

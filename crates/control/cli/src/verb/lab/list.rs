@@ -44,7 +44,7 @@ impl List {
 
 fn listed(id: &'static str) -> Result<Listed> {
     let scenario = ashlar_scenario::load(id).map_err(|error| unable(&error))?;
-    let targets = [Target { id: "target".to_string(), address: String::new() }];
+    let targets = [Target::any()];
     let size = |preset: Preset| {
         let request = Request { preset, seed: 1, targets: &targets, machine: machine() };
         let plan = ashlar_scenario::plan(&scenario, &request).map_err(|error| unable(&error))?;

@@ -27,14 +27,17 @@ impl Plan {
             let what = "ashlar/selftest has no plan: it takes two minutes and 512 MiB, whatever the preset";
             return Err(Failure::Unable(what.into()));
         }
-        let targets = self.experiment.targets()?;
-        match self.experiment.named()? {
+        let named = self.experiment.named()?;
+        let targets = self.experiment.targets(&named)?;
+        let access = self.experiment.access(context, false)?;
+        match named {
             Named::One(chosen) => {
+                let targets = ashlar_run::measured_space(&chosen.scenario, &targets, &access)?;
                 let outline = ashlar_run::outline(&chosen.scenario, preset, seed, &targets, machine())?;
                 Ok(context.output.print(&outline.figured(), |_| outline.text())?)
             }
             Named::Paper(paper) => {
-                let planned = Planned::of(ashlar_run::plan_paper(&paper, preset, seed, &targets)?);
+                let planned = Planned::of(ashlar_run::plan_paper(&paper, preset, seed, &targets, &access)?);
                 Ok(context.output.print(&planned, Planned::text)?)
             }
         }

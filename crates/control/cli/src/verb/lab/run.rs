@@ -32,6 +32,10 @@ pub struct Run {
     /// A new directory for the result [default: ashlar-lab-SCENARIO-PRESET here].
     #[arg(short = 'o', long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// The directory of a result whose rates a calculation takes, as dell/cost-power-space does; may be given
+    /// several times.
+    #[arg(long, value_name = "DIR")]
+    result: Vec<PathBuf>,
 }
 
 impl Run {
@@ -42,7 +46,9 @@ impl Run {
             return super::selftest::run(context, self.experiment.target, &output);
         }
         let named = self.experiment.named()?;
-        let targets = self.experiment.targets()?;
+        let targets = self.experiment.targets(&named)?;
+        let results =
+            self.result.iter().map(|path| crate::parse::absolute(path)).collect::<Result<Vec<_>>>()?;
         let name = match &named {
             Named::One(chosen) => chosen.scenario.id.replace('/', "-"),
             Named::Paper(paper) => paper.clone(),
@@ -54,10 +60,14 @@ impl Run {
         let signals = ashlar_programs::heed_signals()?;
         match named {
             Named::One(chosen) => {
-                let request = Request { targets, chosen: *chosen, preset, seed, access, output };
+                let request = Request { targets, chosen: *chosen, preset, seed, access, output, results };
                 finish(context, &ashlar_run::begin(&request, signals, &mut tell)?)
             }
             Named::Paper(paper) => {
+                if !results.is_empty() {
+                    let what = "--result is for one experiment: a paper takes the results of its own";
+                    return Err(Failure::Unable(what.into()));
+                }
                 let request = PaperRequest { paper, preset, seed, targets, access, output };
                 finish_paper(context, &ashlar_run::begin_paper(&request, &signals, &mut tell)?)
             }
