@@ -323,7 +323,7 @@ impl Work<'_> {
         let mut there = match &set.made {
             Made::Areas(_) if set.is_virtual => return Ok(()),
             Made::Areas(areas) => areas.iter().map(Area::size_bytes).sum(),
-            Made::Nothing | Made::Database(_) => 0,
+            Made::Nothing | Made::Database(_) | Made::Bases(_) | Made::Several(_) => 0,
         };
         if !load.set.grows || there == wanted {
             return Ok(());

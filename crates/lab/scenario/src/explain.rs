@@ -149,7 +149,7 @@ fn work_sentences(scenario: &Scenario, planned: &Plan) -> Vec<String> {
 fn calculated(planned: &Plan) -> Vec<String> {
     let bills = planned.variants.iter().filter_map(|variant| match &variant.load {
         Load::Bill(bill) => Some((variant, bill)),
-        Load::Io(_) | Load::Database(_) => None,
+        Load::Io(_) | Load::Database(_) | Load::Space(_) | Load::Several(_) => None,
     });
     let mut sentences: Vec<String> = bills
         .map(|(variant, bill)| {

@@ -42,7 +42,7 @@ pub use plan::{ANY_SPACE_BYTES, Machine, OVER, Plan, Request, Run, Target, Varia
 pub use quantity::{Measure, Quantity, Rate, Unit};
 pub use rows::{RowsCall, RowsJob, RowsWork};
 pub use scale::{Preset, Scaled};
+pub use schema::schema;
 pub use several::{Place, Servers, SeveralLoad, Version};
 pub use space::{Bases, Origin, SpaceLoad};
-pub use schema::schema;
 pub use workload::{Content, DataSet, IoLoad, Layout, Load, Map, Precondition};

@@ -421,10 +421,7 @@ impl<'a> Draft<'a> {
         let directories = self.request.targets.iter().filter(|target| target.address.starts_with('/'));
         let over = |target: &Target| Variant {
             name: format!("{}-{}", variant.name, target.id),
-            target: Target {
-                id: format!("{id}-{}", target.id),
-                address: address.replace(EACH_TARGET, &target.address),
-            },
+            target: Target::new(format!("{id}-{}", target.id), address.replace(EACH_TARGET, &target.address)),
             ..variant.clone()
         };
         directories.map(over).collect()
@@ -451,16 +448,8 @@ impl<'a> Draft<'a> {
         }
         for entry in choice {
             if let Some(address) = entry.target.as_ref().filter(|address| address.ends_with(EACH_TARGET)) {
-                return Ok(self.over_each(
-                    &entry.id,
-                    address,
-                    &Variant {
-                        name,
-                        entries,
-                        target: Target { id: String::new(), address: String::new() },
-                        load,
-                    },
-                ));
+                let (target, load) = (Target::new("", ""), load_on(None)?);
+                return Ok(self.over_each(&entry.id, address, &Variant { name, entries, target, load }));
             }
             if let Some(address) = entry.target.as_ref().filter(|address| *address != USER_TARGET) {
                 let target = Target::new(&entry.id, self.over_directory(address));
