@@ -65,8 +65,15 @@ fn said(examination: &Examination, question: &str) -> (Grade, String) {
     (finding.grade, finding.meaning)
 }
 
-const FLUSHED: Counters =
-    Counters { reads: 0, read_bytes: 0, writes: 1000, written_bytes: 1 << 23, flushes: 1000 };
+const FLUSHED: Counters = Counters {
+    reads: 0,
+    read_bytes: 0,
+    writes: 1000,
+    written_bytes: 1 << 23,
+    flushes: 1000,
+    read_millis: 0,
+    write_millis: 0,
+};
 
 #[test]
 fn an_fsync_that_does_not_reach_the_drive_is_found() {

@@ -18,7 +18,7 @@ fn load(keys: &str) -> std::result::Result<SeveralLoad, String> {
          [workload]\nkind = \"databases\"\ndata = \"800MB\"\n{DATABASES}{keys}\n"
     );
     let scenario = Scenario::parse(&text).map_err(|error| error.to_string())?;
-    let targets = [Target { id: "a".into(), address: "/a".into() }];
+    let targets = [Target::new("a", "/a")];
     let machine = Machine { cores: 2, memory: ByteCount(8 << 30), bytes_per_second: ByteCount(200_000_000) };
     let request = Request { preset: Preset::S, seed: 1, targets: &targets, machine };
     let mut planned = plan(&scenario, &request).map_err(|error| error.to_string())?;

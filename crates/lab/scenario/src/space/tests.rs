@@ -12,7 +12,7 @@ fn planned(keys: &str) -> std::result::Result<Plan, String> {
          [workload]\nkind = \"space\"\ndata = \"900MB\"\n{keys}\n"
     );
     let scenario = Scenario::parse(&text).map_err(|error| error.to_string())?;
-    let targets = [Target { id: "a".into(), address: "/a".into() }];
+    let targets = [Target::new("a", "/a")];
     let machine = Machine { cores: 2, memory: ByteCount(8 << 30), bytes_per_second: ByteCount(200_000_000) };
     plan(&scenario, &Request { preset: Preset::S, seed: 1, targets: &targets, machine })
         .map_err(|error| error.to_string())
