@@ -227,7 +227,7 @@ impl Scenario {
         if !is_id {
             return Err(Error::file("id is not of the form seed/name"));
         }
-        if !self.is_calculated() && self.phases == Phases::default() {
+        if !self.is_untimed() && self.phases == Phases::default() {
             return Err(Error::file("missing [phases]: a run has a warmup, and a measure above 0 s"));
         }
         self.check_matrix()?;
@@ -241,6 +241,12 @@ impl Scenario {
     #[must_use]
     pub fn is_calculated(&self) -> bool {
         self.workload.get("kind").and_then(toml::Value::as_str) == Some(BILL)
+    }
+
+    /// No time is measured in it: it is worked out, or counts room.
+    fn is_untimed(&self) -> bool {
+        let kind = self.workload.get("kind").and_then(toml::Value::as_str);
+        self.is_calculated() || kind == Some("space")
     }
 
     /// It is as large as its target has room for, or a share of that.

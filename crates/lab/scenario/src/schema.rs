@@ -40,6 +40,8 @@ const TABLES: &[Table] = &[
     ("published", None, PUBLISHED),
     ("check-latency", Some("latency"), LATENCY),
     ("check-ratio", Some("ratio"), RATIO),
+    ("check-value", Some("value"), VALUE),
+    ("check-offered", Some("offered"), &[]),
     ("check-steady", Some("steady"), &[]),
     ("check-plausible", Some("plausible"), &[]),
     ("check-consistency", Some("consistency"), &[]),
@@ -49,6 +51,10 @@ const TABLES: &[Table] = &[
     ("points", Some("points"), POINTS),
     ("broker", Some("broker"), BROKER),
     ("factload", Some("factload"), FACTLOAD),
+    ("rows", Some("rows"), ROWS),
+    ("space", Some("space"), SPACE),
+    ("databases", Some("databases"), DATABASES),
+    ("database", None, DATABASE),
     ("bill", Some("bill"), BILL),
     ("part", None, PART),
     ("layout", None, LAYOUT),
@@ -116,6 +122,13 @@ const RATIO: &[Key] = &[
     may("note", "text", "What is to be known of it."),
 ];
 
+const VALUE: &[Key] = &[
+    must("of", "metric", "Of every run, or of the runs of an entry."),
+    may("at_least", "share", "One of these two is given."),
+    may("at_most", "share", "One of these two is given."),
+    may("note", "text", "What is to be known of it."),
+];
+
 const UNDISTURBED: &[Key] = &[must("at_least", "share", "Of the rate before a snapshot, behind it.")];
 
 const IO: &[Key] = &[
@@ -128,6 +141,7 @@ const IO: &[Key] = &[
     may("layout", "layout", "How files lie on volumes."),
     must("content", "content", "What written blocks hold."),
     may("precondition", "precondition", "How the data were written before."),
+    may("shift", "scaled-size", "Every request begins so many bytes behind a multiple of its size."),
     may("grows", "boolean", "Variants that differ in size share one data set, which grows."),
     may("zipf", "share", "The exponent of Zipf's law that random places follow."),
 ];
@@ -137,6 +151,8 @@ const ORDERS: &[Key] = &[
     must("users", "scaled-count", "Sessions at a time."),
     may("pauses", "boolean", "Users key in and think."),
     may("rate", "rate", "Transactions come at this rate."),
+    may("cores", "scaled-count", "Processors that the server is kept on; with `busy`."),
+    may("busy", "share", "Transactions come at the rate that keeps them so busy."),
 ];
 
 const POINTS: &[Key] = &[
@@ -155,6 +171,46 @@ const BROKER: &[Key] = &[
 
 const FACTLOAD: &[Key] =
     &[must("data", "scaled-size", "Of all sources."), must("users", "scaled-count", "Loaders at a time.")];
+
+const ROWS: &[Key] = &[
+    must("data", "scaled-size", "Of the table with its indexes."),
+    must("buffers", "scaled-size", "Shared buffers of the server."),
+    must("job", "rows-job", "What is done with the rows."),
+    may("call", "rows-call", "How the server is asked."),
+    must("groups", "scaled-count", "Groups of a hundred rows that are selected in each pass."),
+    may("durable", "boolean", "Changes are logged, and commits wait for the log."),
+    may("prewarm", "boolean", "The table is read into the buffers before each pass."),
+];
+
+const SPACE: &[Key] = &[
+    must("data", "scaled-size", "Of all databases together, as loaded."),
+    may("sizes", "[]count", "Relative to each other."),
+    may("twins", "count", "How often there is a database of each size."),
+    may("made", "origin", "How a twin comes to be."),
+    may("change", "share", "Of the rows of a twin that are changed behind the copy."),
+    may("provisioned", "share", "A volume is so many times as large as it has to be."),
+    may("log", "share", "Of the tables: a log that is written full of zeroes before."),
+    may("snapshots", "count", "Of all volumes, taken when everything is there."),
+    may("dedupe", "boolean", "Volumes look for equal blocks."),
+];
+
+const DATABASES: &[Key] = &[
+    must("data", "scaled-size", "Of all that are loaded."),
+    must("database", "[]database", "In the order in which they are started."),
+    must("loaded", "scaled-count", "The first so many of them are loaded."),
+    must("running", "scaled-count", "The first so many of those are started in a run."),
+    may("users_by", "scaled-count", "Users of each database are divided by it."),
+    may("stagger", "scaled-time", "Between the start of a database and the next one's."),
+    may("rate", "rate", "Of each user, whether transactions before are done or not."),
+    may("version", "version", "Of the servers, where several are installed."),
+];
+
+const DATABASE: &[Key] = &[
+    must("name", "text", "Of the database."),
+    must("size", "count", "Relative to the others."),
+    must("users", "count", "Who work on it."),
+    must("server", "text", "Which server it is on."),
+];
 
 const BILL: &[Key] = &[
     must("values", "text", "Where the values come from, in a word: illustrative, quoted."),
@@ -175,6 +231,8 @@ const LAYOUT: &[Key] = &[
     may("volumes", "count", "Of the target."),
     may("map", "map", "How files lie on them."),
     may("unit", "size", "Of a stripe."),
+    may("block", "size", "The smallest request that a volume takes."),
+    may("cluster", "size", "Files lie on an ext4 that hands out so many bytes at once."),
 ];
 
 const CONTENT: &[Key] = &[
@@ -205,7 +263,7 @@ pub fn schema() -> String {
     }
     definitions.insert("engine".into(), one_of(&["engine-none", "engine-postgres"]));
     definitions.insert("check".into(), one_of(&kinds_of("check-")));
-    let workloads = ["io", "orders", "points", "broker", "factload", "bill"];
+    let workloads = ["io", "orders", "points", "broker", "factload", "rows", "space", "databases", "bill"];
     // An entry of the matrix may have any of their keys, so none of them is required.
     definitions.insert("workload".into(), workload(&workloads, &["kind"]));
     definitions.insert("entry".into(), entry(&workloads));
@@ -249,6 +307,10 @@ fn plain() -> Map<String, Value> {
         "operation": words(&["read", "write"]),
         "pattern": words(&["random", "sequential"]),
         "mix-by": words(&["count", "bytes"]),
+        "rows-job": words(&["change", "read"]),
+        "rows-call": words(&["statements", "procedure"]),
+        "origin": words(&["apart", "copied", "changed"]),
+        "version": words(&["any", "each", "newer", "older"]),
         "map": words(&["simple", "concat", "stripe"]),
         "precondition": words(&["ordered", "aged"]),
     });

@@ -50,7 +50,7 @@ pub(crate) struct Several {
 /// A database as the file has it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct One {
+pub(crate) struct One {
     name: String,
     /// Relative to the others.
     #[serde(deserialize_with = "literal")]

@@ -36,6 +36,7 @@ fn read_keys((name, kind, _): &Table) -> BTreeSet<String> {
         "snapshot" => of_type::<crate::file::Event>(*kind),
         "part" => of_type::<crate::mix::Part>(None),
         "layout" => of_type::<crate::workload::Layout>(None),
+        "database" => of_type::<crate::several::One>(None),
         "piece" => of_type::<crate::bill::Piece>(None),
         "content-table" => of_type::<crate::workload::ContentForm>(None),
         engine if engine.starts_with("engine-") => of_type::<crate::file::Engine>(*kind),
