@@ -166,7 +166,7 @@ fn of_result(scenario: &Scenario, outcome: &Outcome, directory: &Path) -> Vec<Fo
         let asked =
             ashlar_scenario::Metric { text: entry.into(), measured, over: Over::Entry(entry.to_string()) };
         let value = |row: &Row| row.estimate.map_or(0.0, |found| found.value);
-        metric(&table, &asked).into_iter().max_by(|one, other| value(one).total_cmp(&value(other)))
+        metric(&table, &asked).into_iter().rev().max_by(|one, other| value(one).total_cmp(&value(other)))
     };
     let entries = scenario.matrix.iter().flat_map(|axis| &axis.entries);
     entries
