@@ -291,7 +291,7 @@ pub enum Precondition {
 }
 
 /// The table form of [`Content`].
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ContentForm {
     #[serde(deserialize_with = "literal")]

@@ -7,8 +7,9 @@ use crate::Outcome;
 use crate::answer::number;
 use crate::space::{Factors, SpaceFigures, words};
 
-/// A line of a table: what it is called, and how it is found.
-type Line<F> = (&'static str, F);
+/// Lines of tables: what each is called, and how it is found.
+type FactorLine = (&'static str, fn(&Factors) -> f64);
+type SpaceLine = (&'static str, fn(&SpaceFigures) -> String);
 
 impl Outcome {
     /// Nothing where no room was counted.
@@ -57,7 +58,7 @@ fn signed(value: i64) -> String {
 }
 
 fn factor_rows(with: &[(&Variant, &SpaceFigures)]) -> Vec<Vec<String>> {
-    let of: [Line<fn(&Factors) -> f64>; 8] = [
+    let of: [FactorLine; 8] = [
         ("thin space", |found| found.thin),
         ("snapshots", |found| found.snapshots),
         ("zeroes", |found| found.zero),
@@ -69,7 +70,7 @@ fn factor_rows(with: &[(&Variant, &SpaceFigures)]) -> Vec<Vec<String>> {
         }),
         ("all together", Factors::product),
     ];
-    let row = |(name, factor): &Line<fn(&Factors) -> f64>| {
+    let row = |(name, factor): &FactorLine| {
         let told = |found: &SpaceFigures| {
             Factors::of(&found.taken).map_or_else(String::new, |found| number(factor(&found)))
         };
@@ -79,7 +80,7 @@ fn factor_rows(with: &[(&Variant, &SpaceFigures)]) -> Vec<Vec<String>> {
 }
 
 fn ways(with: &[(&Variant, &SpaceFigures)]) -> Vec<Vec<String>> {
-    let of: [Line<fn(&SpaceFigures) -> String>; 6] = [
+    let of: [SpaceLine; 6] = [
         ("to make a volume", |found| nanos(found.create_nanos as f64)),
         ("with a file system, mounted", |found| nanos(found.ready_nanos as f64)),
         ("all volumes made and filled", |found| format!("{:.1} s", found.fill_seconds)),
@@ -92,7 +93,7 @@ fn ways(with: &[(&Variant, &SpaceFigures)]) -> Vec<Vec<String>> {
             false => found.offences.join("; "),
         }),
     ];
-    let row = |(name, told): &Line<fn(&SpaceFigures) -> String>| {
+    let row = |(name, told): &SpaceLine| {
         std::iter::once((*name).to_string()).chain(with.iter().map(|(_, found)| told(found))).collect()
     };
     of.iter().map(row).collect()

@@ -14,15 +14,15 @@ fn known(error: &str) -> BTreeSet<String> {
     error.split('`').skip(3).step_by(2).map(str::to_string).collect()
 }
 
-fn of_type<T: for<'de> Deserialize<'de>>(kind: Option<&str>) -> BTreeSet<String> {
+fn of_type<T: std::fmt::Debug + for<'de> Deserialize<'de>>(kind: Option<&str>) -> BTreeSet<String> {
     let kind = kind.map_or(String::new(), |kind| format!("kind = \"{kind}\"\n"));
     let read = toml::from_str::<T>(&format!("{kind}no-key = 1"));
-    known(read.err().expect("it has no such key").message())
+    known(read.expect_err("it has no such key").message())
 }
 
 fn of_workload(kind: &str) -> BTreeSet<String> {
     let table = toml::from_str(&format!("kind = \"{kind}\"\nno-key = 1")).unwrap();
-    known(Workload::from_table(table).err().expect("it has no such key").message())
+    known(Workload::from_table(table).expect_err("it has no such key").message())
 }
 
 fn read_keys((name, kind, _): &Table) -> BTreeSet<String> {
