@@ -131,6 +131,13 @@ impl Disk {
         self.served.medium.settle().map_err(Error::system("write down what is held"))
     }
 
+    /// It has answered flushes without doing them, and will not do one at once: who cuts the power now takes
+    /// from it what it has acknowledged. Never of an honest disk.
+    #[must_use]
+    pub fn is_deep_in_lies(&self) -> bool {
+        self.served.medium.is_deep_in_lies()
+    }
+
     /// From now on every request fails. A liar loses what it holds in memory; an honest disk loses nothing.
     /// Close it and open it again to see what is left.
     pub fn cut_power(&self) {

@@ -71,6 +71,12 @@ impl Held {
         Ok(is_true)
     }
 
+    /// Some flushes were answered and not done since the last true one, and the next is not near.
+    pub(crate) fn is_deep_in_lies(&self) -> bool {
+        let false_ones = self.flush_count.checked_rem(self.true_every).unwrap_or(self.flush_count);
+        false_ones >= 2 && (self.true_every == 0 || false_ones <= self.true_every / 2 + 1)
+    }
+
     /// Writes down what is held.
     pub(crate) fn settle(&mut self, backing: &Backing) -> io::Result<()> {
         for (block, held) in self.blocks.iter_mut().filter(|(_, held)| held.is_written) {

@@ -49,6 +49,14 @@ impl Medium {
         Ok(Medium { backing, lie, flash, is_cut: AtomicBool::new(false), tally })
     }
 
+    /// See [`crate::Disk::is_deep_in_lies`].
+    pub(crate) fn is_deep_in_lies(&self) -> bool {
+        match &self.lie {
+            Lie::Held(held) => locked(held).is_deep_in_lies(),
+            Lie::None | Lie::Stale(_) => false,
+        }
+    }
+
     /// Forgets what was counted before.
     pub(crate) fn begin_counting(&self) {
         self.tally.add(|counters| *counters = Counters::default());

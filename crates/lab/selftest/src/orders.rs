@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use ashlar_disk::{Disk, Kind, Spec};
 use ashlar_postgres::{Installation, Places, Search, Server, Settings, Value};
@@ -20,18 +20,30 @@ const SIZE: Size = Size { items: 200, customers_per_district: 30, orders_per_dis
 const CLIENTS: usize = 4;
 /// The power is cut so long after the clients begin.
 const CUT_AFTER: Duration = Duration::from_secs(2);
+/// How long a lie is waited for, and how often it is looked for. Arbitrary: a commit takes milliseconds.
+const LIE_WAIT_MAX: Duration = Duration::from_secs(5);
+const LOOK_INTERVAL: Duration = Duration::from_micros(100);
 const LIMIT: Duration = Duration::from_secs(60);
 /// Sockets are told apart by their directory.
 const PORT: u16 = 5432;
 
-/// Cuts the power when it is time.
-struct Cutter<'a>(&'a Disk);
+/// Cuts the power when it is time: at a liar's when it lies, because right behind a true flush nothing would be
+/// lost.
+struct Cutter<'a> {
+    disk: &'a Disk,
+    is_liar: bool,
+}
 
 impl Observer for Cutter<'_> {
     fn second(&mut self, progress: &Progress) {
-        if progress.elapsed >= CUT_AFTER {
-            self.0.cut_power();
+        if progress.elapsed < CUT_AFTER {
+            return;
         }
+        let end = Instant::now() + LIE_WAIT_MAX;
+        while self.is_liar && !self.disk.is_deep_in_lies() && Instant::now() < end {
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+        self.disk.cut_power();
     }
 }
 
@@ -89,7 +101,7 @@ pub(crate) fn after_power_cut(
     let mut server = site.server(&installation);
     server.initialise()?;
     server.start()?;
-    let (ledger, [orders, payments]) = promised(&server, &disk)?;
+    let (ledger, [orders, payments]) = promised(&server, &Cutter { disk: &disk, is_liar: must_lose })?;
     server.abandon();
     drop(server);
     disk.close()?;
@@ -109,18 +121,18 @@ pub(crate) fn after_power_cut(
 }
 
 /// Loads, drives, and cuts the power meanwhile; with the orders and payments that were acknowledged.
-fn promised(server: &Server, disk: &Disk) -> std::result::Result<(Arc<Ledger>, [u64; 2]), Unmade> {
+fn promised(server: &Server, cutter: &Cutter<'_>) -> std::result::Result<(Arc<Ledger>, [u64; 2]), Unmade> {
     let never = AtomicBool::new(false);
     let load = orders::Load { warehouses: 1, size: SIZE, seed: 1, sessions: 2, limit: LIMIT };
     orders::load(&server.address(), &load, &never)?;
     server.query("CHECKPOINT")?;
-    disk.settle()?;
+    cutter.disk.settle()?;
     let ledger = Arc::new(Ledger::begin(&mut server.session()?, None)?);
     let mut settings = orders::Settings::new(1);
     settings.limit = LIMIT;
     let workload = Orders::open(&server.address(), settings, Some(ledger.clone()))?;
     let plan = Plan::closed(CLIENTS, Duration::ZERO, Duration::from_secs(30), 1);
-    let outcome = workload.run(&plan, &never, &mut Cutter(disk))?.outcome;
+    let outcome = workload.run(&plan, &never, &mut Cutter { ..*cutter })?.outcome;
     let committed = ["new_order", "payment"].map(|kind| outcome.kind(kind).map_or(0, |kind| kind.committed));
     match outcome.ending {
         Ending::Complete | Ending::Stopped => {
