@@ -27,7 +27,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Sockets are told apart by their directory.
 const PORT: u16 = 5432;
 
-/// Cuts the power when it is time: at a liar's when it lies, because right behind a true flush nothing would be
+/// Cuts the power when it is time; a liar's while it lies, because right behind a true flush nothing would be
 /// lost.
 struct Cutter<'a> {
     disk: &'a Disk,
