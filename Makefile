@@ -6,7 +6,8 @@ export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/sbin:/sbin
 .PHONY: test demo bench tools build
 
 # What CI runs: format, clippy with the determinism bans, tidy, tests, simulator seeds, fuzz smoke.
-test: tools
+test:
+	@tests/install-tools.sh --tests
 	cargo xtask ci
 
 # A database lives on an Ashlar volume, is cloned, loses two drives, is killed and recovered. About six minutes.

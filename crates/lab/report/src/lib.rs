@@ -12,7 +12,7 @@ mod page;
 pub use bars::{Bar, Bars, Group, Series};
 pub use chart::{Axis, Chart, Line, Scale};
 pub use nearest::nearest;
-pub use number::{bytes, bytes_per_second, count, day, nanos, seconds};
+pub use number::{bytes, bytes_per_second, count, day, digits, nanos, seconds};
 pub use page::{Mark, Page, escaped};
 
 #[cfg(test)]

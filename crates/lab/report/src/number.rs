@@ -46,7 +46,12 @@ pub fn day(unix_seconds: u64) -> String {
 pub fn count(value: f64) -> String {
     let whole = value.round().max(0.0) as u64;
     let step = 10_u64.pow((whole.max(1).ilog10() + 1).saturating_sub(3));
-    let whole = if whole >= 10_000 { (whole + step / 2) / step * step } else { whole };
+    digits(if whole >= 10_000 { (whole + step / 2) / step * step } else { whole })
+}
+
+/// A whole number with its thousands apart, and every digit.
+#[must_use]
+pub fn digits(whole: u64) -> String {
     let digits = whole.to_string();
     let mut text = String::new();
     for (index, digit) in digits.chars().enumerate() {

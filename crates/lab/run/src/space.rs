@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use ashlar_postgres::{ErrorKind, Installation, Places, Server};
 use ashlar_programs::Launcher;
 use ashlar_scenario::{Base, Origin, Run, SpaceLoad, Tables, Variant};
-use ashlar_target::{Account, Refusal, Timed, Volumes};
+use ashlar_target::{Account, Refusal, Timed, Volumes, free_bytes};
 
 pub(crate) use figures::Factors;
 pub use figures::SpaceFigures;
@@ -94,8 +94,8 @@ impl Bases {
         let placed = self.place(load, ground)?;
         let filled = begun.elapsed();
         if load.origin == Origin::Changed {
-            let twins = placed.iter().skip(load.bases.databases.len());
-            twins.into_iter().try_for_each(|one| change(&installation, one, load.change, &ground.scratch))?;
+            let twins = &placed[load.bases.databases.len()..];
+            twins.iter().try_for_each(|one| change(&installation, one, load.change, &ground.scratch))?;
         }
         let names: Vec<String> = placed.iter().map(|one| one.volume.name.clone()).collect();
         if load.snapshots > 0 {
@@ -220,9 +220,7 @@ fn refused(refusal: Refusal) -> Error {
 
 fn has_room(directory: &Path, needed: u64) -> Result<()> {
     let shown = directory.display();
-    let space = rustix::fs::statvfs(directory)
-        .map_err(|error| Error::environment(format!("{shown}: ask for free space: {error}")))?;
-    let free = space.f_bavail * space.f_frsize;
+    let free = free_bytes(directory).map_err(refused)?;
     match free < needed {
         true => Err(Error::environment(format!(
             "{shown}: {} are needed for the databases that are copied from and {} are free: make room, name \

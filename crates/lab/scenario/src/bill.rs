@@ -184,9 +184,7 @@ impl Piece {
             Amount::UsableTerabytes => self.usable.map_or(0.0, |bytes| bytes.0 as f64 / TERABYTE),
         }
     }
-}
 
-impl Piece {
     /// Of all of them, as a reader may check it; nothing where they have none.
     #[must_use]
     pub fn term(&self, amount: Amount) -> Option<String> {

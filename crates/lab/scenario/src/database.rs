@@ -29,6 +29,8 @@ const BATCH_ROWS: u64 = 10_000;
 pub const SOURCES: u64 = 4;
 /// Written to load a byte of tables: itself, its log, and what vacuum touches again.
 pub(crate) const WRITTEN_PER_BYTE: f64 = 3.0;
+/// Days of past trades where nothing is said.
+pub(crate) const TRADE_DAYS: u64 = 10;
 /// Written by a user without pauses in a second; a guess for the plan alone.
 const WRITTEN_PER_USER: f64 = 2e6;
 /// Written by a loader of facts in a second; a guess for the plan alone.
@@ -74,7 +76,7 @@ pub(crate) struct Broker {
     data: Scaled<ByteCount>,
     users: Scaled<u64>,
     /// Of past trades: more of them is more data that is seldom read.
-    #[serde(default = "ten_at_every_scale")]
+    #[serde(default = "usual_trade_days")]
     trade_days: Scaled<u64>,
     /// Transactions come at random, whether those before are done or not.
     rate: Option<Offer>,
@@ -89,8 +91,8 @@ pub(crate) struct FactLoad {
     users: Scaled<u64>,
 }
 
-fn ten_at_every_scale() -> Scaled<u64> {
-    Scaled::same(10)
+fn usual_trade_days() -> Scaled<u64> {
+    Scaled::same(TRADE_DAYS)
 }
 
 /// What the driver of a database needs to know.

@@ -240,13 +240,17 @@ impl Scenario {
     /// Nothing of it is run: it is worked out from the file, and needs no target.
     #[must_use]
     pub fn is_calculated(&self) -> bool {
-        self.workload.get("kind").and_then(toml::Value::as_str) == Some(BILL)
+        self.kind() == BILL
+    }
+
+    /// Of the workload.
+    fn kind(&self) -> &str {
+        self.workload.get("kind").and_then(toml::Value::as_str).unwrap_or_default()
     }
 
     /// No time is measured in it: it is worked out, or counts room.
     fn is_untimed(&self) -> bool {
-        let kind = self.workload.get("kind").and_then(toml::Value::as_str);
-        self.is_calculated() || kind == Some("space")
+        self.is_calculated() || self.kind() == "space"
     }
 
     /// It is as large as its target has room for, or a share of that.
@@ -336,8 +340,7 @@ impl Scenario {
             }
         }
         // The others know of no promise that a copy could be held against.
-        let kind = self.workload.get("kind").and_then(toml::Value::as_str).unwrap_or_default();
-        if !self.events.is_empty() && !["orders", "broker"].contains(&kind) {
+        if !self.events.is_empty() && !["orders", "broker"].contains(&self.kind()) {
             return Err(Error::file("event: snapshots are checked for the workloads orders and broker"));
         }
         let asks = self.checks.iter().any(|check| matches!(check, Check::Undisturbed { .. }));

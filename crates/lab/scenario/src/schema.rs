@@ -12,7 +12,7 @@ mod tests;
 struct Key {
     name: &'static str,
     is_required: bool,
-    /// A name of [`DEFINITIONS`], behind `[]` where it is a list.
+    /// The name of a definition, behind `[]` where it is a list.
     kind: &'static str,
     says: &'static str,
 }

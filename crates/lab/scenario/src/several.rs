@@ -7,15 +7,13 @@ use std::time::Duration;
 use ashlar_units::ByteCount;
 use serde::Deserialize;
 
-use crate::database::{Base, Tables, base_of, broker_tables, written_by};
+use crate::database::{Base, TRADE_DAYS, Tables, base_of, broker_tables, written_by};
 use crate::error::{Error, Result};
 use crate::file::{Engine, is_name};
 use crate::formula::Names;
 use crate::quantity::{Rate, literal};
 use crate::scale::{Preset, Scaled};
 
-/// Of past trades, as the workload `broker` has where nothing is said.
-const TRADE_DAYS: u64 = 10;
 /// Arbitrary: a session for each user, and threads for all of them.
 const DATABASES_MAX: usize = 32;
 /// Start, conditions and stop of each; a guess for the plan alone.

@@ -9,15 +9,13 @@ use ashlar_units::ByteCount;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _};
 
-use crate::database::{Base, Tables, base_of, broker_tables};
+use crate::database::{Base, TRADE_DAYS, Tables, base_of, broker_tables};
 use crate::error::{Error, Result};
 use crate::file::Engine;
 use crate::formula::Names;
 use crate::quantity::{literal, optional};
 use crate::scale::{Preset, Scaled};
 
-/// Of past trades, as the workload `broker` has where nothing is said.
-const TRADE_DAYS: u64 = 10;
 /// Arbitrary: a volume and a mount each.
 const DATABASES_MAX: usize = 64;
 /// Arbitrary: an array has a limit of its own.

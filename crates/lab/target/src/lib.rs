@@ -24,5 +24,5 @@ pub use counters::Counters;
 pub use disks::{Disks, OVER, remove_disks};
 pub use kind::Kind;
 pub use machine::Machine;
-pub use place::{Access, Ground, Needs, OWN_PREFIX, Place, Refusal, space_bytes};
+pub use place::{Access, Ground, Needs, OWN_PREFIX, Place, Refusal, free_bytes, space_bytes};
 pub use volumes::{ArrayPool, Form, MadeVolume, PoolCounters, Volumes, remove};

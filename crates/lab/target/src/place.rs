@@ -345,8 +345,11 @@ pub(crate) fn remove_own(own: &Path) -> Result<(), Refusal> {
     }
 }
 
-/// Of the file system below.
-fn free_bytes(own: &Path) -> Result<u64, Refusal> {
+/// What the file system of a directory has free.
+///
+/// # Errors
+/// When it does not say.
+pub fn free_bytes(own: &Path) -> Result<u64, Refusal> {
     let space = rustix::fs::statvfs(own)
         .map_err(|error| Refusal(format!("{}: ask for free space: {error}", own.display())))?;
     Ok(space.f_bavail * space.f_frsize)

@@ -270,11 +270,11 @@ impl Service {
 
     /// The refusal of a directory on which a volume of this array is mounted.
     fn mounted_on(&self, directory: &Path) -> Option<Error> {
+        // As it is recorded: no other mount is asked, which may not answer.
+        let real = std::fs::canonicalize(directory).ok();
+        let is_there = |mount: &str| [Some(directory), real.as_deref()].contains(&Some(Path::new(mount)));
         let known = self.known();
         let mut attachments = known.attached.values().filter_map(|slot| slot.attachment.as_ref());
-        let place = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-        let wanted = place(directory);
-        let is_there = |mount: &str| place(Path::new(mount)) == wanted;
         let there = attachments.find(|other| other.mount.as_deref().is_some_and(is_there))?;
         let (volume, mount) = (&there.volume, directory.display());
         let what = format!("volume `{volume}` is attached already, and mounted on {mount}");

@@ -54,7 +54,7 @@ impl Service {
     }
 
     async fn note_away_in_turn(&self, pool: &api::Pool) -> Result<()> {
-        let Some(known) = self.known().pools.iter().find(|known| known.name == pool.name).cloned() else {
+        let Some(known) = self.known().pool(&pool.name).cloned() else {
             return Ok(());
         };
         let is_whole = pool.drives.iter().all(|drive| drive.state != "out");
@@ -75,6 +75,10 @@ impl Service {
 
     /// Writes down which drives of a pool are awaited, and where none serves. Whoever calls has the turn.
     pub(super) async fn note_away(&self, name: &str) -> Result<()> {
+        // One that is just made or imported is noted when it is known.
+        if self.known().pool(name).is_none() {
+            return Ok(());
+        }
         let away = self.array.drives_away(name).await?;
         let shown = self.pool(name).await?;
         let mut pools = self.known().pools.clone();
@@ -93,9 +97,7 @@ impl Service {
     }
 
     fn awaited(&self, name: &str) -> Vec<String> {
-        let known = self.known();
-        let found = known.pools.iter().find(|pool| pool.name == name);
-        found.map(|pool| pool.awaited_drives.clone()).unwrap_or_default()
+        self.known().pool(name).map(|pool| pool.awaited_drives.clone()).unwrap_or_default()
     }
 
     /// Takes back what is at a recorded path and was not refused a moment ago.

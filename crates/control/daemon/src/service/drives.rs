@@ -263,18 +263,11 @@ impl Service {
     }
 
     pub(super) fn recorded_drives(&self, name: &str) -> Vec<String> {
-        let known = self.known();
-        known.pools.iter().find(|pool| pool.name == name).map(|pool| pool.drives.clone()).unwrap_or_default()
+        self.known().pool(name).map(|pool| pool.drives.clone()).unwrap_or_default()
     }
 
     fn last_paths(&self, name: &str) -> BTreeMap<String, String> {
-        let known = self.known();
-        known
-            .pools
-            .iter()
-            .find(|pool| pool.name == name)
-            .map(|pool| pool.last_paths.clone())
-            .unwrap_or_default()
+        self.known().pool(name).map(|pool| pool.last_paths.clone()).unwrap_or_default()
     }
 
     /// Lets drives join: their paths are recorded first, and what is no longer needed forgotten afterwards.

@@ -153,7 +153,7 @@ impl Service {
 
     /// Opens a pool if its drives are there now, gives it up if its time is over.
     async fn look_again(&self, name: &str) {
-        let Some(pool) = self.known().pools.iter().find(|pool| pool.name == name).cloned() else { return };
+        let Some(pool) = self.known().pool(name).cloned() else { return };
         let there = drives_there(&pool).await;
         let now = Instant::now();
         let Some(wait) = self.known().waits.get(name).cloned() else { return };

@@ -93,6 +93,10 @@ impl Known {
         }
     }
 
+    fn pool(&self, name: &str) -> Option<&KnownPool> {
+        self.pools.iter().find(|pool| pool.name == name)
+    }
+
     /// Whether a known pool is open, or is being opened.
     fn is_opened(&self, pool: &str) -> bool {
         !self.failures.contains(pool)

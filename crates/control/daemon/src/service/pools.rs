@@ -87,7 +87,7 @@ impl Service {
             pools.push(failed_view(pool, state, reason));
         }
         for pool in &mut pools {
-            let remembered = known.pools.iter().find(|other| other.name == pool.name);
+            let remembered = known.pool(&pool.name);
             pool.scrubbed_unix_seconds = remembered.map(|other| other.scrubbed_unix_seconds);
             let awaited = remembered.map_or(&[][..], |other| &other.awaited_drives);
             for drive in pool.drives.iter_mut().filter(|drive| drive.state == "out") {
@@ -198,7 +198,7 @@ impl Service {
     /// The drives of a known pool that did not open.
     fn recorded_unless_open(&self, name: &str) -> Result<Option<Vec<String>>> {
         let known = self.known();
-        let found = known.pools.iter().find(|pool| pool.name == name);
+        let found = known.pool(name);
         if found.is_some() && !known.failures.contains(name) {
             return Err(Error::new(
                 api::ErrorKind::Exists,

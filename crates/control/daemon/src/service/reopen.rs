@@ -65,7 +65,7 @@ impl Service {
 
     /// Whoever calls has the turn.
     async fn open_again(&self, name: &str, is_open: bool) -> Result<()> {
-        let pool = self.known().pools.iter().find(|pool| pool.name == name).cloned();
+        let pool = self.known().pool(name).cloned();
         let Some(pool) = pool else { return Ok(()) };
         if is_open {
             self.pool_let_go(name).await?;

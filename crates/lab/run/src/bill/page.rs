@@ -1,6 +1,6 @@
 //! The sums behind a bill, so that a reader can check each: for a terminal, a browser and a page of text.
 
-use ashlar_report::{Page, count};
+use ashlar_report::{Page, count, digits};
 use ashlar_scenario::{Amount, Bill, Load, Per, Variant};
 
 use super::{BillFigures, FoundRate};
@@ -213,23 +213,12 @@ fn told(amount: Amount, value: f64, bill: &Bill) -> String {
     format!("{} {unit}", number(value))
 }
 
-/// With its thousands apart, and every digit: it is to be checked.
-fn apart(whole: u64) -> String {
-    let mut left = whole;
-    let mut groups = Vec::new();
-    while left >= 1000 {
-        groups.insert(0, format!(",{:03}", left % 1000));
-        left /= 1000;
-    }
-    format!("{left}{}", groups.concat())
-}
-
-/// Whole numbers whole, others with the digits that count.
+/// Whole numbers whole, others with the digits that count: they are to be checked.
 fn number(value: f64) -> String {
     match value {
-        whole if whole.fract() == 0.0 => apart(whole as u64),
+        whole if whole.fract() == 0.0 => digits(whole as u64),
         small if small < 0.1 => format!("{small:.4}"),
         some if some < 100.0 => format!("{some:.2}"),
-        many => apart(many.round() as u64),
+        many => digits(many.round() as u64),
     }
 }

@@ -90,8 +90,11 @@ pub(crate) fn judge(table: &Table<'_>, check: &Check) -> Checked {
         Check::Value { of, at_least, at_most, .. } => values(table, of, (*at_least, *at_most)),
     };
     let noun = match check {
-        Check::Steady {} | Check::Latency { .. } | Check::Consistency {} | Check::Offered {} => "run",
-        Check::Value { .. } => "run",
+        Check::Steady {}
+        | Check::Latency { .. }
+        | Check::Consistency {}
+        | Check::Offered {}
+        | Check::Value { .. } => "run",
         Check::Plausible {} | Check::Undisturbed { .. } => "variant",
         Check::Ratio { .. } => "pair",
     };
