@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use ashlar_report::{Axis, Chart, Line, Mark, Page, Scale, bytes, count, nanos, seconds};
+use ashlar_report::{Axis, Chart, Height, Line, Mark, Page, Scale, bytes, count, nanos, seconds};
 
 use crate::examine::{Examination, Measured, Progress};
 use crate::finding::Grade;
@@ -124,6 +124,7 @@ fn load_chart(lines: Vec<Line>) -> Chart {
         x: Axis { label: "requests a second".into(), scale: Scale::Linear, tick: count },
         y: Axis { label: "answered within".into(), scale: Scale::Logarithmic, tick: nanos },
         lines,
+        height: Height::Full,
     }
 }
 
@@ -133,6 +134,7 @@ fn course_chart(lines: Vec<Line>) -> Chart {
         x: Axis { label: "second".into(), scale: Scale::Linear, tick: count },
         y: Axis { label: "commits a second".into(), scale: Scale::Linear, tick: count },
         lines,
+        height: Height::Full,
     }
 }
 

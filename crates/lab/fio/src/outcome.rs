@@ -24,6 +24,8 @@ pub struct Outcome {
     pub syncs: Side,
     /// What was counted, without the ramp.
     pub time: Duration,
+    /// When it had ended, in milliseconds since 1970.
+    pub ended_unix_millis: Option<u64>,
     /// Processor time of fio itself: of one core so much, 1 is all of it.
     pub client_cores: f64,
     /// The same of its busiest thread: beyond 1 none can go.
@@ -85,7 +87,8 @@ impl Outcome {
         let json: Value = serde_json::from_str(json).map_err(|error| format!("fio's JSON: {error}"))?;
         let threads = json["jobs"].as_array().ok_or("fio's JSON names no jobs")?;
         let mut jobs: Vec<Outcome> = Vec::new();
-        for thread in threads.iter().map(Outcome::of) {
+        let ended_unix_millis = json["timestamp_ms"].as_u64();
+        for thread in threads.iter().map(|job| Outcome { ended_unix_millis, ..Outcome::of(job) }) {
             match jobs.last_mut() {
                 Some(job) if job.job == thread.job => job.add(&thread),
                 _ => jobs.push(thread),
@@ -118,6 +121,7 @@ impl Outcome {
             writes: Side::of(&job["write"]),
             syncs: Side::of(&job["sync"]),
             time: Duration::from_millis(millis),
+            ended_unix_millis: None,
             client_cores,
             client_busiest: client_cores,
             depth_used_up: depth_used_up(job),

@@ -43,10 +43,34 @@ pub struct Chart {
     pub x: Axis,
     pub y: Axis,
     pub lines: Vec<Line>,
+    pub height: Height,
+}
+
+/// Of a chart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Height {
+    /// It is read for itself.
+    Full,
+    /// One of several below each other, over the same axis.
+    Low,
+}
+
+impl Height {
+    /// Of the whole drawing.
+    fn whole(self) -> f64 {
+        match self {
+            Height::Full => 300.0,
+            Height::Low => 180.0,
+        }
+    }
+
+    /// Where the plot ends: ticks and a label stand below.
+    fn plot(self) -> f64 {
+        self.whole() - 52.0
+    }
 }
 
 const WIDTH: f64 = 720.0;
-const HEIGHT: f64 = 300.0;
 /// A further row of names.
 const LEGEND_ROW: f64 = 18.0;
 /// A name has so much room at least.
@@ -55,7 +79,6 @@ const LEGEND_MIN: f64 = 150.0;
 const LEFT: f64 = 78.0;
 const RIGHT: f64 = 704.0;
 const TOP: f64 = 40.0;
-const BOTTOM: f64 = 248.0;
 /// Ticks of a linear axis. Arbitrary.
 const TICKS: u32 = 5;
 const DASHES: [&str; 5] = ["none", "7 4", "2 3", "10 3 2 3", "1 6"];
@@ -130,7 +153,7 @@ impl Chart {
         let mut svg = format!(
             "<svg viewBox=\"0 {:.0} {WIDTH} {:.0}\" role=\"img\" aria-label=\"{2}\"><title>{2}</title>",
             -rows,
-            HEIGHT + rows,
+            self.height.whole() + rows,
             escaped(&self.title)
         );
         let _infallible = write!(
@@ -141,7 +164,7 @@ impl Chart {
         );
         self.draw_grid(&mut svg, &x, &y);
         for (index, line) in self.lines.iter().enumerate() {
-            draw_line(&mut svg, line, index, &x, &y);
+            draw_line(&mut svg, (line, index), (&x, &y), self.height.plot());
             let (across, down) = places[index];
             draw_name(&mut svg, &line.name, index, (LEFT + across, 27.0 - rows + down));
         }
@@ -159,9 +182,10 @@ impl Chart {
     }
 
     fn draw_grid(&self, svg: &mut String, x: &Range, y: &Range) {
+        let bottom = self.height.plot();
         for tick in y.ticks() {
             let Some(place) = y.place(tick) else { continue };
-            let at = BOTTOM - place * (BOTTOM - TOP);
+            let at = bottom - place * (bottom - TOP);
             let label = escaped(&(self.y.tick)(tick));
             let _infallible = write!(
                 svg,
@@ -179,29 +203,29 @@ impl Chart {
             let anchor = if place > 0.99 { "end" } else { "middle" };
             let _infallible = write!(
                 svg,
-                "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{BOTTOM}\" y2=\"{:.1}\"/>\
+                "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{bottom}\" y2=\"{:.1}\"/>\
                  <text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{label}</text>",
-                BOTTOM + 5.0,
-                BOTTOM + 20.0
+                bottom + 5.0,
+                bottom + 20.0
             );
         }
         let _infallible = write!(
             svg,
             "<text class=\"axis\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
             f64::midpoint(LEFT, RIGHT),
-            HEIGHT - 10.0,
+            self.height.whole() - 10.0,
             escaped(&self.x.label)
         );
     }
 }
 
-fn draw_line(svg: &mut String, line: &Line, index: usize, x: &Range, y: &Range) {
+fn draw_line(svg: &mut String, (line, index): (&Line, usize), (x, y): (&Range, &Range), bottom: f64) {
     let class = index % DASHES.len();
     let places: Vec<(f64, f64)> = line
         .points
         .iter()
         .filter_map(|point| Some((x.place(point.0)?, y.place(point.1)?)))
-        .map(|(x, y)| (LEFT + x * (RIGHT - LEFT), BOTTOM - y * (BOTTOM - TOP)))
+        .map(|(x, y)| (LEFT + x * (RIGHT - LEFT), bottom - y * (bottom - TOP)))
         .collect();
     let path: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     let _infallible = write!(

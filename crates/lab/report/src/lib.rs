@@ -10,7 +10,7 @@ mod number;
 mod page;
 
 pub use bars::{Bar, Bars, Group, Series};
-pub use chart::{Axis, Chart, Line, Scale};
+pub use chart::{Axis, Chart, Height, Line, Scale};
 pub use nearest::nearest;
 pub use number::{bytes, bytes_per_second, count, day, digits, nanos, seconds};
 pub use page::{Mark, Page, escaped};

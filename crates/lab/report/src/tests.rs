@@ -1,11 +1,13 @@
 //! Pages and charts as a browser gets them.
 
-use crate::{Axis, Bar, Bars, Chart, Group, Line, Page, Scale, Series, bytes, count, day, nanos, seconds};
+use crate::{
+    Axis, Bar, Bars, Chart, Group, Height, Line, Page, Scale, Series, bytes, count, day, nanos, seconds,
+};
 
 fn chart(scale: Scale, points: &[(f64, f64)]) -> String {
     let axis = |scale| Axis { label: "y".into(), scale, tick: count };
     let lines = vec![Line { name: "p99 <ms>".into(), points: points.to_vec() }];
-    Chart { title: "a & b".into(), x: axis(Scale::Linear), y: axis(scale), lines }.svg()
+    Chart { title: "a & b".into(), x: axis(Scale::Linear), y: axis(scale), lines, height: Height::Full }.svg()
 }
 
 #[test]
@@ -93,7 +95,8 @@ fn names_of_many_lines_stand_in_rows() {
     let axis = || Axis { label: "y".into(), scale: Scale::Linear, tick: count };
     let line =
         |number: u32| Line { name: format!("sequential-write-64k-{number}"), points: vec![(1.0, 1.0)] };
-    let svg = Chart { title: "t".into(), x: axis(), y: axis(), lines: (0..5).map(line).collect() }.svg();
+    let lines = (0..5).map(line).collect();
+    let svg = Chart { title: "t".into(), x: axis(), y: axis(), lines, height: Height::Full }.svg();
     assert!(svg.contains("viewBox=\"0 -18 720 318\""), "two rows: {svg}");
 }
 

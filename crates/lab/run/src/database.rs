@@ -20,7 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use ashlar_fio::Second;
-use ashlar_postgres::{ColdStart, Installation, Limits, Places, Server, Settings, Statistics, Value};
+use ashlar_postgres::{
+    Address, ColdStart, Installation, Limits, Places, Server, Settings, Statistics, Value,
+};
 use ashlar_programs::Launcher;
 use ashlar_scenario::{Base, DatabaseLoad, Plan, Rate, Run, Tables, Variant};
 use ashlar_statistics::histogram::Histogram;
@@ -166,6 +168,10 @@ impl Database {
         database.or_out_of_memory(loaded)?;
         database.server.stop()?;
         Ok(database)
+    }
+
+    pub(crate) fn address(&self) -> Address {
+        self.server.address()
     }
 
     /// What the kernel ended for want of memory looks like a lost connection.
@@ -415,6 +421,7 @@ fn told(run: &Run, variant: &Variant, outcome: &Outcome, mut database: DatabaseF
         repetition: run.repetition,
         variant: variant.name.clone(),
         target: variant.target.id.clone(),
+        measured_unix_millis: outcome.measured_unix_millis,
         measured_seconds: outcome.measured_seconds,
         requests: (outcome.per_second() * outcome.measured_seconds).round() as u64,
         latency_mean_nanos: latencies.mean(),

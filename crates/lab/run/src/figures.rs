@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bill::BillFigures;
 use crate::database::DatabaseFigures;
+use crate::meanwhile::Meanwhile;
 use crate::space::SpaceFigures;
 
 /// Bytes are held against requests only where chance and those at the edges move them by less than this.
@@ -30,6 +31,9 @@ pub struct Figures {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_simulated: bool,
     pub begun_unix_seconds: u64,
+    /// When the measured time began, in milliseconds since 1970; absent where the run is measured as a whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured_unix_millis: Option<u64>,
     pub measured_seconds: f64,
     pub requests: u64,
     pub bytes: u64,
@@ -66,6 +70,9 @@ pub struct Figures {
     /// Of databases that were made for the room they take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space: Option<SpaceFigures>,
+    /// What servers and machine did meanwhile; absent where nobody looked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub meanwhile: Option<Meanwhile>,
     /// Nothing was run: it was worked out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bill: Option<BillFigures>,
@@ -101,6 +108,9 @@ impl Figures {
             target: variant.target.id.clone(),
             is_simulated: variant.target.is_simulated(),
             begun_unix_seconds: 0,
+            measured_unix_millis: outcomes
+                .first()
+                .and_then(|outcome| outcome.ended_unix_millis?.checked_sub(millis(outcome.time))),
             measured_seconds: time.as_secs_f64(),
             requests: both.requests,
             bytes: both.bytes,
@@ -125,6 +135,7 @@ impl Figures {
             device: None,
             database: None,
             space: None,
+            meanwhile: None,
             bill: None,
         }
     }
@@ -175,6 +186,10 @@ impl Figures {
             Measured::Space(taken) => self.space.as_ref()?.value(taken),
         }
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// `None` of an open loop.

@@ -1,5 +1,6 @@
 //! All that a result holds, worked out from what is kept in its directory.
 
+use ashlar_collect::Sample;
 use ashlar_scenario::{Check, Measured, Metric, Over};
 use ashlar_target::Machine;
 use serde::{Serialize, Serializer};
@@ -9,7 +10,7 @@ use crate::judge::{self, Answer, Checked, Compared, Row, Table};
 use crate::outline::Figured;
 use crate::record::{Begun, Records, Site, json, write};
 use crate::space::words;
-use crate::{Outline, Result, answer, limits};
+use crate::{Outline, Result, answer, limits, meanwhile};
 
 /// Version of `result.json`.
 const FORMAT: u32 = 1;
@@ -58,6 +59,9 @@ pub struct Outcome {
     pub(crate) directory: String,
     #[serde(skip)]
     pub(crate) source: String,
+    /// What was seen while the busiest run of each target was made.
+    #[serde(skip)]
+    pub(crate) seen: Vec<(Figures, Vec<Sample>)>,
 }
 
 /// What the checks come to.
@@ -84,7 +88,11 @@ impl Outcome {
             outline.plan.runs.iter().filter_map(|run| records.figures(&run.id)).collect();
         let ended = records.ended();
         let directory = records.directory.display().to_string();
-        Ok(Outcome::from(begun, outline, runs, ended, directory))
+        let seen = meanwhile::busiest(&runs)
+            .map(|figures| (figures.clone(), meanwhile::samples(records, &figures.id)))
+            .filter(|(_, samples)| !samples.is_empty())
+            .collect();
+        Ok(Outcome { seen, ..Outcome::from(begun, outline, runs, ended, directory) })
     }
 
     /// From what was measured, whatever it is.
@@ -134,6 +142,7 @@ impl Outcome {
             outline,
             directory,
             source: begun.source,
+            seen: Vec::new(),
         }
     }
 

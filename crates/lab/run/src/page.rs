@@ -3,6 +3,7 @@
 mod charts;
 mod configuration;
 mod databases;
+mod meanwhile;
 mod space;
 
 use std::path::Path;
@@ -58,6 +59,7 @@ impl Outcome {
         } else {
             self.all_runs(&mut page);
             self.databases(&mut page);
+            self.meanwhile(&mut page);
             self.space(&mut page);
             self.configuration(&mut page);
         }

@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ashlar_postgres::{ColdStart, Limits, Places, Server, Statistics};
+use ashlar_postgres::{Address, ColdStart, Limits, Places, Server, Statistics};
 use ashlar_programs::Launcher;
 use ashlar_scenario::{Place, Plan, Rate, Run, Servers, SeveralLoad, Variant};
 use ashlar_workload::broker::{self, Broker};
@@ -84,6 +84,11 @@ impl Several {
         let mut several = Several { servers, bases: bases.clone(), seed, _scratches: scratches };
         (0..several.servers.len()).try_for_each(|index| several.load(index, stop))?;
         Ok(several)
+    }
+
+    /// Of all servers.
+    pub(crate) fn addresses(&self) -> Vec<Address> {
+        self.servers.iter().map(Server::address).collect()
     }
 
     /// All databases of one server.

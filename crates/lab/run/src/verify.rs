@@ -151,6 +151,7 @@ fn difference(kept: &Figures, derived: Figures) -> Option<String> {
         begun_unix_seconds: kept.begun_unix_seconds,
         device: kept.device,
         pool: kept.pool,
+        meanwhile: kept.meanwhile.clone(),
         ..derived
     };
     // Numbers lose their last digit when they are written.

@@ -1,22 +1,25 @@
 //! Writes the data sets and makes the runs that are not yet made, in the order of the plan.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use ashlar_collect::{Sources, during, interval};
 use ashlar_fio::Fio;
+use ashlar_postgres::Address;
 use ashlar_programs::Launcher;
 use ashlar_report::{bytes, count, nanos, seconds};
 use ashlar_scenario::{
     DataSet, DatabaseLoad, IoLoad, Load, Plan, Precondition, Run, SeveralLoad, SpaceLoad, Variant, largest,
 };
-use ashlar_target::{Counters, Form, Ground, Needs, OWN_PREFIX, Place};
+use ashlar_target::{Counters, Form, Ground, Needs, OWN_PREFIX, Place, PoolCounters};
 
 use crate::database::{Database, Scratch};
 use crate::figures::Figures;
 use crate::jobs::{self, Area};
+use crate::meanwhile::{self, Meanwhile};
 use crate::outline::WRITE_BYTES_PER_SECOND;
 use crate::record::{Left, Records, make};
 use crate::several::Several;
@@ -96,6 +99,17 @@ enum Made {
     Database(Box<Database>),
     Bases(space::Bases),
     Several(Box<Several>),
+}
+
+impl Made {
+    /// That run while a run is made.
+    fn servers(&self) -> Vec<Address> {
+        match self {
+            Made::Database(database) => vec![database.address()],
+            Made::Several(several) => several.addresses(),
+            Made::Nothing | Made::Areas(_) | Made::Bases(_) => Vec::new(),
+        }
+    }
 }
 
 impl Set<'_> {
@@ -406,32 +420,59 @@ impl Work<'_> {
         let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         self.grow((run, variant), &mut sets[index])?;
         let place = self.place(&variant.target.address);
-        let before = place.counted();
+        let meter = place.meter();
+        let count = || meter.as_ref()?.counted();
+        let before = count();
         let device = sets[index].device.clone();
         let look = || Counters::of(device.as_ref()?);
         let device_before = look();
         let load = crate::offered::resolved(self.plan, run, self.records)?;
-        let measured = match (&load, &mut sets[index].made) {
-            (Load::Io(load), Made::Areas(areas)) => {
-                self.test((run, variant), (load, areas), seed, &directory)?
-            }
-            (Load::Several(load), Made::Several(several)) => {
-                several.run((run, variant), load, (self.plan, seed), &self.signals)?
-            }
-            (Load::Space(load), Made::Bases(bases)) => self.count((run, variant), (load, bases))?,
-            (Load::Database(load), Made::Database(database)) => {
-                database.run((run, variant), load, (self.plan, seed), &self.signals)?
-            }
-            _ => unreachable!("a set is made for the load that it was found for"),
+        let sources = Sources {
+            disk: device.as_deref(),
+            servers: sets[index].made.servers(),
+            array: before.is_some().then_some(&count as &(dyn Fn() -> Option<PoolCounters> + Sync)),
         };
-        let pool = before.and_then(|before| Some(place.counted()? - before));
+        let mut work = || self.measure((run, variant), &load, &mut sets[index].made, (seed, &directory));
+        let is_watched = self.plan.is_timed() && !variant.target.is_virtual();
+        let (measured, watched) = match is_watched {
+            true => {
+                let (measured, watched) = during(&sources, interval(self.plan.measure), work);
+                (measured?, Some(watched))
+            }
+            false => (work()?, None),
+        };
+        let pool = before.and_then(|before| Some(count()? - before));
         let device = device_before.and_then(|before| Some(look()? - before));
-        let figures = Figures { begun_unix_seconds: begun, pool, device, ..measured };
+        let mut figures = Figures { begun_unix_seconds: begun, pool, device, ..measured };
+        if let Some(watched) = watched {
+            figures.meanwhile = Some(Meanwhile::of(&figures, &watched));
+            meanwhile::keep(self.records, &run.id, &watched.samples)?;
+        }
         if self.launcher.is_interrupted() {
             return Err(Error::interrupted());
         }
         self.records.keep_figures(&figures)?;
         Ok(figures)
+    }
+
+    fn measure(
+        &self,
+        (run, variant): (&Run, &Variant),
+        load: &Load,
+        made: &mut Made,
+        (seed, directory): (u64, &Path),
+    ) -> Result<Figures> {
+        match (load, made) {
+            (Load::Io(load), Made::Areas(areas)) => self.test((run, variant), (load, areas), seed, directory),
+            (Load::Several(load), Made::Several(several)) => {
+                several.run((run, variant), load, (self.plan, seed), &self.signals)
+            }
+            (Load::Space(load), Made::Bases(bases)) => self.count((run, variant), (load, bases)),
+            (Load::Database(load), Made::Database(database)) => {
+                database.run((run, variant), load, (self.plan, seed), &self.signals)
+            }
+            _ => unreachable!("a set is made for the load that it was found for"),
+        }
     }
 }
 

@@ -25,4 +25,4 @@ pub use disks::{Disks, OVER, remove_disks};
 pub use kind::Kind;
 pub use machine::Machine;
 pub use place::{Access, Ground, Needs, OWN_PREFIX, Place, Refusal, free_bytes, space_bytes};
-pub use volumes::{ArrayPool, Form, MadeVolume, PoolCounters, Volumes, remove};
+pub use volumes::{ArrayPool, Form, MadeVolume, Meter, PoolCounters, Volumes, remove};

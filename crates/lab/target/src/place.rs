@@ -15,7 +15,7 @@ use crate::copies::{Copies, MadeSnapshot};
 use crate::disks::Disks;
 use crate::kind::Kind;
 use crate::nbd;
-use crate::volumes::{self, Form, MadeVolume, PoolCounters, Volumes};
+use crate::volumes::{self, Form, MadeVolume, Meter, Volumes};
 
 /// What the lab's files in a directory, and its volumes in a pool, are called.
 pub const OWN_PREFIX: &str = "ashlar-lab-";
@@ -324,12 +324,12 @@ impl Place {
         }
     }
 
-    /// What the array behind it counted so far; `None` where there is none, or it does not say.
+    /// Of the array behind it; `None` where there is none.
     #[must_use]
-    pub fn counted(&self) -> Option<PoolCounters> {
+    pub fn meter(&self) -> Option<Meter> {
         match self {
-            Place::Volumes(volumes) => volumes.counted().ok(),
-            Place::Device { attached: Some(attached), .. } => attached.volumes.counted().ok(),
+            Place::Volumes(volumes) => Some(volumes.meter()),
+            Place::Device { attached: Some(attached), .. } => Some(attached.volumes.meter()),
             _ => None,
         }
     }

@@ -67,6 +67,33 @@ pub struct PoolCounters {
     pub drive_written_bytes: u64,
 }
 
+/// Asks a pool what it counted, from any thread.
+pub struct Meter {
+    client: Arc<Client>,
+    pool: String,
+}
+
+impl Meter {
+    /// So far; `None` where it does not say.
+    #[must_use]
+    pub fn counted(&self) -> Option<PoolCounters> {
+        let pool = self.client.pool(&self.pool).ok()?;
+        let of_hosts = |name: &str| pool.counters.get(name).copied().unwrap_or(0);
+        Some(PoolCounters {
+            host_read_bytes: of_hosts("host_bytes_read"),
+            host_written_bytes: of_hosts("host_bytes_written"),
+            drive_read_bytes: pool.drives.iter().map(|drive| drive.read_bytes).sum(),
+            drive_written_bytes: pool.drives.iter().map(|drive| drive.written_bytes).sum(),
+        })
+    }
+}
+
+impl std::fmt::Debug for Meter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Meter").field("pool", &self.pool).finish_non_exhaustive()
+    }
+}
+
 impl std::fmt::Debug for Volumes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Volumes")
@@ -277,16 +304,8 @@ impl Volumes {
         })
     }
 
-    /// What the pool counted so far.
-    pub(crate) fn counted(&self) -> Result<PoolCounters, Refusal> {
-        let pool = self.pool()?;
-        let of_hosts = |name: &str| pool.counters.get(name).copied().unwrap_or(0);
-        Ok(PoolCounters {
-            host_read_bytes: of_hosts("host_bytes_read"),
-            host_written_bytes: of_hosts("host_bytes_written"),
-            drive_read_bytes: pool.drives.iter().map(|drive| drive.read_bytes).sum(),
-            drive_written_bytes: pool.drives.iter().map(|drive| drive.written_bytes).sum(),
-        })
+    pub(crate) fn meter(&self) -> Meter {
+        Meter { client: self.client.clone(), pool: self.pool.clone() }
     }
 
     pub(crate) fn pool(&self) -> Result<Pool, Refusal> {

@@ -26,7 +26,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{Scope, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 pub use outcome::{Arrivals, Ending, KindOutcome, Outcome, Second, SecondOfKind, Sight};
 pub use plan::{Length, Loop, Plan};
@@ -148,6 +148,8 @@ fn prepare<'scope, W: Workload>(
 struct Watched {
     /// When all clients had ended.
     end: Duration,
+    /// When the measured phase began.
+    measured_unix_millis: Option<u64>,
     processor_seconds: Option<f64>,
 }
 
@@ -156,6 +158,7 @@ fn watch(shared: &Shared, clients: &[Thread], stop: &AtomicBool, observer: &mut 
     let mut phase = Phase::WarmUp;
     let mut second = 0;
     let mut busy = [None; 2];
+    let mut measured_unix_millis = None;
     observer.began(phase);
     loop {
         if stop.load(Ordering::Relaxed) {
@@ -172,6 +175,9 @@ fn watch(shared: &Shared, clients: &[Thread], stop: &AtomicBool, observer: &mut 
             let has_measured = phase == Phase::Measured || now < shared.plan.warm_up;
             phase = if has_measured { next } else { Phase::Measured };
             busy[usize::from(phase == Phase::Finishing)] = processor::seconds();
+            if phase == Phase::Measured {
+                measured_unix_millis = unix_millis();
+            }
             observer.began(phase);
         }
         if now.as_secs() > second {
@@ -182,10 +188,14 @@ fn watch(shared: &Shared, clients: &[Thread], stop: &AtomicBool, observer: &mut 
         }
         if is_done && phase == Phase::Finishing {
             let processor_seconds = busy[0].zip(busy[1]).map(|(first, last)| last - first);
-            return Watched { end: now, processor_seconds };
+            return Watched { end: now, processor_seconds, measured_unix_millis };
         }
         std::thread::sleep(until_next(shared, shared.now()));
     }
+}
+
+fn unix_millis() -> Option<u64> {
+    u64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_millis()).ok()
 }
 
 fn phase_at(shared: &Shared, now: Duration, is_done: bool) -> Phase {
@@ -236,6 +246,7 @@ fn outcome(shared: &Shared, tallies: Vec<Option<Tally>>, watched: &Watched) -> O
         measured_seconds: end.saturating_sub(plan.warm_up).as_secs_f64(),
         ending: early.map_or(Ending::Complete, |(ending, _)| ending),
         kinds,
+        measured_unix_millis: watched.measured_unix_millis,
         seconds: timeline.finish(watched.end.as_secs() + 1, shared.kinds.len()),
         arrivals: shared.schedule.as_ref().map(|schedule| arrivals(schedule, lag, plan, end)),
         client_processor_seconds: watched.processor_seconds,

@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::Findings;
 
 /// A crate and the crates it may name, dev-dependencies included.
-const LAYERS: [(&str, &[&str]); 38] = [
+const LAYERS: [(&str, &[&str]); 39] = [
     // Floor 0: words everyone speaks. Only `runtime` touches the world.
     ("units", &[]),
     ("runtime", &["units"]),
@@ -137,6 +137,7 @@ const LAYERS: [(&str, &[&str]); 38] = [
     ("fio", &["programs", "statistics"]),
     ("doctor", &["programs", "statistics", "target", "report", "fio", "compare"]),
     ("workload", &["programs", "postgres", "statistics"]),
+    ("collect", &["programs", "postgres", "target"]),
     ("selftest", &["programs", "postgres", "compare", "disk", "fio", "model", "report", "workload"]),
     (
         "run",
@@ -148,6 +149,7 @@ const LAYERS: [(&str, &[&str]); 38] = [
             "target",
             "fio",
             "workload",
+            "collect",
             "model",
             "statistics",
             "report",

@@ -1,6 +1,6 @@
 //! The drawings of a page: bars for what metrics ask, lines for latency against throughput.
 
-use ashlar_report::{Axis, Bar, Bars, Chart, Group, Line, Page, Scale, Series, count, nanos};
+use ashlar_report::{Axis, Bar, Bars, Chart, Group, Height, Line, Page, Scale, Series, count, nanos};
 use ashlar_scenario::{Axis as Varied, Measured, Over, Taken, Variant};
 use ashlar_statistics::compare::Better;
 
@@ -103,6 +103,7 @@ impl Outcome {
                 x: Axis { label: "requests a second".into(), scale: Scale::Linear, tick: count },
                 y: Axis { label: "99 of 100 answered within".into(), scale: Scale::Logarithmic, tick: nanos },
                 lines,
+                height: Height::Full,
             };
             page.drawing(&chart.svg());
         }

@@ -115,6 +115,7 @@ pub(super) fn told(
         variant: variant.name.clone(),
         target: variant.target.id.clone(),
         is_simulated: variant.target.is_simulated(),
+        measured_unix_millis: outcomes().filter_map(|outcome| outcome.measured_unix_millis).max(),
         measured_seconds,
         requests: (per_second * measured_seconds).round() as u64,
         latency_mean_nanos: all.mean(),

@@ -18,6 +18,9 @@ pub struct Outcome {
     pub warm_up_seconds: f64,
     /// How long the measured phase really was: shorter than asked for when the run ended early.
     pub measured_seconds: f64,
+    /// When the measured phase began, in milliseconds since 1970; `None` where there is no such phase.
+    #[serde(default)]
+    pub measured_unix_millis: Option<u64>,
     /// Whether it ran to its end.
     pub ending: Ending,
     /// Figures of the measured phase by kind of transaction. A transaction counts in the phase it was due in.

@@ -185,6 +185,7 @@ impl Found {
             seed: self.seed,
             warm_up_seconds: 0.0,
             measured_seconds: self.seconds(),
+            measured_unix_millis: None,
             ending: Ending::Complete,
             kinds: self.measured().map(kind).collect(),
             seconds: Vec::new(),

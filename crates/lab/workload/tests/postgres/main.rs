@@ -5,6 +5,7 @@ mod database;
 mod factload;
 mod ledger;
 mod orders;
+mod pgbench;
 mod points;
 mod rows;
 mod server;

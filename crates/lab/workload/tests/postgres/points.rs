@@ -7,7 +7,8 @@ use ashlar_workload::ErrorKind;
 use ashlar_workload::driver::{self, Ending, Outcome, Plan};
 use ashlar_workload::points::{Load, Loaded, Points, Settings, Shape, Skew, load, unload};
 
-use super::database::{Database, SERVER, counted};
+use super::database::{Database, counted};
+use super::pgbench;
 use super::server::LIMIT;
 
 const SHAPE: Shape = Shape { rows: 120_000, payload_size_bytes: 960, compression: 2.0, seed: 5 };
@@ -87,27 +88,15 @@ fn wrong_content_is_an_error_and_no_answer() {
     assert_eq!(error.map(|error| error.kind), Some(ErrorKind::Refused));
 }
 
-/// The same statement from pgbench and from here, in turns, so that a busy machine slows both. Compiled for
-/// release the two are alike (1.0 to 1.1); as tests are, about 0.7.
+/// The same statement from pgbench and from here. Compiled for release the two are alike (1.0 to 1.1); as
+/// tests are, about 0.7.
 #[test]
 fn single_keys_are_read_about_as_fast_as_pgbench_reads_them() {
     let (database, _) = loaded("points_pgbench", 10_000, 1);
-    let script = SERVER.data().with_file_name("script.sql");
-    let text = "\\set id random(1, 10000)\n\
+    let script = "\\set id random(1, 10000)\n\
         SELECT id, checksum, payload FROM lab_points.point WHERE id = ANY(ARRAY[:id]::bigint[]);\n";
-    std::fs::write(&script, text).expect("a script");
-    let script = script.display().to_string();
-    let pgbench = || {
-        let arguments = ["-n", "-M", "prepared", "-c", "1", "-T", "1", "-f", &script, &database.name];
-        let text = SERVER.command("/usr/lib/postgresql/15/bin/pgbench", &arguments);
-        let rate = text.lines().find_map(|line| line.strip_prefix("tps = ")?.split(' ').next()?.parse().ok());
-        rate.unwrap_or_else(|| panic!("no rate in {text}"))
-    };
     let plan = Plan::closed(1, Duration::from_millis(100), Duration::from_secs(1), 1);
-    let rates: Vec<(f64, f64)> =
-        (0..5).map(|_| (run(&database, Settings::single_keys(), &plan).per_second(), pgbench())).collect();
-    let mut ratios: Vec<f64> = rates.iter().map(|(ours, theirs)| ours / theirs).collect();
-    ratios.sort_by(f64::total_cmp);
-    println!("points over pgbench: {ratios:.2?} of {rates:.0?} a second");
-    assert!((0.5..1.6).contains(&ratios[2]), "{ratios:?} of {rates:?}");
+    let ours = || run(&database, Settings::single_keys(), &plan).per_second();
+    let found = pgbench::ratio("points", ours, || pgbench::rate(&database.name, &[(script, 1)]));
+    assert!((0.5..1.6).contains(&found), "{found}");
 }
