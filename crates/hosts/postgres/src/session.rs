@@ -16,6 +16,9 @@ pub use tokio_postgres::{Row, Statement, types::ToSql};
 
 use crate::error::{Error, Result};
 
+/// The variable of the environment that libpq reads, too (manual, 34.15).
+const PASSWORD: &str = "PGPASSWORD";
+
 /// Rows of text; NULL is `None`.
 pub type Rows = Vec<Vec<Option<String>>>;
 
@@ -24,7 +27,7 @@ pub type Rows = Vec<Vec<Option<String>>>;
 pub enum Address {
     /// Its socket lies in this directory; the superuser `postgres` needs no password.
     Socket { directory: PathBuf, port: u16, database: String },
-    /// As libpq reads it: `postgres://USER:PASSWORD@HOST:PORT/DATABASE`.
+    /// As libpq reads it: `postgres://USER@HOST:PORT/DATABASE`; a password may stand in `PGPASSWORD`.
     Url(String),
 }
 
@@ -42,10 +45,18 @@ impl Address {
                 config.host_path(directory).port(*port).user("postgres").dbname(database);
                 Ok(config)
             }
-            Address::Url(url) => url.parse().map_err(|error: tokio_postgres::Error| {
-                let why = std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
-                Error::environment(format!("{}: {why}", self.shown()))
-            }),
+            Address::Url(url) => {
+                let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
+                    let why =
+                        std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
+                    Error::environment(format!("{}: {why}", self.shown()))
+                })?;
+                if let Some(password) = std::env::var_os(PASSWORD).filter(|_| config.get_password().is_none())
+                {
+                    config.password(password.as_encoded_bytes());
+                }
+                Ok(config)
+            }
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use ashlar_collect::{Sources, Watched, during};
 use ashlar_disk::{Disk, Kind, Spec};
 use ashlar_postgres::{Installation, Places, Search, Server, Settings, Value};
 use ashlar_workload::driver::{Ending, Observer, Plan, Progress};
@@ -24,6 +25,10 @@ const CUT_AFTER: Duration = Duration::from_secs(2);
 const LIE_WAIT_MAX: Duration = Duration::from_secs(5);
 const LOOK_INTERVAL: Duration = Duration::from_micros(100);
 const LIMIT: Duration = Duration::from_secs(60);
+/// As runs are watched.
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+/// More would change what is measured.
+const WATCH_SHARE_MAX: f64 = 0.01;
 /// Sockets are told apart by their directory.
 const PORT: u16 = 5432;
 
@@ -101,7 +106,11 @@ pub(crate) fn after_power_cut(
     let mut server = site.server(&installation);
     server.initialise()?;
     server.start()?;
-    let (ledger, [orders, payments]) = promised(&server, &Cutter { disk: &disk, is_liar: must_lose })?;
+    let (promises, watched) = {
+        let sources = Sources { servers: vec![server.address()], ..Sources::default() };
+        during(&sources, WATCH_INTERVAL, || promised(&server, &Cutter { disk: &disk, is_liar: must_lose }))
+    };
+    let (ledger, [orders, payments]) = promises?;
     server.abandon();
     drop(server);
     disk.close()?;
@@ -117,7 +126,15 @@ pub(crate) fn after_power_cut(
         None => format!("nothing is lost of {count}"),
         Some(what) => format!("of {count}: {what}"),
     };
-    Ok((told, lost.is_some() == must_lose))
+    let share = share_of_machine(&watched);
+    let told = format!("{told}; looking on took {:.2} % of the processors", 100.0 * share);
+    Ok((told, lost.is_some() == must_lose && share < WATCH_SHARE_MAX))
+}
+
+/// Of what all processors could do meanwhile.
+fn share_of_machine(watched: &Watched) -> f64 {
+    let processors = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+    watched.processor_time.as_secs_f64() / (watched.elapsed.as_secs_f64() * processors).max(1e-9)
 }
 
 /// Loads, drives, and cuts the power meanwhile; with the orders and payments that were acknowledged.

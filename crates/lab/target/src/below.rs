@@ -16,6 +16,8 @@ const DEPTH_MAX: usize = 8;
 const SIMULATED: &str = "simulated";
 /// The same where bytes are stored, and the lab decides when they are answered.
 const ANSWERED: &str = "answered by the lab";
+/// As the name of a file system: there is one, which nobody is told.
+const SERVED: &str = "a database server";
 
 /// What a path stands on.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -87,6 +89,12 @@ impl Footing {
         Footing { file_system, source, options, devices: Vec::new(), pool: None }
     }
 
+    /// Of a database server: what it lies on is its own business.
+    pub(crate) fn of_server(in_words: &str) -> Footing {
+        let (file_system, options, source) = (SERVED.to_string(), String::new(), in_words.to_string());
+        Footing { file_system, source, options, devices: Vec::new(), pool: None }
+    }
+
     /// Of drives that are not there.
     pub(crate) fn of_model(in_words: &str) -> Footing {
         let (file_system, options, source) = (SIMULATED.to_string(), String::new(), in_words.to_string());
@@ -111,7 +119,7 @@ impl Footing {
     pub fn in_words(&self) -> String {
         let mut text = match (&self.pool, self.file_system.as_str()) {
             (Some(pool), _) => pool.in_words(),
-            (None, SIMULATED | ANSWERED) => self.source.clone(),
+            (None, SIMULATED | ANSWERED | SERVED) => self.source.clone(),
             (None, "") if self.devices.is_empty() => "an export".to_string(),
             (None, "") => "a raw device".to_string(),
             (None, name) => format!("{name} ({})", self.options),

@@ -20,10 +20,12 @@ pub enum Kind {
     Model,
     /// `sim-hdd:… over DIR`, `limit:… over DIR`, `liar:… over DIR`, `sim-flash:… over DIR`.
     Disk,
+    /// `postgres://USER@HOST/DATABASE`: a server that is there already.
+    Server,
 }
 
 /// What an address of each kind but a directory begins with.
-const PREFIXES: [(&str, Kind); 7] = [
+const PREFIXES: [(&str, Kind); 9] = [
     ("block:", Kind::Device),
     ("ashlar:", Kind::Pool),
     ("nbd:", Kind::Export),
@@ -31,6 +33,8 @@ const PREFIXES: [(&str, Kind); 7] = [
     ("nbd+unix:", Kind::Export),
     ("nbds+unix:", Kind::Export),
     (SCHEME, Kind::Model),
+    ("postgres:", Kind::Server),
+    ("postgresql:", Kind::Server),
 ];
 
 impl Kind {
@@ -51,8 +55,8 @@ impl Kind {
             }
             Some((word, _)) if !word.is_empty() && !word.contains('/') => Err(Refusal(format!(
                 "{address}: there are no targets of the kind `{word}` yet: name a directory, a device as \
-                 block:/dev/NAME, a pool as ashlar:POOL, an export as nbd://HOST/NAME, or simulated drives as \
-                 sim-hdd:drives=2,model=10k-300g,raid=1"
+                 block:/dev/NAME, a pool as ashlar:POOL, an export as nbd://HOST/NAME, a database server as \
+                 postgres://USER@HOST, or simulated drives as sim-hdd:drives=2,model=10k-300g,raid=1"
             ))),
             _ => Ok(Kind::Directory),
         }

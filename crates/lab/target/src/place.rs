@@ -15,6 +15,7 @@ use crate::copies::{Copies, MadeSnapshot};
 use crate::disks::Disks;
 use crate::kind::Kind;
 use crate::nbd;
+use crate::server::{Databases, MadeDatabase};
 use crate::volumes::{self, Form, MadeVolume, Meter, Volumes};
 
 /// What the lab's files in a directory, and its volumes in a pool, are called.
@@ -51,6 +52,8 @@ pub enum Place {
     Model { named: String, spec: Box<Spec>, size_bytes: u64 },
     /// Disks of its own in a directory, answered for by this process.
     Disks(Disks),
+    /// Databases of its own on a server that was there.
+    Server(Databases),
 }
 
 /// Where the bytes of one data set lie.
@@ -114,7 +117,7 @@ impl Drop for Attached {
 
 impl Place {
     /// `DIR`, `block:/dev/NAME`, `ashlar:POOL`, `ashlar:POOL/VOLUME`, `nbd://…`, `sim-hdd:…`, or
-    /// `sim-hdd:… over DIR` and likewise `limit:` and `liar:`.
+    /// `postgres://…`, `sim-hdd:… over DIR` and likewise `limit:` and `liar:`.
     ///
     /// # Errors
     /// When it is not there, cannot be written, is in use, or holds something that nobody gave up.
@@ -127,6 +130,7 @@ impl Place {
             Kind::Export => nbd::open(named, access.may_destroy),
             Kind::Model => open_model(named),
             Kind::Disk => Disks::open(named).map(Place::Disks),
+            Kind::Server => Databases::open(named).map(Place::Server),
         }
     }
 
@@ -153,6 +157,9 @@ impl Place {
             Place::Disks(disks) => {
                 Ok(Ground::Device { path: disks.make(number, size_bytes)?, offset_bytes: 0 })
             }
+            Place::Server(server) => {
+                Err(Refusal(format!("{}: it takes databases, and no files", server.named())))
+            }
         }
     }
 
@@ -175,6 +182,9 @@ impl Place {
                 Err(Refusal(format!(
                     "{named}: a database needs a file system: make one on it, and name its directory"
                 )))
+            }
+            Place::Server(server) => {
+                Err(Refusal(format!("{}: it has a server, and takes no other", server.named())))
             }
         }
     }
@@ -207,6 +217,7 @@ impl Place {
             Place::Directory { own, .. } => remove_own(own),
             Place::Volumes(made) => made.clear(),
             Place::Disks(disks) => disks.clear(),
+            Place::Server(server) => server.clear(),
             Place::Device { .. } | Place::Nbd { .. } | Place::Model { .. } => Ok(()),
         }
     }
@@ -235,6 +246,24 @@ impl Place {
         match self {
             Place::Volumes(made) => made.made(),
             _ => Vec::new(),
+        }
+    }
+
+    /// The databases that were made and not yet removed.
+    #[must_use]
+    pub fn made_databases(&self) -> Vec<MadeDatabase> {
+        match self {
+            Place::Server(server) => server.made(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// A server that was there; `None` where the lab makes its own.
+    #[must_use]
+    pub fn server(&self) -> Option<&Databases> {
+        match self {
+            Place::Server(server) => Some(server),
+            _ => None,
         }
     }
 
@@ -273,6 +302,7 @@ impl Place {
             Place::Device { named, .. } | Place::Model { named, .. } => named.clone(),
             Place::Volumes(volumes) => volumes.named.clone(),
             Place::Disks(disks) => disks.named.clone(),
+            Place::Server(server) => server.named().to_string(),
             Place::Nbd { uri, .. } => uri.clone(),
         }
     }
@@ -289,6 +319,8 @@ impl Place {
             | Place::Nbd { size_bytes, .. }
             | Place::Model { size_bytes, .. } => Ok(*size_bytes),
             Place::Volumes(volumes) => volumes.room_bytes(),
+            // Nobody who asks it over SQL is told.
+            Place::Server(_) => Ok(u64::MAX),
         }
     }
 
@@ -320,6 +352,7 @@ impl Place {
             }
             Place::Nbd { uri, .. } => Ok(Footing::of_export(uri)),
             Place::Disks(disks) => disks.footing().map_err(unseen),
+            Place::Server(server) => Ok(Footing::of_server(&server.in_words())),
             Place::Model { spec, .. } => Ok(Footing::of_model(&spec.in_words())),
         }
     }

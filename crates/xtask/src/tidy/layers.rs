@@ -132,13 +132,16 @@ const LAYERS: [(&str, &[&str]); 39] = [
     ("scenario", &["units", "report", "statistics"]),
     ("model", &["report", "statistics"]),
     ("disk", &["model", "statistics"]),
-    ("target", &["client", "report", "model", "disk"]),
+    ("target", &["client", "report", "model", "disk", "postgres"]),
     ("compare", &[]),
     ("fio", &["programs", "statistics"]),
     ("doctor", &["programs", "statistics", "target", "report", "fio", "compare"]),
     ("workload", &["programs", "postgres", "statistics"]),
     ("collect", &["programs", "postgres", "target"]),
-    ("selftest", &["programs", "postgres", "compare", "disk", "fio", "model", "report", "workload"]),
+    (
+        "selftest",
+        &["programs", "postgres", "compare", "collect", "disk", "fio", "model", "report", "workload"],
+    ),
     (
         "run",
         &[
