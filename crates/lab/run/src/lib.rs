@@ -23,6 +23,7 @@ mod figures;
 mod jobs;
 mod judge;
 mod limits;
+mod mixed;
 mod offered;
 mod outcome;
 mod outline;

@@ -9,7 +9,7 @@ use crate::judge::{self, Answer, Checked, Compared, Row, Table};
 use crate::outline::Figured;
 use crate::record::{Begun, Records, Site, json, write};
 use crate::space::words;
-use crate::{Outline, Result, answer, limits};
+use crate::{Outline, Result, answer, limits, mixed};
 
 /// Version of `result.json`.
 const FORMAT: u32 = 1;
@@ -115,7 +115,11 @@ impl Outcome {
             scenario: outline.scenario.id.clone(),
             title: outline.scenario.title.clone(),
             question: outline.scenario.question.clone(),
-            answer: answer::answer(&metrics, words::within(&metrics, &outline.plan, &runs), &checks),
+            answer: answer::answer(
+                &metrics,
+                words::within(&metrics, &outline.plan, &runs).or_else(|| mixed::within(&metrics)),
+                &checks,
+            ),
             verdict: verdict(partial.is_some(), &checks),
             partial,
             invalid,

@@ -3,6 +3,7 @@
 mod charts;
 mod configuration;
 mod databases;
+mod mixed;
 mod space;
 
 use std::path::Path;

@@ -61,6 +61,7 @@ impl Outcome {
         }
         self.levels(page);
         self.steps(page);
+        self.parts(page);
         each_database(page, &with);
         let header =
             ["Run", "Transaction", "Committed", "Rolled back", "Tried again", "Half within", "99 % within"];
