@@ -16,6 +16,7 @@ mod against;
 mod answer;
 mod begin;
 mod bill;
+mod busy;
 mod chosen;
 mod copies;
 mod database;

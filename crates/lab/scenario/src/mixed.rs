@@ -26,8 +26,9 @@ pub(crate) struct Mixed {
     /// Three of ten bytes are read in short ranges instead of single rows.
     #[serde(default)]
     ranges: bool,
+    /// Of the two; both where nothing is said.
     #[serde(default)]
-    parts: Parts,
+    works: Parts,
 }
 
 /// What a run has.
@@ -57,12 +58,12 @@ impl Mixed {
         let names = Names { data: Some(ByteCount(base.tables.size_bytes())), ..*names };
         let readers = self.readers.at("readers", preset, &names)?.max(1);
         let loaders = self.loaders.at("loaders", preset, &names)?.max(1);
-        let (readers, loaders) = match self.parts {
+        let (readers, loaders) = match self.works {
             Parts::Reads => (readers, 0),
             Parts::Load => (0, loaders),
             Parts::Both => (readers, loaders),
         };
-        let mixed = MixedWork { parts: self.parts, readers, loaders, has_ranges: self.ranges };
+        let mixed = MixedWork { parts: self.works, readers, loaders, has_ranges: self.ranges };
         Ok(DatabaseLoad {
             base,
             users: readers + loaders,

@@ -178,7 +178,7 @@ const MIXED: &[Key] = &[
     must("readers", "scaled-count", "Sessions that read at a time."),
     must("loaders", "scaled-count", "Sessions that load at a time."),
     may("ranges", "boolean", "Three of ten bytes are read in short ranges."),
-    may("parts", "mixed-parts", "Which of them run; both where it is left out."),
+    may("works", "mixed-works", "Which of them run; both where it is left out."),
 ];
 
 const ROWS: &[Key] = &[
@@ -320,7 +320,7 @@ fn plain() -> Map<String, Value> {
         "mix-by": words(&["count", "bytes"]),
         "rows-job": words(&["change", "read"]),
         "rows-call": words(&["statements", "procedure"]),
-        "mixed-parts": words(&["reads", "load", "both"]),
+        "mixed-works": words(&["reads", "load", "both"]),
         "origin": words(&["apart", "copied", "changed"]),
         "version": words(&["any", "each", "newer", "older"]),
         "map": words(&["simple", "concat", "stripe"]),
