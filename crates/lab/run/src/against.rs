@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 
 use ashlar_report::day;
-use ashlar_scenario::{Amount, Load, Measured, Metric, Over, Per, Taken, Variant};
+use ashlar_scenario::{Amount, DatabaseLoad, Load, Measured, Metric, Over, Parts, Per, Taken, Variant};
 use ashlar_statistics::compare::{self, Pair, Verdict};
 use serde::Serialize;
 
@@ -152,6 +152,11 @@ fn usual(load: &Load) -> Vec<Measured> {
         load if load.is_open() => vec![Measured::LatencyMillis, Measured::LatencyP99Millis],
         // A statement is of a hundred rows, or of all.
         Load::Database(load) if load.work.is_some() => vec![Measured::RowsPerSecond],
+        Load::Database(DatabaseLoad { mixed: Some(work), .. }) => match work.parts {
+            Parts::Reads => vec![Measured::ReadsPerSecond, Measured::ReadLatencyP99Millis],
+            Parts::Load => vec![Measured::RowsPerSecond],
+            Parts::Both => vec![Measured::ReadsPerSecond, Measured::RowsPerSecond],
+        },
         Load::Space(_) => vec![Measured::Space(Taken::PhysicalMegabytes), Measured::Space(Taken::Overall)],
         Load::Bill(_) => Amount::ALL.map(|amount| Measured::Bill(amount, Per::Whole)).to_vec(),
         load => vec![rate(load), Measured::LatencyP99Millis],
@@ -207,11 +212,16 @@ fn unit(measured: Measured) -> &'static str {
         Measured::NewOrdersPerMinute => "new orders/min",
         Measured::TradesPerSecond => "trades/s",
         Measured::RowsPerSecond => "rows/s",
+        Measured::ReadsPerSecond => "reads/s",
         Measured::UpdatedRowsPerSecond => "updated rows/s",
         Measured::SelectedRowsPerSecond => "selected rows/s",
         Measured::DeletedRowsPerSecond => "deleted rows/s",
         Measured::ScannedRowsPerSecond => "scanned rows/s",
-        Measured::LatencyMillis | Measured::LatencyP99Millis | Measured::DeviceMillis => MILLIS,
+        Measured::LatencyMillis
+        | Measured::LatencyP99Millis
+        | Measured::ReadLatencyMillis
+        | Measured::ReadLatencyP99Millis
+        | Measured::DeviceMillis => MILLIS,
         Measured::TransactionsPerProcessorSecond => "transactions/s of processor time",
         Measured::Space(Taken::CreateMillis | Taken::ReadyMillis) => MILLIS,
         Measured::Space(taken) => words::name(taken),

@@ -17,11 +17,16 @@ pub(crate) fn value(measured: Measured, value: f64) -> String {
         Measured::NewOrdersPerMinute => format!("{} new orders a minute", count(value)),
         Measured::TradesPerSecond => format!("{} trade results a second", number(value)),
         Measured::RowsPerSecond
+        | Measured::ReadsPerSecond
         | Measured::UpdatedRowsPerSecond
         | Measured::SelectedRowsPerSecond
         | Measured::DeletedRowsPerSecond
         | Measured::ScannedRowsPerSecond => format!("{} {}", count(value), name(measured)),
-        Measured::LatencyMillis | Measured::LatencyP99Millis | Measured::DeviceMillis => nanos(value * 1e6),
+        Measured::LatencyMillis
+        | Measured::LatencyP99Millis
+        | Measured::ReadLatencyMillis
+        | Measured::ReadLatencyP99Millis
+        | Measured::DeviceMillis => nanos(value * 1e6),
         Measured::TransactionsPerProcessorSecond => {
             format!("{} transactions a second of processor time", count(value))
         }

@@ -7,6 +7,7 @@
 mod broker;
 mod facts;
 mod level;
+pub(crate) mod mixed;
 mod orders;
 mod points;
 mod rows;
@@ -37,6 +38,7 @@ use crate::several::EachFigures;
 use crate::{Error, Result, jobs};
 
 pub use level::LevelFigures;
+pub use mixed::PartFigures;
 pub use rows::StepFigures;
 
 /// Sockets are told apart by their directory.
@@ -94,12 +96,19 @@ pub struct DatabaseFigures {
     /// Of `factload`: rows of batches that the server acknowledged. Of `rows`: all steps together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_per_second: Option<f64>,
-    /// Of `factload`: what was read of the sources and written of facts, as it lies there.
+    /// Of `factload`: what was read of the sources and written of facts, as it lies there. Of `mixed`: with the
+    /// pages of rows that were read by key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<(f64, f64)>,
     /// Where the server was kept on some processors, and as busy as was asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<LevelFigures>,
+    /// Of `mixed`: those that ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub parts: Vec<PartFigures>,
+    /// Of `mixed`: the share of all processors' time that was used meanwhile, whoever used it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine_busy: Option<f64>,
     /// Of `rows`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepFigures>,
@@ -205,6 +214,7 @@ impl Database {
             Tables::Points { rows } => points::load(&loading, rows)?,
             Tables::Broker { customers, trade_days } => broker::load(&loading, customers, trade_days)?,
             Tables::Facts { rows_per_source } => facts::load(&loading, rows_per_source)?,
+            Tables::Mixed { rows, rows_per_source } => mixed::load(&loading, rows, rows_per_source)?,
             Tables::Rows { rows, is_logged } => rows::load(&loading, rows, is_logged)?,
         }
         self.server.query("CHECKPOINT")?;
@@ -251,6 +261,10 @@ impl Database {
             Tables::Points { .. } => points::drive(&driving, load.has_ranges),
             Tables::Broker { .. } => broker::drive(&driving),
             Tables::Facts { .. } => facts::drive(&driving),
+            Tables::Mixed { .. } => {
+                let work = load.mixed.as_ref().expect("a load of both parts has work");
+                mixed::drive(&driving, work)
+            }
             Tables::Rows { .. } => {
                 let work = load.work.as_ref().expect("a load of rows has work");
                 rows::drive(&driving, work)
@@ -414,8 +428,7 @@ fn told(run: &Run, variant: &Variant, outcome: &Outcome, mut database: DatabaseF
     outcome.kinds.iter().for_each(|kind| latencies.merge(&kind.latency.histogram()));
     let course = course(outcome);
     copies::rates(&mut database.copies, &course);
-    let cores = outcome.client_processor_seconds.unwrap_or(0.0)
-        / (outcome.warm_up_seconds + outcome.measured_seconds).max(1e-9);
+    let cores = outcome.client_processor_seconds.unwrap_or(0.0) / outcome.measured_seconds.max(1e-9);
     Figures {
         id: run.id.clone(),
         repetition: run.repetition,

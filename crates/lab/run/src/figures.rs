@@ -8,7 +8,7 @@ use ashlar_target::{Counters, PoolCounters};
 use serde::{Deserialize, Serialize};
 
 use crate::bill::BillFigures;
-use crate::database::DatabaseFigures;
+use crate::database::{DatabaseFigures, PartFigures, mixed};
 use crate::meanwhile::Meanwhile;
 use crate::space::SpaceFigures;
 
@@ -156,6 +156,11 @@ impl Figures {
             .is_some_and(|offered| self.per_second() < offered * (1.0 - BEHIND_SHARE - chance(offered)))
     }
 
+    /// Those of `mixed`.
+    fn reads(&self) -> Option<&PartFigures> {
+        self.database.as_ref()?.part(mixed::READS)
+    }
+
     /// In the unit of the metric.
     pub(crate) fn value(&self, measured: Measured) -> Option<f64> {
         match measured {
@@ -168,6 +173,9 @@ impl Figures {
             Measured::NewOrdersPerMinute => self.database.as_ref()?.new_orders_per_minute,
             Measured::TradesPerSecond => self.database.as_ref()?.trades_per_second,
             Measured::RowsPerSecond => self.database.as_ref()?.rows_per_second,
+            Measured::ReadsPerSecond => Some(self.reads()?.per_second),
+            Measured::ReadLatencyMillis => Some(self.reads()?.latency_mean_nanos? / 1e6),
+            Measured::ReadLatencyP99Millis => Some(self.reads()?.p99_nanos? as f64 / 1e6),
             Measured::UpdatedRowsPerSecond => self.database.as_ref()?.step_rows_per_second("update"),
             Measured::SelectedRowsPerSecond => self.database.as_ref()?.step_rows_per_second("select"),
             Measured::DeletedRowsPerSecond => self.database.as_ref()?.step_rows_per_second("delete"),

@@ -12,7 +12,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use ashlar_scenario::{Amount, Load, Measured, Plan, Taken, Variant};
+use ashlar_scenario::{Amount, DatabaseLoad, Load, Measured, Parts, Plan, Taken, Variant};
 use ashlar_statistics::compare::{self, Better, Comparison, Pair, Verdict};
 use ashlar_statistics::interval::{self, Interval};
 use serde::Serialize;
@@ -142,6 +142,12 @@ pub(crate) fn rate(load: &Load) -> Measured {
     match load {
         Load::Io(_) => Measured::Iops,
         Load::Database(load) if load.work.is_some() => Measured::RowsPerSecond,
+        // A statement is a row, a range or ten thousand rows.
+        Load::Database(DatabaseLoad { mixed: Some(work), .. }) => match work.parts {
+            Parts::Reads => Measured::ReadsPerSecond,
+            Parts::Load => Measured::RowsPerSecond,
+            Parts::Both => Measured::MegabytesPerSecond,
+        },
         Load::Database(_) | Load::Several(_) => Measured::TransactionsPerSecond,
         Load::Space(_) => Measured::Space(Taken::PhysicalMegabytes),
         Load::Bill(_) => Measured::Bill(Amount::ALL[0], ashlar_scenario::Per::Whole),
@@ -175,6 +181,7 @@ pub(crate) fn better(measured: Measured) -> Better {
         | Measured::TradesPerSecond
         | Measured::TransactionsPerProcessorSecond
         | Measured::RowsPerSecond
+        | Measured::ReadsPerSecond
         | Measured::UpdatedRowsPerSecond
         | Measured::SelectedRowsPerSecond
         | Measured::DeletedRowsPerSecond
@@ -182,6 +189,8 @@ pub(crate) fn better(measured: Measured) -> Better {
         | Measured::Bill(Amount::UsableTerabytes, _) => Better::Higher,
         Measured::LatencyMillis
         | Measured::LatencyP99Millis
+        | Measured::ReadLatencyMillis
+        | Measured::ReadLatencyP99Millis
         | Measured::DeviceMillis
         | Measured::DriveBytesPerHostByte
         | Measured::Bill(..) => Better::Lower,
@@ -198,6 +207,9 @@ pub(crate) fn name(measured: Measured) -> &'static str {
         Measured::NewOrdersPerMinute => "new orders a minute",
         Measured::TradesPerSecond => "trade results a second",
         Measured::RowsPerSecond => "rows a second",
+        Measured::ReadsPerSecond => "reads a second",
+        Measured::ReadLatencyMillis => "mean latency of reads",
+        Measured::ReadLatencyP99Millis => "99th percentile of the latency of reads",
         Measured::UpdatedRowsPerSecond => "updated rows a second",
         Measured::SelectedRowsPerSecond => "selected rows a second",
         Measured::DeletedRowsPerSecond => "deleted rows a second",

@@ -32,6 +32,7 @@ pub(crate) fn limits(begun: &Begun, outline: &Outline, runs: &[Figures]) -> Vec<
     limits.extend(open_loops(runs));
     limits.extend(mixes(outline, runs));
     limits.extend(databases(outline, runs));
+    limits.extend(crate::mixed::processors(begun.machine.cores, runs));
     let is_checked = runs.iter().any(|run| run.database.is_some() || run.space.is_some());
     limits.push(if is_checked {
         "No power was cut, and nothing was killed: what a crash leaves was not looked at.".into()

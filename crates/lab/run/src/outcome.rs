@@ -10,7 +10,7 @@ use crate::judge::{self, Answer, Checked, Compared, Row, Table};
 use crate::outline::Figured;
 use crate::record::{Begun, Records, Site, json, write};
 use crate::space::words;
-use crate::{Outline, Result, answer, limits, meanwhile};
+use crate::{Outline, Result, answer, limits, meanwhile, mixed};
 
 /// Version of `result.json`.
 const FORMAT: u32 = 1;
@@ -123,7 +123,11 @@ impl Outcome {
             scenario: outline.scenario.id.clone(),
             title: outline.scenario.title.clone(),
             question: outline.scenario.question.clone(),
-            answer: answer::answer(&metrics, words::within(&metrics, &outline.plan, &runs), &checks),
+            answer: answer::answer(
+                &metrics,
+                words::within(&metrics, &outline.plan, &runs).or_else(|| mixed::within(&metrics)),
+                &checks,
+            ),
             verdict: verdict(partial.is_some(), &checks),
             partial,
             invalid,

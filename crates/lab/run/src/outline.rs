@@ -9,7 +9,7 @@ use std::path::Path;
 
 use ashlar_report::{bytes, seconds};
 use ashlar_scenario::{
-    Axis, Check, Engine, Entry, Load, Machine as Assumed, Map, Plan, Preset, Scenario, Target, Variant,
+    Axis, Check, Engine, Entry, Load, Machine as Assumed, Plan, Preset, Scenario, Target, Variant,
 };
 use ashlar_target::{Access, Kind, Machine};
 use ashlar_units::ByteCount;
@@ -125,7 +125,10 @@ pub fn outline(
     if targets.len() == whole.len() && !lacking.is_empty() {
         let named: Vec<&str> = lacking.iter().map(|target| target.address.as_str()).collect();
         let why = match scenario.engine {
-            Engine::None {} if has_blocks(scenario) => "it makes volumes of different logical blocks",
+            Engine::None {} if has(scenario, "block") => "it makes volumes of different logical blocks",
+            Engine::None {} if has(scenario, "file_system") => {
+                "it makes volumes, with a file system and without one"
+            }
             Engine::None {} => "it takes several volumes, and each of these is one",
             Engine::Postgres { .. } if is_of_space(&plan) => {
                 "it counts the room in a pool, and they have no accounts"
@@ -192,10 +195,7 @@ fn is_possible(variant: &Variant, plan: &Plan) -> bool {
         Load::Database(_) => kind.has_file_system() && (plan.snapshots_at.is_empty() || kind.has_snapshots()),
         Load::Space(_) => kind.has_volumes(),
         Load::Several(_) => kind.has_file_system(),
-        Load::Io(load) => {
-            let is_one = load.set.layout.volumes == 1 && load.set.layout.map == Map::Simple;
-            is_one && load.set.layout.block.is_none() || kind.has_volumes()
-        }
+        Load::Io(load) => !load.set.layout.needs_pool() || kind.has_volumes(),
     }
 }
 
@@ -263,10 +263,10 @@ fn asked(scenario: &Scenario) -> Vec<Vec<&str>> {
     scenario.published.iter().map(|published| published.metric.entries()).chain(checked).collect()
 }
 
-/// Volumes with logical blocks of different sizes are compared.
-fn has_blocks(scenario: &Scenario) -> bool {
+/// Layouts are compared that have this key.
+fn has(scenario: &Scenario, key: &str) -> bool {
     let mut entries = scenario.matrix.iter().flat_map(|axis| &axis.entries);
-    entries.any(|entry| entry.overrides.get("layout").is_some_and(|layout| layout.get("block").is_some()))
+    entries.any(|entry| entry.overrides.get("layout").is_some_and(|layout| layout.get(key).is_some()))
 }
 
 /// What is asked is what databases take of a pool.
@@ -293,10 +293,17 @@ fn nothing(scenario: &Scenario, plan: &Plan) -> Error {
             scenario.id
         ));
     }
-    if has_blocks(scenario) {
+    if has(scenario, "block") {
         return Error::environment(format!(
             "{}: nothing can be run there: it makes volumes with logical blocks of 512 and of 4096 bytes, and only \
              a pool has them: name one as ashlar:POOL",
+            scenario.id
+        ));
+    }
+    if has(scenario, "file_system") {
+        return Error::environment(format!(
+            "{}: nothing can be run there: it makes volumes, with a file system and without one, and only a pool \
+             has them: name one as ashlar:POOL",
             scenario.id
         ));
     }

@@ -4,6 +4,7 @@ mod charts;
 mod configuration;
 mod databases;
 mod meanwhile;
+mod mixed;
 mod space;
 
 use std::path::Path;
@@ -243,6 +244,9 @@ fn notes(figures: &Figures) -> String {
     if let Some(offered) = figures.offered_per_second {
         let behind = if figures.is_behind() { ", fell behind" } else { "" };
         notes.push(format!("{} offered{behind}", count(offered)));
+    }
+    if figures.database.as_ref().is_some_and(|database| database.parts.len() > 1) {
+        notes.push("reads and batches together".into());
     }
     if let Some(written) = figures.value(Measured::DriveBytesPerHostByte) {
         notes.push(format!("{} bytes to drives for each of hosts", answer::number(written)));

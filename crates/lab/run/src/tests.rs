@@ -300,6 +300,22 @@ fn several_volumes_are_asked_of_a_pool_and_of_no_directory_beside_it() {
 }
 
 #[test]
+fn a_volume_and_a_file_system_on_it_are_asked_of_a_pool() {
+    let layouts = "[[matrix.layout]]\nid = \"raw\"\nlayout = { file_system = \"none\" }\n\
+        [[matrix.layout]]\nid = \"ext4\"\nlayout = { file_system = \"ext4\" }\n";
+    let scenario = Scenario::parse(&text(layouts)).unwrap();
+    let target = |id: &str, address: &str| Target::new(id, address);
+    let outline =
+        |targets: &[Target]| crate::outline(&scenario, Preset::S, 1, targets, crate::machine(&MACHINE()));
+    let both = outline(&[target("pool", "ashlar:main"), target("dir", "/dir")]).unwrap();
+    assert_eq!(both.left_out, ["Not run on /dir: it makes volumes, with a file system and without one."]);
+    assert_eq!(both.plan.variants.len(), 2 * 2 * 2);
+    // Even the half that is called raw: a directory has a file system below it.
+    let nothing = outline(&[target("dir", "/dir")]).unwrap_err().context;
+    assert!(nothing.contains("only a pool has them"), "{nothing}");
+}
+
+#[test]
 fn a_database_runs_where_there_is_a_file_system() {
     let text = "format = 1\nid = \"test/db\"\ntitle = \"t\"\nquestion = \"q\"\nbudget = \"1h\"\n\
         engine = { kind = \"postgres\", memory = { invariant = \"data/4\" } }\n\

@@ -32,10 +32,12 @@ const CATALOGUE: &[(&str, &str)] = catalogue![
     "fujitsu/server-scaling",
     "fujitsu/throughput",
     "kaminario/latency-under-load",
+    "kaminario/mixed",
     "kaminario/olap-load",
     "kaminario/oltp-query",
     "kaminario/oltp-query-device",
     "kaminario/oltp-tpcc",
+    "kaminario/rdm-vmfs",
 ];
 
 pub fn ids() -> impl Iterator<Item = &'static str> {

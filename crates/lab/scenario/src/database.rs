@@ -9,6 +9,7 @@ use serde::Deserialize;
 use crate::error::{Error, Result};
 use crate::file::Engine;
 use crate::formula::Names;
+use crate::mixed::MixedWork;
 use crate::offer::{Offer, Share};
 use crate::quantity::{Rate, optional, percent_text};
 use crate::rows::{self, RowsJob, RowsWork};
@@ -106,6 +107,8 @@ pub struct DatabaseLoad {
     pub has_ranges: bool,
     /// Of `rows`.
     pub work: Option<RowsWork>,
+    /// Of `mixed`.
+    pub mixed: Option<MixedWork>,
     /// Of a server that is kept on some of the machine's.
     pub processors: Option<Processors>,
     /// Of all users together; then the loop is open. `None` is a closed loop.
@@ -149,6 +152,11 @@ pub enum Tables {
     Facts {
         rows_per_source: u64,
     },
+    /// Those of `Points` and those of `Facts`.
+    Mixed {
+        rows: u64,
+        rows_per_source: u64,
+    },
     /// One table that is changed or read as a whole.
     Rows {
         rows: u64,
@@ -185,7 +193,7 @@ impl Orders {
 impl Points {
     pub(crate) fn at(&self, engine: &Engine, preset: Preset, names: &Names) -> Result<DatabaseLoad> {
         let size = self.data.at("data", preset, names)?;
-        let tables = Tables::Points { rows: (size.0 / ROW_BYTES).max(1) };
+        let tables = Tables::Points { rows: point_rows(size) };
         let (users, has_ranges) = ((&self.users, &self.rate), self.ranges);
         load(tables, users, engine, preset, names).map(|load| DatabaseLoad { has_ranges, ..load })
     }
@@ -202,10 +210,24 @@ impl Broker {
 impl FactLoad {
     pub(crate) fn at(&self, engine: &Engine, preset: Preset, names: &Names) -> Result<DatabaseLoad> {
         let size = self.data.at("data", preset, names)?;
-        let batches = (size.0 / SOURCE_ROW_BYTES / SOURCES / BATCH_ROWS).max(1);
-        let tables = Tables::Facts { rows_per_source: batches * BATCH_ROWS };
+        let tables = Tables::Facts { rows_per_source: rows_per_source(size) };
         load(tables, (&self.users, &None), engine, preset, names)
     }
+}
+
+/// As many rows as come near this size.
+pub(crate) fn point_rows(size: ByteCount) -> u64 {
+    (size.0 / ROW_BYTES).max(1)
+}
+
+/// Whole batches, as many as come near this size in all sources together.
+pub(crate) fn rows_per_source(size: ByteCount) -> u64 {
+    (size.0 / SOURCE_ROW_BYTES / SOURCES / BATCH_ROWS).max(1) * BATCH_ROWS
+}
+
+/// What loaders of facts write.
+pub(crate) fn written_by_loaders(loaders: u64, time: Duration) -> f64 {
+    loaders as f64 * WRITTEN_PER_LOADER * time.as_secs_f64()
 }
 
 fn load(
@@ -228,6 +250,7 @@ fn load(
         has_pauses: false,
         has_ranges: false,
         work: None,
+        mixed: None,
         processors: None,
         rate,
         share,
@@ -268,6 +291,9 @@ impl Tables {
                 customers * (CUSTOMER_BYTES + trade_days * CUSTOMER_DAY_BYTES)
             }
             Tables::Facts { rows_per_source } => SOURCES * rows_per_source * SOURCE_ROW_BYTES,
+            Tables::Mixed { rows, rows_per_source } => {
+                Tables::Points { rows }.size_bytes() + Tables::Facts { rows_per_source }.size_bytes()
+            }
             Tables::Rows { rows, .. } => rows * rows::ROW_BYTES,
         }
     }
@@ -291,7 +317,8 @@ impl DatabaseLoad {
             }
             // A tenth of its transactions write; a loader does nothing else.
             Tables::Broker { .. } => written_by(self.users, time),
-            Tables::Facts { .. } => self.users as f64 * WRITTEN_PER_LOADER * time.as_secs_f64(),
+            Tables::Facts { .. } => written_by_loaders(self.users, time),
+            Tables::Mixed { .. } => self.mixed.map_or(0.0, |work| work.bytes_written(time)),
             Tables::Rows { .. } => self.bytes_changed(),
             Tables::Orders { .. } | Tables::Points { .. } => 0.0,
         }
@@ -329,6 +356,9 @@ impl DatabaseLoad {
             ),
             Tables::Facts { rows_per_source } => {
                 format!("{SOURCES} sources of {rows_per_source} rows, transformed and loaded into one table")
+            }
+            Tables::Mixed { rows, rows_per_source } => {
+                return self.mixed.map_or_else(String::new, |work| work.in_words(rows, rows_per_source));
             }
             Tables::Points { rows } if self.has_ranges => {
                 format!("{rows} rows of 1 KB, read by key and in short ranges")

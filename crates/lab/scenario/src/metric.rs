@@ -31,8 +31,12 @@ pub enum Measured {
     NewOrdersPerMinute,
     /// Of `broker`.
     TradesPerSecond,
-    /// Of `factload`; of `rows`, all steps together.
+    /// Of `factload` and of the load of `mixed`; of `rows`, all steps together.
     RowsPerSecond,
+    /// Of the reads of `mixed`, whatever runs beside them.
+    ReadsPerSecond,
+    ReadLatencyMillis,
+    ReadLatencyP99Millis,
     /// Of `rows`, of one of its steps.
     UpdatedRowsPerSecond,
     SelectedRowsPerSecond,
@@ -88,13 +92,16 @@ pub enum Over {
     Under(Duration),
 }
 
-const MEASURED: [(&str, Measured); 26] = [
+const MEASURED: [(&str, Measured); 29] = [
     ("iops", Measured::Iops),
     ("megabytes_per_second", Measured::MegabytesPerSecond),
     ("tps", Measured::TransactionsPerSecond),
     ("nopm", Measured::NewOrdersPerMinute),
     ("trades_per_second", Measured::TradesPerSecond),
     ("rows_per_second", Measured::RowsPerSecond),
+    ("reads_per_second", Measured::ReadsPerSecond),
+    ("read_latency_millis", Measured::ReadLatencyMillis),
+    ("read_latency_p99_millis", Measured::ReadLatencyP99Millis),
     ("updated_rows_per_second", Measured::UpdatedRowsPerSecond),
     ("selected_rows_per_second", Measured::SelectedRowsPerSecond),
     ("deleted_rows_per_second", Measured::DeletedRowsPerSecond),

@@ -99,6 +99,7 @@ impl Rows {
             has_pauses: false,
             has_ranges: false,
             work: Some(work),
+            mixed: None,
             processors: None,
             rate: None,
             share: None,

@@ -51,6 +51,7 @@ const TABLES: &[Table] = &[
     ("points", Some("points"), POINTS),
     ("broker", Some("broker"), BROKER),
     ("factload", Some("factload"), FACTLOAD),
+    ("mixed", Some("mixed"), MIXED),
     ("rows", Some("rows"), ROWS),
     ("space", Some("space"), SPACE),
     ("databases", Some("databases"), DATABASES),
@@ -172,6 +173,14 @@ const BROKER: &[Key] = &[
 const FACTLOAD: &[Key] =
     &[must("data", "scaled-size", "Of all sources."), must("users", "scaled-count", "Loaders at a time.")];
 
+const MIXED: &[Key] = &[
+    must("data", "scaled-size", "Of rows that are read by key, and of sources: a half each."),
+    must("readers", "scaled-count", "Sessions that read at a time."),
+    must("loaders", "scaled-count", "Sessions that load at a time."),
+    may("ranges", "boolean", "Three of ten bytes are read in short ranges."),
+    may("works", "mixed-works", "Which of them run; both where it is left out."),
+];
+
 const ROWS: &[Key] = &[
     must("data", "scaled-size", "Of the table with its indexes."),
     must("buffers", "scaled-size", "Shared buffers of the server."),
@@ -233,6 +242,7 @@ const LAYOUT: &[Key] = &[
     may("unit", "size", "Of a stripe."),
     may("block", "size", "The smallest request that a volume takes."),
     may("cluster", "size", "Files lie on an ext4 that hands out so many bytes at once."),
+    may("file_system", "file-system", "On a volume that is made for it."),
 ];
 
 const CONTENT: &[Key] = &[
@@ -263,7 +273,8 @@ pub fn schema() -> String {
     }
     definitions.insert("engine".into(), one_of(&["engine-none", "engine-postgres"]));
     definitions.insert("check".into(), one_of(&kinds_of("check-")));
-    let workloads = ["io", "orders", "points", "broker", "factload", "rows", "space", "databases", "bill"];
+    let workloads =
+        ["io", "orders", "points", "broker", "factload", "mixed", "rows", "space", "databases", "bill"];
     // An entry of the matrix may have any of their keys, so none of them is required.
     definitions.insert("workload".into(), workload(&workloads, &["kind"]));
     definitions.insert("entry".into(), entry(&workloads));
@@ -309,9 +320,11 @@ fn plain() -> Map<String, Value> {
         "mix-by": words(&["count", "bytes"]),
         "rows-job": words(&["change", "read"]),
         "rows-call": words(&["statements", "procedure"]),
+        "mixed-works": words(&["reads", "load", "both"]),
         "origin": words(&["apart", "copied", "changed"]),
         "version": words(&["any", "each", "newer", "older"]),
         "map": words(&["simple", "concat", "stripe"]),
+        "file-system": words(&["none", "ext4"]),
         "precondition": words(&["ordered", "aged"]),
     });
     if let Value::Object(map) = all { map } else { Map::new() }

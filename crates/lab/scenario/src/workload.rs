@@ -13,8 +13,10 @@ use crate::bill::{Bill, Parts};
 use crate::database::{Broker, DatabaseLoad, FactLoad, Orders, Points};
 use crate::error::{Error, Result};
 use crate::file::Engine;
+use crate::file_system::FileSystem;
 use crate::formula::Names;
 use crate::mix::{MixBy, Part, Pattern, bytes_mean, share_by_count, written_share};
+use crate::mixed::Mixed;
 use crate::offer::{Offer, Share};
 use crate::quantity::{Rate, literal, optional};
 use crate::rows::Rows;
@@ -36,6 +38,7 @@ pub(crate) enum Workload {
     Points(Points),
     Broker(Broker),
     FactLoad(FactLoad),
+    Mixed(Mixed),
     Rows(Rows),
     Space(Space),
     Several(Several),
@@ -257,6 +260,8 @@ pub struct Layout {
     /// Files lie on an ext4 that hands out so many bytes at once.
     #[serde(default, deserialize_with = "optional")]
     pub cluster: Option<ByteCount>,
+    /// Between the files and a volume that is made for them.
+    pub file_system: Option<FileSystem>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
@@ -311,13 +316,14 @@ impl Workload {
             Some(Some("points")) => Points::deserialize(table).map(Workload::Points),
             Some(Some("broker")) => Broker::deserialize(table).map(Workload::Broker),
             Some(Some("factload")) => FactLoad::deserialize(table).map(Workload::FactLoad),
+            Some(Some("mixed")) => Mixed::deserialize(table).map(Workload::Mixed),
             Some(Some("rows")) => Rows::deserialize(table).map(Workload::Rows),
             Some(Some("space")) => Space::deserialize(table).map(Workload::Space),
             Some(Some("databases")) => Several::deserialize(table).map(Workload::Several),
             Some(Some(BILL)) => Parts::deserialize(table).map(Workload::Bill),
             Some(_) => {
-                let known = "kind must be \"io\", \"orders\", \"points\", \"broker\", \"factload\", \"rows\", \
-                    \"space\", \"databases\" or \"bill\"";
+                let known = "kind must be \"io\", \"orders\", \"points\", \"broker\", \"factload\", \"mixed\", \
+                    \"rows\", \"space\", \"databases\" or \"bill\"";
                 Err(toml::de::Error::custom(known))
             }
             None => Err(toml::de::Error::missing_field("kind")),
@@ -335,6 +341,7 @@ impl Workload {
             Workload::Points(points) => points.at(engine, preset, names).map(Load::Database),
             Workload::Broker(broker) => broker.at(engine, preset, names).map(Load::Database),
             Workload::FactLoad(facts) => facts.at(engine, preset, names).map(Load::Database),
+            Workload::Mixed(mixed) => mixed.at(engine, preset, names).map(Load::Database),
             Workload::Rows(rows) => rows.at(engine, preset, names).map(Load::Database),
             Workload::Space(space) => space.at(engine, preset, names).map(Load::Space),
             Workload::Several(several) => several.at(engine, preset, names).map(Load::Several),
@@ -362,7 +369,7 @@ impl Io {
         let set = DataSet {
             size,
             files,
-            layout: self.layout.clone(),
+            layout: self.layout.resolved()?,
             content: self.content,
             precondition: self.precondition,
             grows: self.grows,
@@ -473,7 +480,7 @@ impl IoLoad {
 
 impl Default for Layout {
     fn default() -> Layout {
-        Layout { volumes: 1, map: Map::Simple, unit: None, block: None, cluster: None }
+        Layout { volumes: 1, map: Map::Simple, unit: None, block: None, cluster: None, file_system: None }
     }
 }
 

@@ -33,9 +33,7 @@ pub(super) fn load(loading: &Loading<'_>, rows_per_source: u64) -> Result<()> {
 }
 
 pub(super) fn drive(driving: &Driving<'_>) -> Result<(Outcome, DatabaseFigures)> {
-    let mut settings = factload::Settings::new(&driving.sources);
-    settings.limit = ANSWER_LIMIT;
-    let workload = FactLoad::open(&driving.server.address(), settings)?;
+    let workload = open(driving)?;
     let found = workload.run(driving.plan, driving.stop, &mut ())?;
     ended(&found.outcome)?;
     let offences = broken(workload.check(&mut driving.server.session()?)?);
@@ -47,4 +45,10 @@ pub(super) fn drive(driving: &Driving<'_>) -> Result<(Outcome, DatabaseFigures)>
         ..DatabaseFigures::default()
     };
     Ok((found.outcome, figures))
+}
+
+pub(super) fn open(driving: &Driving<'_>) -> Result<FactLoad> {
+    let mut settings = factload::Settings::new(&driving.sources);
+    settings.limit = ANSWER_LIMIT;
+    Ok(FactLoad::open(&driving.server.address(), settings)?)
 }

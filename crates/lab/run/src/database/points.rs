@@ -8,6 +8,9 @@ use crate::Result;
 
 /// Rows of 1 KB, eight of which fill a page.
 const PAYLOAD_BYTES: i32 = 960;
+const ROWS_PER_PAGE: u64 = 8;
+/// PostgreSQL's.
+const PAGE_BYTES: u64 = 8192;
 
 pub(super) fn load(loading: &Loading<'_>, rows: u64) -> Result<()> {
     let shape = points::Shape {
@@ -23,9 +26,37 @@ pub(super) fn load(loading: &Loading<'_>, rows: u64) -> Result<()> {
 }
 
 pub(super) fn drive(driving: &Driving<'_>, has_ranges: bool) -> Result<(Outcome, DatabaseFigures)> {
-    let settings = if has_ranges { points::Settings::mixed_sizes() } else { points::Settings::single_keys() };
-    let workload = Points::open(&driving.server.address(), settings)?;
+    let workload = open(driving, has_ranges)?;
     let outcome = driver::run(&workload, driving.plan, driving.stop, &mut ())?;
     ended(&outcome)?;
     Ok((outcome, DatabaseFigures::default()))
+}
+
+pub(super) fn open(driving: &Driving<'_>, has_ranges: bool) -> Result<Points> {
+    Ok(Points::open(&driving.server.address(), settings(has_ranges))?)
+}
+
+fn settings(has_ranges: bool) -> points::Settings {
+    if has_ranges { points::Settings::mixed_sizes() } else { points::Settings::single_keys() }
+}
+
+/// Of the pages that hold what a read of this kind asks for.
+pub(super) fn bytes_of(kind: &str) -> u64 {
+    let settings = settings(true);
+    let [_, range] = points::KINDS;
+    let pages = match kind == range {
+        true => u64::from(settings.range_rows).div_ceil(ROWS_PER_PAGE),
+        false => settings.keys_per_read as u64,
+    };
+    pages * PAGE_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_are_as_large_as_those_of_the_paper() {
+        assert_eq!(points::KINDS.map(bytes_of), [8 << 10, 64 << 10]);
+    }
 }

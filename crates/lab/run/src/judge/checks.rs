@@ -13,7 +13,7 @@ use ashlar_statistics::steady::{self, Verdict as Steady};
 use serde::Serialize;
 
 use super::{Estimate, Table, metrics, more, rules};
-use crate::database::LevelFigures;
+use crate::database::{LevelFigures, PartFigures};
 use crate::figures::Figures;
 use crate::text::many;
 
@@ -190,8 +190,27 @@ fn is_undisturbed(table: &Table<'_>, variant: &Variant, at_least: f64) -> Found 
     }
 }
 
+/// Of works beside each other each one: many small requests hide what becomes of few large ones.
 fn is_steady(figures: &Figures) -> Found {
-    let requests: Vec<f64> = figures.course.iter().map(|moment| moment.requests).collect();
+    let parts = figures.database.as_ref().map_or(&[][..], |database| &database.parts);
+    if parts.is_empty() {
+        return is_course_steady(&figures.course);
+    }
+    let told = |part: &PartFigures| match is_course_steady(&part.course) {
+        Found::Bad(what) => Found::Bad(format!("({}) {what}", part.name)),
+        other => other,
+    };
+    let found: Vec<Found> = parts.iter().map(told).collect();
+    let is_worse = |found: &Found| match found {
+        Found::Good => 0,
+        Found::Unknown(_) => 1,
+        Found::Bad(_) => 2,
+    };
+    found.into_iter().max_by_key(is_worse).expect("one part at least")
+}
+
+fn is_course_steady(course: &[ashlar_fio::Second]) -> Found {
+    let requests: Vec<f64> = course.iter().map(|moment| moment.requests).collect();
     let length = (requests.len() / ROUNDS).max(1);
     // What is left over is left out at the beginning.
     let rounds: Vec<f64> =

@@ -7,6 +7,7 @@ use ashlar_scenario::{Check, Metric};
 
 use super::{Answer, Table, check, metric};
 use crate::Outline;
+use crate::database::{DatabaseFigures, PartFigures};
 use crate::figures::Figures;
 use crate::tests::{all, figures, outline, text};
 
@@ -53,6 +54,25 @@ fn a_run_is_steady_moves_or_is_too_short() {
             .collect();
     });
     assert_eq!(passed, Answer::Passed, "{said}");
+}
+
+#[test]
+fn a_part_that_moves_is_found_beside_one_of_many_more_requests() {
+    let outline = outline(&text(""), &["a"]).unwrap();
+    let part = |name: &str, rates: [f64; 6]| {
+        let second = |requests: f64| Second { at_seconds: 1.0, requests, latency_nanos: None };
+        PartFigures { name: name.into(), course: rates.map(second).to_vec(), ..PartFigures::default() }
+    };
+    let judge = |load: [f64; 6]| {
+        let parts = vec![part("reads", [1000.0; 6]), part("load", load)];
+        let runs = one_changed(&outline, |figures| {
+            figures.database = Some(DatabaseFigures { parts: parts.clone(), ..DatabaseFigures::default() });
+        });
+        judged(&outline, &runs, &Check::Steady {})
+    };
+    assert_eq!(judge([10.0; 6]).0, Answer::Passed);
+    let (failed, said) = judge([10.0, 10.0, 10.0, 10.0, 10.0, 2.0]);
+    assert!(failed == Answer::Failed && said.contains("(load) moved by"), "{said}");
 }
 
 #[test]

@@ -164,13 +164,16 @@ fn tick(measured: Measured) -> fn(f64) -> String {
         | Measured::TransactionsPerProcessorSecond
         | Measured::TradesPerSecond
         | Measured::RowsPerSecond
+        | Measured::ReadsPerSecond
         | Measured::UpdatedRowsPerSecond
         | Measured::SelectedRowsPerSecond
         | Measured::DeletedRowsPerSecond
         | Measured::ScannedRowsPerSecond => count,
-        Measured::LatencyMillis | Measured::LatencyP99Millis | Measured::DeviceMillis => {
-            |millis| nanos(millis * 1e6)
-        }
+        Measured::LatencyMillis
+        | Measured::LatencyP99Millis
+        | Measured::ReadLatencyMillis
+        | Measured::ReadLatencyP99Millis
+        | Measured::DeviceMillis => |millis| nanos(millis * 1e6),
         Measured::Space(Taken::CreateMillis | Taken::ReadyMillis) => |millis| nanos(millis * 1e6),
         Measured::MegabytesPerSecond
         | Measured::DriveBytesPerHostByte

@@ -1,7 +1,7 @@
 //! What was run, and on what: the plan, the data sets, the targets and the machine.
 
 use ashlar_report::{Page, bytes};
-use ashlar_scenario::{Content, Load, Precondition};
+use ashlar_scenario::{Content, DataSet, FileSystem, Load, Precondition};
 
 use crate::record::Site;
 use crate::text::many;
@@ -104,12 +104,21 @@ impl Outcome {
                 Precondition::Aged => "written once in order and overwritten once at random",
             };
             let files = many(set.files as usize, "file");
-            let text = format!("{} in {files}, {content}, {age}", bytes(set.size.0));
+            let text = format!("{} in {files}{}, {content}, {age}", bytes(set.size.0), below(set));
             sets.push(text);
         }
         sets.sort();
         sets.dedup();
         sets
+    }
+}
+
+/// What lies below the files, where it was asked for.
+fn below(set: &DataSet) -> &'static str {
+    match set.layout.file_system {
+        Some(FileSystem::None) => " on a volume itself",
+        Some(FileSystem::Ext4) => " on an ext4 on a volume",
+        None => "",
     }
 }
 

@@ -3,6 +3,7 @@
 use ashlar_report::{Page, bytes, count, nanos};
 
 use crate::copies::CopyFigures;
+use crate::database::mixed::READS;
 use crate::database::{DatabaseFigures, KindFigures, LevelFigures, StepFigures};
 use crate::figures::Figures;
 use crate::several::EachFigures;
@@ -61,6 +62,7 @@ impl Outcome {
         }
         self.levels(page);
         self.steps(page);
+        self.parts(page);
         each_database(page, &with);
         let header =
             ["Run", "Transaction", "Committed", "Rolled back", "Tried again", "Half within", "99 % within"];
@@ -211,7 +213,8 @@ fn snapshot(run: &Figures, copy: &CopyFigures) -> Vec<String> {
 fn checked(database: &DatabaseFigures) -> String {
     match (&database.offences, database.acknowledged) {
         (Some(offences), Some(acknowledged)) if offences.is_empty() => {
-            format!("conditions hold, {} acknowledged are there", answer::number(acknowledged as f64))
+            let reads = if database.part(READS).is_some() { "every row that was read; " } else { "" };
+            format!("{reads}conditions hold, {} acknowledged are there", count(acknowledged as f64))
         }
         (Some(offences), None) if offences.is_empty() => {
             let rows = database.rows_checked.unwrap_or_default();

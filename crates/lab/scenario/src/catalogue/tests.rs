@@ -74,8 +74,12 @@ fn two_targets_at_s_keep_three_repetitions() {
     for id in ids() {
         let request = Request { preset: Preset::S, seed: 1, targets: &targets, machine: MACHINE };
         let planned = plan(&load(id).unwrap(), &request).unwrap();
-        let scenario = load(id).unwrap();
-        let repeat = if scenario.is_calculated() { 1 } else { 3 };
+        // "No difference" takes more of them than a difference does.
+        let repeat = match load(id).unwrap() {
+            scenario if scenario.is_calculated() => 1,
+            _ if id == "kaminario/rdm-vmfs" => 5,
+            _ => 3,
+        };
         assert!(planned.is_within_budget() && planned.repeat == repeat, "{id}: {:?}", planned.cuts);
     }
 }
