@@ -204,6 +204,10 @@ fn remove_left(records: &Records, access: &Access) -> Result<()> {
     for own in &left.directories {
         ashlar_postgres::end_processes(own, |_| true, &[Signal::QUIT, Signal::KILL]);
     }
+    for database in &left.databases {
+        let removed = ashlar_target::remove_database(database);
+        removed.map_err(|refusal| Error::environment(refusal.to_string()))?;
+    }
     for volume in &left.volumes {
         // Without its array it stays mounted, and its directory must stay.
         let Some(array) = &access.array else { return Ok(()) };

@@ -5,6 +5,7 @@
 //! socket lie outside the target.
 
 mod broker;
+mod engine;
 mod facts;
 mod level;
 pub(crate) mod mixed;
@@ -14,6 +15,7 @@ mod rows;
 
 pub(crate) use ashlar_workload::broker::ledger::Ledger;
 pub(crate) use broker::load_broker;
+pub(crate) use engine::Engine;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -58,7 +60,7 @@ const SHARED_BUFFERS_MIN: u64 = 16 << 20;
 
 /// A server with what a variant needs.
 pub(crate) struct Database {
-    server: Server,
+    server: Engine,
     base: Base,
     seed: u64,
     /// Behind the server, which writes there to its end.
@@ -172,10 +174,24 @@ impl Database {
         }
         server.initialise()?;
         server.start()?;
+        let server = Engine::Own(server);
         let mut database = Database { server, base: base.clone(), seed, scratch, copies };
         let loaded = database.load(stop);
         database.or_out_of_memory(loaded)?;
-        database.server.stop()?;
+        database.server.end()?;
+        Ok(database)
+    }
+
+    /// Loads a database of a server that was there.
+    pub(crate) fn there(
+        (address, version): (Address, &str),
+        scratch: Scratch,
+        base: &Base,
+        (seed, stop): (u64, &AtomicBool),
+    ) -> Result<Database> {
+        let server = Engine::There { address, version: version.to_string() };
+        let database = Database { server, base: base.clone(), seed, scratch, copies: None };
+        database.load(stop)?;
         Ok(database)
     }
 
@@ -187,7 +203,7 @@ impl Database {
     fn or_out_of_memory<T>(&self, result: Result<T>) -> Result<T> {
         let killed = |usage: ashlar_postgres::Usage| usage.out_of_memory_kill_count > 0;
         match (result, self.base.memory) {
-            (Err(error), Some(memory)) if self.server.usage().ok().flatten().is_some_and(killed) => {
+            (Err(error), Some(memory)) if self.server.usage().is_some_and(killed) => {
                 Err(Error::command(format!(
                     "{}: the kernel ended processes of the server, whose memory is limited to {}: give it more \
                      in the scenario ([engine] memory)",
@@ -217,13 +233,20 @@ impl Database {
             Tables::Mixed { rows, rows_per_source } => mixed::load(&loading, rows, rows_per_source)?,
             Tables::Rows { rows, is_logged } => rows::load(&loading, rows, is_logged)?,
         }
-        self.server.query("CHECKPOINT")?;
+        match &self.server {
+            Engine::Own(server) => server.query("CHECKPOINT").map(drop)?,
+            // Not every role may ask for one.
+            Engine::There { .. } => drop(self.server.query("CHECKPOINT")),
+        }
         Ok(())
     }
 
     /// Where the sources of facts are that are files: on the target, beside the database.
     fn sources(&self) -> PathBuf {
-        self.server.places().data.with_file_name("sources")
+        match &self.server {
+            Engine::Own(server) => server.places().data.with_file_name("sources"),
+            Engine::There { .. } => self.scratch.directory.join("sources"),
+        }
     }
 
     /// Starts the server with nothing of its files in memory, drives it, looks at what is there, stops it.
@@ -235,9 +258,11 @@ impl Database {
         stop: &AtomicBool,
     ) -> Result<Figures> {
         let memory = self.base.memory.map(|memory| memory.0);
-        let confined = load.processors.map(|of| level::confine(&mut self.server, memory, of.cores));
-        let confined = confined.transpose()?.flatten();
-        let cold = self.server.cold_start()?;
+        let confined = match load.processors {
+            Some(of) => level::confine(self.server.own_mut()?, memory, of.cores)?,
+            None => None,
+        };
+        let cold = self.server.begin()?;
         let before = self.server.statistics()?;
         let mut asked = driver::Plan::closed(load.users as usize, plan.warmup, plan.measure, seed);
         asked.pace = match load.rate {
@@ -273,16 +298,14 @@ impl Database {
         let (outcome, mut figures) = self.or_out_of_memory(driven)?;
         let after = self.server.statistics()?;
         figures.statistics = after.since(&before).ok();
-        figures.cold = Some(cold);
-        figures.engine = format!("PostgreSQL {}", self.server.installation().version());
-        if let ashlar_postgres::Limitation::NotLimited(why) = self.server.limitation() {
-            figures.not_limited = Some(why.clone());
-        }
+        figures.cold = cold;
+        figures.engine = format!("PostgreSQL {}", self.server.version());
+        figures.not_limited = self.server.not_limited();
         if let Some(level) = &mut figures.level {
             level.shared_because = confined;
         }
         figures.kinds = outcome.kinds.iter().map(kind).collect();
-        self.server.stop()?;
+        self.server.end()?;
         let found = figures.level.as_ref().map(|level| level.per_second);
         let offered_per_second = load.rate.map(|Rate(rate)| rate).or(found);
         Ok(Figures { offered_per_second, ..told(run, variant, &outcome, figures) })
@@ -291,7 +314,7 @@ impl Database {
 
 /// What a workload needs to be loaded.
 struct Loading<'a> {
-    server: &'a Server,
+    server: &'a Engine,
     sources: PathBuf,
     seed: u64,
     sessions: usize,
@@ -301,7 +324,7 @@ struct Loading<'a> {
 
 /// What a workload needs to be driven and checked.
 struct Driving<'a> {
-    server: &'a Server,
+    server: &'a Engine,
     sources: PathBuf,
     /// For what is made beside the target.
     scratch: &'a Path,
@@ -351,7 +374,7 @@ impl Driving<'_> {
         let (now, ()) = promises.mark_while(|| ());
         let Kept { offences, acknowledged } = promises.look(&mut self.server.session()?, now)?;
         let copies = match self.copies {
-            Some((copies, ..)) => copies::look(copies, taken, (self.server, self.scratch), promises)?,
+            Some((copies, ..)) => copies::look(copies, taken, (self.server.own()?, self.scratch), promises)?,
             None => Vec::new(),
         };
         let figures = DatabaseFigures {

@@ -3,6 +3,8 @@
 use ashlar_report::{bytes, count, seconds};
 use ashlar_scenario::{Load, Preset};
 
+use ashlar_target::Kind;
+
 use crate::Outline;
 use crate::figures::Figures;
 use crate::record::Begun;
@@ -31,6 +33,7 @@ pub(crate) fn limits(begun: &Begun, outline: &Outline, runs: &[Figures]) -> Vec<
     limits.extend(cached(begun, outline));
     limits.extend(open_loops(runs));
     limits.extend(mixes(outline, runs));
+    limits.extend(servers(begun));
     limits.extend(databases(outline, runs));
     limits.extend(crate::mixed::processors(begun.machine.cores, runs));
     let is_checked = runs.iter().any(|run| run.database.is_some() || run.space.is_some());
@@ -66,6 +69,19 @@ fn simulated(begun: &Begun) -> Vec<String> {
         )
     };
     models.map(told).collect()
+}
+
+/// Of those that were there, which the lab leaves as they are.
+fn servers(begun: &Begun) -> Vec<String> {
+    let is_server = |site: &&crate::record::Site| matches!(Kind::of(&site.address), Ok(Kind::Server));
+    let told = |site: &crate::record::Site| {
+        format!(
+            "The server {} was there before: it was not restarted between runs, what of its files was in memory is not \
+             known, its settings are its own, and nobody knows who else worked on it.",
+            site.address
+        )
+    };
+    begun.targets.iter().filter(is_server).map(told).collect()
 }
 
 fn size(outline: &Outline) -> u64 {

@@ -49,7 +49,9 @@ pub fn targets(named: &[String]) -> Result<Vec<Target>> {
     for address in named {
         let kind = kind_of(address)?;
         let address = match kind {
-            Kind::Device | Kind::Pool | Kind::Export | Kind::Model | Kind::Disk => address.clone(),
+            Kind::Device | Kind::Pool | Kind::Export | Kind::Model | Kind::Disk | Kind::Server => {
+                address.clone()
+            }
             Kind::Directory => std::path::absolute(address)
                 .map_err(|error| Error::environment(format!("{address}: {error}")))?
                 .display()
@@ -74,7 +76,7 @@ fn name(kind: Kind, address: &str) -> &str {
     let path = match kind {
         Kind::Model => return "simulated-hdd",
         Kind::Disk => return address.split(':').next().unwrap_or(address),
-        Kind::Export => address.split('?').next().unwrap_or(address),
+        Kind::Export | Kind::Server => address.split('?').next().unwrap_or(address),
         Kind::Directory | Kind::Device | Kind::Pool => address,
     };
     Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or("root")
@@ -136,6 +138,9 @@ pub fn outline(
             Engine::Postgres { .. } if !scenario.events.is_empty() => {
                 "it takes snapshots, and they have none"
             }
+            Engine::Postgres { .. } if lacking.iter().all(is_server) => {
+                "it takes servers of the lab's own, to be restarted, limited or copied"
+            }
             Engine::Postgres { .. } => "a database needs a file system",
         };
         skipped.push(format!("Not run on {}: {why}.", named.join(", ")));
@@ -192,10 +197,13 @@ fn is_possible(variant: &Variant, plan: &Plan) -> bool {
     let Ok(kind) = Kind::of(&variant.target.address) else { return variant.target.is_calculated() };
     match &variant.load {
         Load::Bill(_) => true,
+        Load::Database(load) if kind == Kind::Server => {
+            plan.snapshots_at.is_empty() && !load.takes_own_server()
+        }
         Load::Database(_) => kind.has_file_system() && (plan.snapshots_at.is_empty() || kind.has_snapshots()),
         Load::Space(_) => kind.has_volumes(),
         Load::Several(_) => kind.has_file_system(),
-        Load::Io(load) => !load.set.layout.needs_pool() || kind.has_volumes(),
+        Load::Io(load) => kind != Kind::Server && (!load.set.layout.needs_pool() || kind.has_volumes()),
     }
 }
 
@@ -267,6 +275,10 @@ fn asked(scenario: &Scenario) -> Vec<Vec<&str>> {
 fn has(scenario: &Scenario, key: &str) -> bool {
     let mut entries = scenario.matrix.iter().flat_map(|axis| &axis.entries);
     entries.any(|entry| entry.overrides.get("layout").is_some_and(|layout| layout.get(key).is_some()))
+}
+
+fn is_server(target: &Target) -> bool {
+    matches!(Kind::of(&target.address), Ok(Kind::Server))
 }
 
 /// What is asked is what databases take of a pool.

@@ -14,7 +14,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use ashlar_scenario::{Plan, Run, Target};
-use ashlar_target::{Footing, Machine, MadeSnapshot, MadeVolume};
+use ashlar_target::{Footing, Machine, MadeDatabase, MadeSnapshot, MadeVolume};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +82,8 @@ pub(crate) struct Left {
     pub(crate) volumes: Vec<MadeVolume>,
     #[serde(default)]
     pub(crate) snapshots: Vec<MadeSnapshot>,
+    #[serde(default)]
+    pub(crate) databases: Vec<MadeDatabase>,
 }
 
 /// The directory of a result.

@@ -14,7 +14,7 @@ use ashlar_report::{bytes, count, nanos, seconds};
 use ashlar_scenario::{
     DataSet, DatabaseLoad, IoLoad, Load, Plan, Precondition, Run, SeveralLoad, SpaceLoad, Variant, largest,
 };
-use ashlar_target::{Counters, Form, Ground, Needs, OWN_PREFIX, Place, PoolCounters};
+use ashlar_target::{Counters, Databases, Form, Ground, Needs, OWN_PREFIX, Place, PoolCounters};
 
 use crate::database::{Database, Scratch};
 use crate::figures::Figures;
@@ -250,6 +250,9 @@ impl Work<'_> {
     fn load(&self, set: &Set<'_>, load: &DatabaseLoad) -> Result<Database> {
         let of_set = |what: &str| scratch().join(format!("{what}-{}", set.needs.number));
         make(&scratch())?;
+        if let Some(server) = self.place(set.address).server() {
+            return self.load_there(set, load, server);
+        }
         let directory = self.place(set.address).lay_directory(set.needs, &of_set("mount"));
         self.records.keep_left(&self.left())?;
         let directory = directory.map_err(|refusal| Error::environment(refusal.to_string()))?;
@@ -263,6 +266,17 @@ impl Work<'_> {
             Database::make(&self.launcher, (&directory, scratch, copies), &load.base, (seed, &self.signals))
         };
         self.place(set.address).unpaced(make)
+    }
+
+    /// A database of its own on a server that was there.
+    fn load_there(&self, set: &Set<'_>, load: &DatabaseLoad, server: &Databases) -> Result<Database> {
+        let made = server.make(set.needs.number);
+        self.records.keep_left(&self.left())?;
+        let address = made.map_err(|refusal| Error::environment(refusal.to_string()))?;
+        let directory = scratch().join(format!("there-{}", set.needs.number));
+        let scratch = Scratch { directory, records: self.records.at("data") };
+        let seed = jobs::mixed(self.seed, set.address);
+        Database::there((address, server.version()), scratch, &load.base, (seed, &self.signals))
     }
 
     /// Servers with databases on the target, loaded and stopped.
@@ -380,6 +394,7 @@ impl Work<'_> {
             left.directories.extend(place.made_directories());
             left.volumes.extend(place.made_volumes());
             left.snapshots.extend(place.made_snapshots());
+            left.databases.extend(place.made_databases());
         }
         left.directories.extend(Some(scratch()).filter(|scratch| scratch.exists()));
         left

@@ -117,6 +117,16 @@ pub struct DatabaseLoad {
     pub share: Option<Share>,
 }
 
+impl DatabaseLoad {
+    /// It takes more than a database on some server: files beside it, its memory emptied, or its processors.
+    #[must_use]
+    pub fn takes_own_server(&self) -> bool {
+        let is_plain =
+            matches!(self.base.tables, Tables::Orders { .. } | Tables::Points { .. } | Tables::Broker { .. });
+        !is_plain || self.processors.is_some() || !self.base.settings.is_empty()
+    }
+}
+
 /// How many processors a server has, and how busy it is kept.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Processors {

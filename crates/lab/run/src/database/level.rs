@@ -113,7 +113,7 @@ impl Level {
         processors: Processors,
     ) -> Result<Level> {
         let Processors { cores, busy: asked } = processors;
-        let (server, plan) = (driving.server, driving.plan);
+        let (server, plan) = (driving.server.own()?, driving.plan);
         let time = (plan.warm_up / LOOK_SHARE).max(LOOK_MIN);
         let (mut per_second, mut has_fallen_short) = (RATE_FIRST * cores as f64, false);
         for look in 1..=LOOKS_MAX {

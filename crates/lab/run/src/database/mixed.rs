@@ -64,7 +64,7 @@ pub(super) fn drive(driving: &Driving<'_>, work: &MixedWork) -> Result<(Outcome,
     let reads = (work.readers > 0).then(|| points::open(driving, work.has_ranges)).transpose()?;
     // It knows the facts of runs before this, which are checked whether this one loads or not.
     let facts = facts::open(driving)?;
-    let mut watch = Watch { server: driving.server, seconds: Vec::new(), machine: Vec::new() };
+    let mut watch = Watch { server: driving.server.own()?, seconds: Vec::new(), machine: Vec::new() };
     let driven = at_once(driving, work, (reads.as_ref(), &facts), &mut watch)?;
     let offences = broken(facts.check(&mut driving.server.session()?)?);
     let reads = driven.reads.as_ref().map(|outcome| of_reads(outcome, work));

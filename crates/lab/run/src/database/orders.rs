@@ -46,7 +46,7 @@ pub(super) fn drive(
     let run = |observer: &mut dyn Observer| {
         let mut run = || Ok(workload.run(&plan, driving.stop, observer)?);
         let Some(level) = &level else { return run() };
-        let (found, figures) = level.watch(driving.server, run)?;
+        let (found, figures) = level.watch(driving.server.own()?, run)?;
         seen = Some(figures);
         Ok(found)
     };

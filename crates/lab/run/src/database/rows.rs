@@ -52,7 +52,8 @@ pub(super) fn drive(driving: &Driving<'_>, work: &RowsWork) -> Result<(Outcome, 
         },
         seed: driving.plan.seed,
     };
-    let mut forget = || Ok(driving.server.forget_pages()?);
+    let server = driving.server.own()?;
+    let mut forget = || Ok(server.forget_pages()?);
     let found = Rows::open(&driving.server.address(), settings)?.run(&mut forget, driving.stop)?;
     let step = |step: &rows::Step| StepFigures {
         name: step.name.to_string(),
