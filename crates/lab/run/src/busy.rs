@@ -13,8 +13,8 @@ impl Ticks {
         Ticks::of(&std::fs::read_to_string("/proc/stat").ok()?)
     }
 
-    /// What a hypervisor took away counts as busy: nobody here could have it. The last two fields are in others
-    /// already.
+    /// What a hypervisor took away counts as busy: nobody here could have it. The last two fields are in
+    /// others already.
     fn of(stat: &str) -> Option<Ticks> {
         let rest = stat.lines().next()?.strip_prefix("cpu ")?;
         let fields = rest.split_whitespace().take(8).map(|field| field.parse().ok());

@@ -98,8 +98,8 @@ pub struct DatabaseFigures {
     /// Of `factload`: rows of batches that the server acknowledged. Of `rows`: all steps together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rows_per_second: Option<f64>,
-    /// Of `factload`: what was read of the sources and written of facts, as it lies there. Of `mixed`: with the
-    /// pages of rows that were read by key.
+    /// Of `factload`: what was read of the sources and written of facts, as it lies there. Of `mixed`: with
+    /// the pages of rows that were read by key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_per_second: Option<(f64, f64)>,
     /// Where the server was kept on some processors, and as busy as was asked for.

@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn who_had_the_processors_is_told_of_runs_of_both_parts() {
         let alone = run(1, Some(0.1), Some(1.0));
-        assert_eq!(processors(2, &[alone.clone()]), None, "alone nothing is lost");
+        assert_eq!(processors(2, std::slice::from_ref(&alone)), None, "alone nothing is lost");
         let busy = processors(2, &[run(2, Some(0.97), Some(4.0)), alone]).unwrap();
         assert!(busy.contains("97 % busy") && busy.contains("the time of 0.90 of them"), "{busy}");
         assert!(busy.contains("may have lost to them"), "others may have had them: {busy}");

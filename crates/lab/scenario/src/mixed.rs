@@ -1,8 +1,8 @@
 //! Reads by key beside a load of facts: one server has the tables of both, and a run has one of them or both.
 //!
-//! A half of the data are rows to be read, and a half are sources to be loaded from. Runs of either part alone
-//! are on the same server, with the same memory and the same data, so that what the other part costs is all
-//! that differs.
+//! A half of the data are rows to be read, and a half are sources to be loaded from. Runs of either part
+//! alone are on the same server, with the same memory and the same data, so that what the other part costs is
+//! all that differs.
 
 use std::time::Duration;
 
