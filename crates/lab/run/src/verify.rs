@@ -140,7 +140,7 @@ fn ground(address: &str, set: &DataSet) -> Result<Ground> {
             Ground::Device { path: PathBuf::from("/0"), offset_bytes: 0 }
         }
         Kind::Export => Ground::Nbd { uri: address.to_string(), offset_bytes: 0 },
-        Kind::Model => Ground::Nothing,
+        Kind::Model | Kind::Server => Ground::Nothing,
     })
 }
 
