@@ -158,6 +158,7 @@ fn usual(load: &Load) -> Vec<Measured> {
             Parts::Both => vec![Measured::ReadsPerSecond, Measured::RowsPerSecond],
         },
         Load::Space(_) => vec![Measured::Space(Taken::PhysicalMegabytes), Measured::Space(Taken::Overall)],
+        load @ Load::Restore(_) => vec![rate(load)],
         Load::Bill(_) => Amount::ALL.map(|amount| Measured::Bill(amount, Per::Whole)).to_vec(),
         load => vec![rate(load), Measured::LatencyP99Millis],
     }
@@ -221,7 +222,8 @@ fn unit(measured: Measured) -> &'static str {
         | Measured::LatencyP99Millis
         | Measured::ReadLatencyMillis
         | Measured::ReadLatencyP99Millis
-        | Measured::DeviceMillis => MILLIS,
+        | Measured::DeviceMillis
+        | Measured::Restored(_) => MILLIS,
         Measured::TransactionsPerProcessorSecond => "transactions/s of processor time",
         Measured::Space(Taken::CreateMillis | Taken::ReadyMillis) => MILLIS,
         Measured::Space(taken) => words::name(taken),

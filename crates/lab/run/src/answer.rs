@@ -26,7 +26,8 @@ pub(crate) fn value(measured: Measured, value: f64) -> String {
         | Measured::LatencyP99Millis
         | Measured::ReadLatencyMillis
         | Measured::ReadLatencyP99Millis
-        | Measured::DeviceMillis => nanos(value * 1e6),
+        | Measured::DeviceMillis
+        | Measured::Restored(_) => nanos(value * 1e6),
         Measured::TransactionsPerProcessorSecond => {
             format!("{} transactions a second of processor time", count(value))
         }

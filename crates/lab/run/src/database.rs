@@ -16,6 +16,8 @@ mod rows;
 pub(crate) use ashlar_workload::broker::ledger::Ledger;
 pub(crate) use broker::load_broker;
 pub(crate) use engine::Engine;
+pub(crate) use points::sql as points_sql;
+pub(crate) use rows::sql as rows_sql;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

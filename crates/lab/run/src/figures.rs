@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::bill::BillFigures;
 use crate::database::{DatabaseFigures, PartFigures, mixed};
 use crate::meanwhile::Meanwhile;
+use crate::restored::RestoreFigures;
 use crate::space::SpaceFigures;
 
 /// Bytes are held against requests only where chance and those at the edges move them by less than this.
@@ -73,6 +74,9 @@ pub struct Figures {
     /// What servers and machine did meanwhile; absent where nobody looked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub meanwhile: Option<Meanwhile>,
+    /// Of content that was brought back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<RestoreFigures>,
     /// Nothing was run: it was worked out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bill: Option<BillFigures>,
@@ -136,6 +140,7 @@ impl Figures {
             database: None,
             space: None,
             meanwhile: None,
+            restored: None,
             bill: None,
         }
     }
@@ -166,7 +171,8 @@ impl Figures {
         match measured {
             Measured::Bill(amount, per) => self.bill.as_ref()?.value(amount, per),
             // Without a second there is no rate.
-            _ if self.bill.is_some() => None,
+            Measured::Restored(returned) => self.restored.as_ref()?.value(returned),
+            _ if self.bill.is_some() || self.restored.is_some() => None,
             Measured::Iops => Some(self.per_second()),
             Measured::MegabytesPerSecond => Some(self.bytes_per_second() / 1e6),
             Measured::TransactionsPerSecond => self.database.as_ref().map(|_| self.per_second()),

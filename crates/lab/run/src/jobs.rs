@@ -5,7 +5,7 @@
 //! its own stretch of one volume or of several, as the layout says.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ashlar_fio::{Cell, Content, Job, Medium, Offered, Pattern, Spread, Sync};
@@ -121,6 +121,42 @@ impl Area {
     }
 }
 
+/// For copies of what an area lies on.
+impl Area {
+    /// The one device that it lies on.
+    pub(crate) fn device(&self) -> Option<&Path> {
+        match &self.on {
+            Medium::Path(path) => Some(path),
+            Medium::Striped { .. } | Medium::Nbd(_) => None,
+        }
+    }
+
+    /// The same on another device.
+    pub(crate) fn moved(&self, device: &Path) -> Area {
+        Area { on: device.to_path_buf().into(), ..self.clone() }
+    }
+
+    /// One of so many parts of it; the last is as long as the others.
+    pub(crate) fn part(&self, index: u64, count: u64) -> Area {
+        let size_bytes = (self.size_bytes / count / AGE_BYTES).max(1) * AGE_BYTES;
+        let offset_bytes = self.offset_bytes + index * size_bytes;
+        Area { offset_bytes, size_bytes, ..self.clone() }
+    }
+}
+
+/// Writes an area once at random.
+pub(crate) fn overwrite_cell(area: &Area, set: &DataSet, name: &str, seed: u64) -> Cell<Spread> {
+    let requests = (Pattern::Random, 0, vec![(AGE_BYTES, 100.0)]);
+    Cell {
+        name: format!("{}-{name}", area.name),
+        jobs: vec![area.spread(name, 1, requests, Offered::Depth(AGE_DEPTH))],
+        ramp: Duration::ZERO,
+        time: None,
+        content: content(set.content),
+        seed,
+    }
+}
+
 /// Writes an area once in order; then, where it is to be aged, once more at random.
 pub(crate) fn fill_cells(area: &Area, set: &DataSet, seed: u64) -> Vec<Cell<Spread>> {
     let cell = |name: &str, pattern, block_bytes, depth, seed| Cell {
@@ -133,7 +169,7 @@ pub(crate) fn fill_cells(area: &Area, set: &DataSet, seed: u64) -> Vec<Cell<Spre
     };
     let mut cells = vec![cell("fill", Pattern::Sequential, UNIT_BYTES, FILL_DEPTH, seed)];
     if set.precondition == Precondition::Aged {
-        cells.push(cell("age", Pattern::Random, AGE_BYTES, AGE_DEPTH, mixed(seed, "age")));
+        cells.push(overwrite_cell(area, set, "age", mixed(seed, "age")));
     }
     cells
 }

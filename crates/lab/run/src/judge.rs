@@ -12,13 +12,14 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use ashlar_scenario::{Amount, DatabaseLoad, Load, Measured, Parts, Plan, Taken, Variant};
+use ashlar_scenario::{Amount, DatabaseLoad, Load, Measured, Parts, Plan, Returned, Taken, Variant};
 use ashlar_statistics::compare::{self, Better, Comparison, Pair, Verdict};
 use ashlar_statistics::interval::{self, Interval};
 use serde::Serialize;
 
 use crate::Outline;
 use crate::figures::Figures;
+use crate::restored;
 use crate::space::words;
 
 pub(crate) use checks::judge as check;
@@ -149,6 +150,7 @@ pub(crate) fn rate(load: &Load) -> Measured {
             Parts::Both => Measured::MegabytesPerSecond,
         },
         Load::Database(_) | Load::Several(_) => Measured::TransactionsPerSecond,
+        Load::Restore(_) => Measured::Restored(Returned::BackMillis),
         Load::Space(_) => Measured::Space(Taken::PhysicalMegabytes),
         Load::Bill(_) => Measured::Bill(Amount::ALL[0], ashlar_scenario::Per::Whole),
     }
@@ -193,6 +195,7 @@ pub(crate) fn better(measured: Measured) -> Better {
         | Measured::ReadLatencyP99Millis
         | Measured::DeviceMillis
         | Measured::DriveBytesPerHostByte
+        | Measured::Restored(_)
         | Measured::Bill(..) => Better::Lower,
         Measured::Space(taken) => words::better(taken),
     }
@@ -219,6 +222,7 @@ pub(crate) fn name(measured: Measured) -> &'static str {
         Measured::DeviceMillis => "mean latency of the device",
         Measured::TransactionsPerProcessorSecond => "transactions a second of processor time",
         Measured::Space(taken) => words::name(taken),
+        Measured::Restored(returned) => restored::words::name(returned),
         Measured::DriveBytesPerHostByte => "bytes to drives for each byte of hosts",
         Measured::Bill(amount, per) => amount.in_words(per),
     }

@@ -21,6 +21,7 @@ mod chosen;
 mod copies;
 mod database;
 mod figures;
+mod held;
 mod jobs;
 mod judge;
 mod limits;
@@ -33,9 +34,11 @@ mod pack;
 mod page;
 mod paper;
 mod record;
+mod restored;
 mod several;
 mod simulated;
 mod space;
+mod sql;
 mod text;
 mod verify;
 mod work;
@@ -52,6 +55,7 @@ pub use paper::{
     PaperOutcome, PaperRequest, Part, begin_paper, experiments, is_paper, named_of_paper, papers, plan_paper,
     report_paper, resume_paper, verify_paper,
 };
+pub use sql::sql;
 pub use verify::{Verified, verify};
 pub use work::Progress;
 

@@ -36,7 +36,8 @@ pub(crate) fn limits(begun: &Begun, outline: &Outline, runs: &[Figures]) -> Vec<
     limits.extend(servers(begun));
     limits.extend(databases(outline, runs));
     limits.extend(crate::mixed::processors(begun.machine.cores, runs));
-    let is_checked = runs.iter().any(|run| run.database.is_some() || run.space.is_some());
+    let is_checked =
+        runs.iter().any(|run| run.database.is_some() || run.space.is_some() || run.restored.is_some());
     limits.push(if is_checked {
         "No power was cut, and nothing was killed: what a crash leaves was not looked at.".into()
     } else {
@@ -153,6 +154,14 @@ fn databases(outline: &Outline, runs: &[Figures]) -> Vec<String> {
         return vec![
             "Databases are copied and hardly used: what hours of work leave behind in them is not in the accounts.".into(),
             "The accounts are those of the whole pool: nobody else may have worked on it meanwhile.".into(),
+        ];
+    }
+    if outline.plan.variants.iter().all(|variant| matches!(variant.load, Load::Restore(_))) {
+        return vec![
+            "No database was running: stopping it before and recovering it behind come to the times, whichever the \
+             way."
+                .into(),
+            "What is copied back comes from the same pool: a backup elsewhere has to come over its own way.".into(),
         ];
     }
     if outline.plan.variants.iter().all(|variant| variant.load.io().is_some()) {

@@ -76,10 +76,19 @@ fn name(kind: Kind, address: &str) -> &str {
     let path = match kind {
         Kind::Model => return "simulated-hdd",
         Kind::Disk => return address.split(':').next().unwrap_or(address),
-        Kind::Export | Kind::Server => address.split('?').next().unwrap_or(address),
+        Kind::Export => address.split('?').next().unwrap_or(address),
+        Kind::Server => return host(address),
         Kind::Directory | Kind::Device | Kind::Pool => address,
     };
     Path::new(path).file_name().and_then(|name| name.to_str()).unwrap_or("root")
+}
+
+/// Of a server's address: who is asked there says nothing.
+fn host(address: &str) -> &str {
+    let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    if host.is_empty() { "postgres" } else { host }
 }
 
 /// A word that can stand in a run's id.
@@ -127,6 +136,9 @@ pub fn outline(
     if targets.len() == whole.len() && !lacking.is_empty() {
         let named: Vec<&str> = lacking.iter().map(|target| target.address.as_str()).collect();
         let why = match scenario.engine {
+            Engine::None {} if is_of_copies(&plan) => {
+                "it takes snapshots, and only volumes that a pool makes for it have them"
+            }
             Engine::None {} if has(scenario, "block") => "it makes volumes of different logical blocks",
             Engine::None {} if has(scenario, "file_system") => {
                 "it makes volumes, with a file system and without one"
@@ -201,10 +213,18 @@ fn is_possible(variant: &Variant, plan: &Plan) -> bool {
             plan.snapshots_at.is_empty() && !load.takes_own_server()
         }
         Load::Database(_) => kind.has_file_system() && (plan.snapshots_at.is_empty() || kind.has_snapshots()),
-        Load::Space(_) => kind.has_volumes(),
+        Load::Space(_) | Load::Restore(_) => kind.has_volumes(),
         Load::Several(_) => kind.has_file_system(),
-        Load::Io(load) => kind != Kind::Server && (!load.set.layout.needs_pool() || kind.has_volumes()),
+        Load::Io(load) => {
+            let has_copies = load.held.is_none() || has_own_volumes(kind, &variant.target.address);
+            has_copies && kind != Kind::Server && (!load.set.layout.needs_pool() || kind.has_volumes())
+        }
     }
+}
+
+/// Volumes are made for it, and none is named that is there already.
+fn has_own_volumes(kind: Kind, address: &str) -> bool {
+    kind.has_volumes() && !Kind::rest(address).contains('/')
 }
 
 /// Takes out the entries that come in no variant that can be run; false when there is none, or nothing else.
@@ -286,6 +306,15 @@ fn is_of_space(plan: &Plan) -> bool {
     plan.variants.iter().any(|variant| matches!(variant.load, Load::Space(_)))
 }
 
+/// What is asked is what snapshots and clones cost, or bring back.
+fn is_of_copies(plan: &Plan) -> bool {
+    plan.variants.iter().any(|variant| match &variant.load {
+        Load::Io(load) => load.held.is_some(),
+        Load::Restore(_) => true,
+        Load::Database(_) | Load::Space(_) | Load::Several(_) | Load::Bill(_) => false,
+    })
+}
+
 fn nothing(scenario: &Scenario, plan: &Plan) -> Error {
     if is_of_space(plan) {
         return Error::environment(format!(
@@ -293,7 +322,7 @@ fn nothing(scenario: &Scenario, plan: &Plan) -> Error {
             scenario.id
         ));
     }
-    if !scenario.events.is_empty() {
+    if !scenario.events.is_empty() || is_of_copies(plan) {
         return Error::environment(format!(
             "{}: nothing can be run there: it takes snapshots: name a pool as ashlar:POOL",
             scenario.id

@@ -5,6 +5,7 @@ mod configuration;
 mod databases;
 mod meanwhile;
 mod mixed;
+mod restored;
 mod space;
 
 use std::path::Path;
@@ -62,6 +63,7 @@ impl Outcome {
             self.databases(&mut page);
             self.meanwhile(&mut page);
             self.space(&mut page);
+            self.restored(&mut page);
             self.configuration(&mut page);
         }
         paper(&mut page, &self.outline.scenario);
@@ -100,7 +102,7 @@ impl Outcome {
                 word(check.answer),
                 &check.name,
                 "",
-                &format!("{}. Found: {}.", check.rule, check.found),
+                &format!("{}. Found: {}.", check.rule.trim_end_matches('.'), check.found),
             );
         }
     }
@@ -181,7 +183,7 @@ impl Outcome {
     }
 
     fn all_runs(&self, page: &mut Page) {
-        if self.runs.iter().all(|figures| figures.space.is_some()) {
+        if self.runs.iter().all(|figures| figures.space.is_some() || figures.restored.is_some()) {
             return;
         }
         page.heading("All runs, in their order");

@@ -274,13 +274,18 @@ fn change(installation: &Installation, placed: &Placed<'_>, share: f64, scratch:
     };
     let mut server = server(installation, placed, scratch);
     server.start()?;
-    server.query(&format!(
+    server.query(&change_statements(share))?;
+    server.stop()?;
+    flush(&placed.mount)
+}
+
+/// As they are sent.
+pub(crate) fn change_statements(share: f64) -> String {
+    format!(
         "UPDATE lab_broker.trade SET charge = charge + 0.01 \
          WHERE id > (SELECT (max(id) * {}::float8)::bigint FROM lab_broker.trade); CHECKPOINT",
         1.0 - share
-    ))?;
-    server.stop()?;
-    flush(&placed.mount)
+    )
 }
 
 /// Every page of it is read from the volume, and its checksum asked.

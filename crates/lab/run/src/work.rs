@@ -12,7 +12,8 @@ use ashlar_postgres::Address;
 use ashlar_programs::Launcher;
 use ashlar_report::{bytes, count, nanos, seconds};
 use ashlar_scenario::{
-    DataSet, DatabaseLoad, IoLoad, Load, Plan, Precondition, Run, SeveralLoad, SpaceLoad, Variant, largest,
+    DataSet, DatabaseLoad, IoLoad, Load, Plan, Precondition, RestoreLoad, Run, SeveralLoad, SpaceLoad,
+    Variant, largest,
 };
 use ashlar_target::{Counters, Databases, Form, Ground, Needs, OWN_PREFIX, Place, PoolCounters};
 
@@ -23,8 +24,8 @@ use crate::meanwhile::{self, Meanwhile};
 use crate::outline::WRITE_BYTES_PER_SECOND;
 use crate::record::{Left, Records, make};
 use crate::several::Several;
-use crate::space;
 use crate::{Error, Result};
+use crate::{held, restored, space};
 
 /// Of a run beside its phases, until it is known: fio starts, ends and is read.
 const OVERHEAD: Duration = Duration::from_secs(1);
@@ -115,7 +116,7 @@ impl Made {
 impl Set<'_> {
     /// Before all runs, and not as it grows.
     fn is_written_first(&self) -> bool {
-        !self.is_virtual && !self.load.grows()
+        !self.is_virtual && !self.load.grows() && !matches!(self.load, Load::Restore(_))
     }
 
     /// What is written to make it.
@@ -123,6 +124,7 @@ impl Set<'_> {
         match self.load {
             _ if self.is_virtual || self.load.grows() => 0,
             Load::Io(load) if load.set.precondition == Precondition::Aged => 2 * self.needs.size_bytes,
+            Load::Restore(_) => 0,
             Load::Io(_) | Load::Database(_) | Load::Several(_) | Load::Bill(_) => self.needs.size_bytes,
             Load::Space(load) => load.bases.size_bytes(),
         }
@@ -242,7 +244,7 @@ impl Work<'_> {
             Load::Database(load) => Ok(Made::Database(Box::new(self.load(set, load)?))),
             Load::Space(load) => self.bases(set, load).map(Made::Bases),
             Load::Several(load) => Ok(Made::Several(Box::new(self.load_several(set, load)?))),
-            Load::Bill(_) => Ok(Made::Nothing),
+            Load::Restore(_) | Load::Bill(_) => Ok(Made::Nothing),
         }
     }
 
@@ -420,9 +422,37 @@ impl Work<'_> {
         if let Place::Model { spec, .. } = self.place(&variant.target.address) {
             return crate::simulated::figures((run, variant), load, spec, self.plan, seed);
         }
-        let cell = jobs::cell(load, areas, self.plan, seed);
-        let kept = self.fio.run(&cell, directory)?;
-        Ok(Figures::of(run, variant, load, &cell, &kept))
+        let test = |areas: &[Area]| {
+            let cell = jobs::cell(load, areas, self.plan, seed);
+            let kept = self.fio.run(&cell, directory)?;
+            Ok(Figures::of(run, variant, load, &cell, &kept))
+        };
+        let Some(held) = load.held else { return test(areas) };
+        let before = directory.join("before");
+        make(&before)?;
+        let ground = held::Ground {
+            volumes: self.place(&variant.target.address).volumes().expect("a plan has this only on pools"),
+            keep: &|| self.records.keep_left(&self.left()),
+            overwrite: &|area, number| {
+                let name = format!("overwrite-{number}");
+                let cell = jobs::overwrite_cell(area, &load.set, &name, jobs::mixed(seed, &name));
+                self.fio.run(&cell, &before).map(drop).map_err(Error::from)
+            },
+        };
+        held::while_held(held, areas, &ground, test)
+    }
+
+    /// Content that comes back.
+    fn restore(&self, (run, variant): (&Run, &Variant), load: &RestoreLoad) -> Result<Figures> {
+        make(&scratch())?;
+        let volumes = self.place(&variant.target.address).volumes();
+        let ground = restored::Ground {
+            launcher: &self.launcher,
+            volumes: volumes.expect("a plan has this only on pools"),
+            scratch: scratch(),
+            keep: &|| self.records.keep_left(&self.left()),
+        };
+        restored::run((run, variant), load, jobs::mixed(self.seed, &run.id), &ground)
     }
 
     fn run(&self, run: &Run, sets: &mut [Set<'_>]) -> Result<Figures> {
@@ -435,10 +465,12 @@ impl Work<'_> {
         let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         self.grow((run, variant), &mut sets[index])?;
         let place = self.place(&variant.target.address);
-        let meter = place.meter();
+        // Of a run that overwrites before it, or is on a clone, the counters tell something else.
+        let is_of_load = variant.load.io().is_none_or(|load| load.held.is_none());
+        let meter = place.meter().filter(|_| is_of_load);
         let count = || meter.as_ref()?.counted();
         let before = count();
-        let device = sets[index].device.clone();
+        let device = sets[index].device.clone().filter(|_| is_of_load);
         let look = || Counters::of(device.as_ref()?);
         let device_before = look();
         let load = crate::offered::resolved(self.plan, run, self.records)?;
@@ -482,6 +514,7 @@ impl Work<'_> {
             (Load::Several(load), Made::Several(several)) => {
                 several.run((run, variant), load, (self.plan, seed), &self.signals)
             }
+            (Load::Restore(load), Made::Nothing) => self.restore((run, variant), load),
             (Load::Space(load), Made::Bases(bases)) => self.count((run, variant), (load, bases)),
             (Load::Database(load), Made::Database(database)) => {
                 database.run((run, variant), load, (self.plan, seed), &self.signals)
@@ -520,6 +553,9 @@ fn needs(load: &Load, number: usize, offset_bytes: u64) -> Needs {
         Load::Space(load) => {
             Needs { number, files: 1, volumes: 0, size_bytes: load.room_bytes(), offset_bytes }
         }
+        Load::Restore(load) => {
+            Needs { number, files: 1, volumes: 0, size_bytes: load.room_bytes(), offset_bytes }
+        }
         Load::Bill(_) => Needs { number, files: 0, volumes: 0, size_bytes: 0, offset_bytes },
     }
 }
@@ -537,6 +573,9 @@ fn time_to_write(bytes: u64) -> Duration {
 fn short(figures: &Figures) -> String {
     if let Some(space) = &figures.space {
         return format!("{} on the drives", bytes(space.taken.physical_bytes().max(0) as u64));
+    }
+    if let Some(found) = &figures.restored {
+        return restored::words::short(found);
     }
     let rate = format!("{} a second", count(figures.per_second()));
     match figures.p99_nanos {

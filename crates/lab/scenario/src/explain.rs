@@ -1,6 +1,7 @@
 //! An experiment in words: what the paper asked, did, found and left out, what we do, how it is judged.
 //!
-//! Printed by `ashlar lab explain ID`; for I/O with the command lines of fio and DiskSpd that do the same.
+//! Printed by `ashlar lab explain ID`; for I/O with the command lines of fio and DiskSpd that do the same, for a
+//! database with the SQL that is sent and the T-SQL of the paper's steps.
 
 use std::fmt;
 
@@ -14,12 +15,15 @@ use crate::scale::Preset;
 use crate::workload::{Content, IoLoad, Load, Map, Precondition};
 
 mod command;
+mod sql;
+
+pub use sql::{SqlOf, SqlOfKind};
 
 /// What a terminal shows without breaking lines itself.
 const COLUMNS: usize = 96;
 
-/// The scenario in words, worked out at a preset on a machine.
-pub fn explain(scenario: &Scenario, preset: Preset, machine: Machine) -> Result<String> {
+/// The scenario in words, worked out at a preset on a machine. `sql_of` tells what a load asks of a server.
+pub fn explain(scenario: &Scenario, preset: Preset, machine: Machine, sql_of: SqlOf<'_>) -> Result<String> {
     let targets = [Target::any()];
     let planned = plan(scenario, &Request { preset, seed: 0, targets: &targets, machine })?;
     let mut page = Page(String::new());
@@ -40,9 +44,25 @@ pub fn explain(scenario: &Scenario, preset: Preset, machine: Machine) -> Result<
     page.list("Where it contradicts itself", scenario.contradictions.iter().cloned());
     page.list("What it claims and nobody can check here", scenario.claims.iter().cloned());
     page.list("What we do", scenario.rerun.iter().cloned().chain(work_sentences(scenario, &planned)));
-    page.list("How it is judged", scenario.checks.iter().map(check_text));
+    page.list(
+        "How it is judged",
+        scenario.checks.iter().map(|check| match check {
+            Check::Consistency {} if has_no_database(&planned) => EVERY_BYTE.to_string(),
+            check => check_text(check),
+        }),
+    );
     page.commands(&planned);
+    page.sql(&planned, sql_of);
+    page.tsql(scenario);
     Ok(page.0)
+}
+
+/// Consistency of what has no database.
+const EVERY_BYTE: &str =
+    "What came back is what was written before: the same files, and every byte of them, in every run.";
+
+fn has_no_database(planned: &Plan) -> bool {
+    planned.variants.iter().all(|variant| matches!(variant.load, Load::Restore(_)))
 }
 
 /// The text as far as it is written.
@@ -113,6 +133,7 @@ fn work_sentences(scenario: &Scenario, planned: &Plan) -> Vec<String> {
             Load::Io(load) => load_text(load),
             Load::Database(load) => load.in_words(),
             Load::Space(load) => load.in_words(),
+            Load::Restore(load) => load.in_words(),
             Load::Several(load) => load.in_words(),
             Load::Bill(bill) => bill.in_words(),
         };
@@ -149,7 +170,7 @@ fn work_sentences(scenario: &Scenario, planned: &Plan) -> Vec<String> {
 fn calculated(planned: &Plan) -> Vec<String> {
     let bills = planned.variants.iter().filter_map(|variant| match &variant.load {
         Load::Bill(bill) => Some((variant, bill)),
-        Load::Io(_) | Load::Database(_) | Load::Space(_) | Load::Several(_) => None,
+        Load::Io(_) | Load::Database(_) | Load::Space(_) | Load::Restore(_) | Load::Several(_) => None,
     });
     let mut sentences: Vec<String> = bills
         .map(|(variant, bill)| {
@@ -202,6 +223,7 @@ fn load_text(load: &IoLoad) -> String {
     if let Some(zipf) = load.zipf {
         words.push(format!("places by Zipf's law with exponent {zipf}"));
     }
+    words.extend(load.held.map(|held| held.in_words()));
     if set.grows {
         words.push("one data set that grows from variant to variant".to_string());
     }

@@ -69,6 +69,19 @@ pub struct Scenario {
     pub published: Vec<Published>,
     #[serde(default, rename = "check")]
     pub checks: Vec<Check>,
+    /// The paper's steps as they are typed on SQL Server, which is not run here.
+    #[serde(default)]
+    pub tsql: Vec<TSql>,
+}
+
+/// A step on SQL Server.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TSql {
+    /// What it is for, in words.
+    pub step: String,
+    /// Transact-SQL, as it is typed.
+    pub text: String,
 }
 
 #[derive(Clone, PartialEq, Debug, Deserialize)]
@@ -250,7 +263,7 @@ impl Scenario {
 
     /// No time is measured in it: it is worked out, or counts room.
     fn is_untimed(&self) -> bool {
-        self.is_calculated() || self.kind() == "space"
+        self.is_calculated() || ["space", "restore"].contains(&self.kind())
     }
 
     /// It is as large as its target has room for, or a share of that.

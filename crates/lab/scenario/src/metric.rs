@@ -51,10 +51,21 @@ pub enum Measured {
     TransactionsPerProcessorSecond,
     /// Of `space`.
     Space(Taken),
+    /// Of `restore`.
+    Restored(Returned),
     /// Of a pool: bytes written to its drives for each byte that hosts wrote.
     DriveBytesPerHostByte,
     /// Of `bill`: worked out, not measured.
     Bill(Amount, Per),
+}
+
+/// How long content took to come back.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Returned {
+    /// Until the file system is mounted with everything in it, and all of it is on the drives.
+    BackMillis,
+    /// Of that, what the array took to set the volume back.
+    ArrayMillis,
 }
 
 /// What databases took of a pool, and how it comes about: factors one behind the other, as a console
@@ -92,7 +103,7 @@ pub enum Over {
     Under(Duration),
 }
 
-const MEASURED: [(&str, Measured); 29] = [
+const MEASURED: [(&str, Measured); 31] = [
     ("iops", Measured::Iops),
     ("megabytes_per_second", Measured::MegabytesPerSecond),
     ("tps", Measured::TransactionsPerSecond),
@@ -121,6 +132,8 @@ const MEASURED: [(&str, Measured); 29] = [
     ("zero", Measured::Space(Taken::Zero)),
     ("compression", Measured::Space(Taken::Compression)),
     ("overall", Measured::Space(Taken::Overall)),
+    ("back_millis", Measured::Restored(Returned::BackMillis)),
+    ("array_millis", Measured::Restored(Returned::ArrayMillis)),
     ("drive_bytes_per_host_byte", Measured::DriveBytesPerHostByte),
 ];
 

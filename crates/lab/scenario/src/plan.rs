@@ -150,7 +150,7 @@ impl Plan {
     /// Runs last as long as they are measured, and not as long as what they do takes.
     #[must_use]
     pub fn is_timed(&self) -> bool {
-        !self.variants.iter().all(|variant| matches!(variant.load, Load::Space(_)))
+        !self.variants.iter().all(|variant| matches!(variant.load, Load::Space(_) | Load::Restore(_)))
     }
 
     #[must_use]

@@ -38,6 +38,7 @@ const TABLES: &[Table] = &[
     ("phases", None, PHASES),
     ("snapshot", Some("snapshot"), &[must("at", "share", "When, as a share of the measured time.")]),
     ("published", None, PUBLISHED),
+    ("tsql", None, TSQL),
     ("check-latency", Some("latency"), LATENCY),
     ("check-ratio", Some("ratio"), RATIO),
     ("check-value", Some("value"), VALUE),
@@ -54,12 +55,14 @@ const TABLES: &[Table] = &[
     ("mixed", Some("mixed"), MIXED),
     ("rows", Some("rows"), ROWS),
     ("space", Some("space"), SPACE),
+    ("restore", Some("restore"), RESTORE),
     ("databases", Some("databases"), DATABASES),
     ("database", None, DATABASE),
     ("bill", Some("bill"), BILL),
     ("part", None, PART),
     ("layout", None, LAYOUT),
     ("content-table", None, CONTENT),
+    ("copies", None, COPIES),
     ("piece", None, PIECE),
 ];
 
@@ -82,6 +85,7 @@ const SCENARIO: &[Key] = &[
     must("budget", "scaled-time", "The longest time; the plan is cut to it."),
     may("published", "[]published", "What the paper found; shown beside our numbers."),
     may("check", "[]check", "Rules that give a verdict."),
+    may("tsql", "[]tsql", "The paper's steps on SQL Server: shown, and not run."),
 ];
 
 const SOURCE: &[Key] = &[
@@ -107,6 +111,9 @@ const PUBLISHED: &[Key] = &[
     may("value", "number", "Left out where it was lost with a figure."),
     may("note", "text", "What is to be known of it."),
 ];
+
+const TSQL: &[Key] =
+    &[must("step", "text", "What it is for."), must("text", "text", "Transact-SQL, as it is typed.")];
 
 const LATENCY: &[Key] = &[
     must("max", "time", "Never above it."),
@@ -145,6 +152,7 @@ const IO: &[Key] = &[
     may("shift", "scaled-size", "Every request begins so many bytes behind a multiple of its size."),
     may("grows", "boolean", "Variants that differ in size share one data set, which grows."),
     may("zipf", "share", "The exponent of Zipf's law that random places follow."),
+    may("copies", "copies", "What the array has of the volume meanwhile."),
 ];
 
 const ORDERS: &[Key] = &[
@@ -201,6 +209,18 @@ const SPACE: &[Key] = &[
     may("log", "share", "Of the tables: a log that is written full of zeroes before."),
     may("snapshots", "count", "Of all volumes, taken when everything is there."),
     may("dedupe", "boolean", "Volumes look for equal blocks."),
+];
+
+const RESTORE: &[Key] = &[
+    must("data", "scaled-size", "Of all files together."),
+    must("files", "count", "How many."),
+    must("changed", "share", "Of the files: written anew behind the snapshot."),
+    may("way", "way", "How the content comes back."),
+];
+
+const COPIES: &[Key] = &[
+    may("snapshots", "scaled-count", "Held meanwhile; before each a part of the data is overwritten."),
+    may("clone", "clone-use", "A clone that is there, or is what requests go to."),
 ];
 
 const DATABASES: &[Key] = &[
@@ -273,8 +293,19 @@ pub fn schema() -> String {
     }
     definitions.insert("engine".into(), one_of(&["engine-none", "engine-postgres"]));
     definitions.insert("check".into(), one_of(&kinds_of("check-")));
-    let workloads =
-        ["io", "orders", "points", "broker", "factload", "mixed", "rows", "space", "databases", "bill"];
+    let workloads = [
+        "io",
+        "orders",
+        "points",
+        "broker",
+        "factload",
+        "mixed",
+        "rows",
+        "space",
+        "restore",
+        "databases",
+        "bill",
+    ];
     // An entry of the matrix may have any of their keys, so none of them is required.
     definitions.insert("workload".into(), workload(&workloads, &["kind"]));
     definitions.insert("entry".into(), entry(&workloads));
@@ -321,6 +352,8 @@ fn plain() -> Map<String, Value> {
         "rows-job": words(&["change", "read"]),
         "rows-call": words(&["statements", "procedure"]),
         "mixed-works": words(&["reads", "load", "both"]),
+        "way": words(&["snapshot", "copy"]),
+        "clone-use": words(&["beside", "measured"]),
         "origin": words(&["apart", "copied", "changed"]),
         "version": words(&["any", "each", "newer", "older"]),
         "map": words(&["simple", "concat", "stripe"]),

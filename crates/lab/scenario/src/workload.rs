@@ -15,10 +15,12 @@ use crate::error::{Error, Result};
 use crate::file::Engine;
 use crate::file_system::FileSystem;
 use crate::formula::Names;
+use crate::held::{Copied, Held};
 use crate::mix::{MixBy, Part, Pattern, bytes_mean, share_by_count, written_share};
 use crate::mixed::Mixed;
 use crate::offer::{Offer, Share};
 use crate::quantity::{Rate, literal, optional};
+use crate::restored::{Restore, RestoreLoad};
 use crate::rows::Rows;
 use crate::scale::{Preset, Scaled};
 use crate::several::{Several, SeveralLoad};
@@ -41,6 +43,7 @@ pub(crate) enum Workload {
     Mixed(Mixed),
     Rows(Rows),
     Space(Space),
+    Restore(Restore),
     Several(Several),
     Bill(Parts),
 }
@@ -70,6 +73,8 @@ pub(crate) struct Io {
     /// Of random requests: a place is asked for as often as Zipf's law with this exponent says.
     #[serde(default, deserialize_with = "optional")]
     zipf: Option<f64>,
+    /// Snapshots and a clone of the volume that the array has meanwhile.
+    copies: Option<Copied>,
 }
 
 fn one() -> u64 {
@@ -86,6 +91,7 @@ pub enum Load {
     Io(IoLoad),
     Database(DatabaseLoad),
     Space(SpaceLoad),
+    Restore(RestoreLoad),
     Several(SeveralLoad),
     /// Nothing is run: it is worked out.
     Bill(Bill),
@@ -97,7 +103,7 @@ impl Load {
     pub fn io(&self) -> Option<&IoLoad> {
         match self {
             Load::Io(load) => Some(load),
-            Load::Database(_) | Load::Space(_) | Load::Several(_) | Load::Bill(_) => None,
+            Load::Database(_) | Load::Space(_) | Load::Restore(_) | Load::Several(_) | Load::Bill(_) => None,
         }
     }
 
@@ -109,7 +115,7 @@ impl Load {
                 let too_many = load.processors.is_some_and(|asked| asked.cores > cores);
                 too_many.then(|| format!("this machine has {cores} processors"))
             }
-            Load::Space(_) | Load::Several(_) | Load::Bill(_) => None,
+            Load::Space(_) | Load::Restore(_) | Load::Several(_) | Load::Bill(_) => None,
         }
     }
 
@@ -120,6 +126,7 @@ impl Load {
             Load::Io(load) => load.set.size.0,
             Load::Database(load) => load.base.tables.size_bytes(),
             Load::Space(load) => load.bases.size_bytes(),
+            Load::Restore(load) => load.size.0,
             Load::Several(load) => load.bases.size_bytes(),
             Load::Bill(_) => 0,
         }
@@ -132,7 +139,7 @@ impl Load {
             Load::Io(load) => load.rate,
             Load::Database(load) => load.rate,
             Load::Several(load) => load.rate,
-            Load::Space(_) | Load::Bill(_) => None,
+            Load::Space(_) | Load::Restore(_) | Load::Bill(_) => None,
         };
         rate.is_some() || self.share().is_some()
     }
@@ -143,7 +150,7 @@ impl Load {
         match self {
             Load::Io(load) => load.share.as_ref(),
             Load::Database(load) => load.share.as_ref(),
-            Load::Space(_) | Load::Several(_) | Load::Bill(_) => None,
+            Load::Space(_) | Load::Restore(_) | Load::Several(_) | Load::Bill(_) => None,
         }
     }
 
@@ -154,7 +161,7 @@ impl Load {
         match self {
             Load::Io(load) => Load::Io(IoLoad { rate, share: None, ..load.clone() }),
             Load::Database(load) => Load::Database(DatabaseLoad { rate, share: None, ..load.clone() }),
-            Load::Space(_) | Load::Several(_) | Load::Bill(_) => self.clone(),
+            Load::Space(_) | Load::Restore(_) | Load::Several(_) | Load::Bill(_) => self.clone(),
         }
     }
 
@@ -165,8 +172,18 @@ impl Load {
             (Load::Io(one), Load::Io(other)) => one.set.is_shared_with(&other.set),
             (Load::Database(one), Load::Database(other)) => one.base == other.base,
             (Load::Space(one), Load::Space(other)) => one.bases == other.bases,
+            // Nothing is there before: a run makes it.
+            (Load::Restore(_), Load::Restore(_)) => true,
             (Load::Several(one), Load::Several(other)) => one.bases == other.bases,
-            (Load::Io(_) | Load::Database(_) | Load::Space(_) | Load::Several(_) | Load::Bill(_), _) => false,
+            (
+                Load::Io(_)
+                | Load::Database(_)
+                | Load::Space(_)
+                | Load::Restore(_)
+                | Load::Several(_)
+                | Load::Bill(_),
+                _,
+            ) => false,
         }
     }
 
@@ -182,6 +199,7 @@ impl Load {
             Load::Io(load) => load.set.bytes_written(),
             Load::Database(load) => load.bytes_loaded(),
             Load::Space(load) => load.bases.size_bytes() as f64,
+            Load::Restore(_) => 0.0,
             Load::Several(load) => crate::database::WRITTEN_PER_BYTE * load.bases.size_bytes() as f64,
             Load::Bill(_) => 0.0,
         }
@@ -192,6 +210,7 @@ impl Load {
             Load::Io(load) => load.bytes_written(time, bytes_per_second),
             Load::Database(load) => load.bytes_written(time),
             Load::Space(load) => load.bytes_written(),
+            Load::Restore(load) => load.bytes_written(),
             Load::Several(load) => load.bytes_written(time),
             Load::Bill(_) => 0.0,
         }
@@ -200,9 +219,10 @@ impl Load {
     /// Of a run, beside its phases.
     pub(crate) fn run_overhead(&self) -> Duration {
         match self {
-            Load::Io(_) => RUN_OVERHEAD,
+            Load::Io(load) => RUN_OVERHEAD + load.held.map_or(Duration::ZERO, |held| held.overhead()),
             Load::Database(load) => load.run_overhead(),
             Load::Space(load) => load.run_overhead(),
+            Load::Restore(load) => load.run_overhead(),
             Load::Several(load) => load.run_overhead(),
             Load::Bill(_) => Duration::ZERO,
         }
@@ -227,6 +247,8 @@ pub struct IoLoad {
     pub shift_bytes: u64,
     /// The exponent of Zipf's law that random requests follow; `None` is each place as likely as any other.
     pub zipf: Option<f64>,
+    /// What the array has of the volume meanwhile; `None` where nobody asks.
+    pub held: Option<Held>,
 }
 
 /// What must lie on the target before a run; runs with equal sets share one.
@@ -319,11 +341,12 @@ impl Workload {
             Some(Some("mixed")) => Mixed::deserialize(table).map(Workload::Mixed),
             Some(Some("rows")) => Rows::deserialize(table).map(Workload::Rows),
             Some(Some("space")) => Space::deserialize(table).map(Workload::Space),
+            Some(Some("restore")) => Restore::deserialize(table).map(Workload::Restore),
             Some(Some("databases")) => Several::deserialize(table).map(Workload::Several),
             Some(Some(BILL)) => Parts::deserialize(table).map(Workload::Bill),
             Some(_) => {
                 let known = "kind must be \"io\", \"orders\", \"points\", \"broker\", \"factload\", \"mixed\", \
-                    \"rows\", \"space\", \"databases\" or \"bill\"";
+                    \"rows\", \"space\", \"restore\", \"databases\" or \"bill\"";
                 Err(toml::de::Error::custom(known))
             }
             None => Err(toml::de::Error::missing_field("kind")),
@@ -333,8 +356,10 @@ impl Workload {
     /// With every value known; `files` is the number of files of the role `data`.
     pub(crate) fn at(&self, files: u64, engine: &Engine, preset: Preset, names: &Names) -> Result<Load> {
         match self {
-            Workload::Io(_) | Workload::Bill(_) if !matches!(engine, Engine::None {}) => {
-                Err(Error::file("workloads `io` and `bill` have no engine: leave [engine] out"))
+            Workload::Io(_) | Workload::Restore(_) | Workload::Bill(_)
+                if !matches!(engine, Engine::None {}) =>
+            {
+                Err(Error::file("workloads `io`, `restore` and `bill` have no engine: leave [engine] out"))
             }
             Workload::Io(io) => io.at(files, preset, names).map(Load::Io),
             Workload::Orders(orders) => orders.at(engine, preset, names).map(Load::Database),
@@ -343,6 +368,7 @@ impl Workload {
             Workload::FactLoad(facts) => facts.at(engine, preset, names).map(Load::Database),
             Workload::Mixed(mixed) => mixed.at(engine, preset, names).map(Load::Database),
             Workload::Rows(rows) => rows.at(engine, preset, names).map(Load::Database),
+            Workload::Restore(restore) => restore.at(preset, names).map(Load::Restore),
             Workload::Space(space) => space.at(engine, preset, names).map(Load::Space),
             Workload::Several(several) => several.at(engine, preset, names).map(Load::Several),
             Workload::Bill(parts) => parts.at().map(Load::Bill),
@@ -361,6 +387,14 @@ impl Io {
             true => Ok(Some(zipf)),
             false => Err(Error::file("zipf: only random requests follow it")),
         }
+    }
+
+    fn held(&self, preset: Preset, names: &Names) -> Result<Option<Held>> {
+        let Some(copies) = &self.copies else { return Ok(None) };
+        if self.layout != Layout::default() || self.grows {
+            return Err(Error::file("copies are of one volume without a file system, which does not grow"));
+        }
+        copies.at(preset, names).map(Some)
     }
 
     fn at(&self, files: u64, preset: Preset, names: &Names) -> Result<IoLoad> {
@@ -391,6 +425,7 @@ impl Io {
                 None => 0,
             },
             zipf: self.zipf_checked()?,
+            held: self.held(preset, &names)?,
         })
     }
 }
@@ -474,7 +509,8 @@ impl IoLoad {
                 bytes_per_second.0 as f64 * share
             }
         };
-        moved * written_share(&self.mix) * time.as_secs_f64()
+        let before = self.held.map_or(0.0, |held| held.overwritten_share()) * self.set.size.0 as f64;
+        before + moved * written_share(&self.mix) * time.as_secs_f64()
     }
 }
 

@@ -10,6 +10,7 @@ mod below;
 mod copies;
 mod counters;
 mod disks;
+mod held;
 mod kind;
 mod machine;
 mod mounts;

@@ -108,16 +108,15 @@ pub fn remove_database(made: &MadeDatabase) -> Result<(), Refusal> {
 
 fn ask(named: &str, statement: &str) -> Result<ashlar_postgres::Rows, Refusal> {
     let address = Address::Url(within(named, FIRST_DATABASE));
-    let refused = |error: ashlar_postgres::Error| {
+    let mut session = Session::open(&address, "ashlar lab", ANSWER_LIMIT).map_err(|error| {
         let text = error.to_string();
         let advice = match text.contains("password") {
             true => ": put the right one into the environment as PGPASSWORD",
             false => "",
         };
-        Refusal(format!("{named}: {text}{advice}"))
-    };
-    let mut session = Session::open(&address, "ashlar lab", ANSWER_LIMIT).map_err(refused)?;
-    session.run(statement).map_err(refused)
+        Refusal(format!("{text}{advice}"))
+    })?;
+    session.run(statement).map_err(|error| Refusal(format!("{named}: {error}")))
 }
 
 /// What is kept of a result names its targets.

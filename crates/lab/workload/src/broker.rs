@@ -48,6 +48,7 @@ pub use settings::{Isolation, Mix, Settings};
 pub use trader::Trader;
 
 use crate::error::Result;
+use crate::prepare::Listed;
 use crate::workload::{Kind, Workload};
 use ledger::Ledger;
 use trader::Scene;
@@ -72,6 +73,13 @@ pub const KINDS: [&str; 11] = [
 const TRADE_ORDER: usize = 4;
 const TRADE_RESULT: usize = 5;
 const DATA_MAINTENANCE: usize = 10;
+
+/// What the kinds ask of a server, each between BEGIN and COMMIT. Trade-Update finds its trades as
+/// Trade-Lookup does.
+#[must_use]
+pub fn statements() -> Vec<Listed> {
+    transaction::listed()
+}
 
 /// The workload on a loaded database.
 pub struct Broker {

@@ -47,6 +47,7 @@ pub use loader::Loader;
 pub use origin::Shape;
 
 use crate::error::{Error, Result};
+use crate::prepare::Listed;
 use crate::workload::{Kind, Workload};
 use conditions::{Sent, Verdict};
 use dimensions::Dimensions;
@@ -79,6 +80,15 @@ impl Settings {
         // As for `orders`.
         Settings { files: files.into(), limit: Duration::from_secs(60) }
     }
+}
+
+/// What the two kinds ask of a server, for the first source; each between BEGIN and COMMIT.
+#[must_use]
+pub fn statements() -> Vec<Listed> {
+    vec![
+        Listed::new(KINDS[0], vec![transform::insert_statement(1)]),
+        Listed::new(KINDS[1], vec![loader::COPY.to_string()]),
+    ]
 }
 
 /// What all clients of a run know.

@@ -25,10 +25,12 @@ mod fields;
 mod jobs;
 pub mod orders;
 pub mod points;
+mod prepare;
 mod random;
 pub mod rows;
 mod workload;
 
 pub use error::{Error, ErrorKind, Result};
+pub use prepare::Listed;
 pub use random::{NonUniform, Random};
 pub use workload::{Client, Done, Kind, Workload};

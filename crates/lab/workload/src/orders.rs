@@ -36,6 +36,7 @@ pub use settings::{Draw, Home, Isolation, Mix, Settings, Think};
 pub use terminal::Terminal;
 
 use crate::error::Result;
+use crate::prepare::Listed;
 use crate::workload::{Kind, Workload};
 use ledger::Ledger;
 use terminal::Scene;
@@ -45,6 +46,12 @@ pub const KINDS: [&str; 5] = ["new_order", "payment", "order_status", "delivery"
 
 /// Keying and mean think times in seconds, as in the rules that this derives from.
 const PAUSES: [(u64, u64); 5] = [(18, 12), (3, 12), (2, 10), (2, 5), (2, 5)];
+
+/// What the five kinds ask of a server, each between BEGIN and COMMIT.
+#[must_use]
+pub fn statements(settings: &Settings) -> Vec<Listed> {
+    transaction::listed(settings.isolation)
+}
 
 /// The workload on a loaded database.
 pub struct Orders {

@@ -21,6 +21,7 @@ pub use load::{Load, Loaded, load, unload};
 pub use reader::Reader;
 
 use crate::error::{Error, Result};
+use crate::prepare::Listed;
 use crate::workload::{Kind, Workload};
 use keys::Keys;
 
@@ -90,6 +91,16 @@ impl Settings {
 
 /// Arbitrary: a statement of more keys is a scan in disguise.
 const KEYS_MAX: usize = 10_000;
+
+/// What reads of these settings ask of a server.
+#[must_use]
+pub fn statements(settings: &Settings) -> Vec<Listed> {
+    let mut kinds = vec![Listed::new(KINDS[0], vec![reader::KEYS.to_string()])];
+    if settings.range_percent > 0.0 {
+        kinds.push(Listed::new(KINDS[1], vec![reader::range_statement(settings.range_rows)]));
+    }
+    kinds
+}
 
 /// The workload on a loaded database.
 pub struct Points {

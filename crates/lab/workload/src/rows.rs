@@ -20,6 +20,7 @@ pub use load::{Load, load, unload};
 pub use pass::{Found, Step};
 
 use crate::error::{Error, Result};
+use crate::prepare::Listed;
 
 /// So many rows are changed or removed by one statement, in a transaction of its own. Arbitrary: a statement
 /// costs more than its way to the server, and the way is seen still.
@@ -56,6 +57,12 @@ pub struct Settings {
     pub measure: Duration,
     /// Of all random numbers.
     pub seed: u64,
+}
+
+/// What the steps ask of a server, each with its first rows.
+#[must_use]
+pub fn statements(job: Job, call: Call, rows: i64) -> Vec<Listed> {
+    step::listed(job, call, rows)
 }
 
 /// The workload on a loaded database.

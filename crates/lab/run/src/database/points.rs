@@ -1,5 +1,6 @@
 //! Reads by key: what is read is checked by whoever reads it.
 
+use ashlar_workload::Listed;
 use ashlar_workload::driver::{self, Outcome};
 use ashlar_workload::points::{self, Points};
 
@@ -25,6 +26,15 @@ pub(super) fn load(loading: &Loading<'_>, rows: u64) -> Result<()> {
     Ok(())
 }
 
+fn settings(has_ranges: bool) -> points::Settings {
+    if has_ranges { points::Settings::mixed_sizes() } else { points::Settings::single_keys() }
+}
+
+/// What a run asks of the server.
+pub(crate) fn sql(has_ranges: bool) -> Vec<Listed> {
+    points::statements(&settings(has_ranges))
+}
+
 pub(super) fn drive(driving: &Driving<'_>, has_ranges: bool) -> Result<(Outcome, DatabaseFigures)> {
     let workload = open(driving, has_ranges)?;
     let outcome = driver::run(&workload, driving.plan, driving.stop, &mut ())?;
@@ -34,10 +44,6 @@ pub(super) fn drive(driving: &Driving<'_>, has_ranges: bool) -> Result<(Outcome,
 
 pub(super) fn open(driving: &Driving<'_>, has_ranges: bool) -> Result<Points> {
     Ok(Points::open(&driving.server.address(), settings(has_ranges))?)
-}
-
-fn settings(has_ranges: bool) -> points::Settings {
-    if has_ranges { points::Settings::mixed_sizes() } else { points::Settings::single_keys() }
 }
 
 /// Of the pages that hold what a read of this kind asks for.

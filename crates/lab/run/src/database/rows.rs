@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use ashlar_scenario::{RowsCall, RowsJob, RowsWork};
+use ashlar_workload::Listed;
 use ashlar_workload::driver::{Length, Outcome};
 use ashlar_workload::rows::{self, Call, Job, Rows};
 use serde::{Deserialize, Serialize};
@@ -32,18 +33,31 @@ pub(super) fn load(loading: &Loading<'_>, rows: u64, is_logged: bool) -> Result<
     Ok(())
 }
 
+fn job(work: &RowsWork) -> Job {
+    match work.job {
+        RowsJob::Change => Job::Change,
+        RowsJob::Read => Job::Read,
+    }
+}
+
+fn call(work: &RowsWork) -> Call {
+    match work.call {
+        RowsCall::Statements => Call::Statements,
+        RowsCall::Procedure => Call::Procedure,
+    }
+}
+
+/// What the steps ask of the server.
+pub(crate) fn sql(work: RowsWork, rows: u64) -> Vec<Listed> {
+    rows::statements(job(&work), call(&work), rows as i64)
+}
+
 /// Before each step the machine forgets what it has of the server's files, so that what is not in the
 /// server's own memory comes from the target.
 pub(super) fn drive(driving: &Driving<'_>, work: &RowsWork) -> Result<(Outcome, DatabaseFigures)> {
     let settings = rows::Settings {
-        job: match work.job {
-            RowsJob::Change => Job::Change,
-            RowsJob::Read => Job::Read,
-        },
-        call: match work.call {
-            RowsCall::Statements => Call::Statements,
-            RowsCall::Procedure => Call::Procedure,
-        },
+        job: job(work),
+        call: call(work),
         groups: work.groups,
         is_prewarmed: work.is_prewarmed,
         measure: match driving.plan.measure {

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use ashlar_report::{count, nanos};
-use ashlar_scenario::{Check, Metric, Variant};
+use ashlar_scenario::{Check, Load, Metric, Variant};
 use ashlar_statistics::compare::{self, Better, Pair, Verdict as Comparison};
 use ashlar_statistics::latency_rule::{LatencyRule, Sample, Verdict as Kept};
 use ashlar_statistics::plausible;
@@ -57,7 +57,11 @@ pub(super) enum Found {
 /// Judges one check over all that was measured.
 #[must_use]
 pub(crate) fn judge(table: &Table<'_>, check: &Check) -> Checked {
-    let (name, rule, is_of_validity) = rules::rule(check);
+    let (name, mut rule, is_of_validity) = rules::rule(check);
+    let of_files = |variant: &Variant| matches!(variant.load, Load::Restore(_));
+    if *check == (Check::Consistency {}) && table.plan.variants.iter().all(of_files) {
+        rule = rules::EVERY_BYTE.into();
+    }
     let found: Vec<Found> = match check {
         Check::Steady {} => each_run(table, is_steady),
         Check::Consistency {} => each_run(table, is_consistent),
@@ -151,6 +155,12 @@ fn is_consistent(figures: &Figures) -> Found {
         return match space.offences.first() {
             None => Found::Good,
             Some(first) => Found::Bad(format!("has {}: {first}", many(space.offences.len(), "offence"))),
+        };
+    }
+    if let Some(restored) = &figures.restored {
+        return match restored.offences.first() {
+            None => Found::Good,
+            Some(first) => Found::Bad(format!("has {}: {first}", many(restored.offences.len(), "offence"))),
         };
     }
     let database = figures.database.as_ref();

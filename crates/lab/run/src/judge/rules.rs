@@ -11,6 +11,10 @@ use crate::text::many;
 /// Offences that are named; the others are counted.
 const NAMED_MAX: usize = 3;
 
+/// Consistency of what has no database.
+pub(super) const EVERY_BYTE: &str =
+    "What came back is what was written before: the same files, and every byte of them";
+
 /// Name, rule, and whether it asks if there is a result.
 pub(super) fn rule(check: &Check) -> (String, String, bool) {
     match check {

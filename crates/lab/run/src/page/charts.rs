@@ -173,7 +173,8 @@ fn tick(measured: Measured) -> fn(f64) -> String {
         | Measured::LatencyP99Millis
         | Measured::ReadLatencyMillis
         | Measured::ReadLatencyP99Millis
-        | Measured::DeviceMillis => |millis| nanos(millis * 1e6),
+        | Measured::DeviceMillis
+        | Measured::Restored(_) => |millis| nanos(millis * 1e6),
         Measured::Space(Taken::CreateMillis | Taken::ReadyMillis) => |millis| nanos(millis * 1e6),
         Measured::MegabytesPerSecond
         | Measured::DriveBytesPerHostByte

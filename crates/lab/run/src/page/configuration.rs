@@ -58,6 +58,9 @@ impl Outcome {
         let counted = self.runs.iter().find_map(|figures| Some(figures.space.as_ref()?.engine.clone()));
         let driver = match engine.map(|database| database.engine.clone()).or(counted) {
             Some(engine) => engine,
+            None if self.runs.iter().any(|figures| figures.restored.is_some()) => {
+                "files written and read".into()
+            }
             None => format!("{}, direct I/O by io_uring", self.fio),
         };
         rows.push(vec!["Tools".into(), format!("ashlar {}, {driver}", self.version)]);
@@ -82,6 +85,10 @@ impl Outcome {
                     continue;
                 }
                 Load::Space(load) => {
+                    sets.push(load.in_words());
+                    continue;
+                }
+                Load::Restore(load) => {
                     sets.push(load.in_words());
                     continue;
                 }

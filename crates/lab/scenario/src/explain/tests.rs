@@ -9,7 +9,7 @@ const MACHINE: Machine =
     Machine { cores: 2, memory: ByteCount(8 << 30), bytes_per_second: ByteCount(200_000_000) };
 
 fn page(id: &str) -> String {
-    explain(&catalogue::load(id).unwrap(), Preset::Paper, MACHINE).unwrap()
+    explain(&catalogue::load(id).unwrap(), Preset::Paper, MACHINE, &|_| Vec::new()).unwrap()
 }
 
 #[test]
@@ -38,6 +38,21 @@ fn the_papers_own_test_has_its_diskspd_line() {
     let line = "diskspd -c25000000000 -d30 -W30 -b4K -r4K -o1 -t1 -w0 -Sh -L -Z1M -Rxml f1.dat f2.dat";
     assert!(page.contains(line), "{page}");
     assert!(page.contains("-b64K -si"), "{page}");
+}
+
+#[test]
+fn the_papers_steps_on_sql_server_stand_behind_the_sql_of_the_rerun() {
+    let listed = |_: &Load| {
+        vec![SqlOfKind { kind: "trade".into(), statements: vec!["UPDATE a\n     SET b = 1".into()] }]
+    };
+    let scenario = catalogue::load("emc/staged-oltp").unwrap();
+    let page = explain(&scenario, Preset::Paper, MACHINE, &listed).unwrap();
+    let sql =
+        "The SQL that the rerun sends to PostgreSQL: one-target\n  -- trade\n  UPDATE a\n    SET b = 1;\n";
+    let parts = [sql, "The paper's steps on SQL Server (T-SQL", "  CREATE DATABASE DB_01\n", "\n  GO\n"];
+    let places: Vec<usize> = parts.iter().map(|part| page.find(part).expect(part)).collect();
+    assert!(places[..3].is_sorted(), "{page}");
+    assert_eq!(page.matches("The SQL that the rerun").count(), 1, "variants have the same");
 }
 
 #[test]

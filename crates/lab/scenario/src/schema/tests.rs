@@ -33,6 +33,8 @@ fn read_keys((name, kind, _): &Table) -> BTreeSet<String> {
         "role" => of_type::<crate::file::Role>(None),
         "phases" => of_type::<crate::file::Phases>(None),
         "published" => of_type::<crate::file::Published>(None),
+        "tsql" => of_type::<crate::file::TSql>(None),
+        "copies" => of_type::<crate::held::Copied>(None),
         "snapshot" => of_type::<crate::file::Event>(*kind),
         "part" => of_type::<crate::mix::Part>(None),
         "layout" => of_type::<crate::workload::Layout>(None),

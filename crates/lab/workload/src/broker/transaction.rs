@@ -14,9 +14,10 @@ mod trade_result;
 mod trade_status;
 mod trade_update;
 
-use ashlar_postgres::Session;
+use ashlar_postgres::Statement;
 
 use crate::error::Result;
+use crate::prepare::{List, Listed, Prepare};
 use crate::random::Random;
 use crate::workload::Done;
 
@@ -42,36 +43,43 @@ pub(super) enum Input {
 }
 
 /// Prepared, for one session.
-pub(super) struct Statements {
-    trade_status: trade_status::Statements,
-    market_watch: market_watch::Statements,
-    security_detail: security_detail::Statements,
-    customer_position: customer_position::Statements,
-    trade_order: trade_order::Statements,
-    trade_result: trade_result::Statements,
-    old_trades: old_trades::Statements,
-    broker_volume: broker_volume::Statements,
-    trade_update: trade_update::Statements,
-    market_feed: market_feed::Statements,
-    data_maintenance: data_maintenance::Statements,
+pub(super) struct Statements<S = Statement> {
+    trade_status: trade_status::Statements<S>,
+    market_watch: market_watch::Statements<S>,
+    security_detail: security_detail::Statements<S>,
+    customer_position: customer_position::Statements<S>,
+    trade_order: trade_order::Statements<S>,
+    trade_result: trade_result::Statements<S>,
+    old_trades: old_trades::Statements<S>,
+    broker_volume: broker_volume::Statements<S>,
+    trade_update: trade_update::Statements<S>,
+    market_feed: market_feed::Statements<S>,
+    data_maintenance: data_maintenance::Statements<S>,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(session: &mut impl Prepare<Statement = S>) -> Result<Statements<S>> {
         Ok(Statements {
-            trade_status: trade_status::Statements::prepare(session)?,
-            market_watch: market_watch::Statements::prepare(session)?,
-            security_detail: security_detail::Statements::prepare(session)?,
-            customer_position: customer_position::Statements::prepare(session)?,
-            trade_order: trade_order::Statements::prepare(session)?,
-            trade_result: trade_result::Statements::prepare(session)?,
-            old_trades: old_trades::Statements::prepare(session)?,
-            broker_volume: broker_volume::Statements::prepare(session)?,
-            trade_update: trade_update::Statements::prepare(session)?,
-            market_feed: market_feed::Statements::prepare(session)?,
-            data_maintenance: data_maintenance::Statements::prepare(session)?,
+            trade_status: trade_status::Statements::prepare(session.of("trade_status"))?,
+            market_watch: market_watch::Statements::prepare(session.of("market_watch"))?,
+            security_detail: security_detail::Statements::prepare(session.of("security_detail"))?,
+            customer_position: customer_position::Statements::prepare(session.of("customer_position"))?,
+            trade_order: trade_order::Statements::prepare(session.of("trade_order"))?,
+            trade_result: trade_result::Statements::prepare(session.of("trade_result"))?,
+            old_trades: old_trades::Statements::prepare(session.of("trade_lookup"))?,
+            broker_volume: broker_volume::Statements::prepare(session.of("broker_volume"))?,
+            trade_update: trade_update::Statements::prepare(session.of("trade_update"))?,
+            market_feed: market_feed::Statements::prepare(session.of("market_feed"))?,
+            data_maintenance: data_maintenance::Statements::prepare(session.of("data_maintenance"))?,
         })
     }
+}
+
+/// What the kinds of transactions ask of a server.
+pub(super) fn listed() -> Vec<Listed> {
+    let mut list = List::default();
+    Statements::prepare(&mut list).expect("a list refuses nothing");
+    list.0
 }
 
 impl Input {

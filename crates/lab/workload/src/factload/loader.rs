@@ -21,6 +21,9 @@ use super::transform::{Fact, insert_statement};
 /// So many rows of a file are read at once: 394 KB. The paper's I/Os had 390 KB in the mean.
 const ROWS_AT_ONCE: usize = 550;
 
+/// Brings in rows that are transformed already.
+pub(super) const COPY: &str = "COPY lab_facts.fact FROM STDIN (FORMAT binary)";
+
 /// A client that loads facts.
 pub struct Loader {
     session: Session,
@@ -66,7 +69,7 @@ impl Loader {
             }
             None => false,
         });
-        let copied = self.session.copy("COPY lab_facts.fact FROM STDIN (FORMAT binary)", &mut next);
+        let copied = self.session.copy(COPY, &mut next);
         drop(next);
         // What came in before is rolled back with the transaction.
         failure.map_or(Ok(copied?), Err)

@@ -6,9 +6,10 @@ mod order_status;
 mod payment;
 mod stock_level;
 
-use ashlar_postgres::Session;
+use ashlar_postgres::Statement;
 
 use crate::error::Result;
+use crate::prepare::{List, Listed, Prepare};
 use crate::random::Random;
 use crate::workload::Done;
 
@@ -27,24 +28,34 @@ pub(super) enum Input {
 }
 
 /// Prepared, for one session.
-pub(super) struct Statements {
-    new_order: new_order::Statements,
-    payment: payment::Statements,
-    order_status: order_status::Statements,
-    delivery: delivery::Statements,
-    stock_level: stock_level::Statements,
+pub(super) struct Statements<S = Statement> {
+    new_order: new_order::Statements<S>,
+    payment: payment::Statements<S>,
+    order_status: order_status::Statements<S>,
+    delivery: delivery::Statements<S>,
+    stock_level: stock_level::Statements<S>,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session, isolation: Isolation) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(
+        session: &mut impl Prepare<Statement = S>,
+        isolation: Isolation,
+    ) -> Result<Statements<S>> {
         Ok(Statements {
-            new_order: new_order::Statements::prepare(session, isolation)?,
-            payment: payment::Statements::prepare(session)?,
-            order_status: order_status::Statements::prepare(session)?,
-            delivery: delivery::Statements::prepare(session)?,
-            stock_level: stock_level::Statements::prepare(session)?,
+            new_order: new_order::Statements::prepare(session.of("new_order"), isolation)?,
+            payment: payment::Statements::prepare(session.of("payment"))?,
+            order_status: order_status::Statements::prepare(session.of("order_status"))?,
+            delivery: delivery::Statements::prepare(session.of("delivery"))?,
+            stock_level: stock_level::Statements::prepare(session.of("stock_level"))?,
         })
     }
+}
+
+/// What the kinds of transactions ask of a server.
+pub(super) fn listed(isolation: Isolation) -> Vec<Listed> {
+    let mut list = List::default();
+    Statements::prepare(&mut list, isolation).expect("a list refuses nothing");
+    list.0
 }
 
 impl Input {

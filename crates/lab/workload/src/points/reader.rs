@@ -11,6 +11,15 @@ use crate::workload::{Client, Done};
 use super::Settings;
 use super::keys::Keys;
 
+/// Rows by their keys.
+pub(super) const KEYS: &str =
+    "SELECT id, checksum, payload FROM lab_points.point WHERE id = ANY($1::bigint[])";
+
+/// Neighbours. A number of rows is planned for what it is; an upper bound as a value would be guessed.
+pub(super) fn range_statement(rows: u32) -> String {
+    format!("SELECT id, checksum, payload FROM lab_points.point WHERE id >= $1 ORDER BY id LIMIT {rows}")
+}
+
 /// A client that reads by key.
 pub struct Reader {
     session: Session,
@@ -30,13 +39,8 @@ impl Reader {
         // keys; measured: 8,500 reads a second of one key so, 16,000 with one plan, as pgbench gets of its
         // array of one.
         session.run("SET plan_cache_mode = force_generic_plan")?;
-        let keys_statement = session
-            .prepare("SELECT id, checksum, payload FROM lab_points.point WHERE id = ANY($1::bigint[])")?;
-        // A number of rows is planned for what it is; an upper bound as a value would be guessed.
-        let range_statement = session.prepare(&format!(
-            "SELECT id, checksum, payload FROM lab_points.point WHERE id >= $1 ORDER BY id LIMIT {}",
-            settings.range_rows
-        ))?;
+        let keys_statement = session.prepare(KEYS)?;
+        let range_statement = session.prepare(&range_statement(settings.range_rows))?;
         let asked = Vec::new();
         Ok(Reader { session, keys_statement, range_statement, settings, keys, asked, is_range: false })
     }

@@ -67,6 +67,11 @@ BEGIN
     END LOOP;
 END $$";
 
+/// As they are made.
+pub(super) fn procedures() -> String {
+    PROCEDURES.replace("STEP", &ROWS_PER_STATEMENT.to_string())
+}
+
 /// Loads the schema `lab_rows` of a database.
 ///
 /// # Errors
@@ -81,7 +86,7 @@ pub fn load(address: &Address, load: &Load) -> Result<()> {
     session.run(&format!("INSERT INTO lab_rows.origin VALUES ({})", load.rows))?;
     session.run(&fill_statement(load.rows))?;
     session.run(INDEXES)?;
-    session.run(&PROCEDURES.replace("STEP", &ROWS_PER_STATEMENT.to_string()))?;
+    session.run(&procedures())?;
     session.run("VACUUM (ANALYZE) lab_rows.item")?;
     Ok(())
 }

@@ -6,9 +6,10 @@ use std::time::Instant;
 use ashlar_postgres::Session;
 use ashlar_statistics::latencies::Latencies;
 
-use super::load::{FILLER_LENGTH, NUMBERS};
-use super::{Call, ROWS_PER_STATEMENT, Rows, groups};
+use super::load::{FILLER_LENGTH, NUMBERS, procedures};
+use super::{Call, Job, ROWS_PER_STATEMENT, Rows, groups};
 use crate::error::{Error, Result};
+use crate::prepare::Listed;
 use crate::random::Random;
 
 /// What a step did.
@@ -73,27 +74,26 @@ impl Rows {
 
     /// One column of all rows.
     pub(super) fn update_all(&mut self, stop: &AtomicBool) -> Result<Timed> {
-        self.change_all("update", "UPDATE lab_rows.item SET number = number + 1", stop)
+        self.change_all(&UPDATE, stop)
     }
 
     pub(super) fn delete_all(&mut self, stop: &AtomicBool) -> Result<Timed> {
-        self.change_all("delete", "DELETE FROM lab_rows.item", stop)
+        self.change_all(&DELETE, stop)
     }
 
-    fn change_all(&mut self, name: &str, statement: &str, stop: &AtomicBool) -> Result<Timed> {
+    fn change_all(&mut self, change: &Change, stop: &AtomicBool) -> Result<Timed> {
         let (rows, call) = (self.rows, self.settings.call);
         let mut runner = self.runner(stop);
         match call {
-            Call::Procedure => runner.call(&format!("CALL lab_rows.{name}_all({rows}, 0)"))?,
+            Call::Procedure => runner.call(&change.call(rows))?,
             Call::Statements => {
                 for first in (1..=rows).step_by(ROWS_PER_STATEMENT as usize) {
-                    let last = first + ROWS_PER_STATEMENT - 1;
-                    runner.change(&format!("{statement} WHERE id BETWEEN {first} AND {last}"))?;
+                    runner.change(&change.statement(first))?;
                 }
             }
         }
         let wrong = (runner.rows != rows as u64)
-            .then(|| format!("{name}: {} rows were changed of {rows}", runner.rows));
+            .then(|| format!("{}: {} rows were changed of {rows}", change.name, runner.rows));
         Ok(runner.done(wrong))
     }
 
@@ -106,17 +106,11 @@ impl Rows {
         let mut found = Vec::new();
         match call {
             Call::Procedure => {
-                let list: Vec<String> = asked.iter().map(ToString::to_string).collect();
-                found = runner.run(&format!(
-                    "SELECT id, grp, number, length(filler) FROM lab_rows.of_groups('{{{}}}')",
-                    list.join(",")
-                ))?;
+                found = runner.run(&select_call(&asked))?;
             }
             Call::Statements => {
                 for group in &asked {
-                    found.extend(runner.run(&format!(
-                        "SELECT id, grp, number, length(filler) FROM lab_rows.item WHERE grp = {group}"
-                    ))?);
+                    found.extend(runner.run(&select_statement(*group))?);
                 }
             }
         }
@@ -147,6 +141,57 @@ impl Rows {
         let left = left.first().and_then(|row| row.first()?.clone()).unwrap_or_default();
         Ok((left != "0").then(|| format!("after delete: {left} rows are left")))
     }
+}
+
+/// A change of all rows.
+struct Change {
+    name: &'static str,
+    /// Without the part of the rows.
+    verb: &'static str,
+}
+
+const UPDATE: Change = Change { name: "update", verb: "UPDATE lab_rows.item SET number = number + 1" };
+const DELETE: Change = Change { name: "delete", verb: "DELETE FROM lab_rows.item" };
+
+impl Change {
+    /// Of the rows from `first`.
+    fn statement(&self, first: i64) -> String {
+        format!("{} WHERE id BETWEEN {first} AND {}", self.verb, first + ROWS_PER_STATEMENT - 1)
+    }
+
+    fn call(&self, rows: i64) -> String {
+        format!("CALL lab_rows.{}_all({rows}, 0)", self.name)
+    }
+}
+
+fn select_statement(group: i64) -> String {
+    format!("SELECT id, grp, number, length(filler) FROM lab_rows.item WHERE grp = {group}")
+}
+
+fn select_call(groups: &[i64]) -> String {
+    let list: Vec<String> = groups.iter().map(ToString::to_string).collect();
+    format!("SELECT id, grp, number, length(filler) FROM lab_rows.of_groups('{{{}}}')", list.join(","))
+}
+
+/// What the steps ask of a server: the first statement of each, or the call for all.
+pub(super) fn listed(job: Job, call: Call, rows: i64) -> Vec<Listed> {
+    let change = |change: &Change| match call {
+        Call::Statements => Listed::new(change.name, vec![change.statement(1)]),
+        Call::Procedure => Listed::new(change.name, vec![change.call(rows)]),
+    };
+    let select = match call {
+        Call::Statements => select_statement(0),
+        Call::Procedure => select_call(&[0, 1]),
+    };
+    let select = Listed::new("select", vec![select]);
+    let mut steps = match job {
+        Job::Change => vec![change(&UPDATE), select, change(&DELETE)],
+        Job::Read => vec![Listed::new("scan", vec![SUMS.to_string()]), select],
+    };
+    if call == Call::Procedure {
+        steps.push(Listed::new("procedures", vec![procedures().trim().to_string()]));
+    }
+    steps
 }
 
 const SUMS: &str = "SELECT count(*), sum(id), sum(number), sum(length(filler)) FROM lab_rows.item";

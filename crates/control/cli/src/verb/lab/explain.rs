@@ -9,7 +9,8 @@ use crate::failure::Result;
 
 /// Tell what a paper did, what it leaves out, what is done here, and how it is judged.
 ///
-/// Also shows the command lines of fio and DiskSpd that do the same. With --schema, the keys that a
+/// Also shows the command lines of fio and DiskSpd that do the same; of a database the SQL that the rerun
+/// sends to PostgreSQL, and the T-SQL of the paper's steps on SQL Server. With --schema, the keys that a
 /// scenario's file may have.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  ashlar lab explain emc/headline\n  \
@@ -39,7 +40,7 @@ impl Explain {
             return Ok(context.output.print(&value, |_| text.to_string())?);
         }
         let chosen = Chosen::of(&scenario)?;
-        let text = ashlar_scenario::explain(&chosen.scenario, self.preset, machine());
+        let text = ashlar_scenario::explain(&chosen.scenario, self.preset, machine(), &ashlar_run::sql);
         let text = text.map_err(|error| unable(&error))?;
         let value = serde_json::json!({ "scenario": chosen.scenario.id, "text": text });
         Ok(context.output.print(&value, |_| text)?)

@@ -1,11 +1,12 @@
 //! Broker-Volume: how much is asked for through some brokers in one sector.
 
-use ashlar_postgres::{Session, Statement};
+use ashlar_postgres::Statement;
 
 use crate::broker::desk::{Desk, Level};
 use crate::broker::names::{SECTORS, broker};
 use crate::broker::trader::Scene;
 use crate::error::Result;
+use crate::prepare::Prepare;
 use crate::random::Random;
 use crate::workload::Done;
 
@@ -15,12 +16,12 @@ pub(in crate::broker) struct Input {
     sector: &'static str,
 }
 
-pub(super) struct Statements {
-    volume: Statement,
+pub(super) struct Statements<S = Statement> {
+    volume: S,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(session: &mut impl Prepare<Statement = S>) -> Result<Statements<S>> {
         Ok(Statements {
             volume: session.prepare(
                 "SELECT b.name, sum(r.quantity * r.bid) FROM lab_broker.broker b

@@ -1,7 +1,7 @@
 //! Customer-Position: what a customer's accounts are worth, and in half of all cases what became of the last
 //! ten trades of one of them.
 
-use ashlar_postgres::{Session, Statement};
+use ashlar_postgres::Statement;
 
 use crate::broker::desk::{Desk, Level};
 use crate::broker::names::tax_number;
@@ -9,6 +9,7 @@ use crate::broker::origin::account;
 use crate::broker::trader::Scene;
 use crate::error::{Error, Result};
 use crate::fields::{integer, only};
+use crate::prepare::Prepare;
 use crate::random::Random;
 use crate::workload::Done;
 
@@ -22,15 +23,15 @@ pub(in crate::broker) struct Input {
     history_of: Option<i32>,
 }
 
-pub(super) struct Statements {
-    by_tax_number: Statement,
-    customer: Statement,
-    accounts: Statement,
-    history: Statement,
+pub(super) struct Statements<S = Statement> {
+    by_tax_number: S,
+    customer: S,
+    accounts: S,
+    history: S,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(session: &mut impl Prepare<Statement = S>) -> Result<Statements<S>> {
         Ok(Statements {
             by_tax_number: session.prepare("SELECT id FROM lab_broker.customer WHERE tax_number = $1")?,
             customer: session.prepare(

@@ -1,11 +1,12 @@
 //! Data-Maintenance: now and then somebody puts one row of one table right, the tables taking turns.
 
-use ashlar_postgres::{Session, Statement};
+use ashlar_postgres::Statement;
 
 use crate::broker::desk::{Desk, Level};
 use crate::broker::prices::TAXES;
 use crate::broker::trader::Scene;
 use crate::error::Result;
+use crate::prepare::Prepare;
 use crate::random::Random;
 use crate::workload::Done;
 
@@ -63,12 +64,12 @@ const CHANGES: [(Of, &str); 12] = [
     (Of::Account, "account SET name = reverse(name) WHERE id = $1"),
 ];
 
-pub(super) struct Statements {
-    changes: Vec<Statement>,
+pub(super) struct Statements<S = Statement> {
+    changes: Vec<S>,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(session: &mut impl Prepare<Statement = S>) -> Result<Statements<S>> {
         let mut changes = Vec::with_capacity(CHANGES.len());
         for (_, change) in CHANGES {
             changes.push(session.prepare(&format!("UPDATE lab_broker.{change}"))?);

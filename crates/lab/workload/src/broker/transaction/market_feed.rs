@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use ashlar_postgres::{Session, Statement};
+use ashlar_postgres::Statement;
 
 use crate::broker::desk::{Desk, Level};
 use crate::broker::exchange::Exchange;
@@ -14,6 +14,7 @@ use crate::broker::prices::share_cents;
 use crate::broker::trader::Scene;
 use crate::error::{Error, Result};
 use crate::fields::{integer, wide};
+use crate::prepare::Prepare;
 use crate::random::Random;
 use crate::workload::Done;
 
@@ -40,17 +41,17 @@ enum Price {
     Moved(i64),
 }
 
-pub(super) struct Statements {
-    prices: Statement,
-    update: Statement,
-    trigger: Statement,
-    submit: Statement,
-    exchanges: Statement,
-    volumes: Statement,
+pub(super) struct Statements<S = Statement> {
+    prices: S,
+    update: S,
+    trigger: S,
+    submit: S,
+    exchanges: S,
+    volumes: S,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(session: &mut impl Prepare<Statement = S>) -> Result<Statements<S>> {
         Ok(Statements {
             prices: session.prepare(
                 "SELECT security, (price * 100)::bigint FROM lab_broker.last_trade WHERE security = ANY($1)

@@ -1,6 +1,6 @@
 //! Market-Watch: how far the value of what somebody watches, holds or follows has changed since a day.
 
-use ashlar_postgres::{Session, Statement};
+use ashlar_postgres::Statement;
 
 use crate::broker::calendar::FIRST_DAY;
 use crate::broker::desk::{Desk, Level};
@@ -9,6 +9,7 @@ use crate::broker::rows::market::first_market_day;
 use crate::broker::trader::Scene;
 use crate::error::{Error, Result};
 use crate::fields::{integer, only, wide};
+use crate::prepare::Prepare;
 use crate::random::Random;
 use crate::workload::Done;
 
@@ -25,13 +26,13 @@ pub(in crate::broker) struct Input {
 /// A customer's list, an account's holdings, an industry.
 const WAYS: [i32; 3] = [60, 35, 5];
 
-pub(super) struct Statements {
-    lists: [Statement; 3],
-    change: Statement,
+pub(super) struct Statements<S = Statement> {
+    lists: [S; 3],
+    change: S,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(session: &mut impl Prepare<Statement = S>) -> Result<Statements<S>> {
         Ok(Statements {
             lists: [
                 session.prepare("SELECT security FROM lab_broker.watch_item WHERE customer = $1")?,

@@ -1,13 +1,14 @@
 //! Old trades and all that is known of them: they are found by their ids, by account or by security, and lie
 //! anywhere in the tables.
 
-use ashlar_postgres::{Row, Session, Statement};
+use ashlar_postgres::{Row, Statement};
 
 use crate::broker::calendar::FIRST_DAY;
 use crate::broker::desk::Desk;
 use crate::broker::trader::Scene;
 use crate::error::{Error, Result};
 use crate::fields::{integer, wide};
+use crate::prepare::Prepare;
 use crate::random::Random;
 
 use super::{any_account, any_moment, any_security};
@@ -25,18 +26,18 @@ pub(super) enum Which {
     OfSecurity { security: i32, since: i32 },
 }
 
-pub(in crate::broker) struct Statements {
-    by_ids: Statement,
-    by_account: Statement,
-    by_security: Statement,
-    settlements: Statement,
-    payments: Statement,
-    history: Statement,
-    pub(super) holdings: Statement,
+pub(in crate::broker) struct Statements<S = Statement> {
+    by_ids: S,
+    by_account: S,
+    by_security: S,
+    settlements: S,
+    payments: S,
+    history: S,
+    pub(super) holdings: S,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(session: &mut impl Prepare<Statement = S>) -> Result<Statements<S>> {
         const TRADES: &str = "SELECT id, status::int, is_cash::int, kind::int, quantity, bid, price, executor
             FROM lab_broker.trade";
         let since = |column: &str| {

@@ -1,7 +1,7 @@
 //! Security-Detail: all about a security: its company and whom it competes with, its prices, its figures, and
 //! what the news say, in half of all cases with their text.
 
-use ashlar_postgres::{Session, Statement};
+use ashlar_postgres::Statement;
 
 use crate::broker::calendar::FIRST_DAY;
 use crate::broker::desk::{Desk, Level};
@@ -10,6 +10,7 @@ use crate::broker::rows::market::first_market_day;
 use crate::broker::trader::Scene;
 use crate::error::{Error, Result};
 use crate::fields::{integer, only};
+use crate::prepare::Prepare;
 use crate::random::Random;
 use crate::workload::Done;
 
@@ -25,18 +26,18 @@ pub(in crate::broker) struct Input {
     with_texts: bool,
 }
 
-pub(super) struct Statements {
-    security: Statement,
-    competitors: Statement,
-    financials: Statement,
-    prices: Statement,
-    last: Statement,
-    news: Statement,
-    headlines: Statement,
+pub(super) struct Statements<S = Statement> {
+    security: S,
+    competitors: S,
+    financials: S,
+    prices: S,
+    last: S,
+    news: S,
+    headlines: S,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(session: &mut impl Prepare<Statement = S>) -> Result<Statements<S>> {
         Ok(Statements {
             security: session.prepare(
                 "SELECT s.id, c.id, s.name, s.shares, s.since, s.high, s.low, s.dividend, c.name, c.rating,

@@ -1,7 +1,7 @@
 //! Trade-Order: somebody orders a trade. In six of ten cases at the market's price, and then it waits for its
 //! result; else at a price of its own, and then it rests until the market is there.
 
-use ashlar_postgres::{Row, Session, Statement};
+use ashlar_postgres::{Row, Statement};
 
 use crate::broker::desk::{Desk, Level};
 use crate::broker::exchange::{Exchange, Resting};
@@ -13,6 +13,7 @@ use crate::broker::rows::people::{has_permitted, permitted};
 use crate::broker::trader::Scene;
 use crate::error::{Error, Result};
 use crate::fields::{integer, only, text, wide};
+use crate::prepare::Prepare;
 use crate::random::Random;
 use crate::workload::Done;
 
@@ -35,22 +36,22 @@ pub(in crate::broker) struct Input {
     is_rolled_back: bool,
 }
 
-pub(super) struct Statements {
-    account: Statement,
-    permission: Statement,
-    held: Statement,
-    security: Statement,
-    holdings: Statement,
-    assets: Statement,
-    taxes: Statement,
-    rates: Statement,
-    insert: Statement,
-    request: Statement,
-    history: Statement,
+pub(super) struct Statements<S = Statement> {
+    account: S,
+    permission: S,
+    held: S,
+    security: S,
+    holdings: S,
+    assets: S,
+    taxes: S,
+    rates: S,
+    insert: S,
+    request: S,
+    history: S,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(session: &mut impl Prepare<Statement = S>) -> Result<Statements<S>> {
         Ok(Statements {
             account: session.prepare(
                 "SELECT a.customer, a.broker, c.tier::int, c.first_name, c.last_name, a.name, b.name,

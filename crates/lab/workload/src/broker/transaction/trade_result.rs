@@ -1,6 +1,6 @@
 //! Trade-Result: the exchange has done a trade; holdings, taxes, commission, settlement and cash follow.
 
-use ashlar_postgres::{Row, Session, Statement};
+use ashlar_postgres::{Row, Statement};
 
 use crate::broker::desk::{Desk, Level};
 use crate::broker::exchange::Exchange;
@@ -9,6 +9,7 @@ use crate::broker::prices::{TradeKind, share_cents};
 use crate::broker::rows::{BOUGHT, CASH, MARGIN, SOLD};
 use crate::error::{Error, Result};
 use crate::fields::{integer, only, wide};
+use crate::prepare::Prepare;
 use crate::workload::Done;
 
 use super::holdings::{Changes, Held};
@@ -19,31 +20,31 @@ pub(in crate::broker) struct Input {
     trade: Option<i64>,
 }
 
-pub(super) struct Statements {
-    trade: Statement,
-    account: Statement,
-    summary: Statement,
-    first_first: Statement,
-    last_first: Statement,
-    price: Statement,
-    end_holdings: Statement,
-    reduce_holding: Statement,
-    begin_holding: Statement,
-    holding_history: Statement,
-    set_summary: Statement,
-    end_summary: Statement,
-    taxes: Statement,
-    rates: Statement,
-    complete: Statement,
-    history: Statement,
-    broker: Statement,
-    settlement: Statement,
-    balance: Statement,
-    cash: Statement,
+pub(super) struct Statements<S = Statement> {
+    trade: S,
+    account: S,
+    summary: S,
+    first_first: S,
+    last_first: S,
+    price: S,
+    end_holdings: S,
+    reduce_holding: S,
+    begin_holding: S,
+    holding_history: S,
+    set_summary: S,
+    end_summary: S,
+    taxes: S,
+    rates: S,
+    complete: S,
+    history: S,
+    broker: S,
+    settlement: S,
+    balance: S,
+    cash: S,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(session: &mut impl Prepare<Statement = S>) -> Result<Statements<S>> {
         let held = |order: &str| {
             format!(
                 "SELECT trade, quantity, (price * 100)::bigint FROM lab_broker.holding

@@ -1,11 +1,12 @@
 //! Trade-Status: a customer looks at the last fifty trades of an account.
 
-use ashlar_postgres::{Session, Statement};
+use ashlar_postgres::Statement;
 
 use crate::broker::desk::{Desk, Level};
 use crate::broker::trader::Scene;
 use crate::error::Result;
 use crate::fields::only;
+use crate::prepare::Prepare;
 use crate::random::Random;
 use crate::workload::Done;
 
@@ -16,13 +17,13 @@ pub(in crate::broker) struct Input {
     account: i32,
 }
 
-pub(super) struct Statements {
-    trades: Statement,
-    people: Statement,
+pub(super) struct Statements<S = Statement> {
+    trades: S,
+    people: S,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(session: &mut impl Prepare<Statement = S>) -> Result<Statements<S>> {
         Ok(Statements {
             trades: session.prepare(
                 "SELECT t.id, t.at, t.status, t.kind, t.quantity, t.charge, t.executor, s.symbol,

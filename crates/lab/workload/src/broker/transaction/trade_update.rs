@@ -1,10 +1,11 @@
 //! Trade-Update: somebody puts the texts of up to twenty old trades right, in one of three ways.
 
-use ashlar_postgres::{Session, Statement};
+use ashlar_postgres::Statement;
 
 use crate::broker::desk::{Desk, Level};
 use crate::broker::trader::Scene;
 use crate::error::Result;
+use crate::prepare::Prepare;
 use crate::random::Random;
 use crate::workload::Done;
 
@@ -21,12 +22,12 @@ pub(in crate::broker) struct Input {
 }
 
 /// Each changes its text to another one, and the next time back.
-pub(super) struct Statements {
-    changes: [Statement; 3],
+pub(super) struct Statements<S = Statement> {
+    changes: [S; 3],
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(session: &mut impl Prepare<Statement = S>) -> Result<Statements<S>> {
         Ok(Statements {
             changes: [
                 session.prepare(

@@ -1,11 +1,12 @@
 //! Delivery: of each district of a warehouse, the oldest order that waits.
 
-use ashlar_postgres::{Session, Statement};
+use ashlar_postgres::Statement;
 
 use crate::error::{Error, Result};
 use crate::fields::{integer, only, wide};
 use crate::orders::origin::DISTRICTS;
 use crate::orders::terminal::{Desk, Place};
+use crate::prepare::Prepare;
 use crate::random::Random;
 use crate::workload::Done;
 
@@ -15,15 +16,15 @@ pub(in crate::orders) struct Input {
     carrier: i32,
 }
 
-pub(super) struct Statements {
-    take: Statement,
-    order: Statement,
-    lines: Statement,
-    customer: Statement,
+pub(super) struct Statements<S = Statement> {
+    take: S,
+    order: S,
+    lines: S,
+    customer: S,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(session: &mut impl Prepare<Statement = S>) -> Result<Statements<S>> {
         Ok(Statements {
             // Whoever waits for the lock finds the row gone, and takes the next one.
             take: session.prepare(

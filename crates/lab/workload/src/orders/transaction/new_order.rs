@@ -1,13 +1,14 @@
 //! New-Order: five to fifteen items are ordered; one order in a hundred names an item that does not exist and
 //! is rolled back.
 
-use ashlar_postgres::{Session, Statement};
+use ashlar_postgres::Statement;
 
 use crate::error::{Error, Result};
 use crate::fields::{integer, only, text};
 use crate::orders::ledger::{Entry, OrderEntry};
 use crate::orders::settings::Isolation;
 use crate::orders::terminal::{Desk, Place, Scene};
+use crate::prepare::Prepare;
 use crate::random::Random;
 use crate::workload::Done;
 
@@ -33,20 +34,23 @@ pub(super) struct LineInput {
     pub(super) quantity: i32,
 }
 
-pub(super) struct Statements {
-    customer: Statement,
-    district: Statement,
-    raise_order_number: Statement,
-    insert_order: Statement,
-    insert_new_order: Statement,
-    items: Statement,
-    stock: Statement,
-    update_stock: Statement,
-    insert_lines: Statement,
+pub(super) struct Statements<S = Statement> {
+    customer: S,
+    district: S,
+    raise_order_number: S,
+    insert_order: S,
+    insert_new_order: S,
+    items: S,
+    stock: S,
+    update_stock: S,
+    insert_lines: S,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session, isolation: Isolation) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(
+        session: &mut impl Prepare<Statement = S>,
+        isolation: Isolation,
+    ) -> Result<Statements<S>> {
         // At the higher levels the change itself finds who changed the row before.
         let lock = if isolation == Isolation::ReadCommitted { " FOR UPDATE" } else { "" };
         let lock_stock = if isolation == Isolation::ReadCommitted { " FOR UPDATE OF stock" } else { "" };

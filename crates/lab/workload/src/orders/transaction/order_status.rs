@@ -1,11 +1,12 @@
 //! Order-Status: a customer asks for his last order.
 
-use ashlar_postgres::{Session, Statement};
+use ashlar_postgres::Statement;
 
 use crate::error::{Error, Result};
 use crate::fields::{integer, only};
 use crate::orders::settings::Isolation;
 use crate::orders::terminal::{Desk, Place, Scene};
+use crate::prepare::Prepare;
 use crate::random::Random;
 use crate::workload::Done;
 
@@ -18,15 +19,15 @@ pub(in crate::orders) struct Input {
     may_have_none: bool,
 }
 
-pub(super) struct Statements {
-    by_name: Statement,
-    customer: Statement,
-    last_order: Statement,
-    lines: Statement,
+pub(super) struct Statements<S = Statement> {
+    by_name: S,
+    customer: S,
+    last_order: S,
+    lines: S,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(session: &mut impl Prepare<Statement = S>) -> Result<Statements<S>> {
         Ok(Statements {
             by_name: session.prepare(CUSTOMERS_BY_NAME)?,
             customer: session.prepare(

@@ -1,11 +1,12 @@
 //! Payment: a customer pays, and the sums of warehouse, district and customer move.
 
-use ashlar_postgres::{Session, Statement};
+use ashlar_postgres::Statement;
 
 use crate::error::Result;
 use crate::fields::{only, text};
 use crate::orders::ledger::{Entry, PaymentEntry};
 use crate::orders::terminal::{Desk, Place, Scene};
+use crate::prepare::Prepare;
 use crate::random::Random;
 use crate::workload::Done;
 
@@ -19,16 +20,16 @@ pub(in crate::orders) struct Input {
     pub(super) cents: i32,
 }
 
-pub(super) struct Statements {
-    warehouse: Statement,
-    district: Statement,
-    by_name: Statement,
-    customer: Statement,
-    history: Statement,
+pub(super) struct Statements<S = Statement> {
+    warehouse: S,
+    district: S,
+    by_name: S,
+    customer: S,
+    history: S,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(session: &mut impl Prepare<Statement = S>) -> Result<Statements<S>> {
         Ok(Statements {
             warehouse: session.prepare(
                 "UPDATE lab_orders.warehouse SET w_ytd = w_ytd + $2::int * 0.01 WHERE w_id = $1

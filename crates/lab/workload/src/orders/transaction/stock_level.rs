@@ -1,11 +1,12 @@
 //! Stock-Level: how many items of the last twenty orders of a district run short.
 
-use ashlar_postgres::{Session, Statement};
+use ashlar_postgres::Statement;
 
 use crate::error::Result;
 use crate::fields::{integer, only, wide};
 use crate::orders::settings::Isolation;
 use crate::orders::terminal::{Desk, Place};
+use crate::prepare::Prepare;
 use crate::random::Random;
 use crate::workload::Done;
 
@@ -15,13 +16,13 @@ pub(in crate::orders) struct Input {
     threshold: i32,
 }
 
-pub(super) struct Statements {
-    district: Statement,
-    short: Statement,
+pub(super) struct Statements<S = Statement> {
+    district: S,
+    short: S,
 }
 
-impl Statements {
-    pub(super) fn prepare(session: &mut Session) -> Result<Statements> {
+impl<S> Statements<S> {
+    pub(super) fn prepare(session: &mut impl Prepare<Statement = S>) -> Result<Statements<S>> {
         Ok(Statements {
             district: session
                 .prepare("SELECT d_next_o_id FROM lab_orders.district WHERE d_w_id = $1 AND d_id = $2")?,
