@@ -176,7 +176,7 @@ impl Database {
         }
         server.initialise()?;
         server.start()?;
-        let server = Engine::Own(server);
+        let server = Engine::Own(Box::new(server));
         let mut database = Database { server, base: base.clone(), seed, scratch, copies };
         let loaded = database.load(stop);
         database.or_out_of_memory(loaded)?;

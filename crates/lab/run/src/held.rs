@@ -32,7 +32,10 @@ pub(crate) fn while_held<T>(
         for area in areas {
             (ground.overwrite)(&area.part(number - 1, held.parts()), number)?;
         }
-        ground.volumes.snapshot_all(&format!("{volume}-{number}"), &[volume.clone()]).map_err(refused)?;
+        ground
+            .volumes
+            .snapshot_all(&format!("{volume}-{number}"), std::slice::from_ref(&volume))
+            .map_err(refused)?;
         (ground.keep)()?;
     }
     let clone = match held.clone {

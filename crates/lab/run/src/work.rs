@@ -436,7 +436,7 @@ impl Work<'_> {
             overwrite: &|area, number| {
                 let name = format!("overwrite-{number}");
                 let cell = jobs::overwrite_cell(area, &load.set, &name, jobs::mixed(seed, &name));
-                self.fio.run(&cell, &before).map(drop).map_err(Error::from)
+                self.fio.run(&cell, &before).map(drop)
             },
         };
         held::while_held(held, areas, &ground, test)

@@ -1,7 +1,7 @@
 //! An experiment in words: what the paper asked, did, found and left out, what we do, how it is judged.
 //!
-//! Printed by `ashlar lab explain ID`; for I/O with the command lines of fio and DiskSpd that do the same, for a
-//! database with the SQL that is sent and the T-SQL of the paper's steps.
+//! Printed by `ashlar lab explain ID`; for I/O with the command lines of fio and DiskSpd that do the same,
+//! for a database with the SQL that is sent and the T-SQL of the paper's steps.
 
 use std::fmt;
 

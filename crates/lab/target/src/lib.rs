@@ -2,8 +2,9 @@
 //!
 //! A target is a directory of any file system, a block device or NBD export that may be overwritten,
 //! volumes of an Ashlar pool, which are made through the array's API and removed again, a database server
-//! that is there already, or rotating drives in a model. Whatever it is, the lab tells what lies below it: the file system and its options, the block
-//! devices under it, their caches and their own counters, which say what really came down.
+//! that is there already, or rotating drives in a model. Whatever it is, the lab tells what lies below it:
+//! the file system and its options, the block devices under it, their caches and their own counters, which
+//! say what really came down.
 
 mod accounts;
 mod below;

@@ -9,7 +9,7 @@ use crate::{Error, Result};
 const NOT_OURS: &str = "it was there before, with settings of its own";
 
 pub(crate) enum Engine {
-    Own(Server),
+    Own(Box<Server>),
     There { address: Address, version: String },
 }
 

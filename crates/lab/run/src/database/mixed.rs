@@ -283,6 +283,7 @@ mod tests {
             seed: 1,
             warm_up_seconds: 1.0,
             measured_seconds: 2.0,
+            measured_unix_millis: None,
             ending,
             kinds: vec![KindOutcome {
                 name: kind.into(),
