@@ -110,9 +110,6 @@ pub struct DatabaseFigures {
     /// Of `mixed`: those that ran.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartFigures>,
-    /// Of `mixed`: the share of all processors' time that was used meanwhile, whoever used it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub machine_busy: Option<f64>,
     /// Of `rows`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<StepFigures>,

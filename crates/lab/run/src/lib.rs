@@ -16,7 +16,6 @@ mod against;
 mod answer;
 mod begin;
 mod bill;
-mod busy;
 mod chosen;
 mod copies;
 mod database;

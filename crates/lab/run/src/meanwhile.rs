@@ -54,6 +54,11 @@ impl Meanwhile {
         }
     }
 
+    /// What a hypervisor took away counts as busy: nobody here could have it.
+    pub(crate) fn not_idle(&self) -> f64 {
+        self.busy + self.stolen
+    }
+
     /// Sessions at work at a time.
     pub(crate) fn at_work(&self) -> f64 {
         self.sessions.values().sum()

@@ -5,6 +5,7 @@ use ashlar_scenario::{Measured, Over};
 use crate::answer;
 use crate::figures::Figures;
 use crate::judge::Row;
+use crate::meanwhile::Meanwhile;
 use crate::outcome::Metrics;
 
 /// Of all processors' time; beyond it a part that slows down waits for them sooner than for the target.
@@ -32,7 +33,8 @@ pub(crate) fn processors(cores: usize, runs: &[Figures]) -> Option<String> {
     if both.is_empty() {
         return None;
     }
-    let busy: Option<Vec<f64>> = both.iter().map(|figures| figures.database.as_ref()?.machine_busy).collect();
+    let busy: Option<Vec<f64>> =
+        both.iter().map(|figures| figures.meanwhile.as_ref().map(Meanwhile::not_idle)).collect();
     let Some(busy) = busy.map(|busy| mean(&busy)) else {
         return Some(
             "While both parts ran, nobody counted how busy the processors were: what a part lost it may have lost to \
@@ -75,11 +77,16 @@ mod tests {
     fn run(parts: usize, machine_busy: Option<f64>, server_seconds: Option<f64>) -> Figures {
         let database = DatabaseFigures {
             parts: vec![PartFigures::default(); parts],
-            machine_busy,
             processor_seconds: server_seconds,
             ..DatabaseFigures::default()
         };
-        Figures { measured_seconds: 10.0, client_cores: 0.5, database: Some(database), ..Figures::default() }
+        Figures {
+            measured_seconds: 10.0,
+            client_cores: 0.5,
+            database: Some(database),
+            meanwhile: machine_busy.map(|busy| Meanwhile { busy, ..Meanwhile::default() }),
+            ..Figures::default()
+        }
     }
 
     #[test]

@@ -20,7 +20,6 @@ use ashlar_workload::points::Points;
 use serde::{Deserialize, Serialize};
 
 use super::{DatabaseFigures, Driving, Loading, broken, ended, facts, points};
-use crate::busy::Ticks;
 use crate::{Error, Result, jobs};
 
 /// How often to look whether somebody asked to stop.
@@ -64,7 +63,7 @@ pub(super) fn drive(driving: &Driving<'_>, work: &MixedWork) -> Result<(Outcome,
     let reads = (work.readers > 0).then(|| points::open(driving, work.has_ranges)).transpose()?;
     // It knows the facts of runs before this, which are checked whether this one loads or not.
     let facts = facts::open(driving)?;
-    let mut watch = Watch { server: driving.server.own()?, seconds: Vec::new(), machine: Vec::new() };
+    let mut watch = Watch { server: driving.server.own()?, seconds: Vec::new() };
     let driven = at_once(driving, work, (reads.as_ref(), &facts), &mut watch)?;
     let offences = broken(facts.check(&mut driving.server.session()?)?);
     let reads = driven.reads.as_ref().map(|outcome| of_reads(outcome, work));
@@ -80,7 +79,6 @@ pub(super) fn drive(driving: &Driving<'_>, work: &MixedWork) -> Result<(Outcome,
         offences: Some(offences),
         acknowledged: Some(facts.acknowledged()),
         processor_seconds: watch.server_seconds(),
-        machine_busy: watch.machine_busy(),
         parts,
         ..DatabaseFigures::default()
     };
@@ -225,11 +223,10 @@ fn together(one: Outcome, other: Outcome) -> Outcome {
     }
 }
 
-/// Processor time when the measured phase began and ended: of the server, and of the whole machine.
+/// The server's processor time when the measured phase began and ended.
 struct Watch<'a> {
     server: &'a Server,
     seconds: Vec<Option<f64>>,
-    machine: Vec<Option<Ticks>>,
 }
 
 impl Observer for Watch<'_> {
@@ -237,7 +234,6 @@ impl Observer for Watch<'_> {
         if phase != Phase::WarmUp {
             let used = self.server.usage().ok().flatten().and_then(|usage| usage.cpu);
             self.seconds.push(used.map(|used| used.as_secs_f64()));
-            self.machine.push(Ticks::now());
         }
     }
 }
@@ -247,13 +243,6 @@ impl Watch<'_> {
     fn server_seconds(&self) -> Option<f64> {
         match self.seconds[..] {
             [Some(first), Some(last)] => Some(last - first),
-            _ => None,
-        }
-    }
-
-    fn machine_busy(&self) -> Option<f64> {
-        match self.machine[..] {
-            [Some(first), Some(last)] => last.busy_since(first),
             _ => None,
         }
     }

@@ -112,7 +112,7 @@ fn charts(figures: &Figures, samples: &[Sample]) -> Vec<Chart> {
             count as fn(f64) -> String,
             vec![Line { name: "answers".into(), points: client }],
         ),
-        ("servers: sessions at work, by what they wait for", count, waiting(&samples)),
+        ("servers: sessions at work, by what they wait for", short, waiting(&samples)),
         (
             "machine: % of its time",
             count,
@@ -144,10 +144,15 @@ fn charts(figures: &Figures, samples: &[Sample]) -> Vec<Chart> {
     charts.into_iter().filter_map(|(label, tick, lines)| chart(label, tick, lines)).collect()
 }
 
+/// Ticks may lie closer than whole numbers.
+fn short(value: f64) -> String {
+    if value == 0.0 || value >= 10.0 { count(value) } else { format!("{value:.1}") }
+}
+
 /// `None` of nothing.
 fn chart(label: &str, tick: fn(f64) -> String, mut lines: Vec<Line>) -> Option<Chart> {
     lines.retain(|line| line.points.len() > 1);
-    let x = Axis { label: "seconds".into(), scale: Scale::Linear, tick: count };
+    let x = Axis { label: "seconds".into(), scale: Scale::Linear, tick: short };
     let y = Axis { label: label.into(), scale: Scale::Linear, tick };
     let title = format!("{label}, over time");
     (!lines.is_empty()).then_some(Chart { title, x, y, lines, height: Height::Low })
