@@ -33,15 +33,21 @@ fn server(directory: &Path) -> (Server, u16) {
     let (installation, _) = Installation::ensure(&launcher, &Search::default()).unwrap();
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let data = directory.join("pgdata");
-    let places =
-        Places { data: data.clone(), wal: None, tablespaces: Vec::new(), socket: directory.join("socket"), port };
-    let settings = Settings::new().with("listen_addresses", "127.0.0.1").with("port", u64::from(port));
+    let places = Places {
+        data: data.clone(),
+        wal: None,
+        tablespaces: Vec::new(),
+        socket: directory.join("socket"),
+        port,
+    };
+    let settings = Settings::new().with("listen_addresses", "127.0.0.1");
     let mut server = Server::new(&installation, places, settings);
     server.initialise().unwrap();
     let rules = "local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n";
     std::fs::write(data.join("pg_hba.conf"), rules).unwrap();
     server.start().unwrap();
-    let roles = "CREATE ROLE dba LOGIN CREATEDB PASSWORD 'se-cr-et'; CREATE ROLE guest LOGIN PASSWORD 'se-cr-et'";
+    let roles =
+        "CREATE ROLE dba LOGIN CREATEDB PASSWORD 'se-cr-et'; CREATE ROLE guest LOGIN PASSWORD 'se-cr-et'";
     server.query(roles).unwrap();
     (server, port)
 }

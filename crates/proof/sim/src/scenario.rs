@@ -64,7 +64,7 @@ impl Theme {
             0..3 | 10..13 => Some(Theme::Losses),
             3..6 => Some(Theme::Full),
             6..8 => Some(Theme::Flushes),
-            8..10 => Some(Theme::Shares),
+            8..10 | 13..16 => Some(Theme::Shares),
             _ => None,
         }
     }
