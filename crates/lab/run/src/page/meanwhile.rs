@@ -95,10 +95,13 @@ fn largest(sums: &BTreeMap<&str, f64>) -> Vec<(String, f64)> {
 fn charts(figures: &Figures, samples: &[Sample]) -> Vec<Chart> {
     let end = figures.measured_seconds + 0.5;
     let inside = |at: &f64| (0.0..=end).contains(at);
+    let is_measured = figures.measured_unix_millis.is_some();
     let samples: Vec<(f64, &Sample)> = samples
         .iter()
         .map(|sample| (at_seconds(figures, sample), sample))
-        .filter(|(at, _)| figures.measured_unix_millis.is_none() || inside(at))
+        .filter(|(at, _)| !is_measured || inside(at))
+        // So that the axes of all charts are the same.
+        .map(|(at, sample)| (if is_measured { at.min(figures.measured_seconds) } else { at }, sample))
         .collect();
     let line = |name: &str, of: &dyn Fn(&Sample) -> Option<f64>| Line {
         name: name.to_string(),
@@ -146,7 +149,7 @@ fn charts(figures: &Figures, samples: &[Sample]) -> Vec<Chart> {
 
 /// Ticks may lie closer than whole numbers.
 fn short(value: f64) -> String {
-    if value == 0.0 || value >= 10.0 { count(value) } else { format!("{value:.1}") }
+    if value.fract() == 0.0 || value >= 10.0 { count(value) } else { format!("{value:.1}") }
 }
 
 /// `None` of nothing.
