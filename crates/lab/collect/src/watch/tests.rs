@@ -62,15 +62,27 @@ fn a_server_is_seen_from_its_start_to_its_end() {
     let settings = Settings::new().with("listen_addresses", "");
     let mut server = Server::new(&installation, places, settings);
     server.initialise().unwrap();
-    let sources = Sources { servers: vec![server.address()], ..Sources::default() };
+    // The pool is asked in every look, behind the server.
+    let looks = AtomicU64::new(0);
+    let count = || {
+        looks.fetch_add(1, Ordering::SeqCst);
+        None
+    };
+    // However slow the machine is: some looks begin and end meanwhile.
+    let looked = |wait: &mut dyn FnMut()| {
+        let first = looks.load(Ordering::SeqCst);
+        while looks.load(Ordering::SeqCst) < first + 3 {
+            wait();
+        }
+    };
+    let sources = Sources { servers: vec![server.address()], array: Some(&count), ..Sources::default() };
     let ((), watched) = during(&sources, SHORT * 2, || {
-        std::thread::sleep(SHORT * 10);
+        looked(&mut || std::thread::sleep(SHORT));
         server.start().unwrap();
-        server
-            .query("create table t as select generate_series(1, 300000) as n; select pg_sleep(0.5)")
-            .unwrap();
+        server.query("create table t as select generate_series(1, 300000) as n").unwrap();
+        looked(&mut || drop(server.query("select pg_sleep(0.5)").unwrap()));
         server.stop().unwrap();
-        std::thread::sleep(SHORT * 10);
+        looked(&mut || std::thread::sleep(SHORT));
     });
     let there: Vec<bool> = watched.samples.iter().map(|sample| sample.server.is_some()).collect();
     assert!(!there[0] && !there[there.len() - 1] && there.contains(&true), "{there:?}");
