@@ -88,6 +88,9 @@ fn a_server_that_was_there_gets_a_database_which_goes_again() {
     assert!(run["requests"].as_u64().unwrap() > 0 && run["meanwhile"]["samples"].as_u64().unwrap() > 0);
     let page = std::fs::read_to_string(output.join("report.html")).unwrap();
     assert!(page.contains("which was there before") && page.contains("was not restarted between runs"));
+    for untrue in ["share one machine", "Data and log lie on"] {
+        assert!(!page.contains(untrue), "of a server that may be anywhere nobody knows that: {untrue}");
+    }
     let left = server.query("select count(*) from pg_database where datname like 'ashlar%'").unwrap();
     assert_eq!(left[0][0].as_deref(), Some("0"), "nothing stays");
     server.stop().unwrap();

@@ -33,8 +33,8 @@ impl Reading {
 
     fn of(stat: &str, memory: &str, pressures: [String; 3]) -> Reading {
         let mut ticks = [0; COLUMNS];
-        let columns = stat.lines().next().unwrap_or_default().split_whitespace().skip(1);
-        for (to, column) in ticks.iter_mut().zip(columns) {
+        let all = stat.lines().next().and_then(|line| line.strip_prefix("cpu ")).unwrap_or_default();
+        for (to, column) in ticks.iter_mut().zip(all.split_whitespace()) {
             *to = column.parse().unwrap_or(0);
         }
         let kibibytes = |name: &str| {

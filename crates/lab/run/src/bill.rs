@@ -109,14 +109,7 @@ pub(crate) fn figures((run, variant): (&Run, &Variant), bill: &Bill, rates: &[Fo
         transactions: rate(true),
         requests: rate(false),
     };
-    Figures {
-        id: run.id.clone(),
-        repetition: run.repetition,
-        variant: variant.name.clone(),
-        target: variant.target.id.clone(),
-        bill: Some(found),
-        ..Figures::default()
-    }
+    Figures { bill: Some(found), ..Figures::named(run, variant) }
 }
 
 /// What the results tell of the arrays of a scenario.

@@ -452,10 +452,6 @@ fn told(run: &Run, variant: &Variant, outcome: &Outcome, mut database: DatabaseF
     copies::rates(&mut database.copies, &course);
     let cores = outcome.client_processor_seconds.unwrap_or(0.0) / outcome.measured_seconds.max(1e-9);
     Figures {
-        id: run.id.clone(),
-        repetition: run.repetition,
-        variant: variant.name.clone(),
-        target: variant.target.id.clone(),
         measured_unix_millis: outcome.measured_unix_millis,
         measured_seconds: outcome.measured_seconds,
         requests: (outcome.per_second() * outcome.measured_seconds).round() as u64,
@@ -470,9 +466,8 @@ fn told(run: &Run, variant: &Variant, outcome: &Outcome, mut database: DatabaseF
         bytes: database
             .bytes_per_second
             .map_or(0, |(read, written)| ((read + written) * outcome.measured_seconds) as u64),
-        is_simulated: variant.target.is_simulated(),
         database: Some(database),
-        ..Figures::default()
+        ..Figures::named(run, variant)
     }
 }
 

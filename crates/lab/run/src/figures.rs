@@ -92,6 +92,18 @@ pub struct Share {
 }
 
 impl Figures {
+    /// Which run it is, and nothing measured yet.
+    pub(crate) fn named(run: &Run, variant: &Variant) -> Figures {
+        Figures {
+            id: run.id.clone(),
+            repetition: run.repetition,
+            variant: variant.name.clone(),
+            target: variant.target.id.clone(),
+            is_simulated: variant.target.is_simulated(),
+            ..Figures::default()
+        }
+    }
+
     pub(crate) fn of(
         run: &Run,
         variant: &Variant,
@@ -106,12 +118,6 @@ impl Figures {
         let used_up = outcomes.iter().map(|outcome| outcome.both().requests as f64 * outcome.depth_used_up);
         let latencies = &both.latencies;
         Figures {
-            id: run.id.clone(),
-            repetition: run.repetition,
-            variant: variant.name.clone(),
-            target: variant.target.id.clone(),
-            is_simulated: variant.target.is_simulated(),
-            begun_unix_seconds: 0,
             measured_unix_millis: outcomes
                 .first()
                 .and_then(|outcome| outcome.ended_unix_millis?.checked_sub(millis(outcome.time))),
@@ -135,13 +141,7 @@ impl Figures {
             client_busiest: outcomes.iter().map(|outcome| outcome.client_busiest).fold(0.0, f64::max),
             mix: shares(load, cell, outcomes),
             course: ashlar_fio::together(&kept.seconds),
-            pool: None,
-            device: None,
-            database: None,
-            space: None,
-            meanwhile: None,
-            restored: None,
-            bill: None,
+            ..Figures::named(run, variant)
         }
     }
 

@@ -7,7 +7,7 @@ use ashlar_target::Kind;
 
 use crate::Outline;
 use crate::figures::Figures;
-use crate::record::Begun;
+use crate::record::{Begun, Site};
 
 /// A mix that was measured so far from what was asked is told.
 const SHARE_MAX: f64 = 0.05;
@@ -21,10 +21,12 @@ pub(crate) fn limits(begun: &Begun, outline: &Outline, runs: &[Figures]) -> Vec<
     limits.extend(simulated(begun));
     limits.extend(scaled(begun, outline));
     limits.extend(runs_made(outline));
-    limits.push(
-        "The load generator and the target share one machine: its processors and its memory serve both."
-            .into(),
-    );
+    if begun.targets.iter().any(|site| !is_server(site)) {
+        limits.push(
+            "The load generator and the target share one machine: its processors and its memory serve both."
+                .into(),
+        );
+    }
     if !begun.machine.hypervisor.is_empty() {
         limits.push(
             "It is a virtual machine: what its host does with writes and flushes cannot be seen.".into(),
@@ -34,7 +36,7 @@ pub(crate) fn limits(begun: &Begun, outline: &Outline, runs: &[Figures]) -> Vec<
     limits.extend(open_loops(runs));
     limits.extend(mixes(outline, runs));
     limits.extend(servers(begun));
-    limits.extend(databases(outline, runs));
+    limits.extend(databases(begun, outline, runs));
     limits.extend(crate::mixed::processors(begun.machine.cores, runs));
     let is_checked =
         runs.iter().any(|run| run.database.is_some() || run.space.is_some() || run.restored.is_some());
@@ -63,7 +65,7 @@ fn calculated(runs: &[Figures]) -> Vec<String> {
 /// First, so that nobody takes a model for a drive.
 fn simulated(begun: &Begun) -> Vec<String> {
     let models = begun.targets.iter().filter(|site| site.footing.is_simulated());
-    let told = |site: &crate::record::Site| {
+    let told = |site: &Site| {
         format!(
             "{} is simulated, and no drive: {}. Its times come from a model of seeks, rotation and queues.",
             site.id, site.footing.source
@@ -74,15 +76,18 @@ fn simulated(begun: &Begun) -> Vec<String> {
 
 /// Of those that were there, which the lab leaves as they are.
 fn servers(begun: &Begun) -> Vec<String> {
-    let is_server = |site: &&crate::record::Site| matches!(Kind::of(&site.address), Ok(Kind::Server));
-    let told = |site: &crate::record::Site| {
+    let told = |site: &Site| {
         format!(
             "The server {} was there before: it was not restarted between runs, what of its files was in memory is not \
              known, its settings are its own, and nobody knows who else worked on it.",
             site.address
         )
     };
-    begun.targets.iter().filter(is_server).map(told).collect()
+    begun.targets.iter().filter(|site| is_server(site)).map(told).collect()
+}
+
+fn is_server(site: &Site) -> bool {
+    matches!(Kind::of(&site.address), Ok(Kind::Server))
 }
 
 fn size(outline: &Outline) -> u64 {
@@ -149,7 +154,7 @@ fn open_loops(runs: &[Figures]) -> Option<String> {
 }
 
 /// What a database keeps in memory, and what it keeps from run to run.
-fn databases(outline: &Outline, runs: &[Figures]) -> Vec<String> {
+fn databases(begun: &Begun, outline: &Outline, runs: &[Figures]) -> Vec<String> {
     if outline.plan.variants.iter().all(|variant| matches!(variant.load, Load::Space(_))) {
         return vec![
             "Databases are copied and hardly used: what hours of work leave behind in them is not in the accounts.".into(),
@@ -169,8 +174,10 @@ fn databases(outline: &Outline, runs: &[Figures]) -> Vec<String> {
     }
     let mut sentences = vec![
         "The database is loaded once for each target and goes on from run to run: later runs find more in it.".into(),
-        "Data and log lie on one file system of the target.".into(),
     ];
+    if begun.targets.iter().any(|site| !is_server(site)) {
+        sentences.push("Data and log lie on one file system of the target.".into());
+    }
     sentences.extend(levels(runs));
     let not_limited = runs.iter().find_map(|figures| figures.database.as_ref()?.not_limited.clone());
     sentences.extend(not_limited.map(|why| format!("The memory of the server was not limited: {why}")));

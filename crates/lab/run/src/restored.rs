@@ -97,13 +97,9 @@ pub(crate) fn run(
         offences,
     };
     Ok(Figures {
-        id: run.id.clone(),
-        repetition: run.repetition,
-        variant: variant.name.clone(),
-        target: variant.target.id.clone(),
         measured_seconds: back.as_secs_f64(),
         restored: Some(restored),
-        ..Figures::default()
+        ..Figures::named(run, variant)
     })
 }
 

@@ -213,10 +213,6 @@ impl Loop<'_> {
         let is_open = self.load.rate.is_some();
         let under_way = self.load.outstanding * self.streams.len() as u64;
         Figures {
-            id: run.id.clone(),
-            repetition: run.repetition,
-            variant: variant.name.clone(),
-            target: variant.target.id.clone(),
             is_simulated: true,
             measured_seconds: measured.as_secs_f64(),
             requests: latencies.count(),
@@ -231,7 +227,7 @@ impl Loop<'_> {
             outstanding: (!is_open).then_some(under_way),
             mix: self.shares(),
             course: self.course.iter().enumerate().map(second).collect(),
-            ..Figures::default()
+            ..Figures::named(run, variant)
         }
     }
 

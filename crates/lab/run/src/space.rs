@@ -133,13 +133,9 @@ impl Bases {
             offences,
         };
         Ok(Figures {
-            id: run.id.clone(),
-            repetition: run.repetition,
-            variant: variant.name.clone(),
-            target: variant.target.id.clone(),
             measured_seconds: filled.as_secs_f64(),
             space: Some(space),
-            ..Figures::default()
+            ..Figures::named(run, variant)
         })
     }
 

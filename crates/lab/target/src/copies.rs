@@ -77,21 +77,13 @@ impl Copies {
     /// # Errors
     /// When the array refuses it or does not answer.
     pub fn open(&self, snapshot: &str, mount: &Path) -> Result<Opened, Refusal> {
-        let name = format!("{snapshot}-clone");
-        let request = CloneCreate {
-            name: name.clone(),
-            from: snapshot.to_string(),
-            limit_bytes: None,
-            reserve_bytes: None,
-        };
-        let made = self.client.clone_create(&request).map_err(|error| self.refusal(&error))?;
-        let id = made.first().map_or(0, |volume| volume.id);
         let mount = mount.to_path_buf();
-        let volume =
-            MadeVolume { name: name.clone(), id, pool_id: self.pool_id.clone(), mount: Some(mount.clone()) };
+        let made = cloned(&self.client, snapshot, &self.pool_id).map_err(|error| self.refusal(&error))?;
+        let volume = MadeVolume { mount: Some(mount.clone()), ..made };
         locked(&self.volumes).push(volume.clone());
         let clone = Opened { copies: self.clone(), volume, directory: mount.clone() };
-        let request = AttachRequest { mount: Some(mount.display().to_string()), ..plain_attachment(&name) };
+        let name = &clone.volume.name;
+        let request = AttachRequest { mount: Some(mount.display().to_string()), ..plain_attachment(name) };
         self.client.attach(&request).map_err(|error| self.refusal(&error))?;
         Ok(clone)
     }
@@ -135,6 +127,20 @@ pub fn remove_snapshot(client: &Client, made: &MadeSnapshot) -> Result<(), Refus
 
 fn delete(client: &Client, name: &str) -> Result<(), Error> {
     client.snapshots_delete(&SnapshotsDelete { names: vec![name.to_string()], force: false })
+}
+
+/// A writable clone of a snapshot of one volume, which nobody has attached.
+pub(crate) fn cloned(client: &Client, snapshot: &str, pool_id: &str) -> Result<MadeVolume, Error> {
+    let name = format!("{snapshot}-clone");
+    let request = CloneCreate {
+        name: name.clone(),
+        from: snapshot.to_string(),
+        limit_bytes: None,
+        reserve_bytes: None,
+    };
+    let made = client.clone_create(&request)?;
+    let id = made.first().map_or(0, |volume| volume.id);
+    Ok(MadeVolume { name, id, pool_id: pool_id.to_string(), mount: None })
 }
 
 pub(crate) fn locked<T>(made: &Made<T>) -> std::sync::MutexGuard<'_, Vec<T>> {

@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use ashlar_client::api::{AttachRequest, CloneCreate};
+use ashlar_client::api::AttachRequest;
 
-use crate::copies::locked;
+use crate::copies::{cloned, locked};
 use crate::place::Refusal;
-use crate::volumes::{MadeVolume, Volumes, attach, detach, plain_attachment};
+use crate::volumes::{Volumes, attach, detach, plain_attachment};
 
 impl Volumes {
     /// What hosts can still write to the pool.
@@ -38,17 +38,10 @@ impl Volumes {
     /// # Errors
     /// When the array refuses it or does not answer.
     pub fn clone_device(&self, snapshot: &str) -> Result<(String, PathBuf), Refusal> {
-        let name = format!("{snapshot}-clone");
-        let request = CloneCreate {
-            name: name.clone(),
-            from: snapshot.to_string(),
-            limit_bytes: None,
-            reserve_bytes: None,
-        };
         let pool_id = self.pool()?.id;
-        let made = self.client.clone_create(&request).map_err(|error| self.refusal(&error))?;
-        let id = made.first().map_or(0, |volume| volume.id);
-        locked(&self.made).push(MadeVolume { name: name.clone(), id, pool_id, mount: None });
+        let made = cloned(&self.client, snapshot, &pool_id).map_err(|error| self.refusal(&error))?;
+        let name = made.name.clone();
+        locked(&self.made).push(made);
         let device = attach(&self.client, &name).map_err(|error| self.refusal(&error))?;
         Ok((name, device))
     }

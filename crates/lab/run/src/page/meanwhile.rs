@@ -83,8 +83,8 @@ impl Outcome {
 fn largest(sums: &BTreeMap<&str, f64>) -> Vec<(String, f64)> {
     let mut all: Vec<(String, f64)> = sums.iter().map(|(name, sum)| ((*name).to_string(), *sum)).collect();
     all.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let rest: f64 = all.iter().skip(EVENTS).map(|(_, sum)| sum).sum();
-    all.truncate(EVENTS);
+    let smaller = all.split_off(EVENTS.min(all.len()));
+    let rest: f64 = smaller.iter().map(|(_, sum)| sum).sum();
     if rest > 0.0 {
         all.push((REST.to_string(), rest));
     }

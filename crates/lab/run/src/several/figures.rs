@@ -110,11 +110,6 @@ pub(super) fn told(
         .map(|outcome| outcome.client_processor_seconds.unwrap_or(0.0) / outcome.measured_seconds.max(1e-9))
         .fold(0.0, f64::max);
     Figures {
-        id: run.id.clone(),
-        repetition: run.repetition,
-        variant: variant.name.clone(),
-        target: variant.target.id.clone(),
-        is_simulated: variant.target.is_simulated(),
         measured_unix_millis: outcomes().filter_map(|outcome| outcome.measured_unix_millis).max(),
         measured_seconds,
         requests: (per_second * measured_seconds).round() as u64,
@@ -128,7 +123,7 @@ pub(super) fn told(
         client_cores: cores,
         course: together(outcomes().map(database::course).collect()),
         database: Some(database),
-        ..Figures::default()
+        ..Figures::named(run, variant)
     }
 }
 
