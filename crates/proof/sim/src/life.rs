@@ -449,7 +449,9 @@ impl Life {
         if !is_whole || candidates.is_empty() {
             return;
         }
-        let path = self.chance.pick(&candidates);
+        // One copy at a time, made anew now and then: most are from just before the last life.
+        let path = candidates.iter().find(|path| array.has_copy(path));
+        let path = path.unwrap_or_else(|| self.chance.pick(&candidates));
         if self.chance.one_in(2) && array.bring_back_copy(path) {
             self.record.note(|| format!("{path} is an older copy of itself"));
             self.record.add_probes(&[("older drives", 1)]);

@@ -64,7 +64,7 @@ impl Theme {
             0..3 | 10..13 => Some(Theme::Losses),
             3..6 => Some(Theme::Full),
             6..8 => Some(Theme::Flushes),
-            8..10 | 13..16 => Some(Theme::Shares),
+            8..10 | 13..15 => Some(Theme::Shares),
             _ => None,
         }
     }
@@ -428,10 +428,14 @@ impl Scenario {
 
     /// The same with little that is read often, so that everything is looked at.
     fn made_for_losses(self, chance: &mut Chance) -> Scenario {
+        let victims = if chance.one_in(2) { 0 } else { self.victims };
+        // Without victims drives are exchanged for copies only. Where nothing but the opening writes a
+        // superblock, a copy from before it is a single one behind.
+        let intervals: &[u64] = if victims > 0 { &[5, 5, 50, 1_000] } else { &[5, 30_000, 30_000] };
         Scenario {
             layout: PoolLayout {
                 cache_bytes: 64 << 10,
-                checkpoint_interval_millis: *chance.pick(&[5, 5, 50, 1_000]),
+                checkpoint_interval_millis: *chance.pick(intervals),
                 free_percent_wanted: *chance.pick(&[1, 12, 50]),
                 ..self.layout
             },
@@ -441,14 +445,14 @@ impl Scenario {
                 slow_per_mille: 50,
                 slow_micros_max: 20_000,
             },
-            victims: if chance.one_in(2) { 0 } else { self.victims },
+            victims,
             lives: chance.between(4, 6),
             requests: *chance.pick(&[80, 200]),
             depth: *chance.pick(&[1, 4, 8]),
             snapshots_max: 1,
             volume_bytes_max: 4 << 20,
             request_bytes_max: 64 << 10,
-            life_magnitudes: (9, 13),
+            life_magnitudes: if victims > 0 { (9, 13) } else { (7, 11) },
             ..self
         }
     }
@@ -466,11 +470,7 @@ impl Scenario {
                 ..self.layout
             },
             // One read of a look may take so long that whole cycles fit into it.
-            pace: Pace {
-                usual_micros: (1, 3),
-                slow_per_mille: *chance.pick(&[5, 20]),
-                slow_micros_max: 40_000,
-            },
+            pace: Pace { usual_micros: (10, 60), slow_per_mille: 20, slow_micros_max: 40_000 },
             faults: FaultClass::Crashes,
             lives: 4,
             requests: 400,
@@ -645,7 +645,17 @@ impl Scenario {
     #[must_use]
     pub fn draw_ending(&self, chance: &mut Chance) -> Ending {
         let is_full = self.theme == Some(Theme::Full);
-        if chance.one_in(if is_full { 4 } else { 6 }) {
+        let is_for_losses = self.theme == Some(Theme::Losses);
+        // Behind an orderly stop an opening writes least: a copy from before it is hardest to tell.
+        let is_for_copies = is_for_losses && self.victims == 0;
+        let close_one_in = if is_for_copies {
+            2
+        } else if is_full {
+            4
+        } else {
+            6
+        };
+        if chance.one_in(close_one_in) {
             return Ending::Close;
         }
         let how = if chance.one_in(3) || self.has_late_writes && chance.one_in(2) {
@@ -661,9 +671,10 @@ impl Scenario {
         };
         let after_steps = chance.between(1 << magnitude, 2 << magnitude);
         let is_endless = !chance.one_in(4);
-        if chance.one_in(2) {
+        // Without victims no drive is restored.
+        if chance.one_in(2) && !is_for_copies {
             let steps = 1 << chance.between(0, 8);
-            let kind = if self.theme == Some(Theme::Losses) {
+            let kind = if is_for_losses {
                 Some(DRIVE_RESTORED)
             } else {
                 (!chance.one_in(4)).then(|| chance.below(CHANGE_KINDS as u64) as usize)

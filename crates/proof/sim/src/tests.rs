@@ -85,7 +85,7 @@ fn a_run_that_depends_on_more_than_its_seed_is_found() {
 #[test]
 fn seeds_meet_what_is_dangerous() {
     let make = || Rc::new(crate::engine_system::EngineMaker) as Rc<dyn crate::system::SystemMaker>;
-    let options = Options { check_determinism: false, ..options(1, 60) };
+    let options = Options { check_determinism: false, ..options(121, 60) };
     let summary = match run_batch(&options, make, &mut |_| {}) {
         Ok(summary) => summary,
         Err(failure) => panic!("{failure}\n{}", failure.trace.join("\n")),

@@ -257,6 +257,11 @@ impl DriveArray {
         self.copies.insert(path.to_string(), slot.drive.clone());
     }
 
+    /// True when there is a copy of a drive.
+    pub fn has_copy(&self, path: &str) -> bool {
+        self.copies.contains_key(path)
+    }
+
     /// A drive gets the content of its copy; false when there is none.
     pub fn bring_back_copy(&mut self, path: &str) -> bool {
         let Some(index) = self.slots.iter().position(|slot| slot.path == path) else { return false };
