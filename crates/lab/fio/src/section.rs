@@ -62,7 +62,7 @@ impl Spread {
         match job.sync {
             Sync::Direct => {
                 line("direct", "1".into());
-                line("ioengine", job.on.engine("io_uring"));
+                line("ioengine", job.on.engine(job.engine()));
             }
             Sync::EachWrite => {
                 line("ioengine", job.on.engine("psync"));
@@ -117,6 +117,14 @@ impl Medium {
 }
 
 impl Job {
+    /// fio rounds a depth up to a power of two where io_uring asks (3.33: 64 for 40), and not with libaio.
+    fn engine(&self) -> &'static str {
+        match self.offered {
+            Offered::Depth(depth) | Offered::Open { depth, .. } if !depth.is_power_of_two() => "libaio",
+            Offered::Depth(_) | Offered::Open { .. } | Offered::PerSecond(_) => "io_uring",
+        }
+    }
+
     /// Where it goes, and which of several is next: of random requests each is as likely as the others, which
     /// is what a stripe makes of them.
     fn medium(&self) -> Vec<(&'static str, String)> {
@@ -275,6 +283,18 @@ mod tests {
         let mut random = spread(&blocks, Pattern::Random, 1, Offered::Depth(4));
         random.job.on = on;
         assert!(text(&random).contains("file_service_type=random\n"));
+    }
+
+    /// The harm: 49 requests under way where 40 were asked for, and the rate of 49 told as that of 40.
+    #[test]
+    fn as_many_requests_are_under_way_as_were_asked_for() {
+        for (depth, engine) in [(1, "io_uring"), (40, "libaio"), (64, "io_uring")] {
+            for offered in [Offered::Depth(depth), Offered::Open { per_second: 9.0, depth }] {
+                let told = text(&spread(&[(8192, 100.0)], Pattern::Random, 1, offered));
+                assert!(told.contains(&format!("ioengine={engine}\n")), "{told}");
+                assert!(told.contains(&format!("iodepth={depth}\n")), "{told}");
+            }
+        }
     }
 
     #[test]

@@ -61,7 +61,9 @@ impl Outcome {
             None if self.runs.iter().any(|figures| figures.restored.is_some()) => {
                 "files written and read".into()
             }
-            None => format!("{}, direct I/O by io_uring", self.fio),
+            None => {
+                format!("{}, direct I/O by io_uring, by libaio at depths that are no powers of two", self.fio)
+            }
         };
         rows.push(vec!["Tools".into(), format!("ashlar {}, {driver}", self.version)]);
         page.table(&["", ""], &[], &rows);

@@ -58,7 +58,7 @@ fn every_scenario_expands_at_every_preset_within_its_budget() {
             assert!(planned.is_within_budget() && !planned.runs.is_empty(), "{id} at {preset}: {cuts:?}");
             let longest = match preset {
                 Preset::Xs => Duration::from_secs(2 * 60),
-                Preset::S => Duration::from_secs(15 * 60),
+                Preset::S => Duration::from_secs(18 * 60),
                 Preset::M => Duration::from_secs(3600),
                 Preset::L | Preset::Paper => Duration::MAX,
             };
@@ -69,18 +69,18 @@ fn every_scenario_expands_at_every_preset_within_its_budget() {
 
 /// A target is never compared with itself alone, so two are what is usual.
 #[test]
-fn two_targets_at_s_keep_three_repetitions() {
+fn two_targets_at_s_keep_three_repetitions_and_more() {
     let targets = targets(2);
     for id in ids() {
         let request = Request { preset: Preset::S, seed: 1, targets: &targets, machine: MACHINE };
         let planned = plan(&load(id).unwrap(), &request).unwrap();
         // "No difference" takes more of them than a difference does.
-        let repeat = match load(id).unwrap() {
+        let least = match load(id).unwrap() {
             scenario if scenario.is_calculated() => 1,
             _ if id == "kaminario/rdm-vmfs" => 5,
             _ => 3,
         };
-        assert!(planned.is_within_budget() && planned.repeat == repeat, "{id}: {:?}", planned.cuts);
+        assert!(planned.is_within_budget() && planned.repeat >= least, "{id}: {:?}", planned.cuts);
     }
 }
 

@@ -19,7 +19,7 @@ pub(super) fn fio(name: &str, load: &IoLoad, planned: &Plan) -> String {
     let (size, jobs) = (set.size.0 / set.files, set.files * load.threads);
     let (warmup, measure) = (planned.warmup.as_secs(), planned.measure.as_secs());
     let mut line = format!(
-        "  fio --ioengine=io_uring --direct=1 --filename={} --filesize={size} --numjobs={jobs} \
+        "  fio --ioengine=libaio --direct=1 --filename={} --filesize={size} --numjobs={jobs} \
          --time_based --ramp_time={warmup} --runtime={measure} --norandommap --group_reporting",
         files.join(":")
     );
