@@ -68,6 +68,15 @@ const HATCH: &str = "<defs><pattern id=\"hatch\" width=\"5\" height=\"5\" patter
 /// Colours there are.
 const COLOURS: usize = 5;
 
+/// A name in the legend, and where it stands.
+struct Entry {
+    /// Whose colour it explains; `None`: the mark of what was published.
+    series: Option<usize>,
+    name: String,
+    x: f64,
+    y: f64,
+}
+
 impl Group {
     fn height(&self) -> f64 {
         NAME + self.bars.len() as f64 * (BAR + GAP) + GROUP_GAP
@@ -78,8 +87,8 @@ impl Bars {
     /// The drawing, to be put into a page.
     #[must_use]
     pub fn svg(&self) -> String {
-        let has_legend = self.series.len() > 1 || self.groups.iter().any(|group| group.published.is_some());
-        let top = if has_legend { TOP + LEGEND } else { TOP };
+        let legend = self.legend();
+        let top = TOP + legend.last().map_or(0.0, |last| last.y + LEGEND);
         let height = top + self.groups.iter().map(Group::height).sum::<f64>();
         let mut svg = format!(
             "<svg class=\"bars\" viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{0}\"><title>{0}</title>\
@@ -90,9 +99,7 @@ impl Bars {
         if self.series.iter().any(|series| series.is_simulated) {
             svg.push_str(HATCH);
         }
-        if has_legend {
-            self.draw_legend(&mut svg);
-        }
+        legend.iter().for_each(|entry| self.draw_legend(&mut svg, entry));
         let (mut y, last) = (top, self.last());
         for group in &self.groups {
             self.draw_group(&mut svg, group, y, last);
@@ -113,27 +120,42 @@ impl Bars {
         if last > 0.0 { last } else { 1.0 }
     }
 
-    fn draw_legend(&self, svg: &mut String) {
-        let mut at = LEFT;
-        let y = TOP + 4.0;
+    /// What the colours stand for, where there are several, and the mark of what was published: in rows.
+    fn legend(&self) -> Vec<Entry> {
+        let of_series = |(index, series): (usize, &Series)| {
+            let simulated = if series.is_simulated { ", simulated" } else { "" };
+            (Some(index), format!("{}{simulated}", series.name))
+        };
         let several = self.series.iter().enumerate().filter(|_| self.series.len() > 1);
-        for (index, series) in several {
-            let name =
-                if series.is_simulated { format!("{}, simulated", series.name) } else { series.name.clone() };
-            self.draw_box(svg, index, (at, y - 10.0), (12.0, 12.0));
-            let _infallible =
-                write!(svg, "<text x=\"{:.1}\" y=\"{y:.1}\">{}</text>", at + 18.0, escaped(&name));
-            at += 36.0 + text_width(&name);
+        let has_published = self.groups.iter().any(|group| group.published.is_some());
+        let published = has_published.then(|| (None, "published".to_string()));
+        let (mut x, mut y) = (LEFT, 0.0);
+        let placed = several.map(of_series).chain(published).map(|(series, name)| {
+            let width = 18.0 + text_width(&name);
+            if x > LEFT && x + width > WIDTH {
+                (x, y) = (LEFT, y + LEGEND);
+            }
+            let entry = Entry { series, name, x, y };
+            x += width + 18.0;
+            entry
+        });
+        placed.collect()
+    }
+
+    fn draw_legend(&self, svg: &mut String, Entry { series, name, x, y }: &Entry) {
+        let y = TOP + 4.0 + y;
+        match series {
+            Some(index) => self.draw_box(svg, *index, (*x, y - 10.0), (12.0, 12.0)),
+            None => {
+                let _infallible = write!(
+                    svg,
+                    "<rect class=\"paper\" x=\"{:.1}\" y=\"{:.1}\" width=\"6\" height=\"14\"/>",
+                    x + 6.0,
+                    y - 11.0
+                );
+            }
         }
-        if self.groups.iter().any(|group| group.published.is_some()) {
-            let _infallible = write!(
-                svg,
-                "<rect class=\"paper\" x=\"{at:.1}\" y=\"{:.1}\" width=\"6\" height=\"14\"/>\
-                 <text x=\"{:.1}\" y=\"{y:.1}\">published</text>",
-                y - 11.0,
-                at + 12.0
-            );
-        }
+        let _infallible = write!(svg, "<text x=\"{:.1}\" y=\"{y:.1}\">{}</text>", x + 18.0, escaped(name));
     }
 
     fn draw_box(&self, svg: &mut String, series: usize, (x, y): (f64, f64), (width, height): (f64, f64)) {

@@ -100,6 +100,18 @@ fn names_of_many_lines_stand_in_rows() {
     assert!(svg.contains("viewBox=\"0 -18 720 318\""), "two rows: {svg}");
 }
 
+/// The harm: of four targets the last one's name was cut off at the edge.
+#[test]
+fn a_legend_goes_on_in_the_next_row() {
+    let name = |index: u32| Series { name: format!("target-number-{index}"), is_simulated: index > 1 };
+    let series: Vec<Series> = (0..4).map(name).collect();
+    let bar = Bar { value: 1.0, interval: None };
+    let groups = vec![Group { name: "g".into(), bars: vec![(0, Some(bar))], published: Some(1.0) }];
+    let svg = Bars { title: "t".into(), label: "l".into(), tick: count, series, groups }.svg();
+    let rows: Vec<bool> = (0..4).map(|row| svg.contains(&format!("y=\"{}.0\">", 30 + 20 * row))).collect();
+    assert_eq!(rows, [true, true, true, false], "{svg}");
+}
+
 #[test]
 fn what_is_typed_is_set_apart_and_a_single_backtick_stays() {
     let mut page = Page::new("t");

@@ -69,6 +69,7 @@ pub fn begin(
             fio,
             version: env!("CARGO_PKG_VERSION").to_string(),
             begun_unix_seconds: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
+            kept: Some(outline.plan.kept.clone()),
             rates: rates.clone(),
         };
         write(&records.at("plan.json"), &json(&begun))?;

@@ -98,7 +98,7 @@ fn scaled(begun: &Begun, outline: &Outline) -> Option<String> {
     if outline.plan.preset == Preset::Paper {
         return None;
     }
-    let paper = Begun { preset: Preset::Paper.to_string(), ..begun.clone() };
+    let paper = Begun { preset: Preset::Paper.to_string(), kept: None, ..begun.clone() };
     let whole = paper.outline().ok().map(|paper| size(&paper)).filter(|whole| *whole > size(outline));
     let of = whole.map_or(String::new(), |whole| format!(" where the paper's size is {}", bytes(whole)));
     Some(format!(

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use ashlar_report::{bytes, seconds};
 use ashlar_scenario::{
-    Axis, Check, Engine, Entry, Load, Machine as Assumed, Plan, Preset, Scenario, Target, Variant,
+    Axis, Check, Engine, Entry, Kept, Load, Machine as Assumed, Plan, Preset, Scenario, Target, Variant,
 };
 use ashlar_target::{Access, Kind, Machine};
 use ashlar_units::ByteCount;
@@ -115,9 +115,21 @@ pub fn outline(
     targets: &[Target],
     assumed: Assumed,
 ) -> Result<Outline> {
+    outline_as(scenario, preset, seed, targets, assumed, None)
+}
+
+/// The same, cut as it was when that is given.
+pub(crate) fn outline_as(
+    scenario: &Scenario,
+    preset: Preset,
+    seed: u64,
+    targets: &[Target],
+    assumed: Assumed,
+    kept: Option<&Kept>,
+) -> Result<Outline> {
     let planned = |scenario: &Scenario, targets: &[Target]| {
         let request = ashlar_scenario::Request { preset, seed, targets, machine: assumed };
-        let plan = ashlar_scenario::plan(scenario, &request);
+        let plan = ashlar_scenario::plan_as(scenario, &request, kept);
         plan.map_err(|error| Error::environment(error.to_string()))
     };
     let mut skipped = Vec::new();

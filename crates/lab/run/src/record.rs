@@ -13,13 +13,14 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use ashlar_scenario::{Plan, Run, Target};
+use ashlar_scenario::{Kept, Plan, Run, Target};
 use ashlar_target::{Footing, Machine, MadeDatabase, MadeSnapshot, MadeVolume};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use crate::bill::FoundRate;
 use crate::figures::Figures;
+use crate::outline::outline_as;
 use crate::{Chosen, Error, Outline, Result};
 
 /// Version of `plan.json` and `run.json`.
@@ -40,6 +41,9 @@ pub struct Begun {
     pub fio: String,
     pub version: String,
     pub begun_unix_seconds: u64,
+    /// What its plan was cut to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) kept: Option<Kept>,
     /// Of what is worked out and not run: what results told of its arrays.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) rates: Vec<FoundRate>,
@@ -65,7 +69,8 @@ impl Begun {
         let preset =
             self.preset.parse().map_err(|error| Error::environment(format!("plan.json: {error}")))?;
         let targets = self.named_targets();
-        crate::outline(&chosen.scenario, preset, self.seed, &targets, crate::machine(&self.machine))
+        let machine = crate::machine(&self.machine);
+        outline_as(&chosen.scenario, preset, self.seed, &targets, machine, self.kept.as_ref())
     }
 
     pub(crate) fn named_targets(&self) -> Vec<Target> {

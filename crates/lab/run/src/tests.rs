@@ -103,6 +103,7 @@ fn begun(text: &str, targets: &[&str]) -> Begun {
         fio: "fio-3".into(),
         version: "0".into(),
         begun_unix_seconds: 1_700_000_000,
+        kept: None,
         rates: Vec::new(),
     }
 }

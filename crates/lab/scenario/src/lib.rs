@@ -45,7 +45,10 @@ pub use metric::{Measured, Metric, Over, Returned, Taken};
 pub use mix::{MixBy, Operation, Part, Pattern, bytes_mean, share_by_count, written_share};
 pub use mixed::{MixedWork, Parts};
 pub use offer::Share;
-pub use plan::{ANY_SPACE_BYTES, Machine, OVER, Plan, Request, Run, Target, Variant, base_of, largest, plan};
+pub use plan::{
+    ANY_SPACE_BYTES, Kept, Machine, OVER, Plan, Request, Run, Target, Variant, base_of, largest, plan,
+    plan_as,
+};
 pub use quantity::{Measure, Quantity, Rate, Unit};
 pub use restored::{RestoreLoad, Way};
 pub use rows::{RowsCall, RowsJob, RowsWork};

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bill::CALCULATED;
 use crate::error::{Error, Result};
-use crate::file::{Entry, Event, Scenario, is_name};
+use crate::file::{Axis, Entry, Event, Scenario, is_name};
 use crate::formula::Names;
 use crate::quantity::time_text;
 use crate::scale::Preset;
@@ -144,6 +144,17 @@ pub struct Plan {
     pub budget: Duration,
     /// What was cut, and whether it was enough, in sentences.
     pub cuts: Vec<String>,
+    /// The same for whoever works it out again.
+    pub kept: Kept,
+}
+
+/// What a plan was cut to. It is kept with a result: estimates change later, and what was run does not.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Kept {
+    pub repeat: u64,
+    /// Of each axis, the ids of its entries.
+    pub entries: Vec<Vec<String>>,
+    pub cuts: Vec<String>,
 }
 
 impl Plan {
@@ -161,12 +172,19 @@ impl Plan {
 
 /// What a scenario means on these targets at this scale.
 pub fn plan(scenario: &Scenario, request: &Request) -> Result<Plan> {
+    plan_as(scenario, request, None)
+}
+
+/// The same, cut as it was when that is given.
+pub fn plan_as(scenario: &Scenario, request: &Request, kept: Option<&Kept>) -> Result<Plan> {
     check_targets(scenario, request.targets)?;
     let mut draft = Draft::new(scenario, request)?;
+    kept.into_iter().for_each(|kept| draft.cut_to(kept));
     draft.estimate()?;
-    if !draft.plan.is_within_budget() {
+    if kept.is_none() && !draft.plan.is_within_budget() {
         draft.cut()?;
     }
+    draft.plan.kept = draft.kept();
     draft.check_shares()?;
     draft.check_growing()?;
     let Draft { mut plan, refused, .. } = draft;
@@ -226,12 +244,29 @@ impl<'a> Draft<'a> {
             bytes_written: ByteCount(0),
             bytes_stored: ByteCount(0),
             cuts: Vec::new(),
+            kept: Kept::default(),
         };
         if plan.repeat > REPEAT_MAX {
             return Err(Error::file(format!("phases.repeat is {}, at most {REPEAT_MAX}", plan.repeat)));
         }
         let kept = scenario.matrix.iter().map(|axis| (0..axis.entries.len()).collect()).collect();
         Ok(Draft { scenario, request, names, kept, refused: BTreeMap::new(), plan })
+    }
+
+    /// Leaves what another plan of the same scenario left.
+    fn cut_to(&mut self, kept: &Kept) {
+        (self.plan.repeat, self.plan.cuts) = (kept.repeat, kept.cuts.clone());
+        for ((axis, left), ids) in self.scenario.matrix.iter().zip(&mut self.kept).zip(&kept.entries) {
+            left.retain(|index| ids.contains(&axis.entries[*index].id));
+        }
+    }
+
+    fn kept(&self) -> Kept {
+        let ids = |(axis, left): (&Axis, &Vec<usize>)| {
+            left.iter().map(|index| axis.entries[*index].id.clone()).collect()
+        };
+        let entries = self.scenario.matrix.iter().zip(&self.kept).map(ids).collect();
+        Kept { repeat: self.plan.repeat, entries, cuts: self.plan.cuts.clone() }
     }
 
     /// Cuts until the estimate fits: repetitions to the floor, then entries, then the last repetitions.

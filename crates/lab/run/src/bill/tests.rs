@@ -40,6 +40,7 @@ fn told(text: &str, rates: Vec<FoundRate>) -> Outcome {
         fio: String::new(),
         version: "0".into(),
         begun_unix_seconds: 1_700_000_000,
+        kept: None,
         rates,
     };
     Outcome::from(begun, outline, runs, None, "dir".into())

@@ -83,6 +83,24 @@ fn axes_are_thinned_in_the_middle_and_keep_their_ends() {
     assert!(plan.is_within_budget());
 }
 
+/// The harm: a result of nine runs, read where runs are taken to be longer, was one of six.
+#[test]
+fn what_was_run_stays_the_plan_whatever_is_estimated_later() {
+    let targets = targets(&["ashlar"]);
+    let request = Request { preset: Preset::S, seed: 7, targets: &targets, machine: MACHINE };
+    for before in ["1h", "400s", "200s", "20s"] {
+        let begun = planned(&scenario(5, before, ""), 7);
+        for later in ["1h", "300s", "20s"] {
+            let again = plan_as(&scenario(5, later, ""), &request, Some(&begun.kept)).unwrap();
+            assert_eq!(
+                (&again.runs, &again.variants, &again.cuts),
+                (&begun.runs, &begun.variants, &begun.cuts)
+            );
+            assert_eq!(again.kept, begun.kept);
+        }
+    }
+}
+
 #[test]
 fn an_entry_that_a_check_names_stays() {
     let check = "[[check]]\nkind = \"ratio\"\nof = \"iops.ratio(d2/d1)\"\nat_least = 1.5\n";
