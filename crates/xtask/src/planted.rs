@@ -4,15 +4,22 @@
 //! the feature that makes them possible; each fault has a process of its own, since many end in an assert. A
 //! seed that fails is run again without the fault and must pass: then it is the fault that was found. The
 //! whole run writes docs/internals/planted-faults.md.
+//!
+//! What a program has shown is kept beside it: a run that was interrupted goes on, and one of the same
+//! program asks for nothing twice.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
 const PAGE: &str = "docs/internals/planted-faults.md";
+
+/// Where the program's answers are kept, beside it.
+const ANSWERS: &str = "planted-answers";
 
 /// Seeds within which each fault must be found. `make test` runs fewer; what needs more of them has to do
 /// with rare moments, as when a copy of a drive was made.
@@ -158,8 +165,40 @@ fn outcome_of(program: &Path, name: &str, seeds: u64) -> Result<Outcome, String>
     Ok(Outcome::Missed { seeds: run, reached: lines_run })
 }
 
-/// Runs the program; its last line.
+/// What the program answers, or has answered before.
 fn ask(program: &Path, arguments: &[&str]) -> Result<String, String> {
+    let kept = answers(program)?.join(arguments.join("-"));
+    if let Ok(answer) = std::fs::read_to_string(&kept) {
+        return Ok(answer);
+    }
+    let answer = run_program(program, arguments)?;
+    let unwritten = |error: std::io::Error| format!("write {}: {error}", kept.display());
+    let passing = kept.with_extension("part");
+    std::fs::write(&passing, &answer).and_then(|()| std::fs::rename(&passing, &kept)).map_err(unwritten)?;
+    Ok(answer)
+}
+
+/// The directory of this very program's answers; those of another go.
+fn answers(program: &Path) -> Result<PathBuf, String> {
+    static DIRECTORY: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    let find = || {
+        let bytes = std::fs::read(program).map_err(|error| format!("read {}: {error}", program.display()))?;
+        let mut hasher = DefaultHasher::new();
+        bytes.hash(&mut hasher);
+        let all = program.with_file_name(ANSWERS);
+        let own = all.join(format!("{:016x}", hasher.finish()));
+        if !own.exists() {
+            // None may be there.
+            let _ = std::fs::remove_dir_all(&all);
+        }
+        std::fs::create_dir_all(&own).map_err(|error| format!("make {}: {error}", own.display()))?;
+        Ok(own)
+    };
+    DIRECTORY.get_or_init(find).clone()
+}
+
+/// Runs the program; its last line.
+fn run_program(program: &Path, arguments: &[&str]) -> Result<String, String> {
     let output = Command::new(program)
         .args(arguments)
         .output()

@@ -221,7 +221,8 @@ impl Volumes {
             size_bytes,
             pool: Some(self.pool.clone()),
             logical_block_bytes,
-            profile: Profile::default(),
+            // As the manual advises for databases: every experiment stands for one.
+            profile: Profile::Oltp,
             compression: Compression::default(),
             dedupe,
             limit_bytes: None,

@@ -211,7 +211,7 @@ impl Life {
         self.array.borrow_mut().arm(self.faults.while_starting);
         self.provoke_missing_drive().await;
         match self.scenario.theme {
-            Some(Theme::Losses) => self.exchange_for_older(),
+            Some(Theme::Losses | Theme::Copies) => self.exchange_for_older(),
             _ => self.pull_a_drive(),
         }
         let Some(system) = self.start(was_damaged).await else { return };
@@ -449,9 +449,11 @@ impl Life {
         if !is_whole || candidates.is_empty() {
             return;
         }
+        let drawn = self.chance.pick(&candidates);
         // One copy at a time, made anew now and then: most are from just before the last life.
-        let path = candidates.iter().find(|path| array.has_copy(path));
-        let path = path.unwrap_or_else(|| self.chance.pick(&candidates));
+        let is_for_copies = self.scenario.theme == Some(Theme::Copies);
+        let copied = candidates.iter().find(|path| is_for_copies && array.has_copy(path));
+        let path = copied.unwrap_or(drawn);
         if self.chance.one_in(2) && array.bring_back_copy(path) {
             self.record.note(|| format!("{path} is an older copy of itself"));
             self.record.add_probes(&[("older drives", 1)]);

@@ -50,6 +50,8 @@ const THEME_SALT: u64 = 0x7e3e_0099;
 pub enum Theme {
     /// Drives go and come back, again and again, and then others go: whatever was not restored is missed.
     Losses,
+    /// Drives are exchanged for copies of themselves from just before, while the pool is down.
+    Copies,
     /// The pool is full most of the time.
     Full,
     /// Drives fail flushes and superblocks, and nothing else.
@@ -65,6 +67,7 @@ impl Theme {
             3..6 => Some(Theme::Full),
             6..8 => Some(Theme::Flushes),
             8..10 | 13..15 => Some(Theme::Shares),
+            15..18 => Some(Theme::Copies),
             _ => None,
         }
     }
@@ -314,13 +317,13 @@ impl Scenario {
     fn draw(chance: &mut Chance, is_spacious: bool, theme: Option<Theme>) -> Scenario {
         let parity: u64 = match theme {
             None => *chance.pick(&[0, 0, 0, 1, 2, 2]),
-            Some(Theme::Losses) => *chance.pick(&[1, 2]),
+            Some(Theme::Losses | Theme::Copies) => *chance.pick(&[1, 2]),
             Some(Theme::Full) => *chance.pick(&[0, 0, 0, 1]),
             Some(Theme::Flushes | Theme::Shares) => 0,
         };
         let drives = match (theme, parity) {
             (_, 0) => *chance.pick(&[1, 1, 2, 3, 4]),
-            (Some(Theme::Losses), _) => parity + *chance.pick(&[2, 3]),
+            (Some(Theme::Losses | Theme::Copies), _) => parity + *chance.pick(&[2, 3]),
             _ => parity + *chance.pick(&[2, 2, 3, 4, 6]),
         };
         let most_spares = if parity == 0 || theme.is_some() { 0 } else { (drives - parity - 2).min(2) };
@@ -417,6 +420,7 @@ impl Scenario {
         } else {
             match theme {
                 Some(Theme::Losses) => scenario.made_for_losses(chance),
+                Some(Theme::Copies) => scenario.made_for_copies(chance),
                 Some(Theme::Full) => scenario.made_full(chance, drive_bytes_for(segments_full)),
                 Some(Theme::Flushes) => scenario.made_for_flushes(chance, drive_bytes_for(SEGMENTS_FRESH)),
                 Some(Theme::Shares) => scenario.made_for_shares(chance),
@@ -428,14 +432,10 @@ impl Scenario {
 
     /// The same with little that is read often, so that everything is looked at.
     fn made_for_losses(self, chance: &mut Chance) -> Scenario {
-        let victims = if chance.one_in(2) { 0 } else { self.victims };
-        // Without victims drives are exchanged for copies only. Where nothing but the opening writes a
-        // superblock, a copy from before it is a single one behind.
-        let intervals: &[u64] = if victims > 0 { &[5, 5, 50, 1_000] } else { &[5, 30_000, 30_000] };
         Scenario {
             layout: PoolLayout {
                 cache_bytes: 64 << 10,
-                checkpoint_interval_millis: *chance.pick(intervals),
+                checkpoint_interval_millis: *chance.pick(&[5, 5, 50, 1_000]),
                 free_percent_wanted: *chance.pick(&[1, 12, 50]),
                 ..self.layout
             },
@@ -445,15 +445,30 @@ impl Scenario {
                 slow_per_mille: 50,
                 slow_micros_max: 20_000,
             },
-            victims,
+            victims: if chance.one_in(2) { 0 } else { self.victims },
             lives: chance.between(4, 6),
             requests: *chance.pick(&[80, 200]),
             depth: *chance.pick(&[1, 4, 8]),
             snapshots_max: 1,
             volume_bytes_max: 4 << 20,
             request_bytes_max: 64 << 10,
-            life_magnitudes: if victims > 0 { (9, 13) } else { (7, 11) },
+            life_magnitudes: (9, 13),
             ..self
+        }
+    }
+
+    /// The same with short lives. Where nothing but the opening writes a superblock, a copy from before it is
+    /// a single one behind.
+    fn made_for_copies(self, chance: &mut Chance) -> Scenario {
+        let scenario = self.made_for_losses(chance);
+        Scenario {
+            layout: PoolLayout {
+                checkpoint_interval_millis: *chance.pick(&[5, 30_000, 30_000]),
+                ..scenario.layout
+            },
+            victims: 0,
+            life_magnitudes: (7, 11),
+            ..scenario
         }
     }
 
@@ -631,7 +646,7 @@ impl Scenario {
                 sync_error: *chance.pick(&[0, 5_000, 20_000]),
                 ..quiet
             }),
-            Theme::Losses | Theme::Full | Theme::Shares => Some(quiet),
+            Theme::Losses | Theme::Copies | Theme::Full | Theme::Shares => Some(quiet),
             Theme::Flushes if chance.one_in(3) => {
                 Some(FaultRates { superblock_error: *chance.pick(&[20_000, 100_000]), ..quiet })
             }
@@ -645,15 +660,12 @@ impl Scenario {
     #[must_use]
     pub fn draw_ending(&self, chance: &mut Chance) -> Ending {
         let is_full = self.theme == Some(Theme::Full);
-        let is_for_losses = self.theme == Some(Theme::Losses);
         // Behind an orderly stop an opening writes least: a copy from before it is hardest to tell.
-        let is_for_copies = is_for_losses && self.victims == 0;
-        let close_one_in = if is_for_copies {
-            2
-        } else if is_full {
-            4
-        } else {
-            6
+        let is_for_copies = self.theme == Some(Theme::Copies);
+        let close_one_in = match self.theme {
+            Some(Theme::Copies) => 2,
+            Some(Theme::Full) => 4,
+            _ => 6,
         };
         if chance.one_in(close_one_in) {
             return Ending::Close;
@@ -674,7 +686,7 @@ impl Scenario {
         // Without victims no drive is restored.
         if chance.one_in(2) && !is_for_copies {
             let steps = 1 << chance.between(0, 8);
-            let kind = if is_for_losses {
+            let kind = if self.theme == Some(Theme::Losses) {
                 Some(DRIVE_RESTORED)
             } else {
                 (!chance.one_in(4)).then(|| chance.below(CHANGE_KINDS as u64) as usize)
