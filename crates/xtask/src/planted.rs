@@ -173,7 +173,8 @@ fn ask(program: &Path, arguments: &[&str]) -> Result<String, String> {
     }
     let answer = run_program(program, arguments)?;
     let unwritten = |error: std::io::Error| format!("write {}: {error}", kept.display());
-    let passing = kept.with_extension("part");
+    // Two faults may be found in one seed, whose pass without them is then asked for twice at once.
+    let passing = kept.with_extension(format!("{:?}", std::thread::current().id()));
     std::fs::write(&passing, &answer).and_then(|()| std::fs::rename(&passing, &kept)).map_err(unwritten)?;
     Ok(answer)
 }

@@ -36,7 +36,7 @@ pub(crate) const TRADE_DAYS: u64 = 10;
 const WRITTEN_PER_USER: f64 = 2e6;
 /// Written by a loader of facts in a second; a guess for the plan alone.
 const WRITTEN_PER_LOADER: f64 = 10e6;
-/// Start and stop.
+/// Start, stop, and checks that read little.
 const RUN_OVERHEAD: Duration = Duration::from_secs(8);
 /// How fast conditions are asked of tables that are in no memory; measured on two processors.
 const CHECKED_PER_SECOND: f64 = 50e6;
