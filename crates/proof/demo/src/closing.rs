@@ -21,6 +21,7 @@ pub(crate) struct Figures {
     pub(crate) array_recovery: Option<u64>,
     pub(crate) array_restart: Duration,
     pub(crate) database_recovery: Duration,
+    pub(crate) pause: Duration,
     pub(crate) commits: u64,
     pub(crate) transactions: u64,
 }
@@ -81,9 +82,12 @@ fn loss_rows(losses: &Losses, table: &mut Table) {
 
 fn crash_rows(figures: &Figures, table: &mut Table) {
     let inside = figures.array_recovery.map_or("-".into(), |m| millis(Duration::from_millis(m)));
+    let remark = "the database on it went on; no client met an error";
+    table.row("pause by kill -9 of the array", millis(figures.pause), remark);
     table.row("array recovery after kill -9", inside, "journal replayed");
     table.row("array serving again", millis(figures.array_restart), "from program start");
-    table.row("database recovery after it", millis(figures.database_recovery), "PostgreSQL replays its log");
+    let remark = "killed with the array; PostgreSQL replays its log";
+    table.row("database recovery after it", millis(figures.database_recovery), remark);
 }
 
 /// Usable, logical and physical bytes. pgbench's rows compress better than real data, and we say so.

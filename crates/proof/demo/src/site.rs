@@ -86,6 +86,11 @@ impl Site {
         Ok(stat.f_bavail * stat.f_frsize)
     }
 
+    /// Ends what keeps the array's attachments, as the end of the machine would.
+    pub(crate) fn end_keeper(&self) {
+        end_processes(&self.base, |name| name == "ashlar-keep", &[Signal::KILL]);
+    }
+
     /// Leaves everything standing and says how to look at it and how to end it.
     pub(crate) fn keep(&self) {
         self.is_kept.store(true, Ordering::Relaxed);

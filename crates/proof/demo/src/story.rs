@@ -1,4 +1,4 @@
-//! What the demo shows, in order: build, load, clone, lose drives, crash, recover, prove.
+//! What the demo shows, in order: build, load, clone, lose drives, lose the array, crash, recover, prove.
 
 use crate::array::{Array, find_number};
 use crate::closing::{self, Figures, percent};
@@ -23,13 +23,15 @@ const ROOM_BYTES: u64 = 4 << 30;
 const SPARE_COUNT: u64 = PARITY_COUNT;
 /// The load runs alone for a while before the snapshot, so that caches and log are in their stride.
 const BEFORE_SNAPSHOT: Duration = Duration::from_secs(8);
-/// How long the second load runs before the array is killed. Any moment will do.
+/// How long a load runs before the array is killed. Any moment will do.
 const BEFORE_KILL: Duration = Duration::from_secs(8);
+/// The load that sees the array killed and started again, in seconds.
+const PAUSE_LOAD_SECONDS: u32 = 20;
 /// Clients of a dead database give up within this time.
 const GIVE_UP_LIMIT: Duration = Duration::from_secs(60);
 
 /// The runs of the load, in order.
-pub(crate) const LOADS: [&str; 3] = ["load", "drives", "crash"];
+pub(crate) const LOADS: [&str; 4] = ["load", "drives", "pause", "crash"];
 
 /// The stage: where things are.
 struct Stage {
@@ -84,6 +86,7 @@ pub(crate) fn play(settings: &Settings, site: &Site) -> Result<()> {
     let (mark, losses) = act.play(mark)?;
     figures.transactions += losses.transactions;
     figures.losses = Some(losses);
+    let mark = pause(&mut array, site, &server, mark, &progress, &mut figures)?;
     crash(&mut array, site, &mut server, &stage, mark, &progress, &mut figures)?;
     say(&format!("\n{}", closing::table(&array, &figures, settings)?));
     if let Some(directory) = &settings.record {
@@ -223,7 +226,45 @@ fn check_clone(
     array.detach("copy-data")
 }
 
-/// Kills the array under load, brings it back, and proves that nothing acknowledged is missing.
+/// Kills the array under load and starts it again: the database sees a pause.
+fn pause(
+    array: &mut Array,
+    site: &Site,
+    server: &Server,
+    before: Mark,
+    progress: &Progress,
+    figures: &mut Figures,
+) -> Result<Mark> {
+    let launcher: &Launcher = site.launcher();
+    let prefix = server.places().socket.join(LOADS[2]);
+    progress.step("load again, then kill -9 of the array in the middle of it, and a start");
+    let postmaster = server.postmaster();
+    let running = server.start_load(&load(PAUSE_LOAD_SECONDS, &prefix))?;
+    let ledger = Ledger::start(&server.address(), Some(before));
+    launcher.sleep(BEFORE_KILL)?;
+    progress.mark("kill -9 of the array: a pause");
+    array.kill()?;
+    array.start()?;
+    let waited = find_number(&array.json(&["status"])?, "handover_pause_millis");
+    let finished = launcher.wait(running, Duration::from_secs(PAUSE_LOAD_SECONDS.into()) + GIVE_UP_LIMIT)?;
+    if !finished.status.success() {
+        return Err(finished.error("pgbench").into());
+    }
+    if server.postmaster() != postmaster {
+        return Err(Error::proof("the database did not outlive the array".to_string()));
+    }
+    let waited = waited.ok_or_else(|| Error::proof("nothing was handed to the next array".to_string()))?;
+    figures.pause = Duration::from_millis(waited);
+    figures.transactions += LoadLog::read(&prefix)?.load().transactions;
+    progress.result(&format!(
+        "the database goes on: no client met an error, its volumes waited {}",
+        millis(figures.pause)
+    ));
+    Ok(ledger.stop())
+}
+
+/// Kills the array, its keeper and the database under load, brings them back, and proves that nothing
+/// acknowledged is missing.
 // tidy: long because it is one story, told in order.
 fn crash(
     array: &mut Array,
@@ -235,20 +276,21 @@ fn crash(
     figures: &mut Figures,
 ) -> Result<()> {
     let launcher: &Launcher = site.launcher();
-    let prefix = server.places().socket.join(LOADS[2]);
-    progress.step("load again, then kill -9 of the array in the middle of it");
+    let prefix = server.places().socket.join(LOADS[3]);
+    progress.step("load again, then kill -9 of array, keeper and database in the middle of it");
     let running = server.start_load(&load(600, &prefix))?;
     let ledger = Ledger::start(&server.address(), Some(before));
     launcher.sleep(BEFORE_KILL)?;
-    progress.mark("kill -9 of the array");
+    progress.mark("kill -9 of array and database");
     array.kill()?;
+    site.end_keeper();
     let killed = Instant::now();
     launcher.wait(running, GIVE_UP_LIMIT).map_err(|e| Error::from(e).after("the crash"))?;
     server.abandon();
     let list = ledger.stop();
     let acknowledged = LoadLog::read(&prefix)?.load().transactions;
     progress.result(&format!(
-        "array killed; clients had been promised {} ledger commits and {} transactions",
+        "all killed; clients had been promised {} ledger commits and {} transactions",
         count(list.total()),
         count(figures.transactions + acknowledged)
     ));
@@ -258,12 +300,7 @@ fn crash(
     figures.array_restart = array.start()?;
     let pool = array.json(&["pool", "show", "demo"])?;
     figures.array_recovery = pool.get("recovery").and_then(|recovery| find_number(recovery, "millis"));
-    for volume in ["wal", "data"] {
-        // Refused when the start has already cleared what the crash left.
-        let _ = array.detach(volume);
-    }
-    array.attach("data", &stage.data, false)?;
-    array.attach("wal", &stage.wal, false)?;
+    wait_for_mounts(site, [&stage.data, &stage.wal])?;
     progress.result(&format!(
         "array back: serving {} after its start, volumes mounted after {}",
         millis(figures.array_restart),
@@ -309,6 +346,21 @@ fn clear_mounts(site: &Site) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The array attaches and mounts by itself what was attached before.
+fn wait_for_mounts(site: &Site, directories: [&PathBuf; 2]) -> Result<()> {
+    let end = Instant::now() + GIVE_UP_LIMIT;
+    loop {
+        let mounts = mounts_below(site.base());
+        if directories.iter().all(|directory| mounts.iter().any(|(point, _)| point == *directory)) {
+            return Ok(());
+        }
+        if Instant::now() >= end {
+            return Err(Error::proof("the array did not mount again what was mounted".to_string()));
+        }
+        site.launcher().sleep(Duration::from_millis(5))?;
+    }
 }
 
 /// Takes everything down in order and proves that nothing is left; or leaves it standing.
