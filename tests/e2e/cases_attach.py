@@ -1,11 +1,14 @@
 """Volumes as local block devices: integrity, file systems, discard, crash, nothing left behind."""
 import os
 import random
+import threading
 import time
 
 from cases import MIB, case, must, random_file, run, serving
+from array_of_run import binary
 from files_load import FileLoad
-from site_of_run import loops_below, mounts_below
+from outlive import outlive
+from site_of_run import end_keepers, loops_below, mounts_below, wait_for
 
 BLOCKS = (4096, 64 << 10, 1 << 20, 4 << 20)
 
@@ -61,15 +64,22 @@ def file_system_case(site, kind, repair):
     array.attach("v", "--mount", point)
     load.check("after a remount")
 
-    # The array dies; files synced before that must be there.
-    load.churn(seconds=2)
+    # The array dies: a pause for who writes. Then array and keeper die; files synced before must be there.
+    churning = threading.Thread(target=load.churn, args=(4,))
+    churning.start()
+    time.sleep(1)
+    array.kill()
+    time.sleep(0.5)
+    array.start()
+    churning.join()
+    load.check("after a crash of the array")
     run("sync", "-f", point)
     synced = load.manifest()
     array.kill()
+    end_keepers(site.path)
     array.start()
-    array.try_run("detach", "v")
-    device = array.attach("v", "--mount", point)
-    load.check("after a crash of the array", synced)
+    wait_for(lambda: any(mount == point for mount, _ in mounts_below(point)), 20, "the mount after a crash of both")
+    load.check("after a crash of array and keeper", synced)
     array.run("detach", "v")
     device = array.attach("v")
     run(*repair, device)
@@ -151,28 +161,41 @@ def a_grown_volume_is_seen_by_its_device(site):
 
 @case
 def a_stop_with_attached_volumes_leaves_nothing_behind(site):
-    """An orderly stop and a crash followed by a start: no mount, no loop device, no FUSE connection left."""
+    """A stop that detaches leaves no mount, loop device or FUSE connection. The next start mounts again, and so it
+    does after a crash of array and keeper."""
     array = serving(site)
     array.volume("v", "1GiB")
     point = site.directory("mnt")
     array.attach("v", "--format", "ext4", "--mount", point)
     with open(point + "/file", "w", encoding="utf-8") as f:
         f.write("kept")
-    array.stop()
+    array.run("stop", "--detach")
     left = mounts_below(site.path) + loops_below(site.path)
-    must(not left, f"after an orderly stop: {left}")
+    must(not left, f"after a stop that detaches: {left}")
     array.start()
-    array.attach("v", "--mount", point)
+    wait_for(lambda: os.path.exists(point + "/file"), 20, "the mount after a restart")
     with open(point + "/file", encoding="utf-8") as f:
         must(f.read() == "kept", "the file changed")
     array.kill()
+    end_keepers(site.path)
     array.start()
-    left = [mount for mount in mounts_below(site.path) if not mount[1].startswith("fuse")] + loops_below(site.path)
-    must(not left, f"after a crash and a start: {left}")
-    array.attach("v", "--mount", point)
+    wait_for(lambda: os.path.exists(point + "/file"), 20, "the mount after a crash of array and keeper")
+    must(len(loops_below(site.path)) == 1, f"after a crash of both and a start: {loops_below(site.path)}")
     with open(point + "/file", encoding="utf-8") as f:
         must(f.read() == "kept", "the file changed")
     array.run("detach", "v")
     array.stop()
     left = mounts_below(site.path) + loops_below(site.path)
     must(not left, f"at the end: {left}")
+
+
+@case
+def a_database_outlives_its_array(site):
+    """PostgreSQL under pgbench while the array is killed, stopped, upgraded, and loses its keeper: no error."""
+    print("    ", outlive(site, "postgres", "ext4", 6, ("kill", "term", "upgrade", "keeper"), [binary()], seed=3))
+
+
+@case
+def verified_writes_and_discards_outlive_the_array(site):
+    """fio at depth 32 with discards beside it, the same: every block as it was written."""
+    print("    ", outlive(site, "fio", None, 8, ("kill", "kill", "term", "upgrade", "keeper"), [binary()], seed=2))

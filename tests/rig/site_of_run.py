@@ -65,6 +65,8 @@ class Site:
             except Exception as error:  # The remaining steps matter more than this one.
                 print(f"clean up: {error}")
         self.last_steps.clear()
+        if all(process.poll() is not None for process in self.processes):
+            end_keepers(self.path)  # Nobody serves what is mounted: whoever asks it would wait.
         for point, kind in reversed(mounts_below(self.path)):
             if not kind.startswith("fuse"):
                 unmount(point)
@@ -73,6 +75,7 @@ class Site:
         for process in reversed(self.processes):
             end_process(process)
         self.processes.clear()
+        end_keepers(self.path)
         for point, _ in reversed(mounts_below(self.path)):
             unmount(point)
         for device in loops_below(self.path):
@@ -92,6 +95,12 @@ def end_process(process, patience=20):
         except subprocess.TimeoutExpired:
             process.kill()
     process.wait()
+
+
+def end_keepers(path):
+    """Ends what keeps the attachments of arrays below a directory: requests to them fail then."""
+    quietly("pkill", "--signal", "KILL", "--full", f"keep --state {path}")
+    time.sleep(0.05)
 
 
 def quietly(*command):
