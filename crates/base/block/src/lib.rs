@@ -85,6 +85,15 @@ pub trait BlockDevice {
     fn extents(&self, offset: u64, length: u64, extents_max: usize) -> LocalFuture<'_, Result<Vec<Extent>>>;
 }
 
+/// What a device is, whatever it is called: never given to a second one.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Identity {
+    /// The pool's own number.
+    pub pool: u128,
+    /// The volume or snapshot in it.
+    pub image: u64,
+}
+
 /// The devices a target may serve, by name.
 pub trait Catalogue {
     /// The device of this name, if there is one.
@@ -92,6 +101,11 @@ pub trait Catalogue {
 
     /// The names of all devices, sorted.
     fn names(&self) -> Vec<String>;
+
+    /// What is called so, for a successor to find it again. `None` where nobody can tell.
+    fn identity(&self, _name: &str) -> Option<Identity> {
+        None
+    }
 
     /// What a person should know who asks for a name that is not there.
     fn absence(&self) -> Option<String> {

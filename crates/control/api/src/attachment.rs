@@ -46,4 +46,24 @@ pub struct AttachRequest {
     /// Mounts without `nodev`: device files on the volume take effect. For root over the socket only.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub allows_devices: bool,
+    /// Ends with the machine or the array: it is not attached again at the next start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub once: bool,
+}
+
+impl AttachRequest {
+    /// The device alone.
+    #[must_use]
+    pub fn plain(volume: &str) -> AttachRequest {
+        AttachRequest {
+            volume: volume.to_string(),
+            format: None,
+            force: false,
+            shared: false,
+            mount: None,
+            allows_suid: false,
+            allows_devices: false,
+            once: false,
+        }
+    }
 }

@@ -10,6 +10,7 @@ mod dedupe;
 mod error;
 mod event;
 mod io;
+mod lifecycle;
 mod openapi;
 mod paths;
 mod pool;
@@ -28,6 +29,7 @@ pub use dedupe::{Dedupe, DedupeAction, DedupeBlocks, DedupeRequest};
 pub use error::{ErrorBody, ErrorKind};
 pub use event::{Event, EventLevel};
 pub use io::{DoorIo, OperationIo};
+pub use lifecycle::{Program, StopRequest, UpgradeRequest};
 pub use openapi::{openapi, openapi_json, operations, query_parameters};
 pub use pool::{
     CheckReport, Drive, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ParityCheck, Pool, PoolCreate,

@@ -73,6 +73,8 @@ use crate::paths;
         paths::attachment_delete,
         paths::clients_list,
         paths::client_disconnect,
+        paths::stop,
+        paths::upgrade,
         paths::health,
         paths::status,
         paths::io,

@@ -7,9 +7,10 @@
 use crate::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DeletedVolume, Disconnected,
     DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Health,
-    HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim, ReclaimRequest, Restored,
-    ScrubChange, ScrubReport, Snapshot, SnapshotCreate, SnapshotsDelete, Status, Volume, VolumeCreate,
-    VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete, VolumeUser,
+    HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest,
+    Restored, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, SnapshotsDelete, Status, StopRequest,
+    UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete,
+    VolumeUser,
 };
 
 /// All pools, also those that could not be opened.
@@ -646,6 +647,33 @@ fn clients_list() {}
     )
 )]
 fn client_disconnect() {}
+
+/// Stops the array in order, as SIGTERM does. For root over the socket only. The answer comes before the end;
+/// with `detach`, after every volume is detached.
+#[utoipa::path(
+    post, path = "/v1/stop", tag = "array", operation_id = "stop",
+    request_body = StopRequest,
+    responses(
+        (status = 202, description = "it stops"),
+        (status = 403, description = "not for this caller", body = ErrorBody),
+        (status = 409, description = "a volume is in use", body = ErrorBody),
+        (status = 500, description = "a volume could not be detached", body = ErrorBody),
+    )
+)]
+fn stop() {}
+
+/// Stops the array in order and goes on with another program in the same process. What is attached waits
+/// meanwhile. For root over the socket only.
+#[utoipa::path(
+    post, path = "/v1/upgrade", tag = "array", operation_id = "upgrade",
+    request_body = UpgradeRequest,
+    responses(
+        (status = 202, description = "it goes on with this program", body = Program),
+        (status = 400, description = "that program cannot take over", body = ErrorBody),
+        (status = 403, description = "not for this caller", body = ErrorBody),
+    )
+)]
+fn upgrade() {}
 
 /// Answers when the thread that serves hosts answers.
 #[utoipa::path(

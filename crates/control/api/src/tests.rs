@@ -61,6 +61,7 @@ fn every_object_of_the_description_says_its_units() {
                 "_replayed",
                 "_id",
                 "_number",
+                "_version",
             ]
             .iter()
             .any(|unit| field.ends_with(unit))

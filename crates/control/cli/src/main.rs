@@ -74,6 +74,10 @@ struct Global {
 #[derive(Subcommand)]
 enum Verb {
     Serve(verb::serve::Serve),
+    #[command(hide = true)]
+    Keep(verb::keep::Keep),
+    Stop(verb::stop::Stop),
+    Upgrade(verb::upgrade::Upgrade),
     Pool(verb::pool::Pool),
     Volume(verb::volume::Volume),
     Snapshot(verb::snapshot::Snapshot),
@@ -151,6 +155,9 @@ fn run(arguments: Arguments) -> Result<()> {
     };
     match arguments.verb {
         Verb::Serve(verb) => verb.run(&context),
+        Verb::Keep(verb) => verb.run(&context),
+        Verb::Stop(verb) => verb.run(&context),
+        Verb::Upgrade(verb) => verb.run(&context),
         Verb::Pool(verb) => verb.run(&context),
         Verb::Volume(verb) => verb.run(&context),
         Verb::Snapshot(verb) => verb.run(&context),

@@ -122,7 +122,7 @@ fn a_mount_in_use_is_not_detached_and_says_so() {
 }
 
 #[test]
-fn after_a_crash_nothing_stays_attached_and_the_files_are_there() {
+fn after_a_crash_it_is_attached_again_and_the_files_are_there() {
     if !can_attach() {
         return;
     }
@@ -136,11 +136,74 @@ fn after_a_crash_nothing_stays_attached_and_the_files_are_there() {
     drop(file);
     array.kill();
     array.start();
+    array.wait_attached("db");
+    assert_eq!(std::fs::read(array.path("mnt/file")).unwrap(), b"synced");
+    // What was attached once, or detached since, is not.
+    array.good(&["detach", "db"]);
+    array.good(&["attach", "db", "--once"]);
+    array.kill();
+    array.start();
+    array.wait_for_log("ready", 3);
     assert_eq!(leftovers(&array), Vec::<String>::new(), "{}", array.log());
     assert_eq!(array.json(&["status"])["attachment_count"], 0);
-    array.good(&["attach", "db", "--mount", &mount]);
-    assert_eq!(std::fs::read(array.path("mnt/file")).unwrap(), b"synced");
+}
+
+/// What cannot be attached again is told, tried at the next start, and given up by a person.
+#[test]
+fn what_is_not_attached_again_is_told() {
+    if !can_attach() {
+        return;
+    }
+    let mut array = Array::with_pool();
+    array.good(&["volume", "create", "db", "--size", "256MiB"]);
+    let mount = array.path("mnt").display().to_string();
+    array.good(&["attach", "db", "--format", "ext4", "--mount", &mount]);
+    assert_eq!(array.terminate(), Some(0));
+    assert_eq!(leftovers(&array), Vec::<String>::new());
+    // Something else is in its place.
+    std::fs::remove_dir_all(&mount).unwrap();
+    std::fs::write(&mount, "a file").unwrap();
+    array.start();
+    array.wait_for_log("not attached as it was before the start", 1);
+    assert_eq!(array.json(&["status"])["attachment_count"], 0);
+    array.terminate();
+    std::fs::remove_file(&mount).unwrap();
+    array.start();
+    array.wait_attached("db");
+    array.good(&["stop", "--detach"]);
+    array.start_after_stop();
+    array.wait_attached("db");
+    assert_eq!(array.terminate(), Some(0));
+    std::fs::remove_dir_all(&mount).unwrap();
+    std::fs::write(&mount, "a file").unwrap();
+    array.start();
+    array.wait_for_log("not attached as it was before the start", 2);
     array.good(&["detach", "db"]);
+    array.refused(&["detach", "db"], &["not attached"]);
+}
+
+#[test]
+fn a_stop_that_detaches_is_refused_while_a_volume_is_in_use() {
+    if !can_attach() {
+        return;
+    }
+    let mut array = Array::with_pool();
+    for name in ["a", "b"] {
+        array.good(&["volume", "create", name, "--size", "256MiB"]);
+        let mount = array.path(name).display().to_string();
+        array.good(&["attach", name, "--format", "ext4", "--mount", &mount]);
+    }
+    let open = std::fs::File::create(array.path("b/open")).unwrap();
+    array.refused(&["stop", "--detach"], &["`b`", "used by process"]);
+    array.wait_attached("a");
+    array.wait_attached("b");
+    drop(open);
+    array.good(&["stop", "--detach"]);
+    assert_eq!(leftovers(&array), Vec::<String>::new());
+    array.start_after_stop();
+    array.wait_attached("a");
+    array.good(&["detach", "a"]);
+    array.good(&["detach", "b"]);
 }
 
 /// 4,741 of 6,177 acknowledged writes over NBD lost their first bytes to somebody who wrote 512 bytes of the

@@ -88,11 +88,11 @@ fn the_clone_of_a_mounted_snapshot_is_gone_after_a_crash() {
     array.good(&["attach", "db", "--format", "ext4", "--mount", &mount]);
     array.good(&["snapshot", "create", "noon", "db"]);
     array.good(&["detach", "db"]);
-    array.good(&["attach", "db@noon", "--mount", &mount]);
+    array.good(&["attach", "db@noon", "--mount", &mount, "--once"]);
     array.kill();
     array.start();
     // The name of a clone that was made for another snapshot before is free again.
-    array.good(&["attach", "db@noon", "--mount", &mount]);
+    array.good(&["attach", "db@noon", "--mount", &mount, "--once"]);
     array.kill();
     array.start();
     array.good(&["snapshot", "delete", "noon", "--yes"]);

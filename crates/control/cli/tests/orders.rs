@@ -135,7 +135,7 @@ fn orders_outlive_two_drives_and_a_killed_array_in_every_snapshot() {
     drop(database);
 
     array.start();
-    array.good(&["attach", "db", "--mount", &at]);
+    array.wait_attached("db");
     let mut database = server(&installation, &mount.join("pgdata"), &array.path("socket"));
     database.forget_lock().unwrap();
     database.start().unwrap();

@@ -3,9 +3,10 @@
 use ashlar_api::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DeletedVolume, Disconnected,
     DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, HoldRequest,
-    Holders, Pool, PoolCreate, PoolImport, PoolSpace, Reclaim, ReclaimRequest, Restored, ScrubAction,
-    ScrubChange, ScrubReport, Snapshot, SnapshotCreate, SnapshotsDelete, Status, Volume, VolumeCreate,
-    VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete, VolumeUser,
+    Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest, Restored,
+    ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, SnapshotsDelete, Status, StopRequest,
+    UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete,
+    VolumeUser,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -297,6 +298,16 @@ impl Client {
     pub fn detach(&self, volume: &str, is_forced: bool) -> Result<()> {
         let path = format!("/v1/attachments/{}?force={is_forced}", segment(volume));
         self.call(Method::DELETE, &path, None).map(drop)
+    }
+
+    /// Stops the array; returns before it has ended.
+    pub fn stop(&self, request: StopRequest) -> Result<()> {
+        self.call(Method::POST, "/v1/stop", Some(plain(&request))).map(drop)
+    }
+
+    /// Has the array go on with another program; returns before it does.
+    pub fn upgrade(&self, request: &UpgradeRequest) -> Result<Program> {
+        self.send(Method::POST, "/v1/upgrade", Some(request))
     }
 
     /// The clients that are connected to NBD.

@@ -63,6 +63,10 @@ impl Catalogue for Shard {
         names.sort();
         names
     }
+
+    fn identity(&self, name: &str) -> Option<ashlar_block::Identity> {
+        self.engines.borrow().values().find_map(|engine| engine.identity(name))
+    }
 }
 
 impl Shard {

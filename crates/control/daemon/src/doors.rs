@@ -12,12 +12,13 @@ use std::time::Duration;
 
 use ashlar_api as api;
 use ashlar_block::{BlockDevice, Catalogue, Extent, Geometry, LocalFuture};
-use ashlar_fuse::FuseServer;
+use ashlar_fuse::{FuseServer, Left};
 use ashlar_runtime::{Listener, Peer, Runtime};
 
 use crate::array::{Array, LINGER_STEP, Shard};
 use crate::attach;
 use crate::error::{Error, Result};
+use crate::keeping::Keeping;
 use crate::log::Log;
 use crate::names;
 use crate::process::Descriptors;
@@ -38,6 +39,25 @@ pub(crate) struct Servers {
     /// Volumes that are attached: NBD clients only read them, and nobody else opens their files to write.
     shielded: RefCell<BTreeSet<String>>,
     fuse: RefCell<Option<Rc<FuseServer>>>,
+}
+
+/// A directory of volumes that is served.
+pub(crate) struct Seated {
+    line: String,
+    /// What is under way when this process dies is handed out again.
+    can_resend: bool,
+    /// For the keeper; none where requests do not outlive this process.
+    descriptors: Option<ashlar_fuse::Descriptors>,
+}
+
+impl Shard {
+    fn seat_fuse(&self, server: FuseServer, is_kept: bool) -> Result<Seated> {
+        let (line, can_resend) = (server.transport_line().to_string(), server.can_resend());
+        let descriptors = is_kept.then(|| server.descriptors()).transpose();
+        let descriptors = descriptors.map_err(|error| from_fuse(&error))?;
+        self.servers.fuse.replace(Some(Rc::new(server)));
+        Ok(Seated { line, can_resend, descriptors })
+    }
 }
 
 /// Who has what open at the doors.
@@ -85,6 +105,10 @@ impl Catalogue for Files {
 
     fn names(&self) -> Vec<String> {
         self.0.names()
+    }
+
+    fn identity(&self, name: &str) -> Option<ashlar_block::Identity> {
+        self.0.identity(name)
     }
 
     fn is_taken(&self, name: &str) -> bool {
@@ -332,23 +356,17 @@ impl Doors {
         }
     }
 
-    /// Mounts the directory of volumes when it is not mounted yet.
-    pub(crate) async fn start_fuse(&self, array: &Array, log: &Log) -> Result<()> {
+    /// Mounts the directory of volumes when it is not mounted yet. Where its requests outlive this process
+    /// it is given to the keeper, before anybody opens a file in it.
+    pub(crate) async fn start_fuse(&self, array: &Array, keeping: &Keeping, log: &Log) -> Result<()> {
         let _turn = self.fuse_turn.lock().await;
         if self.entries().fuse.state == api::DoorState::Serving {
             return Ok(());
         }
         std::fs::create_dir_all(&self.volumes).map_err(|error| Error::file("make", &self.volumes, &error))?;
         let directory = self.volumes.display().to_string();
-        let settings = ashlar_fuse::Settings {
-            transport: match self.fuse_transport {
-                FuseTransport::Auto => ashlar_fuse::TransportChoice::Auto,
-                FuseTransport::Classic => ashlar_fuse::TransportChoice::Classic,
-            },
-            // Decision 4: the engine answers no write before it is durable.
-            is_write_durable: true,
-            ..ashlar_fuse::Settings::default()
-        };
+        let settings = self.fuse_settings();
+        let is_kept = self.fuse_transport == FuseTransport::Classic;
         let mounted = array
             .run(move |runtime, shard| {
                 Box::pin(async move {
@@ -356,26 +374,84 @@ impl Doors {
                     let catalogue = Rc::new(Files(shard.clone()));
                     let server = FuseServer::mount(&runtime, &directory, catalogue, settings, counters);
                     let server = server.await.map_err(|error| from_fuse(&error))?;
-                    let line = server.transport_line().to_string();
-                    shard.servers.fuse.replace(Some(Rc::new(server)));
-                    Ok(line)
+                    shard.seat_fuse(server, is_kept)
                 })
             })
             .await;
-        let mut list = self.entries();
-        match &mounted {
-            Ok(line) => {
-                list.fuse.state = api::DoorState::Serving;
-                list.fuse.transport = line.clone();
-                list.fuse.reason = None;
-                log.info("fuse", format!("serving {}: {line}", self.volumes.display()));
+        match mounted {
+            Ok(seated) => {
+                self.note_serving(&seated.line, log);
+                self.give_to_keeper(keeping, seated, log);
+                Ok(())
             }
             Err(error) => {
+                let mut list = self.entries();
                 list.fuse.state = api::DoorState::Failed;
                 list.fuse.reason = Some(error.to_string());
+                Err(error)
             }
         }
-        mounted.map(drop)
+    }
+
+    fn fuse_settings(&self) -> ashlar_fuse::Settings {
+        ashlar_fuse::Settings {
+            transport: match self.fuse_transport {
+                FuseTransport::Classic => ashlar_fuse::TransportChoice::Classic,
+                FuseTransport::Uring => ashlar_fuse::TransportChoice::Uring,
+            },
+            // Decision 4: the engine answers no write before it is durable.
+            is_write_durable: true,
+            ..ashlar_fuse::Settings::default()
+        }
+    }
+
+    fn note_serving(&self, line: &str, log: &Log) {
+        let mut list = self.entries();
+        list.fuse.state = api::DoorState::Serving;
+        list.fuse.transport = line.to_string();
+        list.fuse.reason = None;
+        log.info("fuse", format!("serving {}: {line}", self.volumes.display()));
+    }
+
+    fn give_to_keeper(&self, keeping: &Keeping, seated: Seated, log: &Log) {
+        let Some(descriptors) = seated.descriptors else { return };
+        if !seated.can_resend {
+            let what = "this kernel is older than 6.9: what is attached outlives a restart of the array, not a crash";
+            log.warning("attach", what);
+        }
+        // It starts a process.
+        if let Err(error) = tokio::task::block_in_place(|| keeping.keep(&self.volumes, descriptors)) {
+            log.warning("keeper", error.to_string());
+        }
+    }
+
+    /// Serves the directory of volumes that the last array left, once every volume is there whose file is
+    /// open: until then its requests wait. `Err` has what was left, and the names that are missing.
+    pub(crate) async fn take_over_fuse(
+        &self,
+        array: &Array,
+        left: Left,
+        log: &Log,
+    ) -> Result<std::result::Result<(), (Left, Vec<String>)>> {
+        let _turn = self.fuse_turn.lock().await;
+        let (directory, settings) = (self.volumes.display().to_string(), self.fuse_settings());
+        let taken = array
+            .run(move |runtime, shard| {
+                Box::pin(async move {
+                    let catalogue = Rc::new(Files(shard.clone()));
+                    let missing = left.missing(catalogue.as_ref());
+                    if !missing.is_empty() {
+                        return Ok(Err((left, missing)));
+                    }
+                    let counters = shard.registry.clone();
+                    let server =
+                        FuseServer::take_over(&runtime, &directory, left, catalogue, settings, counters);
+                    let server = server.map_err(|error| from_fuse(&error))?;
+                    shard.seat_fuse(server, false).map(Ok)
+                })
+            })
+            .await?;
+        Ok(taken.map(|seated| self.note_serving(&seated.line, log)))
     }
 
     /// Who has what open.
@@ -447,10 +523,15 @@ impl Doors {
         Ok(())
     }
 
-    /// Closes every door. Volumes are detached already; who still holds a file gets I/O errors.
-    pub(crate) async fn stop(&self, array: &Array, log: &Log) -> bool {
-        self.tell_copies(log).await;
-        let stopped = array.run(|_, shard| Box::pin(async move { Ok(stop_on_shard(&shard).await) })).await;
+    /// Closes every door. What is attached stays where it is left to the keeper; else it is detached
+    /// already, and who still holds a file gets I/O errors.
+    pub(crate) async fn stop(&self, array: &Array, is_left: bool, log: &Log) -> bool {
+        if !is_left {
+            self.tell_copies(log).await;
+        }
+        let stopped = array
+            .run(move |_, shard| Box::pin(async move { Ok(stop_on_shard(&shard, is_left).await) }))
+            .await;
         match stopped {
             Ok(Ok(())) => true,
             Ok(Err(error)) | Err(error) => {
@@ -475,12 +556,16 @@ impl Doors {
     }
 }
 
-async fn stop_on_shard(shard: &Shard) -> Result<()> {
+async fn stop_on_shard(shard: &Shard, is_left: bool) -> Result<()> {
     let nbd = shard.servers.nbd.take();
     for server in nbd {
         server.shutdown().await;
     }
     let Some(fuse) = shard.servers.fuse.take() else { return Ok(()) };
+    if is_left {
+        fuse.leave().await;
+        return Ok(());
+    }
     match fuse.unmount().await {
         Ok(()) => Ok(()),
         Err(busy) => fuse.abort().await.map_err(|_| from_fuse(&busy)),
@@ -563,6 +648,7 @@ fn from_fuse(error: &ashlar_fuse::Error) -> Error {
             "run the array as root on a kernel with FUSE; see `ashlar doctor`"
         }
         ashlar_fuse::ErrorKind::MountPoint => "free the directory, then repeat",
+        ashlar_fuse::ErrorKind::Missing => "open the pools that these volumes are in",
         ashlar_fuse::ErrorKind::Protocol => "report it with the kernel's version",
         ashlar_fuse::ErrorKind::System => "look at the kernel's log",
     };

@@ -1,6 +1,6 @@
 //! This process as the kernel sees it: memory, processor time, readiness for systemd.
 
-use std::os::unix::net::UnixDatagram;
+use std::time::Duration;
 
 /// Bytes of memory resident now; zero where `/proc` is not mounted.
 pub(crate) fn memory_resident_bytes() -> u64 {
@@ -21,6 +21,19 @@ pub(crate) fn memory_total_bytes() -> Option<u64> {
 pub(crate) fn cpu_micros() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
+}
+
+/// How long systemd may take to say what it does.
+const SYSTEMD_MAX: Duration = Duration::from_secs(3);
+
+/// Whether systemd is about to stop the machine.
+pub(crate) async fn machine_stops() -> bool {
+    let asked =
+        tokio::process::Command::new("systemctl").arg("is-system-running").kill_on_drop(true).output();
+    match tokio::time::timeout(SYSTEMD_MAX, asked).await {
+        Ok(Ok(said)) => said.stdout.trim_ascii() == b"stopping",
+        Ok(Err(_)) | Err(_) => false,
+    }
 }
 
 /// Descriptors kept back for drives, attachments, file systems and whatever else is not a connection: a
@@ -65,21 +78,6 @@ impl Descriptors {
     }
 }
 
-/// Tells systemd about our state, if it wants to know (sd_notify(3)).
-pub(crate) fn notify_supervisor(socket: Option<&std::ffi::OsStr>, message: &str) -> std::io::Result<()> {
-    use std::os::linux::net::SocketAddrExt;
-    use std::os::unix::ffi::OsStrExt;
-    use std::os::unix::net::SocketAddr;
-
-    let Some(path) = socket else { return Ok(()) };
-    // A leading @ names a socket without a file.
-    let address = match path.as_bytes().strip_prefix(b"@") {
-        Some(name) => SocketAddr::from_abstract_name(name)?,
-        None => SocketAddr::from_pathname(path)?,
-    };
-    UnixDatagram::unbound()?.send_to_addr(message.as_bytes(), &address).map(drop)
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
@@ -103,17 +101,5 @@ mod tests {
         }
         // Too few for anything: each door has a little.
         assert_eq!(Descriptors::of(20).nbd, 1);
-    }
-
-    #[test]
-    fn the_supervisor_hears_that_we_are_ready() {
-        let scratch = tempfile::tempdir().unwrap();
-        let path = scratch.path().join("notify");
-        let socket = UnixDatagram::bind(&path).unwrap();
-        notify_supervisor(Some(path.as_os_str()), "READY=1").unwrap();
-        let mut heard = [0u8; 64];
-        let length = socket.recv(&mut heard).unwrap();
-        assert_eq!(&heard[..length], b"READY=1");
-        notify_supervisor(None, "READY=1").unwrap();
     }
 }

@@ -1,23 +1,27 @@
 //! The life of an array, from the lock on its state directory to the last closed pool.
 
-use std::path::PathBuf;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use ashlar_api::ErrorKind;
+use ashlar_fuse::Left;
+use ashlar_keeper::notify_supervisor;
 use ashlar_runtime::{DriverChoice, ShardSettings};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::array::Array;
 use crate::attach;
 use crate::error::{Error, Result};
+use crate::keeping::{Keeping, Pause};
 use crate::log::{Log, announce};
-use crate::process::{Descriptors, notify_supervisor};
+use crate::process::{Descriptors, machine_stops};
 use crate::server::{Server, Tokens};
-use crate::service::Service;
+use crate::service::{Order, Service};
 use crate::settings::{Address, Settings};
 use crate::sockets::{self, Group};
-use crate::state::State;
+use crate::state::{State, VOLUMES};
 use crate::watchdog;
 
 /// What the command line says.
@@ -41,8 +45,26 @@ const THREADS_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Status of a process that a second signal ended, as shells count it: 128 + SIGINT.
 const STATUS_INTERRUPTED: i32 = 130;
 
-/// Runs an array until SIGTERM or SIGINT. Returns when everything is closed in order.
+/// Runs an array until SIGTERM, SIGINT or an order. Returns when everything is closed in order; an upgrade
+/// returns only when the other program could not be run.
 pub fn serve(options: Options) -> Result<()> {
+    match live_once(options)? {
+        Order::Stop => Ok(()),
+        Order::Upgrade(program) => Err(become_program(&program)),
+    }
+}
+
+/// Runs another program in this process: whoever supervises it sees no end.
+fn become_program(program: &Path) -> Error {
+    let error = std::process::Command::new(program).args(std::env::args_os().skip(1)).exec();
+    Error::new(
+        ErrorKind::Medium,
+        format!("run {}: {error}", program.display()),
+        "start the array again; what is attached waits for it",
+    )
+}
+
+fn live_once(options: Options) -> Result<Order> {
     let mut settings = match &options.config {
         Some(path) => Settings::load(path)?,
         None => Settings::default(),
@@ -65,7 +87,7 @@ pub fn serve(options: Options) -> Result<()> {
             format!("{error}: attached volumes may stall while this machine swaps; grant CAP_SYS_RESOURCE"),
         );
     }
-    clean_stale(&state, &log)?;
+    let (keeping, left) = find_left(&state, &settings, &log)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(CONTROL_THREADS)
         .thread_name("control")
@@ -74,14 +96,34 @@ pub fn serve(options: Options) -> Result<()> {
         .map_err(|error| no_threads(&error))?;
     let array = Array::start(&settings).map_err(|error| no_shard(&error))?;
     announce(&io_line(array.driver_line()));
-    let service = Arc::new(Service::new(state, settings.clone(), places, array, log));
-    let lived = runtime.block_on(live(service, Doorkeeper { settings, group, descriptors }));
+    let service = Arc::new(Service::new(state, settings.clone(), places, array, keeping, log));
+    let lived = runtime.block_on(live(service, Doorkeeper { settings, group, descriptors }, left));
     // A thread that hangs in a system call must not keep the process.
     runtime.shutdown_timeout(THREADS_WAIT_MAX);
     lived
 }
 
-/// What a killed array left attached is removed before anything is opened.
+/// What the last array left with the keeper. Where that is nothing, what it left attached is removed before
+/// anything is opened.
+fn find_left(state: &State, settings: &Settings, log: &Log) -> Result<(Keeping, Option<(Left, Pause)>)> {
+    let wait = u64::from(settings.attach_wait_seconds);
+    let (keeping, left) = Keeping::find(state, (wait > 0).then(|| Duration::from_secs(wait)))?;
+    let volumes = state.path(VOLUMES);
+    // Somebody may have unmounted it meanwhile; who asks about a mount that waits would wait himself.
+    let is_mounted = attach::is_listed(&volumes).unwrap_or(true);
+    let left = left.filter(|_| is_mounted);
+    let left = left.map(|(descriptors, pause)| Left::new(descriptors).map(|left| (left, pause))).transpose();
+    match left {
+        Ok(Some(left)) => return Ok((keeping, Some(left))),
+        Ok(None) => {}
+        Err(error) => log.error("keeper", format!("{error}: what is attached ends")),
+    }
+    keeping.forget();
+    clean_stale(state, log)?;
+    Ok((keeping, None))
+}
+
+/// What a killed array left attached is removed.
 fn clean_stale(state: &State, log: &Log) -> Result<()> {
     let report = attach::clean_stale(state.directory()).map_err(|error| match error.kind {
         attach::ErrorKind::Busy => Error::new(
@@ -121,9 +163,9 @@ struct Doorkeeper {
     descriptors: Descriptors,
 }
 
-async fn live(service: Arc<Service>, doorkeeper: Doorkeeper) -> Result<()> {
+async fn live(service: Arc<Service>, doorkeeper: Doorkeeper, left: Option<(Left, Pause)>) -> Result<Order> {
     let mut signals = Signals::new()?;
-    let (opened, is_stop_asked) = open_unless_interrupted(&service, &doorkeeper, &mut signals).await;
+    let (opened, is_stop_asked) = open_unless_interrupted(&service, &doorkeeper, left, &mut signals).await;
     let server = match opened {
         Ok(server) => server,
         Err(error) => {
@@ -132,6 +174,7 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper) -> Result<()> {
         }
     };
     let settings = &doorkeeper.settings;
+    let mut order = Order::Stop;
     if !is_stop_asked {
         tokio::spawn(service.clone().watch());
         tokio::spawn(service.clone().keep_deleted());
@@ -140,10 +183,12 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper) -> Result<()> {
         tokio::spawn(service.clone().reopen_when_writable());
         tokio::spawn(service.clone().take_back_awaited());
         tokio::spawn(get_ready(service.clone()));
-        signals.next().await;
+        order = tokio::select! {
+            () = signals.next() => Order::Stop,
+            order = service.ordered() => order,
+        };
     }
-    tell_supervisor(&service, "STOPPING=1");
-    service.log.info("array", "stopping; a second signal ends it at once");
+    tell_end(&service, &order).await;
     tokio::spawn(async move {
         signals.next().await;
         // Acknowledged writes are in the journal: the next start replays them.
@@ -152,14 +197,31 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper) -> Result<()> {
     let is_clean = service.stop().await;
     server.stop(&service).await;
     service.log.info("array", "stopped");
-    if is_clean {
-        return Ok(());
+    if is_clean || order != Order::Stop {
+        return Ok(order);
     }
     Err(Error::new(
         ErrorKind::Medium,
         "the array did not stop cleanly",
         "its log says what; no acknowledged write is lost",
     ))
+}
+
+/// Tells that the array stops, or goes on as another program. Where the whole machine stops, nobody comes to
+/// serve what is attached: it is not left behind.
+async fn tell_end(service: &Arc<Service>, order: &Order) {
+    if let Order::Upgrade(_) = order {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+        let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
+        tell_supervisor(service, &format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
+        return;
+    }
+    tell_supervisor(service, "STOPPING=1");
+    service.log.info("array", "stopping; a second signal ends it at once");
+    if std::env::var_os("NOTIFY_SOCKET").is_some() && machine_stops().await {
+        service.log.info("array", "the machine stops: what is attached is detached");
+        service.leave_nothing();
+    }
 }
 
 /// Waits for pools whose drives are late, then tells that the array is ready. All else serves meanwhile.
@@ -171,21 +233,32 @@ async fn get_ready(service: Arc<Service>) {
     if !service.open_late(extend).await {
         return;
     }
+    service.attach_again().await;
+    service.tell_unattached();
     service.log.info("array", "ready");
     tell_supervisor(&service, "READY=1");
     feed_watchdog(&service);
     // A pool that stopped and could not be opened again is waited for as well.
     while service.open_late(|| ()).await {
+        service.attach_again().await;
         tokio::time::sleep(LATE_INTERVAL).await;
     }
 }
 
 /// Pools, doors, API: whatever fails for itself alone is reported and the rest goes on.
-async fn open(service: &Arc<Service>, doorkeeper: &Doorkeeper) -> Result<Server> {
+async fn open(
+    service: &Arc<Service>,
+    doorkeeper: &Doorkeeper,
+    left: Option<(Left, Pause)>,
+) -> Result<Server> {
     let Doorkeeper { settings, group, descriptors } = doorkeeper;
     // Before any door: one that cannot ask who comes is not opened.
     let tokens = Tokens::load_or_make(service.state(), settings)?;
+    service.recall_attachments(left.is_some()).await;
     service.open_known().await?;
+    if let Some((left, pause)) = left {
+        service.clone().resume(left, pause).await;
+    }
     let closed = service.closed_pools();
     service.doors.start_nbd(&service.array, settings, *group, *descriptors, closed, &service.log).await;
     Server::start(service, settings, *group, *descriptors, tokens).await
@@ -196,9 +269,10 @@ async fn open(service: &Arc<Service>, doorkeeper: &Doorkeeper) -> Result<Server>
 async fn open_unless_interrupted(
     service: &Arc<Service>,
     doorkeeper: &Doorkeeper,
+    left: Option<(Left, Pause)>,
     signals: &mut Signals,
 ) -> (Result<Server>, bool) {
-    let mut opening = std::pin::pin!(open(service, doorkeeper));
+    let mut opening = std::pin::pin!(open(service, doorkeeper, left));
     tokio::select! {
         opened = &mut opening => return (opened, false),
         () = signals.next() => {}

@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) nbd_clients_max: u32,
     pub(crate) io_driver: IoDriver,
     pub(crate) fuse_transport: FuseTransport,
+    #[serde(deserialize_with = "attach_wait_seconds")]
+    pub(crate) attach_wait_seconds: u32,
     #[serde(deserialize_with = "bytes")]
     pub(crate) cache_bytes: u64,
     #[serde(deserialize_with = "bytes")]
@@ -91,8 +93,8 @@ pub(crate) enum IoDriver {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum FuseTransport {
-    Auto,
     Classic,
+    Uring,
 }
 
 /// What the reference page says about one setting. All take effect at the next start.
@@ -104,7 +106,7 @@ struct Described {
 }
 
 /// One line a field of [`Settings`]; a test keeps both in step.
-const DESCRIBED: [Described; 25] = [
+const DESCRIBED: [Described; 26] = [
     Described {
         name: "api",
         default: "\"off\"",
@@ -182,9 +184,18 @@ const DESCRIBED: [Described; 25] = [
     },
     Described {
         name: "fuse_transport",
-        default: "\"auto\"",
-        range: "\"auto\" or \"classic\"",
-        text: "How requests of attached volumes travel. `auto` takes FUSE over io_uring where the kernel offers it.",
+        default: "\"classic\"",
+        range: "\"classic\" or \"uring\"",
+        text: "How requests of attached volumes travel. With `classic` what is attached outlives the array: its \
+               requests wait for the next one. `uring` takes FUSE over io_uring where the kernel offers it, which \
+               costs less, and what is attached ends with the array.",
+    },
+    Described {
+        name: "attach_wait_seconds",
+        default: "600",
+        range: "0 to 86400, 0: for ever",
+        text: "How long requests to attached volumes wait for an array once theirs is gone. Then they fail, and \
+               databases on them end.",
     },
     Described {
         name: "cache_bytes",
@@ -295,7 +306,8 @@ impl Default for Settings {
             nbd_tcp: Address::Off,
             nbd_clients_max: 256,
             io_driver: IoDriver::Auto,
-            fuse_transport: FuseTransport::Auto,
+            fuse_transport: FuseTransport::Classic,
+            attach_wait_seconds: 600,
             cache_bytes: 256 << 20,
             map_cache_bytes: 128 << 20,
             buffer_bytes: 32 << 20,
@@ -481,6 +493,10 @@ fn clients_max<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, 
 
 fn after_seconds<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {
     within(input, "spare_after_seconds", 0..=604_800, "1 to 604800, or 0 for never")
+}
+
+fn attach_wait_seconds<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {
+    within(input, "attach_wait_seconds", 0..=86_400, "1 to 86400, or 0 for ever")
 }
 
 fn interval_days<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u16, D::Error> {

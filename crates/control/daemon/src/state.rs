@@ -5,6 +5,7 @@
 //! STATE/pools.toml   known pools: name and drives; replaced as a whole, never edited in place
 //! STATE/wear.toml    what was written to drives over their lives; a file of its own, written each minute
 //! STATE/generations.toml   the newest state seen of each pool
+//! STATE/attachments.toml   what is attached, for the array that takes it over
 //! STATE/api.token    STATE/metrics.token    what opens the TCP addresses
 //! STATE/api.sock     STATE/api.port    STATE/metrics.port    STATE/nbd.sock    STATE/volumes/
 //! ```
@@ -16,7 +17,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use ashlar_api::ErrorKind;
+use ashlar_api::{self as api, ErrorKind};
 use rustix::fs::{FlockOperation, OFlags, flock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -42,6 +43,7 @@ pub const VOLUMES: &str = "volumes";
 const LOCK: &str = "lock";
 const POOLS: &str = "pools.toml";
 const GENERATIONS: &str = "generations.toml";
+const ATTACHMENTS: &str = "attachments.toml";
 const WEAR: &str = "wear.toml";
 /// Where a damaged one goes, for whoever wants to mend it.
 const WEAR_DAMAGED: &str = "wear.toml.damaged";
@@ -79,6 +81,34 @@ pub(crate) struct KnownPool {
     /// Where each drive was when it last served, by its identity.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) last_paths: BTreeMap<String, String>,
+}
+
+/// A volume or snapshot that is attached, or is to be again.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct KnownAttachment {
+    /// How it was asked for.
+    pub(crate) request: api::AttachRequest,
+    /// The volume whose file carries the device.
+    pub(crate) carrier: String,
+    pub(crate) pool: String,
+    /// None while it is not attached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) device: Option<String>,
+}
+
+impl KnownAttachment {
+    /// Of a volume that was about to be attached when its array ended: nobody knows how.
+    pub(crate) fn unfinished(volume: &str, device: Option<String>) -> KnownAttachment {
+        let request = api::AttachRequest { once: true, ..api::AttachRequest::plain(volume) };
+        KnownAttachment { request, carrier: volume.to_string(), pool: String::new(), device }
+    }
+}
+
+/// The file of attachments.
+#[derive(Default, Serialize, Deserialize)]
+struct Attached {
+    #[serde(default)]
+    attachment: Vec<KnownAttachment>,
 }
 
 /// The state file.
@@ -194,6 +224,22 @@ impl State {
         let text = toml::to_string(generations).expect("numbers within what TOML holds");
         let header = "# The newest state seen of each pool. Written by ashlar.\n\n";
         self.replace(GENERATIONS, &format!("{header}{text}"))
+    }
+
+    /// What was attached when the last array ended, and what it had not attached again yet.
+    pub(crate) fn load_attachments(&self) -> Result<Vec<KnownAttachment>> {
+        let path = self.path(ATTACHMENTS);
+        let Some(text) = read_if_there(&path)? else { return Ok(Vec::new()) };
+        parse(&path, &text, "it is written anew at the next attach")
+            .map(|attached: Attached| attached.attachment)
+    }
+
+    /// Replaces what is attached; durable when this returns.
+    pub(crate) fn store_attachments(&self, attachments: Vec<KnownAttachment>) -> Result<()> {
+        let text =
+            toml::to_string(&Attached { attachment: attachments }).expect("names and paths are plain text");
+        let header = "# What is attached, and is again after a restart. Written by ashlar.\n\n";
+        self.replace(ATTACHMENTS, &format!("{header}{text}"))
     }
 
     /// What was written to drives over their lives. A damaged file is put aside.

@@ -355,15 +355,8 @@ pub(crate) fn attach(client: &Client, volume: &str) -> Result<PathBuf, Error> {
 }
 
 pub(crate) fn plain_attachment(volume: &str) -> AttachRequest {
-    AttachRequest {
-        volume: volume.to_string(),
-        format: None,
-        force: false,
-        shared: false,
-        mount: None,
-        allows_suid: false,
-        allows_devices: false,
-    }
+    // What a run makes ends with it.
+    AttachRequest { once: true, ..AttachRequest::plain(volume) }
 }
 
 /// Detaches, and waits for who uses the device to end.

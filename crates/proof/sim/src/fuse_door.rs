@@ -177,7 +177,7 @@ impl Mount {
         let header = InHeader::decode(message).ok_or(Errno(EINVAL))?;
         let (fixed, data) = wire::split_classic(header.opcode, &message[wire::IN_HEADER_BYTES..])?;
         let request = wire::decode(header.opcode, fixed, data)?;
-        Ok((self.session.borrow_mut().apply(header.node, request), data))
+        Ok((self.session.borrow_mut().apply(&header, request), data))
     }
 
     /// A request on the volume; the payload of its reply.

@@ -269,12 +269,22 @@ impl Engine {
     /// A block device: `volume`, or `volume@snapshot` to read only.
     #[must_use]
     pub fn device(&self, name: &str) -> Option<Rc<dyn BlockDevice>> {
+        Some(Rc::new(VolumeDevice::new(self.lineage.clone(), self.image_named(name)?)))
+    }
+
+    /// What `VOLUME` or `VOLUME@SNAPSHOT` is, for who wants to find it again.
+    #[must_use]
+    pub fn identity(&self, name: &str) -> Option<ashlar_block::Identity> {
+        let pool = self.inner.pool.superblock().pool.0;
+        Some(ashlar_block::Identity { pool, image: self.image_named(name)?.0 })
+    }
+
+    fn image_named(&self, name: &str) -> Option<VolumeId> {
         let tree = self.inner.tree.borrow();
-        let id = match name.split_once('@') {
+        Some(match name.split_once('@') {
             None => tree.catalogue.volume(name)?.id,
             Some((volume, snapshot)) => tree.catalogue.image(volume, snapshot)?.id,
-        };
-        Some(Rc::new(VolumeDevice::new(self.lineage.clone(), id)))
+        })
     }
 
     /// Names of all volumes, sorted.

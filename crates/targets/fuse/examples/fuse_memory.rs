@@ -95,7 +95,7 @@ fn main() -> ExitCode {
     let [directory, size, rest @ ..] = arguments.as_slice() else { return usage() };
     let Ok(size_gib) = size.parse::<u64>() else { return usage() };
     let has = |word: &str| rest.iter().any(|argument| argument == word);
-    let transport = if has("classic") { TransportChoice::Classic } else { TransportChoice::Auto };
+    let transport = if has("classic") { TransportChoice::Classic } else { TransportChoice::Uring };
     let driver = if has("threads") { DriverChoice::Threads } else { DriverChoice::Auto };
     let settings = ShardSettings { driver, ..ShardSettings::default() };
     let directory = directory.clone();

@@ -51,11 +51,10 @@ pub(crate) fn message_bytes_max(connection: &Connection) -> usize {
     connection.settings.payload_bytes as usize + MESSAGE_HEAD_BYTES
 }
 
-/// Serves messages until the kernel closes the connection.
+/// Serves messages until the kernel closes the connection, or a successor is to take over.
 pub(crate) async fn serve(connection: Rc<Connection>) {
-    let bytes_max = message_bytes_max(&connection);
-    let mut buf = connection.runtime.buffer(bytes_max);
-    loop {
+    let mut buf = message_buffer(&connection);
+    while !connection.is_leaving() {
         connection.wait_for_room().await;
         let (result, returned) = connection.runtime.read_fd(connection.device.as_raw_fd(), buf).await;
         buf = returned;
@@ -67,7 +66,7 @@ pub(crate) async fn serve(connection: Rc<Connection>) {
         // Each message that was read is taken before anything else may end the burst.
         for messages_taken in 1.. {
             buf = take(&connection, buf, length);
-            if messages_taken == BURST_MAX || connection.is_full() {
+            if messages_taken == BURST_MAX || connection.is_full() || connection.is_leaving() {
                 break;
             }
             match system::read_now(connection.device(), &mut buf) {
@@ -77,6 +76,13 @@ pub(crate) async fn serve(connection: Rc<Connection>) {
             }
         }
     }
+}
+
+/// A buffer for any message, in memory that is there.
+fn message_buffer(connection: &Connection) -> Buf {
+    let mut buf = connection.runtime.buffer(message_bytes_max(connection));
+    system::make_resident(&mut buf);
+    buf
 }
 
 /// Nothing there, interrupted, or a request that its caller gave up while we read it.
@@ -94,7 +100,7 @@ fn take(connection: &Rc<Connection>, mut buf: Buf, length: usize) -> Buf {
         }
         Step::WorkInPlace { unique, work, start: at } => {
             start(connection, unique, work, buf, at);
-            connection.runtime.buffer(message_bytes_max(connection))
+            message_buffer(connection)
         }
     }
 }
@@ -109,7 +115,7 @@ fn decide(connection: &Connection, buf: &mut Buf, length: usize) -> Step {
         Ok(decoded) => decoded,
         Err(errno) => return send(connection, unique, Err(errno), &[]),
     };
-    let answer = connection.session.borrow_mut().apply(header.node, request);
+    let answer = connection.apply(&header, request);
     match answer {
         Answer::Silent => Step::Done,
         Answer::Failed(errno) => send(connection, unique, Err(errno), &[]),

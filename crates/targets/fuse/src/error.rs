@@ -20,6 +20,7 @@ impl Errno {
     pub(crate) const IS_DIRECTORY: Errno = Errno(libc::EISDIR);
     pub(crate) const INVALID: Errno = Errno(libc::EINVAL);
     pub(crate) const NO_SPACE: Errno = Errno(libc::ENOSPC);
+    pub(crate) const TOO_MANY_FILES: Errno = Errno(libc::ENFILE);
     pub(crate) const BUSY: Errno = Errno(libc::EBUSY);
     pub(crate) const READ_ONLY: Errno = Errno(libc::EROFS);
     pub(crate) const NOT_IMPLEMENTED: Errno = Errno(libc::ENOSYS);
@@ -48,6 +49,8 @@ pub enum ErrorKind {
     MountPoint,
     /// The kernel and we do not understand each other: report it with the kernel's version.
     Protocol,
+    /// Volumes whose files are open are not there: open their pools first.
+    Missing,
     /// The system refused a call it should grant; the source says which error number.
     System,
 }

@@ -35,8 +35,9 @@ pub fn fuzz_requests(data: &[u8]) {
     let mut payload = vec![0; settings.payload_bytes as usize];
     let catalogue = Rc::new(OneVolume(Rc::new(MemoryDevice::new(DEVICE_BYTES, 512))));
     let mut session = Session::new(catalogue, Rc::new(Registry::new()), settings, 0);
-    session.apply(wire::ROOT_NODE, wire::Request::Lookup { name: b"v" });
-    session.apply(wire::ROOT_NODE + 1, wire::Request::Open { flags: libc::O_RDWR as u32 });
+    let about = |node| InHeader { length: 0, opcode: 0, unique: 2, node };
+    session.apply(&about(wire::ROOT_NODE), wire::Request::Lookup { name: b"v" });
+    session.apply(&about(wire::ROOT_NODE + 1), wire::Request::Open { flags: libc::O_RDWR as u32 });
     let mut rest = data;
     while let Some((length, after)) = rest.split_first_chunk::<2>() {
         let length = usize::from(u16::from_le_bytes(*length)).min(after.len());
@@ -63,7 +64,7 @@ fn answer(session: &mut Session, message: &[u8], payload: &mut [u8]) -> Option<R
     if let wire::Request::Init(init) = &request {
         return Some(session.init(init, true).map(|(_, reply)| reply.as_bytes().len()));
     }
-    Some(match session.apply(header.node, request) {
+    Some(match session.apply(&header, request) {
         Answer::Silent => return None,
         Answer::Failed(errno) => Err(errno),
         Answer::Small(reply) => Ok(reply.as_bytes().len()),

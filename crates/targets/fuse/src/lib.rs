@@ -19,6 +19,7 @@ mod classic;
 mod connection;
 mod error;
 mod fuzz;
+mod legacy;
 mod server;
 mod session;
 mod settings;
@@ -29,7 +30,8 @@ pub mod wire;
 
 pub use error::{Errno, Error, ErrorKind, Result};
 pub use fuzz::fuzz_requests;
-pub use server::FuseServer;
+pub use legacy::{HANDOVER_VERSION, Legacy, OpenHandle, Will};
+pub use server::{Descriptors, FuseServer, Left};
 pub use session::{Answer, Negotiated, OpenFile, Session, TAKER_FLAG};
 pub use settings::{Settings, TransportChoice};
 pub use volume_work::{Operation, VolumeWork};

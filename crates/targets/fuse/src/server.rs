@@ -1,9 +1,10 @@
-//! Mounts, chooses a transport, unmounts.
+//! Mounts or takes over, chooses a transport, unmounts or leaves.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,7 +14,8 @@ use ashlar_telemetry::Registry;
 
 use crate::classic;
 use crate::connection::Connection;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Errno, Error, ErrorKind, Result};
+use crate::legacy::{Legacy, OpenHandle, Will};
 use crate::session::{Negotiated, Session};
 use crate::settings::{Settings, TransportChoice};
 use crate::system::{self, UringSwitch};
@@ -29,14 +31,62 @@ const UNMOUNT_PAUSE: Duration = Duration::from_millis(25);
 
 /// A mounted directory of volumes, served by tasks of the shard it was mounted on.
 ///
-/// Dropping it leaves the mount served; [`FuseServer::unmount`] ends it. When the process dies, the
-/// kernel answers every further request with an error.
+/// Dropping it leaves the mount served; [`FuseServer::unmount`] ends it. When the process dies, the kernel
+/// answers every further request with an error, unless somebody else holds the descriptors of
+/// [`FuseServer::descriptors`]: then requests wait for [`FuseServer::take_over`].
 pub struct FuseServer {
     connection: Rc<Connection>,
     mount_point: CString,
     transport_line: String,
     is_over_io_uring: bool,
+    can_resend: bool,
     tasks: RefCell<Vec<Task<()>>>,
+}
+
+/// What must stay open for a successor to take over a mount.
+pub struct Descriptors {
+    /// The kernel's connection.
+    pub connection: OwnedFd,
+    /// What is open.
+    pub legacy: OwnedFd,
+}
+
+/// A mount of a server that is gone.
+pub struct Left {
+    connection: OwnedFd,
+    legacy: Legacy,
+    will: Will,
+    can_resend: bool,
+}
+
+impl Left {
+    /// By the descriptors that were kept. What the server had taken and not answered is handed out again; a
+    /// kernel that cannot do that has lost it, unless the server answered everything before it ended.
+    pub fn new(descriptors: Descriptors) -> Result<Left> {
+        let (legacy, will) = Legacy::of_predecessor(descriptors.legacy).map_err(|error| {
+            Error::system(ErrorKind::Protocol, "read what the last server of the volumes left", error)
+        })?;
+        let asked = system::reply(descriptors.connection.as_fd(), &wire::resend_notice(), &[]);
+        match asked {
+            Err(error) if !will.is_drained => Err(Error::system(
+                ErrorKind::Unsupported,
+                "have the kernel hand out again what the last server of the volumes did not answer (Linux 6.9)",
+                error,
+            )),
+            asked => Ok(Left { connection: descriptors.connection, legacy, will, can_resend: asked.is_ok() }),
+        }
+    }
+
+    /// The volumes whose files are open and that a catalogue does not have, or has others for.
+    #[must_use]
+    pub fn missing(&self, catalogue: &dyn Catalogue) -> Vec<String> {
+        let is_there = |open: &OpenHandle| {
+            catalogue.device(&open.name).is_some() && catalogue.identity(&open.name) == open.identity
+        };
+        let missing = self.will.handles.iter().filter(|open| !open.is_directory && !is_there(open));
+        let names: BTreeSet<String> = missing.map(|open| open.name.clone()).collect();
+        names.into_iter().collect()
+    }
 }
 
 impl FuseServer {
@@ -66,7 +116,9 @@ impl FuseServer {
         })?;
         let started_unix_seconds = runtime.unix_nanos() / 1_000_000_000;
         let session = Session::new(catalogue, counters, settings.clone(), started_unix_seconds);
-        let connection = Rc::new(Connection::new(runtime, device, session, settings));
+        let legacy = Legacy::new()
+            .map_err(|error| Error::system(ErrorKind::System, "make memory for a successor", error))?;
+        let connection = Rc::new(Connection::new(runtime, device, session, settings, legacy));
         let negotiated = match answer_init(&connection, switch.is_ok()).await {
             Ok(negotiated) => negotiated,
             Err(error) => {
@@ -84,6 +136,7 @@ impl FuseServer {
             mount_point: path,
             transport_line: String::new(),
             is_over_io_uring: false,
+            can_resend: negotiated.can_resend,
             tasks: RefCell::default(),
         };
         let chosen = match is_offered {
@@ -93,11 +146,77 @@ impl FuseServer {
         // Always there: over io_uring it serves what the kernel sends no other way.
         server.keep(runtime.spawn(Priority::Host, classic::serve(connection)));
         server.is_over_io_uring = chosen.is_ok();
-        server.transport_line = match chosen {
-            Ok(line) => line,
-            Err(why) => format!("classic /dev/fuse, protocol 7.{}: {why}", negotiated.minor),
+        server.transport_line = match (chosen, server.connection.settings.transport) {
+            (Ok(line), _) => line,
+            (Err(_), TransportChoice::Classic) => classic_line(negotiated.minor),
+            (Err(why), TransportChoice::Uring) => format!("{}: {why}", classic_line(negotiated.minor)),
         };
         Ok(server)
+    }
+
+    /// Serves a mount whose server is gone: first what the kernel had handed to it and got no answer for,
+    /// then what waited since. The catalogue must have the volumes that are open; where it lacks some,
+    /// their names are in the error, and the mount goes on waiting.
+    pub fn take_over(
+        runtime: &Runtime,
+        mount_point: &str,
+        left: Left,
+        catalogue: Rc<dyn Catalogue>,
+        settings: Settings,
+        counters: Rc<Registry>,
+    ) -> Result<FuseServer> {
+        let settings = Settings { transport: TransportChoice::Classic, ..settings.clamped() };
+        let path = CString::new(mount_point)
+            .map_err(|_| Error::new(ErrorKind::MountPoint, "the mount point has a zero byte in it"))?;
+        let Left { connection: device, legacy, will, can_resend } = left;
+        let started = runtime.unix_nanos() / 1_000_000_000;
+        let session =
+            Session::restored(catalogue, counters, settings.clone(), started, &will).map_err(|missing| {
+                let names = missing.join(", ");
+                Error::new(ErrorKind::Missing, format!("volumes whose files are open are not there: {names}"))
+            })?;
+        let connection = Rc::new(Connection::new(runtime, device, session, settings, legacy));
+        let out_of_room = |errno: Errno| io::Error::from_raw_os_error(errno.0);
+        connection.hand_down().map_err(|errno| {
+            Error::system(ErrorKind::System, "write down what is open", out_of_room(errno))
+        })?;
+        let server = FuseServer {
+            connection: connection.clone(),
+            mount_point: path,
+            transport_line: format!("{}, taken over", classic_line(will.minor)),
+            is_over_io_uring: false,
+            can_resend,
+            tasks: RefCell::default(),
+        };
+        server.keep(runtime.spawn(Priority::Host, classic::serve(connection)));
+        Ok(server)
+    }
+
+    /// What must stay open for a successor.
+    pub fn descriptors(&self) -> Result<Descriptors> {
+        let failed = |error| Error::system(ErrorKind::System, "duplicate a descriptor", error);
+        Ok(Descriptors {
+            connection: self.connection.device.try_clone().map_err(failed)?,
+            legacy: self.connection.legacy().map_err(failed)?,
+        })
+    }
+
+    /// True when requests outlive a server that dies, while somebody holds the descriptors.
+    #[must_use]
+    pub fn can_resend(&self) -> bool {
+        self.can_resend
+    }
+
+    /// Takes no further request and answers those that were taken: what comes then waits for a successor.
+    pub async fn leave(&self) {
+        self.connection.leave();
+        // The reader waits for a message: here is one. Where it took another one before, this one waits for a
+        // successor, or for the end of this process.
+        let path = self.mount_point.clone();
+        let message = self.connection.runtime.run_blocking(move || system::look_at(&path));
+        self.wait_until_ended().await;
+        self.connection.hand_down_drained();
+        drop(message);
     }
 
     /// One line for people: which transport carries the requests, and why.
@@ -220,14 +339,18 @@ fn mount_point_error(mount_point: &str, error: io::Error) -> Error {
     Error::system(ErrorKind::MountPoint, why, error)
 }
 
+fn classic_line(minor: u32) -> String {
+    format!("classic /dev/fuse, protocol 7.{minor}")
+}
+
 /// Turns the kernel's switch on, or says why io_uring is out of the question.
 fn turn_on_uring(runtime: &Runtime, settings: &Settings) -> std::result::Result<UringSwitch, String> {
     match settings.transport {
         TransportChoice::Classic => Err("asked for".to_string()),
-        TransportChoice::Auto if runtime.driver_name() != "uring" => {
+        TransportChoice::Uring if runtime.driver_name() != "uring" => {
             Err(format!("the shard's driver is {}", runtime.driver_name()))
         }
-        TransportChoice::Auto => UringSwitch::turn_on()
+        TransportChoice::Uring => UringSwitch::turn_on()
             .map_err(|error| format!("turn on /sys/module/fuse/parameters/enable_uring: {error}")),
     }
 }
@@ -247,11 +370,14 @@ async fn answer_init(connection: &Connection, may_use_uring: bool) -> Result<Neg
     let Ok(Request::Init(init)) = request else {
         return Err(protocol("the kernel's first message is not INIT"));
     };
-    let answer = connection.session.borrow().init(&init, may_use_uring);
+    let answer = connection.session.borrow_mut().init(&init, may_use_uring);
     let (negotiated, reply) = answer.map_err(|_| {
         let (major, minor) = (init.major, init.minor);
         let ours = format!("{}.{}", wire::KERNEL_MAJOR, wire::KERNEL_MINOR_MIN);
         protocol(&format!("the kernel speaks FUSE {major}.{minor}, we need {ours} or later"))
+    })?;
+    connection.hand_down().map_err(|errno| {
+        Error::system(ErrorKind::System, "write down what is open", io::Error::from_raw_os_error(errno.0))
     })?;
     let bytes = reply.as_bytes();
     let out = wire::out_header(header.unique, Ok(bytes.len()));

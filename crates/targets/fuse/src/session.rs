@@ -6,18 +6,21 @@
 //! Invariants:
 //! 1. A node number is never given to a second name, so a reply can not be taken for another file.
 //! 2. An open handle keeps its device, even when the name now means another volume or none.
+//! 3. Both hold over the death of a server: what is open is in its [`Will`] before the kernel learns a
+//!    number, and a successor ([`Session::restored`]) gives out numbers that none before it gave.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use ashlar_block::{BlockDevice, Catalogue};
+use ashlar_block::{BlockDevice, Catalogue, Identity};
 use ashlar_telemetry::{Counters, Registry};
 use ashlar_units::{Fault, planted};
 
 use crate::error::Errno;
+use crate::legacy::{OpenHandle, Will};
 use crate::settings::Settings;
 use crate::volume_work::{Operation, VolumeWork};
-use crate::wire::{self, Attributes, DirectoryEntry, InitRequest, Request, SmallReply};
+use crate::wire::{self, Attributes, DirectoryEntry, InHeader, InitRequest, Request, SmallReply};
 
 /// By this flag of `open` who has taken a device for himself is told from anybody else. Nobody else sets it
 /// to write: it says that a read leaves the file's time alone.
@@ -29,6 +32,8 @@ pub struct OpenFile {
     pub name: Rc<str>,
     /// It was opened for writing.
     pub is_writable: bool,
+    /// Which volume that is.
+    pub identity: Option<Identity>,
     /// The device as it was when the file was opened.
     pub device: Rc<dyn BlockDevice>,
     /// Requests of this volume through this door.
@@ -56,7 +61,12 @@ pub struct Negotiated {
     pub minor: u32,
     /// Requests will travel over io_uring once every queue is registered.
     pub is_over_io_uring: bool,
+    /// The kernel hands out again what a server that died had read and not answered.
+    pub can_resend: bool,
 }
+
+/// Node numbers of one server of a connection: more than any kernel asks for in one's life.
+const NODES_BITS: u32 = 32;
 
 struct Node {
     name: Rc<str>,
@@ -66,6 +76,14 @@ struct Node {
 enum Handle {
     File(Rc<OpenFile>),
     Directory(Rc<[DirectoryEntry]>),
+}
+
+/// A handle, by what it was opened.
+struct Opened {
+    handle: Handle,
+    node: u64,
+    /// The number of that request.
+    request: u64,
 }
 
 /// One mount's state.
@@ -78,8 +96,14 @@ pub struct Session {
     nodes: BTreeMap<u64, Node>,
     node_by_name: BTreeMap<Rc<str>, u64>,
     node_next: u64,
-    handles: Vec<Option<Handle>>,
-    handles_free: Vec<u32>,
+    handles: BTreeMap<u64, Opened>,
+    /// Never given twice: a release that is handed out again closes nothing else.
+    handle_next: u64,
+    /// What INIT settled.
+    minor: u32,
+    generation: u32,
+    /// The will says something else than it did.
+    is_will_changed: bool,
 }
 
 impl Session {
@@ -99,13 +123,99 @@ impl Session {
             nodes: BTreeMap::new(),
             node_by_name: BTreeMap::new(),
             node_next: wire::ROOT_NODE + 1,
-            handles: Vec::new(),
-            handles_free: Vec::new(),
+            handles: BTreeMap::new(),
+            handle_next: 0,
+            minor: 0,
+            generation: 0,
+            is_will_changed: true,
+        }
+    }
+
+    /// The session of a server that died, by its will. `Err` has the names of open files whose volumes the
+    /// catalogue does not have, or has others for.
+    pub fn restored(
+        catalogue: Rc<dyn Catalogue>,
+        registry: Rc<Registry>,
+        settings: Settings,
+        started_unix_seconds: u64,
+        will: &Will,
+    ) -> Result<Session, Vec<String>> {
+        let mut session = Session::new(catalogue, registry, settings, started_unix_seconds);
+        session.minor = will.minor;
+        session.generation = will.generation + 1;
+        session.node_next = (u64::from(session.generation) << NODES_BITS) + wire::ROOT_NODE + 1;
+        session.handle_next = will.handle_next;
+        let mut missing = Vec::new();
+        for open in &will.handles {
+            let Some(handle) = session.reopened(open) else {
+                missing.push(open.name.clone());
+                continue;
+            };
+            let OpenHandle { handle: number, node, request, .. } = *open;
+            session.handles.insert(number, Opened { handle, node, request });
+            if !open.is_directory {
+                let name: Rc<str> = open.name.as_str().into();
+                session.node_by_name.insert(name.clone(), node);
+                // How often the kernel looked it up is not known: it stays.
+                session.nodes.insert(node, Node { name, lookups: u64::MAX });
+            }
+        }
+        if missing.is_empty() { Ok(session) } else { Err(missing) }
+    }
+
+    /// What a predecessor had open; `None` when its volume is not there.
+    fn reopened(&self, open: &OpenHandle) -> Option<Handle> {
+        if open.is_directory {
+            return Some(Handle::Directory(self.directory()));
+        }
+        let device = self.catalogue.device(&open.name)?;
+        let identity = self.catalogue.identity(&open.name);
+        (identity == open.identity).then_some(())?;
+        let name: Rc<str> = open.name.as_str().into();
+        let counters = self.registry.counters("fuse", &open.name);
+        Some(Handle::File(Rc::new(OpenFile {
+            name,
+            is_writable: open.is_writable,
+            identity,
+            device,
+            counters,
+        })))
+    }
+
+    /// Takes back what this request opened; false when it opened nothing.
+    pub fn undo_open(&mut self, header: &InHeader) -> bool {
+        let number = header.unique & !wire::RESENT;
+        let before = self.handles.len();
+        self.handles.retain(|_, opened| opened.request != number);
+        // What was not written down is tried again with the next change.
+        self.is_will_changed = true;
+        self.handles.len() < before
+    }
+
+    /// What a successor must know, if that changed since it was asked for last. It must be written down
+    /// before the next answer goes out.
+    pub fn take_will(&mut self) -> Option<Will> {
+        std::mem::take(&mut self.is_will_changed).then(|| self.will(false))
+    }
+
+    /// The same, whether it changed or not. `is_drained` says that every request is answered.
+    #[must_use]
+    pub fn will(&self, is_drained: bool) -> Will {
+        Will {
+            minor: self.minor,
+            generation: self.generation,
+            handle_next: self.handle_next,
+            is_drained,
+            handles: self.handles.iter().map(|(handle, opened)| opened.to_will(*handle)).collect(),
         }
     }
 
     /// Answers INIT. `may_use_uring` says whether this side can and may use io_uring.
-    pub fn init(&self, init: &InitRequest, may_use_uring: bool) -> Result<(Negotiated, SmallReply), Errno> {
+    pub fn init(
+        &mut self,
+        init: &InitRequest,
+        may_use_uring: bool,
+    ) -> Result<(Negotiated, SmallReply), Errno> {
         use wire::init_flags as flag;
         if init.major != wire::KERNEL_MAJOR || init.minor < wire::KERNEL_MINOR_MIN {
             return Err(Errno(libc::EPROTO));
@@ -121,11 +231,11 @@ impl Session {
             | flag::PARALLEL_DIROPS
             | flag::MAX_PAGES
             | flag::INIT_EXT;
-        if may_use_uring {
-            wanted |= flag::OVER_IO_URING;
-        }
+        // What is under way over io_uring is not handed out again.
+        wanted |= if may_use_uring { flag::OVER_IO_URING } else { flag::HAS_RESEND };
         let flags = wanted & init.flags;
         let minor = init.minor.min(wire::KERNEL_MINOR);
+        (self.minor, self.is_will_changed) = (minor, true);
         let reply = wire::init_reply(&wire::InitReply {
             minor,
             readahead_bytes_max: init.readahead_bytes_max,
@@ -134,15 +244,18 @@ impl Session {
             congestion_threshold: self.settings.congestion_threshold,
             write_bytes_max: self.settings.payload_bytes,
         });
-        Ok((Negotiated { minor, is_over_io_uring: flags & flag::OVER_IO_URING != 0 }, reply))
+        let (is_over_io_uring, can_resend) =
+            (flags & flag::OVER_IO_URING != 0, flags & flag::HAS_RESEND != 0);
+        Ok((Negotiated { minor, is_over_io_uring, can_resend }, reply))
     }
 
-    /// Takes one request about `node`; a failure inside becomes an answer.
-    pub fn apply(&mut self, node: u64, request: Request<'_>) -> Answer {
-        self.answer(node, request).unwrap_or_else(Answer::Failed)
+    /// Takes one request; a failure inside becomes an answer.
+    pub fn apply(&mut self, header: &InHeader, request: Request<'_>) -> Answer {
+        self.answer(header.node, header.unique & !wire::RESENT, request).unwrap_or_else(Answer::Failed)
     }
 
-    fn answer(&mut self, node: u64, request: Request<'_>) -> Result<Answer, Errno> {
+    // tidy: long because it is one table of requests
+    fn answer(&mut self, node: u64, number: u64, request: Request<'_>) -> Result<Answer, Errno> {
         Ok(match request {
             Request::Read { handle, offset, size } => {
                 let short = if planted(Fault::FuseReadShort) { 512 } else { 0 };
@@ -178,11 +291,12 @@ impl Session {
             Request::GetAttr { handle } => Answer::Small(self.attributes_of(node, handle)?),
             Request::SetAttr { is_of_access: true, .. } => return Err(Errno::PERM),
             Request::SetAttr { size, handle, .. } => self.set_attributes(node, size, handle)?,
-            Request::Open { flags } => self.open(node, flags)?,
+            Request::Open { flags } => self.open(node, number, flags)?,
             Request::OpenDir if node != wire::ROOT_NODE => return Err(Errno::NOT_DIRECTORY),
             Request::OpenDir => {
                 let entries = self.directory();
-                Answer::Small(wire::open_directory_reply(self.insert(Handle::Directory(entries))))
+                let handle = self.insert(Handle::Directory(entries), node, number);
+                Answer::Small(wire::open_directory_reply(handle))
             }
             Request::ReadDir { handle, offset, size } => match self.handle(handle) {
                 Some(Handle::Directory(entries)) => {
@@ -278,9 +392,14 @@ impl Session {
         Ok(Answer::Small(self.attributes_of(node, handle)?))
     }
 
-    fn open(&mut self, node: u64, flags: u32) -> Result<Answer, Errno> {
+    fn open(&mut self, node: u64, number: u64, flags: u32) -> Result<Answer, Errno> {
         if node == wire::ROOT_NODE {
             return Err(Errno::IS_DIRECTORY);
+        }
+        // Opened by a server that died before the kernel heard of it.
+        let by_this = |(_, opened): &(&u64, &Opened)| opened.request == number && opened.node == node;
+        if let Some((handle, _)) = self.handles.iter().find(by_this) {
+            return Ok(Answer::Small(wire::open_reply(*handle)));
         }
         let entry = self.node(node)?;
         let device = self.catalogue.device(&entry.name).ok_or(Errno::STALE)?;
@@ -293,50 +412,45 @@ impl Session {
             return Err(Errno::BUSY);
         }
         let counters = self.registry.counters("fuse", &entry.name);
-        let file = OpenFile { name: entry.name.clone(), is_writable: is_writing, device, counters };
-        Ok(Answer::Small(wire::open_reply(self.insert(Handle::File(Rc::new(file))))))
+        let identity = self.catalogue.identity(&entry.name);
+        let file = OpenFile { name: entry.name.clone(), is_writable: is_writing, identity, device, counters };
+        let handle = self.insert(Handle::File(Rc::new(file)), node, number);
+        Ok(Answer::Small(wire::open_reply(handle)))
     }
 
     fn release(&mut self, handle: u64) -> Result<Answer, Errno> {
-        let index = u32::try_from(handle).map_err(|_| Errno::BAD_HANDLE)?;
-        let slot = self.handles.get_mut(index as usize).ok_or(Errno::BAD_HANDLE)?;
-        slot.take().ok_or(Errno::BAD_HANDLE)?;
-        self.handles_free.push(index);
+        self.handles.remove(&handle).ok_or(Errno::BAD_HANDLE)?;
+        self.is_will_changed = true;
         Ok(Answer::Small(SmallReply::EMPTY))
     }
 
-    fn insert(&mut self, handle: Handle) -> u64 {
-        match self.handles_free.pop() {
-            Some(index) => {
-                self.handles[index as usize] = Some(handle);
-                u64::from(index)
-            }
-            None => {
-                self.handles.push(Some(handle));
-                self.handles.len() as u64 - 1
-            }
-        }
+    fn insert(&mut self, handle: Handle, node: u64, request: u64) -> u64 {
+        let number = self.handle_next;
+        self.handle_next += 1;
+        self.handles.insert(number, Opened { handle, node, request });
+        self.is_will_changed = true;
+        number
     }
 
     fn handle(&self, handle: u64) -> Option<&Handle> {
-        self.handles.get(usize::try_from(handle).ok()?)?.as_ref()
+        Some(&self.handles.get(&handle)?.handle)
     }
 
     /// Name of each file the kernel holds open now, and whether it was opened for writing; once for each
     /// open.
     #[must_use]
     pub fn open_names(&self) -> Vec<(Rc<str>, bool)> {
-        let file_of = |handle: &Handle| match handle {
+        let file_of = |opened: &Opened| match &opened.handle {
             Handle::File(file) => Some((file.name.clone(), file.is_writable)),
             Handle::Directory(_) => None,
         };
-        self.handles.iter().flatten().filter_map(file_of).collect()
+        self.handles.values().filter_map(file_of).collect()
     }
 
     /// Files the kernel holds open now.
     #[must_use]
     pub fn open_files(&self) -> usize {
-        self.handles.iter().flatten().filter(|handle| matches!(handle, Handle::File(_))).count()
+        self.handles.values().filter(|opened| matches!(opened.handle, Handle::File(_))).count()
     }
 
     fn root_attributes(&self) -> Attributes {
@@ -381,6 +495,24 @@ impl Session {
         let provisioned =
             sizes.map(|device| device.geometry().size_bytes).fold(0u64, |sum, size| sum.saturating_add(size));
         wire::statfs_reply(provisioned, names.len() as u64)
+    }
+}
+
+impl Opened {
+    fn to_will(&self, handle: u64) -> OpenHandle {
+        let (name, identity, is_writable, is_directory) = match &self.handle {
+            Handle::File(file) => (file.name.to_string(), file.identity, file.is_writable, false),
+            Handle::Directory(_) => (String::new(), None, false, true),
+        };
+        OpenHandle {
+            handle,
+            node: self.node,
+            request: self.request,
+            name,
+            identity,
+            is_writable,
+            is_directory,
+        }
     }
 }
 

@@ -3,11 +3,12 @@
 /// Which way requests travel between the kernel and us.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TransportChoice {
-    /// FUSE over io_uring where kernel and driver offer it, classic otherwise.
+    /// Read and write on `/dev/fuse`: a successor can take over what a dead server left.
     #[default]
-    Auto,
-    /// Always read and write on `/dev/fuse`.
     Classic,
+    /// FUSE over io_uring where kernel and driver offer it, classic otherwise. It costs less, and open
+    /// files do not outlive their server.
+    Uring,
 }
 
 /// Settings of one mount; a change needs a new mount.
@@ -41,7 +42,7 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Settings {
         Settings {
-            transport: TransportChoice::Auto,
+            transport: TransportChoice::Classic,
             queue_depth: 32,
             payload_bytes: 256 << 10,
             ring_bytes_max: 256 << 20,

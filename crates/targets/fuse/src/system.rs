@@ -48,6 +48,82 @@ pub fn mount(device: BorrowedFd<'_>, mount_point: &CStr, read_bytes_max: u32) ->
     check(result as isize).map(drop)
 }
 
+/// New memory that nobody can shrink, known by its descriptor alone.
+pub fn sealed_memory(length_bytes: u64) -> io::Result<OwnedFd> {
+    // SAFETY: a string with an end; the result is checked.
+    let fd = check(unsafe {
+        libc::memfd_create(c"ashlar-open-files".as_ptr(), libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING)
+    } as isize)?;
+    // SAFETY: the descriptor is new and nobody else's.
+    let memory = unsafe { OwnedFd::from_raw_fd(fd as i32) };
+    let length = libc::off_t::try_from(length_bytes).map_err(io::Error::other)?;
+    // SAFETY: these calls take numbers only.
+    check(unsafe { libc::ftruncate(memory.as_raw_fd(), length) } as isize)?;
+    let seals = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL;
+    // SAFETY: as above.
+    check(unsafe { libc::fcntl(memory.as_raw_fd(), libc::F_ADD_SEALS, seals) } as isize)?;
+    Ok(memory)
+}
+
+/// Writes all of `bytes` into such memory.
+pub fn write_memory(memory: BorrowedFd<'_>, bytes: &[u8], offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let (rest, at) = (&bytes[done..], place(offset, done)?);
+        // SAFETY: `rest` lives through the call and is only read.
+        match check(unsafe { libc::pwrite(memory.as_raw_fd(), rest.as_ptr().cast(), rest.len(), at) })? {
+            0 => return Err(io::ErrorKind::WriteZero.into()),
+            written => done += written,
+        }
+    }
+    Ok(())
+}
+
+/// Fills `bytes` from such memory.
+pub fn read_memory(memory: BorrowedFd<'_>, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < bytes.len() {
+        let (rest, at) = (&mut bytes[done..], place(offset, done)?);
+        // SAFETY: `rest` is ours for the call and has the length we say.
+        match check(unsafe { libc::pread(memory.as_raw_fd(), rest.as_mut_ptr().cast(), rest.len(), at) })? {
+            0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            read => done += read,
+        }
+    }
+    Ok(())
+}
+
+fn place(offset: u64, done: usize) -> io::Result<libc::off_t> {
+    libc::off_t::try_from(offset + done as u64).map_err(io::Error::other)
+}
+
+/// Makes the memory of a buffer resident. Where it is not, a reader that is killed while the kernel copies
+/// into it makes that request fail.
+pub fn make_resident(buffer: &mut [u8]) {
+    /// <linux/mman.h>: as if every page were written.
+    const MADV_POPULATE_WRITE: libc::c_int = 23;
+    const PAGE_BYTES: usize = 4096;
+    let start = buffer.as_mut_ptr() as usize / PAGE_BYTES * PAGE_BYTES;
+    let end = (buffer.as_mut_ptr() as usize + buffer.len()).next_multiple_of(PAGE_BYTES);
+    // SAFETY: these pages hold our own memory, whose content the advice leaves as it is. A kernel that does
+    // not know it refuses.
+    let advised = unsafe { libc::madvise(start as *mut libc::c_void, end - start, MADV_POPULATE_WRITE) };
+    if advised != 0 {
+        buffer.chunks_mut(PAGE_BYTES).for_each(|page| {
+            let first = std::hint::black_box(page[0]);
+            page[0] = std::hint::black_box(first);
+        });
+    }
+}
+
+/// Looks at a mounted directory, so that its server gets a request.
+pub fn look_at(mount_point: &CStr) -> io::Result<()> {
+    // SAFETY: plain numbers, for which zero is valid.
+    let mut status: libc::statfs = unsafe { std::mem::zeroed() };
+    // SAFETY: `mount_point` has an end and `status` lives through the call.
+    check(unsafe { libc::statfs(mount_point.as_ptr(), &raw mut status) } as isize).map(drop)
+}
+
 /// Ways to unmount.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unmount {

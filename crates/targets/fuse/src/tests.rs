@@ -8,14 +8,15 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use ashlar_block::{BlockDevice, Catalogue};
+use ashlar_block::{BlockDevice, Catalogue, Identity};
 use ashlar_layers::MemoryDevice;
 use ashlar_telemetry::{Operation as Counted, Registry};
 
 use crate::error::Errno;
+use crate::legacy::Will;
 use crate::session::{Answer, Session, TAKER_FLAG};
 use crate::settings::Settings;
-use crate::wire::{self, Request, opcode};
+use crate::wire::{self, InHeader, Request, opcode};
 
 #[derive(Default)]
 struct Shelf(RefCell<BTreeMap<String, Rc<MemoryDevice>>>, RefCell<Option<String>>);
@@ -35,6 +36,11 @@ impl Catalogue for Shelf {
 
     fn names(&self) -> Vec<String> {
         self.0.borrow().keys().cloned().collect()
+    }
+
+    fn identity(&self, name: &str) -> Option<Identity> {
+        let shelf = self.0.borrow();
+        Some(Identity { pool: 7, image: Rc::as_ptr(shelf.get(name)?) as u64 })
     }
 
     fn is_taken(&self, name: &str) -> bool {
@@ -77,17 +83,27 @@ fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap())
 }
 
+/// A request about this node, with a number of its own.
+fn about(node: u64) -> InHeader {
+    thread_local!(static NUMBER: std::cell::Cell<u64> = const { std::cell::Cell::new(0) });
+    let unique = NUMBER.with(|number| {
+        number.set(number.get() + 2);
+        number.get()
+    });
+    InHeader { length: 0, opcode: 0, unique, node }
+}
+
 fn lookup(session: &mut Session, name: &str) -> u64 {
-    u64_at(&small(session.apply(wire::ROOT_NODE, Request::Lookup { name: name.as_bytes() })), 0)
+    u64_at(&small(session.apply(&about(wire::ROOT_NODE), Request::Lookup { name: name.as_bytes() })), 0)
 }
 
 fn open(session: &mut Session, name: &str) -> (u64, u64) {
     let node = lookup(session, name);
-    (node, u64_at(&small(session.apply(node, Request::Open { flags: libc::O_RDWR as u32 })), 0))
+    (node, u64_at(&small(session.apply(&about(node), Request::Open { flags: libc::O_RDWR as u32 })), 0))
 }
 
 fn work(session: &mut Session, request: Request<'_>, payload: &mut [u8]) -> Result<usize, Errno> {
-    match session.apply(2, request) {
+    match session.apply(&about(2), request) {
         Answer::Volume(work) => now(work.perform(payload)),
         Answer::Failed(errno) => Err(errno),
         _ => panic!("not work on a volume"),
@@ -114,33 +130,33 @@ fn read(session: &mut Session, handle: u64, offset: u64, size: u32) -> Vec<u8> {
 fn a_volume_is_found_opened_and_measured_and_its_new_size_is_seen() {
     let (shelf, mut session) = session();
     let device = shelf.put("db", 1 << 20, 4096);
-    let entry = small(session.apply(1, Request::Lookup { name: b"db" }));
+    let entry = small(session.apply(&about(1), Request::Lookup { name: b"db" }));
     assert_eq!((entry.len(), u64_at(&entry, 0)), (128, 2));
     // Entry and attribute times are zero, so the kernel asks each time.
     assert_eq!((u64_at(&entry, 16), u64_at(&entry, 24)), (0, 0));
     assert_eq!(u64_at(&entry, 48), 1 << 20);
     let (node, handle) = open(&mut session, "db");
     device.set_size(2 << 20);
-    let attributes = small(session.apply(node, Request::GetAttr { handle: Some(handle) }));
+    let attributes = small(session.apply(&about(node), Request::GetAttr { handle: Some(handle) }));
     assert_eq!((attributes.len(), u64_at(&attributes, 24)), (104, 2 << 20));
     assert_eq!(u32_at(&attributes, 16 + 60), libc::S_IFREG | 0o600);
     assert_eq!(session.open_files(), 1);
     assert_eq!(session.open_names(), [("db".into(), true)]);
-    small(session.apply(node, Request::Release { handle }));
+    small(session.apply(&about(node), Request::Release { handle }));
     assert_eq!(session.open_files(), 0);
-    assert_eq!(failure(session.apply(node, Request::Release { handle })), libc::EBADF);
+    assert_eq!(failure(session.apply(&about(node), Request::Release { handle })), libc::EBADF);
 }
 
 #[test]
 fn files_come_and_go_with_the_catalogue() {
     let (shelf, mut session) = session();
-    assert_eq!(failure(session.apply(1, Request::Lookup { name: b"a" })), libc::ENOENT);
+    assert_eq!(failure(session.apply(&about(1), Request::Lookup { name: b"a" })), libc::ENOENT);
     shelf.put("a", 4096, 4096);
     let (node, handle) = open(&mut session, "a");
     shelf.0.borrow_mut().remove("a").unwrap().set_gone();
-    assert_eq!(failure(session.apply(1, Request::Lookup { name: b"a" })), libc::ENOENT);
-    assert_eq!(failure(session.apply(node, Request::GetAttr { handle: None })), libc::ESTALE);
-    assert_eq!(failure(session.apply(node, Request::Open { flags: 0 })), libc::ESTALE);
+    assert_eq!(failure(session.apply(&about(1), Request::Lookup { name: b"a" })), libc::ENOENT);
+    assert_eq!(failure(session.apply(&about(node), Request::GetAttr { handle: None })), libc::ESTALE);
+    assert_eq!(failure(session.apply(&about(node), Request::Open { flags: 0 })), libc::ESTALE);
     // The open handle keeps the old device, which says that it is gone.
     let mut payload = vec![0; 4096];
     let request = Request::Read { handle, offset: 0, size: 4096 };
@@ -157,10 +173,10 @@ fn forgotten_nodes_are_dropped_and_their_numbers_are_not_used_again() {
     shelf.put("a", 4096, 4096);
     let first = lookup(&mut session, "a");
     assert_eq!(lookup(&mut session, "a"), first);
-    assert!(matches!(session.apply(first, Request::Forget { lookups: 1 }), Answer::Silent));
+    assert!(matches!(session.apply(&about(first), Request::Forget { lookups: 1 }), Answer::Silent));
     assert_eq!(lookup(&mut session, "a"), first);
     let batch: Vec<u8> = [first, 2, 77, u64::MAX].iter().flat_map(|n| n.to_ne_bytes()).collect();
-    assert!(matches!(session.apply(0, Request::BatchForget { entries: &batch }), Answer::Silent));
+    assert!(matches!(session.apply(&about(0), Request::BatchForget { entries: &batch }), Answer::Silent));
     assert_eq!(lookup(&mut session, "a"), first + 1);
 }
 
@@ -219,18 +235,18 @@ fn sizes_are_not_changed_not_even_by_a_truncating_open() {
     let kept = [7; 8192];
     write(&mut session, handle, 0, &kept).unwrap();
     // What open with O_TRUNC and truncate(2) send; to say yes and keep the bytes would be a lie.
-    assert_eq!(failure(session.apply(node, set(Some(0), None))), libc::EPERM);
-    small(session.apply(node, set(Some(8192), Some(handle))));
-    small(session.apply(node, set(Some(8192), None)));
-    small(session.apply(node, set(None, None)));
-    assert_eq!(failure(session.apply(node, set(Some(0), Some(handle)))), libc::EPERM);
-    assert_eq!(failure(session.apply(node, set(Some(4096), None))), libc::EPERM);
-    assert_eq!(failure(session.apply(node, set(Some(8193), None))), libc::EPERM);
+    assert_eq!(failure(session.apply(&about(node), set(Some(0), None))), libc::EPERM);
+    small(session.apply(&about(node), set(Some(8192), Some(handle))));
+    small(session.apply(&about(node), set(Some(8192), None)));
+    small(session.apply(&about(node), set(None, None)));
+    assert_eq!(failure(session.apply(&about(node), set(Some(0), Some(handle)))), libc::EPERM);
+    assert_eq!(failure(session.apply(&about(node), set(Some(4096), None))), libc::EPERM);
+    assert_eq!(failure(session.apply(&about(node), set(Some(8193), None))), libc::EPERM);
     let chmod = Request::SetAttr { size: None, handle: None, is_of_access: true };
-    assert_eq!(failure(session.apply(node, chmod)), libc::EPERM);
+    assert_eq!(failure(session.apply(&about(node), chmod)), libc::EPERM);
     assert_eq!(read(&mut session, handle, 0, 8192), kept);
-    assert_eq!(failure(session.apply(1, Request::ChangeDirectory)), libc::EPERM);
-    assert_eq!(failure(session.apply(1, Request::Unknown)), libc::ENOSYS);
+    assert_eq!(failure(session.apply(&about(1), Request::ChangeDirectory)), libc::EPERM);
+    assert_eq!(failure(session.apply(&about(1), Request::Unknown)), libc::ENOSYS);
 }
 
 #[test]
@@ -238,8 +254,12 @@ fn read_only_volumes_refuse_to_be_opened_for_writing() {
     let (shelf, mut session) = session();
     shelf.put("s", 8192, 512).set_read_only(true);
     let node = lookup(&mut session, "s");
-    assert_eq!(failure(session.apply(node, Request::Open { flags: libc::O_RDWR as u32 })), libc::EROFS);
-    let handle = u64_at(&small(session.apply(node, Request::Open { flags: libc::O_RDONLY as u32 })), 0);
+    assert_eq!(
+        failure(session.apply(&about(node), Request::Open { flags: libc::O_RDWR as u32 })),
+        libc::EROFS
+    );
+    let handle =
+        u64_at(&small(session.apply(&about(node), Request::Open { flags: libc::O_RDONLY as u32 })), 0);
     assert_eq!(write(&mut session, handle, 0, &[1; 512]), Err(Errno(libc::EROFS)));
 }
 
@@ -267,11 +287,11 @@ fn the_directory_lists_every_volume_in_pieces_of_any_size() {
     let (shelf, mut session) = session();
     let names: Vec<String> = (0..40).map(|index| format!("volume-{index:02}")).collect();
     names.iter().for_each(|name| drop(shelf.put(name, 4096, 4096)));
-    let handle = u64_at(&small(session.apply(1, Request::OpenDir)), 0);
+    let handle = u64_at(&small(session.apply(&about(1), Request::OpenDir)), 0);
     let mut seen = Vec::new();
     let mut next = 0;
     loop {
-        let answer = session.apply(1, Request::ReadDir { handle, offset: next, size: 200 });
+        let answer = session.apply(&about(1), Request::ReadDir { handle, offset: next, size: 200 });
         let Answer::Directory { entries, first, size } = answer else { panic!("not a listing") };
         let mut bytes = vec![0; size as usize];
         let used = wire::encode_directory(&entries, first, &mut bytes);
@@ -293,7 +313,7 @@ fn the_directory_lists_every_volume_in_pieces_of_any_size() {
 #[test]
 fn init_asks_only_for_what_the_kernel_offers() {
     use wire::init_flags as flag;
-    let (_, session) = session();
+    let (_, mut session) = session();
     let mut init = wire::InitRequest { major: 7, minor: 45, readahead_bytes_max: 1 << 17, flags: u64::MAX };
     let (negotiated, reply) = session.init(&init, true).unwrap();
     assert!(negotiated.is_over_io_uring);
@@ -315,7 +335,7 @@ fn durable_writes_are_told_by_the_flags_and_work_is_named_for_the_counters() {
     let (_, handle) = open(&mut session, "v");
     for (flags, expected) in [(0, false), (libc::O_DSYNC, true), (libc::O_SYNC, true)] {
         let request = Request::Write { handle, offset: 0, size: 512, flags: flags as u32 };
-        let Answer::Volume(work) = session.apply(2, request) else { panic!("not work") };
+        let Answer::Volume(work) = session.apply(&about(2), request) else { panic!("not work") };
         assert!(matches!(
             work.operation,
             crate::volume_work::Operation::Write { is_durable, .. } if is_durable == expected
@@ -393,7 +413,7 @@ fn a_sync_reaches_the_device_unless_writes_are_durable_anyway() {
     let mut session = Session::new(shelf, Rc::new(Registry::new()), settings, 1_000);
     let (node, handle) = open(&mut session, "v");
     // The kernel then asks no more.
-    assert_eq!(failure(session.apply(node, Request::Fsync { handle })), libc::ENOSYS);
+    assert_eq!(failure(session.apply(&about(node), Request::Fsync { handle })), libc::ENOSYS);
 }
 
 #[test]
@@ -403,10 +423,86 @@ fn nobody_begins_to_write_to_what_somebody_has_for_himself() {
     shelf.1.replace(Some("v".to_string()));
     let node = lookup(&mut session, "v");
     for flags in [libc::O_WRONLY, libc::O_RDWR] {
-        assert_eq!(failure(session.apply(node, Request::Open { flags: flags as u32 })), libc::EBUSY);
+        assert_eq!(failure(session.apply(&about(node), Request::Open { flags: flags as u32 })), libc::EBUSY);
     }
-    small(session.apply(node, Request::Open { flags: libc::O_RDONLY as u32 }));
-    small(session.apply(node, Request::Open { flags: (libc::O_RDWR | TAKER_FLAG) as u32 }));
+    small(session.apply(&about(node), Request::Open { flags: libc::O_RDONLY as u32 }));
+    small(session.apply(&about(node), Request::Open { flags: (libc::O_RDWR | TAKER_FLAG) as u32 }));
     shelf.1.replace(None);
     open(&mut session, "v");
+}
+
+fn successor(shelf: &Rc<Shelf>, will: &Will) -> Result<Session, Vec<String>> {
+    Session::restored(shelf.clone(), Rc::new(Registry::new()), Settings::default(), 2_000, will)
+}
+
+#[test]
+fn a_successor_goes_on_with_what_is_open_and_gives_no_number_twice() {
+    let (shelf, mut session) = session();
+    shelf.put("db", 64 << 10, 512);
+    let (node, handle) = open(&mut session, "db");
+    let directory = u64_at(&small(session.apply(&about(1), Request::OpenDir)), 0);
+    write(&mut session, handle, 0, b"kept").unwrap();
+    let will = session.take_will().unwrap();
+    assert_eq!(session.take_will(), None, "nothing changed since");
+    let mut second = successor(&shelf, &Will::decode(&will.encode()).unwrap()).unwrap();
+    assert_eq!(read(&mut second, handle, 0, 4), b"kept");
+    assert_eq!(second.open_names(), [("db".into(), true)]);
+    assert_eq!(lookup(&mut second, "db"), node, "one name has one node");
+    let request = Request::ReadDir { handle: directory, offset: 0, size: 4096 };
+    assert!(matches!(second.apply(&about(1), request), Answer::Directory { .. }));
+    shelf.put("other", 4096, 512);
+    let (other_node, other) = open(&mut second, "other");
+    assert!(other > directory.max(handle) && other_node >> 32 == 1, "{other_node:x}");
+    // And once more: what the second opened and closed is no number of the third.
+    small(second.apply(&about(other_node), Request::Release { handle: other }));
+    let mut third = successor(&shelf, &second.take_will().unwrap()).unwrap();
+    assert_eq!(failure(third.apply(&about(other_node), Request::Release { handle: other })), libc::EBADF);
+    let (third_node, third_handle) = open(&mut third, "other");
+    assert!(third_handle > other && third_node >> 32 == 2);
+    small(third.apply(&about(node), Request::Release { handle }));
+    assert_eq!(third.open_names(), [("other".into(), true)]);
+}
+
+#[test]
+fn a_successor_refuses_volumes_that_are_gone_or_others() {
+    let (shelf, mut session) = session();
+    shelf.put("a", 4096, 512);
+    shelf.put("b", 4096, 512);
+    open(&mut session, "a");
+    open(&mut session, "b");
+    let will = session.take_will().unwrap();
+    let before = shelf.put("a", 8192, 512);
+    assert_eq!(successor(&shelf, &will).err().unwrap(), ["a"]);
+    drop(before);
+    shelf.0.borrow_mut().clear();
+    assert_eq!(successor(&shelf, &will).err().unwrap(), ["a", "b"]);
+}
+
+/// Handed out again, an open gives the handle that it gave before: nobody would ever close the other.
+#[test]
+fn what_is_handed_out_again_opens_nothing_twice_and_closes_nothing_else() {
+    let (shelf, mut session) = session();
+    shelf.put("db", 4096, 512);
+    let node = lookup(&mut session, "db");
+    let header = about(node);
+    let flags = libc::O_RDWR as u32;
+    let handle = u64_at(&small(session.apply(&header, Request::Open { flags })), 0);
+    let mut second = successor(&shelf, &session.take_will().unwrap()).unwrap();
+    let again = InHeader { unique: header.unique | wire::RESENT, ..header };
+    assert_eq!(u64_at(&small(second.apply(&again, Request::Open { flags })), 0), handle);
+    assert_eq!(second.open_files(), 1);
+    small(second.apply(&about(node), Request::Release { handle }));
+    let (_, other) = open(&mut second, "db");
+    assert_eq!(failure(second.apply(&about(node), Request::Release { handle })), libc::EBADF);
+    assert_eq!(read(&mut second, other, 0, 4), [0; 4]);
+    // Where nothing can be written down, what was opened is taken back.
+    let header = about(node);
+    small(second.apply(&header, Request::Open { flags }));
+    assert!(second.undo_open(&header) && second.open_files() == 1 && !second.undo_open(&header));
+}
+
+#[test]
+fn the_kernel_is_asked_to_hand_out_again() {
+    let notice = wire::resend_notice();
+    assert_eq!((u32_at(&notice, 0), u32_at(&notice, 4), u64_at(&notice, 8)), (16, 7, 0));
 }

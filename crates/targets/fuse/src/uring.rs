@@ -147,7 +147,7 @@ async fn serve_request(connection: &Connection, headers: &mut [u8], payload: &mu
     let data = &payload[..payload_bytes.min(payload.len())];
     let fixed = &headers[FIXED_AT..FIXED_AT + FIXED_BYTES];
     let answer = match wire::decode(header.opcode, fixed, data) {
-        Ok(request) => connection.session.borrow_mut().apply(header.node, request),
+        Ok(request) => connection.apply(&header, request),
         Err(errno) => Answer::Failed(errno),
     };
     let result = match answer {

@@ -36,9 +36,16 @@ pub mod init_flags {
     pub const MAX_PAGES: u64 = 1 << 22;
     /// The second word of flags counts.
     pub const INIT_EXT: u64 = 1 << 30;
+    /// What was read and not answered can be handed out again.
+    pub const HAS_RESEND: u64 = 1 << 39;
     /// Requests may travel over io_uring.
     pub const OVER_IO_URING: u64 = 1 << 41;
 }
+
+/// In a request's number: it was handed out before, to a server that is gone. The answer repeats it.
+pub const RESENT: u64 = 1 << 63;
+/// `FUSE_NOTIFY_RESEND`.
+const NOTIFY_RESEND: i32 = 7;
 
 /// Opcodes we answer with something else than "not implemented".
 pub mod opcode {
@@ -344,6 +351,14 @@ pub fn out_header(unique: u64, result: Result<usize, Errno>) -> [u8; OUT_HEADER_
     bytes[0..4].copy_from_slice(&length.to_ne_bytes());
     bytes[4..8].copy_from_slice(&error.to_ne_bytes());
     bytes[8..16].copy_from_slice(&unique.to_ne_bytes());
+    bytes
+}
+
+/// The message by which the kernel is asked to hand out again what was read and not answered.
+#[must_use]
+pub fn resend_notice() -> [u8; OUT_HEADER_BYTES] {
+    let mut bytes = out_header(0, Ok(0));
+    bytes[4..8].copy_from_slice(&NOTIFY_RESEND.to_ne_bytes());
     bytes
 }
 

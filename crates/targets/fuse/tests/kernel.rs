@@ -63,9 +63,9 @@ struct Mount {
 
 /// Every way requests can travel on this machine.
 const WAYS: [(DriverChoice, TransportChoice); 3] = [
-    (DriverChoice::Auto, TransportChoice::Auto),
+    (DriverChoice::Auto, TransportChoice::Uring),
     (DriverChoice::Auto, TransportChoice::Classic),
-    (DriverChoice::Threads, TransportChoice::Auto),
+    (DriverChoice::Threads, TransportChoice::Uring),
 ];
 
 impl Mount {
@@ -403,7 +403,7 @@ fn file_systems_live_on_a_volume_and_are_clean_afterwards() {
 #[test]
 fn child_serves_until_it_is_killed() {
     let Ok(directory) = std::env::var("ASHLAR_FUSE_TEST_DIRECTORY") else { return };
-    let mount = Mount::at(Path::new(&directory), DriverChoice::Auto, TransportChoice::Auto);
+    let mount = Mount::at(Path::new(&directory), DriverChoice::Auto, TransportChoice::Uring);
     mount.create("v", 64 << 20, 4096);
     println!("serving");
     std::thread::sleep(Duration::from_secs(60));

@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::Findings;
 
 /// A crate and the crates it may name, dev-dependencies included.
-const LAYERS: [(&str, &[&str]); 39] = [
+const LAYERS: [(&str, &[&str]); 40] = [
     // Floor 0: words everyone speaks. Only `runtime` touches the world.
     ("units", &[]),
     ("runtime", &["units"]),
@@ -58,6 +58,7 @@ const LAYERS: [(&str, &[&str]); 39] = [
     // Floor 3: the array as a product.
     ("api", &["units"]),
     ("client", &["units", "api"]),
+    ("keeper", &[]),
     (
         "daemon",
         &[
@@ -74,6 +75,7 @@ const LAYERS: [(&str, &[&str]); 39] = [
             "fuse",
             "api",
             "client",
+            "keeper",
         ],
     ),
     (
@@ -98,6 +100,7 @@ const LAYERS: [(&str, &[&str]); 39] = [
             "target",
             "postgres",
             "workload",
+            "keeper",
         ],
     ),
     // Floor 4: does it work.

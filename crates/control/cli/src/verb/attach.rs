@@ -10,7 +10,8 @@ use crate::parse;
 
 /// Attach a volume as a block device of this machine; prints the device.
 ///
-/// With --mount the directory is printed too, on a second line. `ashlar detach` unmounts. Set-uid programs
+/// With --mount the directory is printed too, on a second line. `ashlar detach` unmounts. After a restart of
+/// the array or the machine it is attached and mounted again, unless it was with --once. Set-uid programs
 /// and device files on the volume take no effect unless asked for: whoever wrote them there is not known.
 /// NBD clients that connect meanwhile only read the volume, unless it is attached with --shared.
 /// VOLUME@SNAPSHOT attaches a snapshot read-only.
@@ -40,6 +41,9 @@ pub struct Attach {
     /// Let NBD clients write to the volume meanwhile: only for hosts that are made to share a device.
     #[arg(long)]
     shared: bool,
+    /// Attach until the array or the machine is started anew; what is attached otherwise is again then.
+    #[arg(long)]
+    once: bool,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -65,6 +69,7 @@ impl Attach {
             allows_devices: self.allow_devices,
             force: self.force,
             shared: self.shared,
+            once: self.once,
         };
         let attachment = context.client()?.attach(&request)?;
         Ok(context.output.print(&attachment, lines)?)

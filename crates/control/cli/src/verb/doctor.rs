@@ -65,7 +65,7 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 impl Doctor {
     pub fn run(self, context: &Context) -> Result<()> {
         let mut findings =
-            vec![io_driver(), fuse(), fuse_over_uring(), loop_devices(), memlock(), open_files(), user()];
+            vec![io_driver(), fuse(), outlives_a_crash(), loop_devices(), memlock(), open_files(), user()];
         findings.extend(state_directory(&context.state));
         findings.extend(tools());
         findings.push(array(context));
@@ -119,26 +119,28 @@ fn fuse() -> Finding {
     }
 }
 
-fn fuse_over_uring() -> Finding {
-    const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
-    match std::fs::read_to_string(SWITCH) {
-        Ok(value) if value.trim() == "Y" || value.trim() == "1" => {
-            Finding::good("fuse over io_uring", "switched on")
-        }
-        Ok(_) if rustix::fs::access(SWITCH, rustix::fs::Access::WRITE_OK).is_ok() => {
-            Finding::good("fuse over io_uring", "switched off; the array switches it on where it mounts")
-        }
-        Ok(_) => Finding::warning(
-            "fuse over io_uring",
-            "switched off",
-            format!("works; for a faster local attach, as root: echo Y > {SWITCH}"),
-        ),
-        Err(_) => Finding::warning(
-            "fuse over io_uring",
-            "this kernel has none",
-            "works; Linux 6.14 and later attach faster",
-        ),
+/// `FUSE_NOTIFY_RESEND` came with Linux 6.9.
+fn outlives_a_crash() -> Finding {
+    const CHECK: &str = "attach over a crash";
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let release = release.trim();
+    if kernel_version(release).is_some_and(|version| version >= (6, 9)) {
+        return Finding::good(
+            CHECK,
+            format!("Linux {release}: attached volumes outlive a crash of the array"),
+        );
     }
+    Finding::warning(
+        CHECK,
+        format!("Linux {release}: attached volumes outlive a restart of the array, not a crash"),
+        "take Linux 6.9 or later",
+    )
+}
+
+/// Major and minor version of a kernel's release.
+fn kernel_version(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map(|digits| digits.parse().ok());
+    Some((numbers.next()??, numbers.next()??))
 }
 
 fn loop_devices() -> Finding {
@@ -292,5 +294,18 @@ mod tests {
         assert!(late.verdict == Verdict::Warning && late.found.contains("pool main has used 90 %"));
         let over = numbers_of("main", 100).unwrap();
         assert!(over.verdict == Verdict::Bad && over.action.contains("new pool"));
+    }
+    #[test]
+    fn kernel_versions_are_read() {
+        let known = [
+            ("6.18.5", (6, 18)),
+            ("6.1.0-28-amd64", (6, 1)),
+            ("5.14.0-503.el9", (5, 14)),
+            ("7.0-rc1", (7, 0)),
+        ];
+        for (release, version) in known {
+            assert_eq!(kernel_version(release), Some(version), "{release}");
+        }
+        assert_eq!(kernel_version("linux"), None);
     }
 }

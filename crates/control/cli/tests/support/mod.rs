@@ -69,15 +69,17 @@ impl Array {
         self.scratch.path().join(name)
     }
 
-    /// Writes the settings file of the next start. Where it does not say otherwise a start waits for no
-    /// drive of a pool that can do without: tests look at such pools at once.
+    /// Writes the settings file of the next start. Where it does not say otherwise a start waits for no drive
+    /// of a pool that can do without, since tests look at such pools at once, and what is attached ends
+    /// with the array, so that nothing is left behind.
     pub fn configure(&self, text: &str) {
-        let wait = "missing_drive_wait_seconds";
-        let text = match text.contains(wait) {
-            true => text.to_string(),
-            false => format!("{text}\n{wait} = 0\n"),
-        };
-        std::fs::write(self.path("ashlar.toml"), text).unwrap();
+        let mut whole = format!("{text}\n");
+        for (setting, value) in [("missing_drive_wait_seconds", "0"), ("fuse_transport", "\"uring\"")] {
+            if !text.contains(setting) {
+                whole += &format!("{setting} = {value}\n");
+            }
+        }
+        std::fs::write(self.path("ashlar.toml"), whole).unwrap();
     }
 
     pub fn serve_command(&self) -> Command {
@@ -161,6 +163,31 @@ impl Array {
 
     pub fn terminate(&mut self) -> Option<i32> {
         self.end(rustix::process::Signal::TERM)
+    }
+
+    /// Starts it again where a command has stopped it.
+    pub fn start_after_stop(&mut self) {
+        let status = self.serve.take().unwrap().wait().unwrap();
+        assert_eq!(status.code(), Some(0), "{}", self.log());
+        self.start();
+    }
+
+    /// Waits until the start has attached a volume again.
+    pub fn wait_attached(&self, volume: &str) {
+        let end = Instant::now() + PATIENCE;
+        while !self.json(&["volume", "show", volume])["device"].is_string() {
+            assert!(Instant::now() < end, "{volume} is not attached:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until the log, of all starts, has so many lines with this text.
+    pub fn wait_for_log(&self, text: &str, count: usize) {
+        let end = Instant::now() + PATIENCE;
+        while self.log().lines().filter(|line| line.contains(text)).count() < count {
+            assert!(Instant::now() < end, "{text} {count} times:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
 
     pub fn kill(&mut self) {

@@ -25,8 +25,8 @@ pub use loop_device::{
     AttachOptions, Attached, attach, detach, find_attached, find_devices, in_use, is_direct, let_go, resize,
 };
 pub use mount::{
-    FileSystem, OwnMount, Trust, is_mount_point, make_directory, make_file_system, mount, mounts_of_device,
-    probe, remove_directories, trim, unmount, unmount_lazily, write_out,
+    FileSystem, OwnMount, Trust, is_listed, is_mount_point, make_directory, make_file_system, mount,
+    mounts_of_device, probe, remove_directories, trim, unmount, unmount_lazily, write_out,
 };
 pub use nbd_device::{Client, Own};
 pub use stale::{CleanReport, Kept, clean_stale};

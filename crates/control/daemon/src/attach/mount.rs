@@ -330,6 +330,11 @@ pub fn is_mount_point(directory: &Path) -> Result<bool> {
     Ok(mounts()?.iter().any(|entry| entry.directory == place))
 }
 
+/// Whether something is mounted on a directory of this canonical path. Asks nobody who may not answer.
+pub fn is_listed(directory: &Path) -> Result<bool> {
+    Ok(mounts()?.iter().any(|entry| entry.directory == directory))
+}
+
 /// Everything mounted in our view, in mount order.
 pub(super) fn mounts() -> Result<Vec<MountEntry>> {
     let text = fs::read("/proc/self/mountinfo").map_err(|e| Error::system("read mountinfo", e))?;

@@ -415,6 +415,37 @@ pub(super) async fn client_disconnect(State(array): Array, Name(client): Name) -
     Ok(StatusCode::NO_CONTENT)
 }
 
+pub(super) async fn stop(
+    State(array): Array,
+    caller: Caller,
+    Body(request): Body<api::StopRequest>,
+) -> Result<StatusCode> {
+    check_owner(caller, "stop the array")?;
+    to_the_end(async move { array.stop_when_detached(request).await }).await?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+pub(super) async fn upgrade(
+    State(array): Array,
+    caller: Caller,
+    Body(request): Body<api::UpgradeRequest>,
+) -> Created<api::Program> {
+    check_owner(caller, "choose the array's program")?;
+    let program = to_the_end(async move { array.upgrade(request).await }).await?;
+    Ok((StatusCode::ACCEPTED, Json(program)))
+}
+
+fn check_owner(caller: Caller, what: &str) -> Result<()> {
+    match caller {
+        Caller::Owner => Ok(()),
+        Caller::Guest => Err(Error::new(
+            api::ErrorKind::Forbidden,
+            format!("only root over the socket may {what}"),
+            "ask on the machine itself, as root",
+        )),
+    }
+}
+
 pub(super) async fn health(State(array): Array) -> Answer<api::Health> {
     array.health().await.map(Json)
 }

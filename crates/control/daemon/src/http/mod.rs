@@ -58,6 +58,8 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/attachments/{volume}", delete(handlers::attachment_delete))
         .route("/v1/clients", get(handlers::clients_list))
         .route("/v1/clients/{client}", delete(handlers::client_disconnect))
+        .route("/v1/stop", post(handlers::stop))
+        .route("/v1/upgrade", post(handlers::upgrade))
         .route("/v1/health", get(handlers::health))
         .route("/v1/status", get(handlers::status))
         .route("/v1/io", get(handlers::io))

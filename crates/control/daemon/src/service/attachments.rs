@@ -68,6 +68,7 @@ impl Service {
                 return Err(self.with_want_of_room(&request.volume, error).await);
             }
         };
+        self.known().to_attach.remove(&request.volume);
         self.enter(&request.volume, attachment.clone());
         self.trim_if_full(&attachment).await;
         let place = attachment.mount.as_ref().map_or(String::new(), |mount| format!(" on {mount}"));
@@ -84,6 +85,7 @@ impl Service {
         if let Some(slot) = self.known().attached.get_mut(name) {
             slot.attachment = Some(attachment);
         }
+        self.remember_attachments();
     }
 
     /// An attempt that failed leaves the table, unless its device could not be let go: then it is attached.
@@ -152,6 +154,7 @@ impl Service {
     /// Takes a volume out of the table, and what was there for its attachment only.
     async fn forget_attachment(&self, name: &str) {
         let slot = self.known().attached.remove(name);
+        self.remember_attachments();
         // Once the array stops nobody asks any more.
         let _ = self.doors.shield(&self.array, name, false).await;
         let Some(slot) = slot.filter(|slot| slot.carrier != name) else { return };
@@ -183,11 +186,10 @@ impl Service {
             ));
         }
         self.check_detached(name)?;
-        self.check_mount_free(mount)?;
-        self.doors.start_fuse(&self.array, &self.log).await?;
+        self.check_mount_free(request.mount.as_deref())?;
+        self.doors.start_fuse(&self.array, &self.keeping, &self.log).await?;
         self.check_volumes_mounted()?;
-        let slot = Slot::new(name, pool, mount);
-        self.known().attached.insert(name.clone(), slot);
+        self.known().attached.insert(name.clone(), Slot::new(request, pool));
         let is_by_clone = name.contains('@') && mount.is_some();
         let carried = match is_by_clone {
             true => self.clone_to_mount(name).await,
@@ -296,13 +298,13 @@ impl Service {
     }
 
     /// Refuses a directory on which another volume is about to be mounted.
-    fn check_mount_free(&self, mount: Option<&Path>) -> Result<()> {
+    fn check_mount_free(&self, mount: Option<&str>) -> Result<()> {
         let known = self.known();
-        let is_same = |slot: &&Slot| slot.attachment.is_none() && slot.mount.as_deref() == mount;
+        let is_same = |slot: &&Slot| slot.attachment.is_none() && slot.request.mount.as_deref() == mount;
         match (mount, known.attached.values().find(is_same)) {
             (Some(directory), Some(_)) => Err(Error::new(
                 api::ErrorKind::Busy,
-                format!("another volume is being mounted on {}", directory.display()),
+                format!("another volume is being mounted on {directory}"),
                 "name another directory",
             )),
             _ => Ok(()),
@@ -361,6 +363,10 @@ impl Service {
     /// Unmounts and detaches a volume. A forced one is unmounted lazily, and stays in the table until its
     /// device has gone with its last user.
     pub(crate) async fn detach(&self, name: &str, is_forced: bool) -> Result<()> {
+        if self.do_not_attach(name) {
+            self.log.info(format!("volume {name}"), "is not to be attached any more");
+            return Ok(());
+        }
         let attachment = self.detach_begin(name).await?;
         let detached = self.detach_steps(name, &attachment, is_forced).await;
         match &detached {

@@ -17,8 +17,10 @@ mod forecast;
 mod generations;
 mod index;
 mod late;
+mod orders;
 mod pools;
 mod reopen;
+mod resume;
 mod scrubs;
 mod snapshots;
 mod space;
@@ -32,13 +34,14 @@ mod wear;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ashlar_api as api;
 
 use crate::array::Array;
 use crate::doors::Doors;
 use crate::error::{Error, Result};
+use crate::keeping::Keeping;
 use crate::log::Log;
 use crate::places::Places;
 use crate::settings::Settings;
@@ -46,6 +49,8 @@ use crate::state::{KnownPool, State};
 
 pub(crate) use failures::ClosedPools;
 use index::Index;
+pub(crate) use orders::Order;
+pub use orders::own_program;
 
 /// The array as the API sees it.
 pub(crate) struct Service {
@@ -56,6 +61,7 @@ pub(crate) struct Service {
     state: State,
     settings: Settings,
     started: Instant,
+    started_unix_millis: u64,
     /// One change at a time.
     changes: tokio::sync::Mutex<()>,
     known: Mutex<Known>,
@@ -64,7 +70,14 @@ pub(crate) struct Service {
     wear: wear::Gauge,
     generations: generations::Generations,
     keeper: deleted::Keeper,
+    keeping: Keeping,
+    /// What a person wants the array to do.
+    orders: tokio::sync::watch::Sender<Option<Order>>,
+    /// How long attached volumes waited for this array.
+    handover_pause: Mutex<Option<Duration>>,
     is_stopping: AtomicBool,
+    /// Nobody comes to serve what is attached.
+    leaves_nothing: AtomicBool,
 }
 
 /// What the control side remembers about pools and names.
@@ -82,6 +95,8 @@ struct Known {
     drive_troubles: std::collections::BTreeMap<(String, String), String>,
     /// Volumes that are attached or about to be: they are not deleted, restored or exported.
     attached: std::collections::BTreeMap<String, Slot>,
+    /// What was attached before the start and is to be again, by volume.
+    to_attach: std::collections::BTreeMap<String, resume::Return>,
 }
 
 impl Known {
@@ -116,17 +131,19 @@ struct Slot {
     /// The volume whose file carries the device: itself, or the hidden clone a snapshot is mounted by.
     carrier: String,
     pool: String,
-    /// Where it is to be mounted.
-    mount: Option<std::path::PathBuf>,
+    /// How it was asked for.
+    request: api::AttachRequest,
     /// A detach told that its file system lost what was written to it; the next one goes on.
     is_loss_told: bool,
 }
 
 impl Slot {
     /// Of a volume that is about to be attached.
-    fn new(volume: &str, pool: String, mount: Option<&std::path::Path>) -> Slot {
-        let (carrier, mount) = (volume.to_string(), mount.map(std::path::Path::to_path_buf));
-        Slot { attachment: None, carrier, pool, mount, is_loss_told: false }
+    fn new(request: &api::AttachRequest, pool: String) -> Slot {
+        let carrier = request.volume.clone();
+        // Attached again it is not made anew.
+        let request = api::AttachRequest { format: None, force: false, ..request.clone() };
+        Slot { attachment: None, carrier, pool, request, is_loss_told: false }
     }
 }
 
@@ -142,6 +159,7 @@ impl Service {
         settings: Settings,
         places: Places,
         array: Array,
+        keeping: Keeping,
         log: Arc<Log>,
     ) -> Service {
         let doors = Doors::new(&state, &settings);
@@ -153,13 +171,20 @@ impl Service {
             state,
             settings,
             started: Instant::now(),
+            started_unix_millis: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| since.as_millis() as u64),
             changes: tokio::sync::Mutex::new(()),
             known: Mutex::default(),
             snapshots_mounted: AtomicU64::new(0),
             wear: wear::Gauge::default(),
             generations: generations::Generations::default(),
             keeper: deleted::Keeper::default(),
+            keeping,
+            orders: tokio::sync::watch::Sender::new(None),
+            handover_pause: Mutex::default(),
             is_stopping: AtomicBool::new(false),
+            leaves_nothing: AtomicBool::new(false),
         }
     }
 
@@ -178,6 +203,23 @@ impl Service {
             return Err(Error::stopping());
         }
         Ok(turn)
+    }
+
+    /// What is attached is to be detached by the stop.
+    pub(crate) fn leave_nothing(&self) {
+        self.leaves_nothing.store(true, Ordering::Release);
+    }
+
+    fn may_leave(&self) -> bool {
+        !self.leaves_nothing.load(Ordering::Acquire)
+    }
+
+    fn note_handover(&self, pause: Duration) {
+        *self.handover_pause.lock().expect("no holder of this lock panics") = Some(pause);
+    }
+
+    fn handover_pause(&self) -> Option<Duration> {
+        *self.handover_pause.lock().expect("no holder of this lock panics")
     }
 
     fn is_stopping(&self) -> bool {

@@ -17,16 +17,25 @@ const POOLS_MAX: Duration = Duration::from_secs(90);
 const SHARD_MAX: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// Detaches every volume, stops the doors, closes every pool, ends the data shard. Goes through
-    /// all of it whatever fails; true when nothing did.
+    /// Stops the doors, closes every pool, ends the data shard. What is attached is left to the keeper, or
+    /// detached first where it cannot be. Goes through all of it whatever fails; true when nothing did.
     pub(crate) async fn stop(&self) -> bool {
         self.is_stopping.store(true, Ordering::Release);
         let turn = self.at_most("a change that is under way", CHANGE_MAX, self.changes.lock()).await;
         let mut is_clean = turn.is_some();
-        is_clean &= self.at_most("detaching volumes", DETACH_MAX, self.detach_all()).await == Some(true);
-        self.at_most("looking for users", TELL_MAX, self.tell_users()).await;
-        let doors = self.doors.stop(&self.array, &self.log);
+        let is_left = !self.attachments().is_empty() && self.keeping.is_keeping() && self.may_leave();
+        if is_left {
+            self.keeping.leave();
+            self.tell_left();
+        } else {
+            is_clean &= self.at_most("detaching volumes", DETACH_MAX, self.detach_all()).await == Some(true);
+            self.at_most("looking for users", TELL_MAX, self.tell_users()).await;
+        }
+        let doors = self.doors.stop(&self.array, is_left, &self.log);
         is_clean &= self.at_most("closing the doors", DOORS_MAX, doors).await == Some(true);
+        if !is_left {
+            self.keeping.forget();
+        }
         // Without it deleted volumes are only kept longer.
         self.at_most("noting how old deleted volumes are", AGES_MAX, self.store_ages()).await;
         is_clean &= self.at_most("closing pools", POOLS_MAX, self.close_pools()).await == Some(true);

@@ -89,6 +89,7 @@ impl Service {
     pub(crate) async fn watch(self: Arc<Self>) {
         let mut seen = BTreeMap::new();
         let mut files = DriveFiles::default();
+        let mut keeper_trouble = None;
         let mut ticks = tokio::time::interval(INTERVAL);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
@@ -113,6 +114,7 @@ impl Service {
             self.known().drive_troubles = files.troubles();
             // The next look tries again; who attaches or detaches is told of the same trouble.
             let _untold = self.forget_gone().await;
+            self.watch_keeper(&mut keeper_trouble);
             let is_there = |name: &str| pools.iter().any(|pool| pool.name == name);
             seen.retain(|name, _| is_there(name));
             self.known().drive_states.retain(|name, _| is_there(name));
