@@ -23,6 +23,7 @@ pub struct Status {
     pub doors: Vec<Door>,
     pub attachment_count: u64,
     /// When the array started, in milliseconds since 1970.
+    #[serde(default)]
     pub started_unix_millis: u64,
     /// How long attached volumes waited when this array took them over from the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
