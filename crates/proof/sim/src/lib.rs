@@ -28,6 +28,7 @@ mod engine_system;
 mod forger;
 mod fuse_door;
 mod inspection;
+mod kernel;
 mod life;
 mod losses;
 mod nbd_door;

@@ -10,6 +10,7 @@ use ashlar_runtime::{Instant, Runtime};
 
 use crate::chance::Chance;
 use crate::drives::{Crash, DriveArray, FaultRates, kind_of};
+use crate::kernel::Kernel;
 use crate::oracle::{Change, Oracle};
 use crate::record::{Phase, Record};
 use crate::scenario::{Ending, LifeFaults, Scenario, Theme};
@@ -49,6 +50,8 @@ pub struct Machine {
     pub scenario: Rc<Scenario>,
     /// Makes and starts the pool.
     pub maker: Rc<dyn SystemMaker>,
+    /// What the hosts' kernel keeps while the array is dead.
+    pub kernel: Rc<Kernel>,
     /// The wall clock, where it jumps.
     pub wall_clock: Option<WallClock>,
     /// Virtual time.
@@ -84,6 +87,7 @@ impl Machine {
             record: self.record.clone(),
             scenario: self.scenario.clone(),
             maker: self.maker.clone(),
+            kernel: self.kernel.clone(),
             machine: self.machine_of_life(),
             faults,
             is_closed_at_end: ending == Ending::Close,
@@ -132,6 +136,7 @@ impl Machine {
         }
         self.array.borrow_mut().set_next_crash(how);
         drop(simulation);
+        self.kernel.outlive(how);
         self.maker.crash();
         self.array.borrow_mut().mend();
         self.oracle.borrow_mut().stop();
@@ -186,6 +191,7 @@ struct Life {
     record: Rc<Record>,
     scenario: Rc<Scenario>,
     maker: Rc<dyn SystemMaker>,
+    kernel: Rc<Kernel>,
     machine: u128,
     faults: LifeFaults,
     is_closed_at_end: bool,
@@ -225,6 +231,7 @@ impl Life {
             array: self.array.clone(),
             scenario: self.scenario.clone(),
             record: self.record.clone(),
+            kernel: self.kernel.clone(),
         };
         let world = World::new(surroundings, system.clone(), chance, self.is_endless);
         // Damage during the start counts, too: in the last groups of the journal it looks like the torn

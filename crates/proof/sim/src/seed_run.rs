@@ -77,6 +77,7 @@ pub fn run_seed(seed: u64, maker: Rc<dyn SystemMaker>, is_tracing: bool) -> Seed
         record: record.clone(),
         scenario: scenario.clone(),
         maker,
+        kernel: Rc::default(),
         wall_clock: scenario.has_clock_jumps.then(|| WallClock::new(seed)),
         now: Instant::default(),
         steps: 0,

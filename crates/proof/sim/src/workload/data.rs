@@ -193,11 +193,12 @@ pub async fn write(world: &World, name: &str, device: &dyn BlockDevice, run: Run
     let issued = Issued::now(world, name, run, value);
     let id = issued.id;
     world.record.note(|| format!("{name}: {value} at {offset}+{length} issued as {}", id.0));
+    world.carries.set(value);
     let result = device.write(offset, &data, is_fua).await;
     end_write(world, (name, incarnation), (&issued, run), result, "write");
 }
 
-fn end_write(
+pub(super) fn end_write(
     world: &World,
     (name, incarnation): (&str, u32),
     (issued, run): (&Issued, Run),

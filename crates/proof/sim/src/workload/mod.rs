@@ -7,6 +7,7 @@ mod changes;
 mod claims;
 mod data;
 mod forging;
+mod handover;
 mod notes;
 mod progress;
 mod refusal;
@@ -27,9 +28,11 @@ pub use progress::{claims_for_delete, prove_progress};
 pub use verify::{verify_everything, verify_plausible};
 
 use crate::chance::Chance;
+use crate::content::Value;
 use crate::drives::DriveArray;
 use crate::forger::Forger;
-use crate::fuse_door::FuseDoor;
+use crate::fuse_door::{FuseDoor, Opening};
+use crate::kernel::Kernel;
 use crate::nbd_door::NbdDoor;
 use crate::oracle::{Oracle, Run};
 use crate::record::Record;
@@ -52,6 +55,8 @@ pub struct Surroundings {
     pub scenario: Rc<Scenario>,
     /// The notebook.
     pub record: Rc<Record>,
+    /// What the hosts' kernel keeps.
+    pub kernel: Rc<Kernel>,
 }
 
 enum Door {
@@ -73,6 +78,10 @@ pub struct World {
     pub scenario: Rc<Scenario>,
     /// The notebook.
     pub record: Rc<Record>,
+    /// What the hosts' kernel keeps.
+    pub kernel: Rc<Kernel>,
+    /// What the next write carries, for who has to repeat it.
+    pub carries: Rc<Cell<Value>>,
     /// Who does what to which object.
     pub claims: Claims,
     /// The tenant that forges structures of the pool, if there is one.
@@ -98,7 +107,7 @@ impl World {
         chance: Chance,
         is_endless: bool,
     ) -> Rc<World> {
-        let Surroundings { runtime, oracle, array, scenario, record } = surroundings;
+        let Surroundings { runtime, oracle, array, scenario, record, kernel } = surroundings;
         let requests_left = Cell::new(if is_endless { u64::MAX } else { scenario.requests });
         let forger = scenario.forger.map(|known| Forger::new(known, chance.clone().fork(4)));
         let changes_left = Cell::new(if is_endless { u64::MAX } else { scenario.changes_max });
@@ -109,6 +118,8 @@ impl World {
             array,
             scenario,
             record,
+            kernel,
+            carries: Rc::default(),
             claims: Claims::default(),
             forger: RefCell::new(forger),
             chance: RefCell::new(chance),
@@ -157,11 +168,18 @@ impl World {
                 Some(door)
             }
             DoorKind::Fuse => {
-                let door = Rc::new(FuseDoor::open(runtime, record, name, device, chance));
+                let opening = self.opening((name.to_string(), incarnation), device);
+                let door = Rc::new(FuseDoor::open(opening, chance));
+                self.kernel.mount(name, door.mounted());
                 doors.insert(key, (incarnation, Door::Fuse(door.clone())));
                 Some(door)
             }
         }
+    }
+
+    fn opening(&self, volume: (String, u32), device: Rc<dyn BlockDevice>) -> Opening {
+        let (runtime, record) = (self.runtime.clone(), self.record.clone());
+        Opening { runtime, record, volume, device, carries: self.carries.clone() }
     }
 
     /// A request completed.
@@ -267,7 +285,7 @@ impl World {
 /// Runs the workload of a life to its end.
 pub async fn run_workload(world: &Rc<World>) {
     changes::ensure_a_volume(world).await;
-    let mut tasks = Vec::new();
+    let mut tasks = handover::resume(world);
     for _ in 0..world.scenario.depth {
         tasks.push(world.runtime.spawn(Priority::Host, data::work(world.clone())));
     }
