@@ -1,5 +1,6 @@
 """Clients that others wrote, over NBD: fio with verify, nbdinfo, nbdcopy, qemu-img, qemu-io."""
 import json
+import subprocess
 import threading
 import time
 
@@ -213,3 +214,28 @@ def idle_costs_nothing(site):
     print(f"    after work: {resident / MIB:.0f} MiB resident, {cached / MIB:.0f} MiB of it cached data and map")
     must(used < 0.01, f"idle after work uses {used * 100:.2f} % of a core")
     must(resident - cached < 200 * MIB, f"{(resident - cached) / MIB:.0f} MiB beside the caches")
+
+
+@case
+def qemu_with_a_reconnect_delay_outlives_the_array(site):
+    """A guest's disk by `reconnect-delay`: its requests wait for the next array, and nothing is lost."""
+    array = serving(site)
+    array.volume("v", "64MiB")
+    image = f"driver=nbd,server.type=unix,server.path={array.nbd_socket},export=v,reconnect-delay=60"
+    guest = subprocess.Popen(["qemu-io", "--image-opts", image], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True)
+    site.processes.append(guest)
+    for number in (1, 2, 3):
+        guest.stdin.write(f"write -P {number} {number}M 1M\n")
+        guest.stdin.flush()
+        time.sleep(0.5)
+        array.kill()
+        guest.stdin.write(f"write -P {number + 10} {number + 10}M 1M\n")
+        guest.stdin.flush()
+        time.sleep(0.3)
+        array.start()
+    for number in (1, 2, 3, 11, 12, 13):
+        guest.stdin.write(f"read -P {number} {number}M 1M\n")
+    said = guest.communicate("quit\n", timeout=90)[0]
+    must(said.count("wrote 1048576/1048576") == 6 and said.count("read 1048576/1048576") == 6, said)
+    must("failed" not in said, said)

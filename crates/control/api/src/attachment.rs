@@ -11,6 +11,19 @@ pub enum FileSystem {
     Xfs,
 }
 
+/// What an attachment outlives.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outlives {
+    /// Every end of the array: its requests wait for the next one.
+    Crash,
+    /// An end in order, not a crash: the kernel is older than 6.9.
+    Stop,
+    /// No end of the array.
+    #[default]
+    Nothing,
+}
+
 /// An attached volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Attachment {
@@ -20,6 +33,8 @@ pub struct Attachment {
     /// Where its file system is mounted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mount: Option<String>,
+    #[serde(default)]
+    pub outlives: Outlives,
 }
 
 /// Request to attach a volume.

@@ -23,7 +23,7 @@ mod volume;
 #[cfg(test)]
 mod tests;
 
-pub use attachment::{AttachRequest, Attachment, FileSystem};
+pub use attachment::{AttachRequest, Attachment, FileSystem, Outlives};
 pub use client::{DoorClient, Health};
 pub use dedupe::{Dedupe, DedupeAction, DedupeBlocks, DedupeRequest};
 pub use error::{ErrorBody, ErrorKind};

@@ -121,6 +121,8 @@ fn a_killed_array_is_a_pause_for_who_uses_its_volumes() {
     }
     writer.end(&lasting.mount);
     drop_caches();
+    let attached = lasting.array.json(&["status"]);
+    assert_eq!(attached["attachment_count"], 1, "{attached}");
     let volumes = lasting.array.json(&["volume", "list"]);
     assert!(volumes[0]["device"].as_str().unwrap().starts_with("/dev/loop"), "{volumes}");
     lasting.array.good(&["detach", "db"]);

@@ -19,8 +19,12 @@ struct Other(Child);
 impl Other {
     /// A process in a mount namespace of its own that keeps what is mounted now.
     fn in_own_mounts() -> Other {
+        Other::with_mounts("private")
+    }
+
+    fn with_mounts(propagation: &str) -> Other {
         let mut command = Command::new("unshare");
-        command.args(["--mount", "--propagation", "private", "sleep", "600"]);
+        command.args(["--mount", "--propagation", propagation, "sleep", "600"]);
         let child = command.stdin(Stdio::null()).spawn().unwrap();
         let other = Other(child);
         let space = |process: &str| std::fs::read_link(format!("/proc/{process}/ns/mnt")).unwrap();
@@ -30,6 +34,11 @@ impl Other {
             std::thread::sleep(Duration::from_millis(5));
         }
         other
+    }
+
+    fn sees_mounted(&self, directory: &Path) -> bool {
+        let text = std::fs::read_to_string(format!("/proc/{}/mounts", self.0.id())).unwrap();
+        text.lines().any(|line| line.split(' ').nth(1) == directory.to_str())
     }
 
     fn name(&self) -> String {
@@ -101,6 +110,32 @@ fn a_mount_in_another_namespace_keeps_the_volume_attached_however_often_one_asks
     array.good(&["detach", "db"]);
     assert_eq!(array.json(&["volume", "users", "db"]), serde_json::json!([]));
     array.good(&["volume", "delete", "db", "--now", "--yes"]);
+}
+
+/// As docs/restarts.md says of containers: what is mounted later is seen where the machine's mounts are
+/// followed, and what follows does not keep the volume.
+#[test]
+fn who_follows_the_mounts_of_the_machine_sees_an_attached_volume_come_and_go() {
+    if !can_attach() || !has_program("unshare") {
+        return;
+    }
+    let array = array_with_volume();
+    let mount = array.path("mnt");
+    // Whatever this machine makes of its root: below this directory mounts are passed on.
+    run("mount", &["--bind", mount_of(&array), mount_of(&array)]);
+    run("mount", &["--make-shared", mount_of(&array)]);
+    let (follower, other) = (Other::with_mounts("slave"), Other::with_mounts("private"));
+    array.good(&["attach", "db", "--format", "ext4", "--mount", mount.to_str().unwrap()]);
+    assert!(follower.sees_mounted(&mount) && !other.sees_mounted(&mount));
+    array.good(&["detach", "db"]);
+    assert!(!follower.sees_mounted(&mount));
+    drop((follower, other));
+    run("umount", &["-l", mount_of(&array)]);
+}
+
+/// The directory beside the state directory.
+fn mount_of(array: &Array) -> &str {
+    array.state().parent().unwrap().to_str().unwrap()
 }
 
 #[test]

@@ -188,6 +188,8 @@ struct List {
     nbd_socket: api::Door,
     nbd_tcp: api::Door,
     fuse: api::Door,
+    /// What attached volumes outlive.
+    outlives: api::Outlives,
 }
 
 fn door(name: &str, transport: &str, address: impl Into<String>, state: api::DoorState) -> api::Door {
@@ -211,6 +213,7 @@ impl Doors {
             nbd_socket: door("nbd", "unix", nbd_socket.display().to_string(), api::DoorState::Off),
             nbd_tcp: door("nbd", "tcp", "", api::DoorState::Off),
             fuse: door("fuse", "fuse", volumes.display().to_string(), api::DoorState::Idle),
+            outlives: api::Outlives::default(),
         };
         Doors {
             list: Mutex::new(list),
@@ -380,7 +383,7 @@ impl Doors {
             .await;
         match mounted {
             Ok(seated) => {
-                self.note_serving(&seated.line, log);
+                self.note_serving(&seated, log);
                 self.give_to_keeper(keeping, seated, log);
                 Ok(())
             }
@@ -405,10 +408,16 @@ impl Doors {
         }
     }
 
-    fn note_serving(&self, line: &str, log: &Log) {
+    fn note_serving(&self, seated: &Seated, log: &Log) {
+        let line = &seated.line;
         let mut list = self.entries();
         list.fuse.state = api::DoorState::Serving;
-        list.fuse.transport = line.to_string();
+        list.fuse.transport.clone_from(line);
+        list.outlives = match (self.fuse_transport, seated.can_resend) {
+            (FuseTransport::Uring, _) => api::Outlives::Nothing,
+            (FuseTransport::Classic, true) => api::Outlives::Crash,
+            (FuseTransport::Classic, false) => api::Outlives::Stop,
+        };
         list.fuse.reason = None;
         log.info("fuse", format!("serving {}: {line}", self.volumes.display()));
     }
@@ -451,7 +460,12 @@ impl Doors {
                 })
             })
             .await?;
-        Ok(taken.map(|seated| self.note_serving(&seated.line, log)))
+        Ok(taken.map(|seated| self.note_serving(&seated, log)))
+    }
+
+    /// What attached volumes outlive.
+    pub(crate) fn outlives(&self) -> api::Outlives {
+        self.entries().outlives
     }
 
     /// Who has what open.

@@ -7,7 +7,8 @@
 //! STATE/generations.toml   the newest state seen of each pool
 //! STATE/attachments.toml   what is attached, for the array that takes it over
 //! STATE/api.token    STATE/metrics.token    what opens the TCP addresses
-//! STATE/api.sock     STATE/api.port    STATE/metrics.port    STATE/nbd.sock    STATE/volumes/
+//! STATE/api.sock     STATE/api.port    STATE/metrics.port    STATE/nbd.sock    STATE/keep.sock
+//! STATE/keeper.log   STATE/volumes/
 //! ```
 
 use std::collections::BTreeMap;
@@ -155,7 +156,8 @@ impl State {
                 "make it private: chmod 700",
             ));
         }
-        if directory.join(API_SOCKET).as_os_str().len() > SOCKET_PATH_BYTES_MAX {
+        // The one with the longest name.
+        if directory.join(ashlar_keeper::SOCKET).as_os_str().len() > SOCKET_PATH_BYTES_MAX {
             return Err(Error::invalid(
                 format!("state directory {} is too long for a socket's path", directory.display()),
                 format!(

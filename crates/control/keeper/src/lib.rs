@@ -1,9 +1,9 @@
 //! The keeper: a process that does nothing but hold descriptors, so that they outlive the array.
 //!
 //! ```text
-//!   array ──── keeper.sock ────► keeper        keep fuse + descriptor, drop, list
+//!   array ───── keep.sock ─────► keeper        keep fuse + descriptor, drop, list
 //!     ✗ killed                     │ holds on, and counts the seconds
-//!   successor ── keeper.sock ────► │           list: every descriptor comes back
+//!   successor ─── keep.sock ─────► │           list: every descriptor comes back
 //!                                  └ nobody came in time: ends what it holds, then itself
 //! ```
 //!
@@ -25,4 +25,4 @@ pub use process::run;
 pub use supervisor::notify_supervisor;
 
 /// Where the keeper listens inside the state directory.
-pub const SOCKET: &str = "keeper.sock";
+pub const SOCKET: &str = "keep.sock";

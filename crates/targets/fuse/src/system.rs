@@ -97,18 +97,20 @@ fn place(offset: u64, done: usize) -> io::Result<libc::off_t> {
     libc::off_t::try_from(offset + done as u64).map_err(io::Error::other)
 }
 
-/// Makes the memory of a buffer resident. Where it is not, a reader that is killed while the kernel copies
-/// into it makes that request fail.
+/// Makes the memory of a buffer resident, and keeps it so where that is allowed. Where it is not resident, a
+/// reader that is killed while the kernel copies into it makes that request fail.
 pub fn make_resident(buffer: &mut [u8]) {
     /// <linux/mman.h>: as if every page were written.
     const MADV_POPULATE_WRITE: libc::c_int = 23;
     const PAGE_BYTES: usize = 4096;
     let start = buffer.as_mut_ptr() as usize / PAGE_BYTES * PAGE_BYTES;
     let end = (buffer.as_mut_ptr() as usize + buffer.len()).next_multiple_of(PAGE_BYTES);
-    // SAFETY: these pages hold our own memory, whose content the advice leaves as it is. A kernel that does
-    // not know it refuses.
-    let advised = unsafe { libc::madvise(start as *mut libc::c_void, end - start, MADV_POPULATE_WRITE) };
-    if advised != 0 {
+    let (pages, length) = (start as *mut libc::c_void, end - start);
+    // SAFETY: these pages hold our own memory, whose content both calls leave as it is. Pages that are locked
+    // stay so when the memory is used for something else, which only keeps them from being swapped.
+    let is_resident =
+        unsafe { libc::mlock(pages, length) == 0 || libc::madvise(pages, length, MADV_POPULATE_WRITE) == 0 };
+    if !is_resident {
         buffer.chunks_mut(PAGE_BYTES).for_each(|page| {
             let first = std::hint::black_box(page[0]);
             page[0] = std::hint::black_box(first);

@@ -1,12 +1,13 @@
 //! `ashlar attach`: a volume as a block device of this machine.
 
-use ashlar_api::{AttachRequest, Attachment, FileSystem};
+use ashlar_api::{AttachRequest, Attachment, FileSystem, Outlives};
 use clap::ValueEnum;
 
 use crate::Context;
 use crate::ask::confirm;
 use crate::failure::Result;
 use crate::parse;
+use crate::stderr;
 
 /// Attach a volume as a block device of this machine; prints the device.
 ///
@@ -72,7 +73,20 @@ impl Attach {
             once: self.once,
         };
         let attachment = context.client()?.attach(&request)?;
-        Ok(context.output.print(&attachment, lines)?)
+        context.output.print(&attachment, lines)?;
+        if let Some(note) = note(&attachment) {
+            stderr::line(format_args!("note: {note}"));
+        }
+        Ok(())
+    }
+}
+
+/// What a person should know who puts a database on it.
+fn note(attachment: &Attachment) -> Option<&'static str> {
+    match attachment.outlives {
+        Outlives::Stop => Some("it outlives a restart of the array, not a crash: that takes Linux 6.9"),
+        // The settings ask for it.
+        Outlives::Crash | Outlives::Nothing => None,
     }
 }
 

@@ -192,7 +192,7 @@ fn user() -> Finding {
 fn state_directory(state: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     let shown = state.display();
-    let socket = state.join(ashlar_daemon::API_SOCKET);
+    let socket = state.join(ashlar_keeper::SOCKET);
     if socket.as_os_str().len() > SOCKET_PATH_BYTES_MAX {
         findings.push(Finding::bad(
             "state directory",

@@ -44,7 +44,10 @@ struct Undone {
 impl Service {
     /// The attached volumes, by name.
     pub(crate) fn attachments(&self) -> Vec<api::Attachment> {
-        self.known().attached.values().filter_map(|slot| slot.attachment.clone()).collect()
+        let outlives = self.doors.outlives();
+        let attached: Vec<_> =
+            self.known().attached.values().filter_map(|slot| slot.attachment.clone()).collect();
+        attached.into_iter().map(|attachment| api::Attachment { outlives, ..attachment }).collect()
     }
 
     /// Attaches a volume.
@@ -78,7 +81,7 @@ impl Service {
         }
         self.log
             .info(format!("volume {}", request.volume), format!("attached: {}{place}", attachment.device));
-        Ok(attachment)
+        Ok(api::Attachment { outlives: self.doors.outlives(), ..attachment })
     }
 
     fn enter(&self, name: &str, attachment: api::Attachment) {
@@ -95,7 +98,15 @@ impl Service {
             Some(device) => {
                 let device = device.display().to_string();
                 self.log.warning(format!("volume {name}"), format!("still attached: {device} is in use"));
-                self.enter(name, api::Attachment { volume: name.to_string(), device, mount: None });
+                self.enter(
+                    name,
+                    api::Attachment {
+                        volume: name.to_string(),
+                        device,
+                        mount: None,
+                        outlives: api::Outlives::default(),
+                    },
+                );
             }
         }
         undone.error
@@ -355,6 +366,7 @@ impl Service {
                 volume: name,
                 device: device.display().to_string(),
                 mount: mount.map(|directory| directory.display().to_string()),
+                outlives: api::Outlives::default(),
             })
         };
         blocking(move || Ok(steps())).await.unwrap_or_else(|error| Err(Undone { error, left: None }))

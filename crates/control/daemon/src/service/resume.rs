@@ -41,11 +41,8 @@ impl Service {
             return;
         }
         let known = self.known();
-        let attached = known.attached.values().filter_map(|slot| {
-            let device = Some(slot.attachment.as_ref()?.device.clone());
-            let (request, carrier, pool) = (slot.request.clone(), slot.carrier.clone(), slot.pool.clone());
-            Some(KnownAttachment { request, carrier, pool, device })
-        });
+        let is_attached = |slot: &&Slot| slot.attachment.is_some();
+        let attached = known.attached.values().filter(is_attached).map(Slot::to_known);
         let returning = known.to_attach.values().map(|one| one.known.clone());
         let attached = attached.chain(returning).collect();
         // Under the table's lock: two writers must not overtake each other.
@@ -102,7 +99,8 @@ impl Service {
             let _ = self.doors.shield(&self.array, &volume, true).await;
         }
         let (device, mount) = (device.unwrap_or_default(), request.mount.clone());
-        let attachment = Some(api::Attachment { volume: volume.clone(), device, mount });
+        let outlives = api::Outlives::default();
+        let attachment = Some(api::Attachment { volume: volume.clone(), device, mount, outlives });
         let slot = Slot { attachment, carrier, ..Slot::new(&request, pool) };
         self.known().attached.insert(volume, slot);
     }
@@ -146,16 +144,9 @@ impl Service {
     pub(super) async fn detach_for_restart(self: &Arc<Self>, is_forced: bool) -> Result<()> {
         let names = self.attachments().into_iter().map(|attachment| attachment.volume);
         for name in names.collect::<Vec<_>>() {
-            let returning = self.known().attached.get(&name).map(|slot| Return {
-                known: KnownAttachment {
-                    request: slot.request.clone(),
-                    carrier: slot.carrier.clone(),
-                    pool: slot.pool.clone(),
-                    device: None,
-                },
-                // Not by this array.
-                is_tried: true,
-            });
+            let known = self.known().attached.get(&name).map(Slot::to_known);
+            // Not by this array.
+            let returning = known.map(|known| Return { known, is_tried: true });
             if let Err(error) = self.detach(&name, is_forced).await {
                 self.known().to_attach.values_mut().for_each(|one| one.is_tried = false);
                 self.attach_again().await;
@@ -240,6 +231,15 @@ impl Service {
             );
             self.log.info(format!("volume {}", attachment.volume), what);
         }
+    }
+}
+
+impl Slot {
+    /// As it is written down.
+    fn to_known(&self) -> KnownAttachment {
+        let device = self.attachment.as_ref().map(|attachment| attachment.device.clone());
+        let (request, carrier, pool) = (self.request.clone(), self.carrier.clone(), self.pool.clone());
+        KnownAttachment { request, carrier, pool, device }
     }
 }
 
