@@ -129,18 +129,23 @@ impl Record {
         );
     }
 
-    /// The labels go down a row each, so that neighbours do not cover one another.
+    /// The labels go down a row each, so that neighbours do not cover one another, and lie above all lines.
     fn draw_events(&self, svg: &mut String) {
+        let row_of =
+            |number: usize| TOP - 22.0 - LABEL_HEIGHT * (LABEL_ROWS - 1 - number % LABEL_ROWS) as f64;
         for (number, event) in self.events.iter().enumerate() {
-            let x = self.x(event.at);
-            let row = TOP - 22.0 - LABEL_HEIGHT * (LABEL_ROWS - 1 - number % LABEL_ROWS) as f64;
+            let (x, top) = (self.x(event.at), row_of(number) - 9.0);
+            let line = format!("<path d=\"M{x:.1} {top:.0}V{BOTTOM}\" stroke=\"#b35900\"");
+            let _ = writeln!(svg, "{line} stroke-dasharray=\"3 3\"/>");
+        }
+        for (number, event) in self.events.iter().enumerate() {
+            let (x, row) = (self.x(event.at), row_of(number));
             // What would not fit to the right of its line stands to the left of it.
             let (anchor, aside) = if x > (LEFT + RIGHT) / 2.0 { ("end", -4.0) } else { ("start", 4.0) };
             let _ = writeln!(
                 svg,
-                "<path d=\"M{x:.1} {:.0}V{BOTTOM}\" stroke=\"#b35900\" stroke-dasharray=\"3 3\"/><text x=\"{:.1}\" \
-                 y=\"{row:.0}\" text-anchor=\"{anchor}\" fill=\"#b35900\">{}</text>",
-                row - 9.0,
+                "<text x=\"{:.1}\" y=\"{row:.0}\" text-anchor=\"{anchor}\" fill=\"#b35900\" stroke=\"#ffffff\" \
+                 stroke-width=\"4\" paint-order=\"stroke\">{}</text>",
                 x + aside,
                 event.what
             );
