@@ -192,10 +192,10 @@ def a_stop_with_attached_volumes_leaves_nothing_behind(site):
 @case
 def a_database_outlives_its_array(site):
     """PostgreSQL under pgbench while the array is killed, stopped, upgraded, and loses its keeper: no error."""
-    print("    ", outlive(site, "postgres", "ext4", 6, ("kill", "term", "upgrade", "keeper"), [binary()], seed=3))
+    print("    ", outlive(site, "postgres", "ext4", 5, ("kill", "term", "upgrade", "keeper"), [binary()], seed=3))
 
 
 @case
 def verified_writes_and_discards_outlive_the_array(site):
     """fio at depth 32 with discards beside it, the same: every block as it was written."""
-    print("    ", outlive(site, "fio", None, 8, ("kill", "kill", "term", "upgrade", "keeper"), [binary()], seed=2))
+    print("    ", outlive(site, "fio", None, 6, ("kill", "kill", "term", "upgrade", "keeper"), [binary()], seed=2))
