@@ -155,11 +155,7 @@ fn a_keeper_that_is_killed_is_replaced() {
     let writer = Writer::start(&lasting.mount);
     writer.wait_for(10);
     let first = lasting.keeper();
-    rustix::process::kill_process(
-        rustix::process::Pid::from_raw(first as i32).unwrap(),
-        rustix::process::Signal::KILL,
-    )
-    .unwrap();
+    signal(first, rustix::process::Signal::KILL);
     let end = Instant::now() + Duration::from_secs(20);
     while !lasting.array.log().contains("another keeps what is attached") {
         assert!(Instant::now() < end, "{}", lasting.array.log());
@@ -168,9 +164,21 @@ fn a_keeper_that_is_killed_is_replaced() {
     assert_ne!(lasting.keeper(), first);
     writer.wait_for(writer.count() + 10);
     lasting.array.kill();
+    // One that does not answer may still have what is attached: nobody starts without asking.
+    let second = lasting.keeper();
+    signal(second, rustix::process::Signal::STOP);
+    let refused = lasting.array.serve_command().stdin(std::process::Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("ashlar-keep") && said.contains("-CONT"), "{said}");
+    signal(second, rustix::process::Signal::CONT);
     lasting.array.start();
     writer.wait_for(writer.count() + 10);
     writer.end(&lasting.mount);
+}
+
+fn signal(process: u32, signal: rustix::process::Signal) {
+    let process = rustix::process::Pid::from_raw(process as i32).unwrap();
+    rustix::process::kill_process(process, signal).unwrap();
 }
 
 /// The same program stands for a newer one: what matters is that another process image takes over.

@@ -64,17 +64,12 @@ impl Keeping {
         wait: Option<Duration>,
     ) -> Result<(Keeping, Option<(Descriptors, Pause)>)> {
         let directory = state.directory().to_path_buf();
-        let keeper = Keeper::find(&directory).map_err(|error| failed("ask the keeper", &error))?;
+        let keeper = Keeper::find(&directory).map_err(|error| unheard(&error))?;
         let mut inner = Inner { keeper, kept: None };
-        let left = inner
-            .keeper
-            .as_ref()
-            .map(left_with)
-            .transpose()
-            .map_err(|error| failed("ask the keeper", &error))?;
+        let left = inner.keeper.as_ref().map(left_with).transpose().map_err(|error| unheard(&error))?;
         let left = left.flatten();
         if let (Some((mount, descriptors, _)), Some(keeper)) = (&left, &inner.keeper) {
-            keeper.wait_at_most(wait).map_err(|error| failed("ask the keeper", &error))?;
+            keeper.wait_at_most(wait).map_err(|error| unheard(&error))?;
             let duplicate =
                 |fd: &OwnedFd| fd.try_clone().map_err(|error| failed("duplicate a descriptor", &error));
             inner.kept = Some(Kept {
@@ -183,6 +178,15 @@ fn left_with(keeper: &Keeper) -> io::Result<Option<(PathBuf, Descriptors, Pause)
     let mount = PathBuf::from(std::ffi::OsStr::from_bytes(&connection.note));
     let descriptors = Descriptors { connection: connection.descriptor, legacy: legacy.descriptor };
     Ok(Some((mount, descriptors, pause)))
+}
+
+/// Whoever starts without asking loses what is attached.
+fn unheard(error: &io::Error) -> Error {
+    Error::new(
+        ashlar_api::ErrorKind::Busy,
+        format!("ask the keeper (process ashlar-keep) what is attached: {error}"),
+        "if it is stopped, `kill -CONT` it; `kill -KILL` it, and what is attached ends",
+    )
 }
 
 fn failed(what: &str, error: &io::Error) -> Error {

@@ -108,7 +108,7 @@ impl Keeper {
         message::send(&self.socket, b'L', &[])?;
         let mut entries = BTreeMap::new();
         loop {
-            match message::receive(&self.socket)? {
+            match self.answer()? {
                 Message::Entry(entry) => drop(entries.insert(entry.name.clone(), entry)),
                 Message::Done { alone } => return Ok((entries, alone)),
                 other => return Err(unexpected(&other)),
@@ -124,8 +124,18 @@ impl Keeper {
         poll(&mut watched, Some(&now)).is_ok_and(|ready| ready == 0)
     }
 
+    fn answer(&self) -> io::Result<Message> {
+        message::receive(&self.socket).map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => {
+                let seconds = ANSWER_MAX.as_secs();
+                io::Error::new(io::ErrorKind::TimedOut, format!("no answer within {seconds} s"))
+            }
+            _ => error,
+        })
+    }
+
     fn done(&self) -> io::Result<()> {
-        match message::receive(&self.socket)? {
+        match self.answer()? {
             Message::Done { .. } => Ok(()),
             other => Err(unexpected(&other)),
         }
