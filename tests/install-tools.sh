@@ -23,6 +23,7 @@ TOOLS=(
     btrfs-progs:mkfs.btrfs
     fuse3:fusermount3
     util-linux:losetup
+    procps:pkill
     postgresql:/usr/lib/postgresql/*/bin/pgbench
     postgresql-contrib:/usr/share/postgresql/*/extension/amcheck.control
 )
