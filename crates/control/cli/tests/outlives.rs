@@ -207,6 +207,15 @@ fn an_upgrade_goes_on_in_the_same_process() {
     }
     writer.wait_for(writer.count() + 20);
     writer.end(&lasting.mount);
+    // Of two at once one is told that it came second, or finds nobody: not both are done.
+    let twice = [0, 1].map(|_| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
+        command.arg("--state").arg(array.state()).arg("upgrade").arg(&program);
+        command.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null()).spawn().unwrap()
+    });
+    let done = twice.map(|mut child| child.wait().unwrap().success());
+    assert!(done.contains(&true), "{done:?}");
+    array.wait_attached("db");
 }
 
 /// Nobody comes back: who waits hears so, and does not wait for ever.

@@ -36,8 +36,22 @@ impl Service {
         }
     }
 
-    fn order(&self, order: Order) {
-        self.orders.send_replace(Some(order));
+    /// The first order counts: whoever gives a second one hears so.
+    fn order(&self, order: Order) -> Result<()> {
+        let is_first = self.orders.send_if_modified(|given| match given {
+            Some(_) => false,
+            None => {
+                *given = Some(order);
+                true
+            }
+        });
+        is_first.then_some(()).ok_or_else(|| {
+            Error::new(
+                api::ErrorKind::Busy,
+                "the array stops already, or goes on as another program",
+                "ask again in a moment: `ashlar status`",
+            )
+        })
     }
 
     /// Has the array stop, after every volume is detached if that is wanted.
@@ -45,8 +59,7 @@ impl Service {
         if request.detach {
             self.detach_for_restart(request.force).await?;
         }
-        self.order(Order::Stop);
-        Ok(())
+        self.order(Order::Stop)
     }
 
     /// Has the array go on with another program, if that can take over.
@@ -61,8 +74,8 @@ impl Service {
         let program = ask_program(&path).await?;
         check_program(&path, &program)?;
         let (version, own) = (&program.version, own_program().version);
+        self.order(Order::Upgrade(path.clone()))?;
         self.log.info("array", format!("version {own} goes on as version {version}: {}", path.display()));
-        self.order(Order::Upgrade(path));
         Ok(program)
     }
 }
