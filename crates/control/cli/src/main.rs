@@ -76,6 +76,8 @@ enum Verb {
     Serve(verb::serve::Serve),
     #[command(hide = true)]
     Keep(verb::keep::Keep),
+    #[command(hide = true)]
+    Device(verb::device::Device),
     Stop(verb::stop::Stop),
     Upgrade(verb::upgrade::Upgrade),
     Pool(verb::pool::Pool),
@@ -156,6 +158,7 @@ fn run(arguments: Arguments) -> Result<()> {
     match arguments.verb {
         Verb::Serve(verb) => verb.run(&context),
         Verb::Keep(verb) => verb.run(&context),
+        Verb::Device(verb) => verb.run(&context),
         Verb::Stop(verb) => verb.run(&context),
         Verb::Upgrade(verb) => verb.run(&context),
         Verb::Pool(verb) => verb.run(&context),

@@ -35,6 +35,21 @@ impl Lasting {
         })
     }
 
+    /// A program writes while the array ends in this way, and starts, so many times.
+    fn writes_over(&mut self, times: u64, end: impl Fn(&mut Array)) {
+        let writer = Writer::start(&self.mount);
+        for round in 1..=times {
+            writer.wait_for(round * 50);
+            end(&mut self.array);
+            let before = writer.count();
+            std::thread::sleep(Duration::from_millis(50));
+            assert!(writer.count() <= before + 1, "nobody serves");
+            self.array.start();
+            writer.wait_for(before + 20);
+        }
+        writer.end(&self.mount);
+    }
+
     fn keeper(&self) -> u32 {
         let state = self.array.state().to_str().unwrap();
         let found = Command::new("pgrep").args(["-f", &format!("keep --state {state}")]).output().unwrap();
@@ -91,6 +106,8 @@ impl Writer {
         self.is_working.store(false, Ordering::Relaxed);
         let written = self.written.clone();
         self.thread.join().unwrap().unwrap();
+        // What is compared comes from the volume.
+        let _ = fs::write("/proc/sys/vm/drop_caches", "3");
         let file = File::open(directory.join("log")).unwrap();
         let length = file.metadata().unwrap().len();
         assert!(length >= written.load(Ordering::Relaxed) * 512);
@@ -102,25 +119,10 @@ impl Writer {
     }
 }
 
-fn drop_caches() {
-    let _ = fs::write("/proc/sys/vm/drop_caches", "3");
-}
-
 #[test]
 fn a_killed_array_is_a_pause_for_who_uses_its_volumes() {
     let Some(mut lasting) = Lasting::attached() else { return };
-    let writer = Writer::start(&lasting.mount);
-    for round in 1..=5 {
-        writer.wait_for(round * 50);
-        lasting.array.kill();
-        let before = writer.count();
-        std::thread::sleep(Duration::from_millis(50));
-        assert!(writer.count() <= before + 1, "nobody serves");
-        lasting.array.start();
-        writer.wait_for(before + 20);
-    }
-    writer.end(&lasting.mount);
-    drop_caches();
+    lasting.writes_over(5, Array::kill);
     let attached = lasting.array.json(&["status"]);
     assert_eq!(attached["attachment_count"], 1, "{attached}");
     let volumes = lasting.array.json(&["volume", "list"]);
@@ -130,20 +132,39 @@ fn a_killed_array_is_a_pause_for_who_uses_its_volumes() {
     assert!(lasting.mount.join("log").exists());
 }
 
+/// Wherever an attach is cut short, the next array starts, and goes on with what is attached.
+#[test]
+fn an_array_that_is_killed_while_it_attaches_is_a_pause() {
+    let Some(mut lasting) = Lasting::attached() else { return };
+    let mount = lasting.array.path("other").display().to_string();
+    lasting.array.good(&["volume", "create", "other", "--size", "256MiB"]);
+    lasting.array.good(&["attach", "other", "--format", "ext4"]);
+    lasting.array.good(&["detach", "other"]);
+    let writer = Writer::start(&lasting.mount);
+    for round in 0..30 {
+        let mut attach = Command::new(env!("CARGO_BIN_EXE_ashlar"));
+        attach.arg("--state").arg(lasting.array.state()).args(["attach", "other", "--mount", &mount]);
+        attach.stdout(std::process::Stdio::null()).stderr(std::process::Stdio::null());
+        let mut attach = attach.spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(2 * round));
+        lasting.array.kill();
+        attach.wait().unwrap();
+        let before = writer.count();
+        lasting.array.start();
+        writer.wait_for(before + 5);
+        let volumes = lasting.array.json(&["volume", "list"]);
+        let other = volumes.as_array().unwrap().iter().find(|volume| volume["name"] == "other").unwrap();
+        if other["device"].is_string() {
+            lasting.array.good(&["detach", "other"]);
+        }
+    }
+    writer.end(&lasting.mount);
+}
+
 #[test]
 fn an_orderly_stop_leaves_what_is_attached_to_the_next_start() {
     let Some(mut lasting) = Lasting::attached() else { return };
-    let writer = Writer::start(&lasting.mount);
-    for round in 1..=3 {
-        writer.wait_for(round * 50);
-        assert_eq!(lasting.array.terminate(), Some(0));
-        let before = writer.count();
-        std::thread::sleep(Duration::from_millis(50));
-        assert!(writer.count() <= before + 1, "nobody serves");
-        lasting.array.start();
-        writer.wait_for(before + 20);
-    }
-    writer.end(&lasting.mount);
+    lasting.writes_over(3, |array| assert_eq!(array.terminate(), Some(0)));
     assert!(lasting.array.log().contains("stays attached: its requests wait"));
     // Detached, nothing is left: the keeper ends with its array.
     lasting.array.good(&["detach", "db"]);

@@ -448,15 +448,13 @@ impl Doors {
             .run(move |runtime, shard| {
                 Box::pin(async move {
                     let catalogue = Rc::new(Files(shard.clone()));
-                    let missing = left.missing(catalogue.as_ref());
-                    if !missing.is_empty() {
-                        return Ok(Err((left, missing)));
-                    }
                     let counters = shard.registry.clone();
-                    let server =
+                    let taken =
                         FuseServer::take_over(&runtime, &directory, left, catalogue, settings, counters);
-                    let server = server.map_err(|error| from_fuse(&error))?;
-                    shard.seat_fuse(server, false).map(Ok)
+                    match taken.map_err(|error| from_fuse(&error))? {
+                        Ok(server) => shard.seat_fuse(server, false).map(Ok),
+                        Err(waiting) => Ok(Err(waiting)),
+                    }
                 })
             })
             .await?;
@@ -662,7 +660,6 @@ fn from_fuse(error: &ashlar_fuse::Error) -> Error {
             "run the array as root on a kernel with FUSE; see `ashlar doctor`"
         }
         ashlar_fuse::ErrorKind::MountPoint => "free the directory, then repeat",
-        ashlar_fuse::ErrorKind::Missing => "open the pools that these volumes are in",
         ashlar_fuse::ErrorKind::Protocol => "report it with the kernel's version",
         ashlar_fuse::ErrorKind::System => "look at the kernel's log",
     };

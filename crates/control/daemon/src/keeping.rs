@@ -14,6 +14,7 @@ use ashlar_fuse::Descriptors;
 use ashlar_keeper::Keeper;
 
 use crate::error::{Error, Result};
+use crate::process::own_path;
 use crate::state::State;
 
 /// What the keeper calls the kernel's connection, and the memory of what is open.
@@ -148,7 +149,7 @@ impl Keeping {
 
     fn hand_over(&self, inner: &mut Inner) -> io::Result<()> {
         if inner.keeper.as_ref().is_none_or(|keeper| !keeper.is_there()) {
-            let program = program()?;
+            let program = own_path()?;
             let state = self.state.to_string_lossy().into_owned();
             inner.keeper = Some(match self.found_patiently()? {
                 Some(keeper) => keeper,
@@ -160,12 +161,6 @@ impl Keeping {
         keeper.keep(LEGACY, &[], &kept.legacy)?;
         keeper.keep(CONNECTION, kept.mount.as_os_str().as_bytes(), &kept.connection)
     }
-}
-
-/// This program. One that was replaced since it was started is found by its open file.
-fn program() -> io::Result<PathBuf> {
-    let path = std::env::current_exe()?;
-    Ok(if path.exists() { path } else { PathBuf::from("/proc/self/exe") })
 }
 
 /// Both descriptors of a mount, where it is, and how long it waits; `None` when nothing is kept.

@@ -1,5 +1,7 @@
 //! This process as the kernel sees it: memory, processor time, readiness for systemd.
 
+use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Bytes of memory resident now; zero where `/proc` is not mounted.
@@ -21,6 +23,12 @@ pub(crate) fn memory_total_bytes() -> Option<u64> {
 pub(crate) fn cpu_micros() -> u64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000
+}
+
+/// This program. One that was replaced since it was started is found by its open file.
+pub(crate) fn own_path() -> io::Result<PathBuf> {
+    let path = std::env::current_exe()?;
+    Ok(if path.exists() { path } else { PathBuf::from("/proc/self/exe") })
 }
 
 /// How long systemd may take to say what it does.

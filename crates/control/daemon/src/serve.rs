@@ -40,6 +40,8 @@ const CONTROL_THREADS: usize = 2;
 const START_EXTENSION: Duration = Duration::from_secs(30);
 /// How often a running array looks whether there is a pool to wait for. Arbitrary.
 const LATE_INTERVAL: Duration = Duration::from_secs(1);
+/// How long device processes of a killed array may take to end. Arbitrary.
+const DEVICE_PROCESSES_MAX: Duration = Duration::from_secs(5);
 /// How long the end waits for threads that still work. Whatever they do was given up already.
 const THREADS_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Status of a process that a second signal ended, as shells count it: 128 + SIGINT.
@@ -125,6 +127,8 @@ fn find_left(state: &State, settings: &Settings, log: &Log) -> Result<(Keeping, 
 
 /// What a killed array left attached is removed.
 fn clean_stale(state: &State, log: &Log) -> Result<()> {
+    // What its device processes were about to do is done then, or never will be.
+    let _ = attach::wait_for_device_processes(state.directory(), DEVICE_PROCESSES_MAX);
     let report = attach::clean_stale(state.directory()).map_err(|error| match error.kind {
         attach::ErrorKind::Busy => Error::new(
             ErrorKind::Busy,
@@ -169,7 +173,7 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper, left: Option<(Left,
     let server = match opened {
         Ok(server) => server,
         Err(error) => {
-            service.stop().await;
+            service.stop(true).await;
             return Err(error);
         }
     };
@@ -188,13 +192,13 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper, left: Option<(Left,
             order = service.ordered() => order,
         };
     }
-    tell_end(&service, &order).await;
+    let may_leave = tell_end(&service, &order).await;
     tokio::spawn(async move {
         signals.next().await;
         // Acknowledged writes are in the journal: the next start replays them.
         std::process::exit(STATUS_INTERRUPTED);
     });
-    let is_clean = service.stop().await;
+    let is_clean = service.stop(may_leave).await;
     server.stop(&service).await;
     service.log.info("array", "stopped");
     if is_clean || order != Order::Stop {
@@ -207,21 +211,22 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper, left: Option<(Left,
     ))
 }
 
-/// Tells that the array stops, or goes on as another program. Where the whole machine stops, nobody comes to
-/// serve what is attached: it is not left behind.
-async fn tell_end(service: &Arc<Service>, order: &Order) {
+/// Tells that the array stops, or goes on as another program. False where the whole machine stops: nobody
+/// comes to serve what is attached, so it is not left behind.
+async fn tell_end(service: &Arc<Service>, order: &Order) -> bool {
     if let Order::Upgrade(_) = order {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
         let micros = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;
         tell_supervisor(service, &format!("RELOADING=1\nMONOTONIC_USEC={micros}"));
-        return;
+        return true;
     }
     tell_supervisor(service, "STOPPING=1");
     service.log.info("array", "stopping; a second signal ends it at once");
-    if std::env::var_os("NOTIFY_SOCKET").is_some() && machine_stops().await {
+    let is_last = std::env::var_os("NOTIFY_SOCKET").is_some() && machine_stops().await;
+    if is_last {
         service.log.info("array", "the machine stops: what is attached is detached");
-        service.leave_nothing();
     }
+    !is_last
 }
 
 /// Waits for pools whose drives are late, then tells that the array is ready. All else serves meanwhile.

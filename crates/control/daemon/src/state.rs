@@ -5,9 +5,10 @@
 //! STATE/pools.toml   known pools: name and drives; replaced as a whole, never edited in place
 //! STATE/wear.toml    what was written to drives over their lives; a file of its own, written each minute
 //! STATE/generations.toml   the newest state seen of each pool
-//! STATE/attachments.toml   what is attached, for the array that takes it over
+//! STATE/attachments.toml   what is attached: the next array takes it over, or attaches it again
 //! STATE/api.token    STATE/metrics.token    what opens the TCP addresses
 //! STATE/api.sock     STATE/api.port    STATE/metrics.port    STATE/nbd.sock    STATE/keep.sock
+//! STATE/device.lock  held by device processes while they work
 //! STATE/keeper.log   STATE/volumes/
 //! ```
 

@@ -13,7 +13,7 @@ pub struct Entry {
     /// What the array calls it.
     pub name: String,
     /// For a FUSE connection, the directory that it is mounted on: it is cut off when nobody comes. Else
-    /// empty, or whatever the array wants to know again.
+    /// empty.
     pub note: Vec<u8>,
     /// The descriptor.
     pub descriptor: OwnedFd,

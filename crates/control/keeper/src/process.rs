@@ -20,7 +20,7 @@ use crate::entry::Entry;
 use crate::message::{self, Message};
 use crate::supervisor::notify_supervisor;
 
-/// Entries at most: connections of hosts are kept, too. Arbitrary.
+/// Entries at most. Arbitrary: an array has two now.
 const ENTRIES_MAX: usize = 4096;
 /// By this name it is found among processes.
 const NAME: &str = "ashlar-keep";
@@ -93,13 +93,10 @@ impl Process {
             if is_word {
                 self.hear();
             }
-            if self.client.is_none() && self.entries.is_empty() && self.alone_since.elapsed() >= IDLE_WAIT {
-                return Ok(());
-            }
         }
     }
 
-    /// When nobody is to be waited for any longer.
+    /// When nobody is to be waited for any longer; `None` while an array is there, or for ever.
     fn patience(&self) -> Option<Instant> {
         if self.client.is_some() {
             return None;

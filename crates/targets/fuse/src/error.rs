@@ -49,8 +49,6 @@ pub enum ErrorKind {
     MountPoint,
     /// The kernel and we do not understand each other: report it with the kernel's version.
     Protocol,
-    /// Volumes whose files are open are not there: open their pools first.
-    Missing,
     /// The system refused a call it should grant; the source says which error number.
     System,
 }

@@ -1,7 +1,6 @@
 //! Mounts or takes over, chooses a transport, unmounts or leaves.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
 use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -15,7 +14,7 @@ use ashlar_telemetry::Registry;
 use crate::classic;
 use crate::connection::Connection;
 use crate::error::{Errno, Error, ErrorKind, Result};
-use crate::legacy::{Legacy, OpenHandle, Will};
+use crate::legacy::{Legacy, Will};
 use crate::session::{Negotiated, Session};
 use crate::settings::{Settings, TransportChoice};
 use crate::system::{self, UringSwitch};
@@ -75,17 +74,6 @@ impl Left {
             )),
             asked => Ok(Left { connection: descriptors.connection, legacy, will, can_resend: asked.is_ok() }),
         }
-    }
-
-    /// The volumes whose files are open and that a catalogue does not have, or has others for.
-    #[must_use]
-    pub fn missing(&self, catalogue: &dyn Catalogue) -> Vec<String> {
-        let is_there = |open: &OpenHandle| {
-            catalogue.device(&open.name).is_some() && catalogue.identity(&open.name) == open.identity
-        };
-        let missing = self.will.handles.iter().filter(|open| !open.is_directory && !is_there(open));
-        let names: BTreeSet<String> = missing.map(|open| open.name.clone()).collect();
-        names.into_iter().collect()
     }
 }
 
@@ -155,8 +143,8 @@ impl FuseServer {
     }
 
     /// Serves a mount whose server is gone: first what the kernel had handed to it and got no answer for,
-    /// then what waited since. The catalogue must have the volumes that are open; where it lacks some,
-    /// their names are in the error, and the mount goes on waiting.
+    /// then what waited since. `Ok(Err)` has what was left, and the names of volumes whose files are open and
+    /// that the catalogue does not have, or has others for: the mount goes on waiting.
     pub fn take_over(
         runtime: &Runtime,
         mount_point: &str,
@@ -164,22 +152,18 @@ impl FuseServer {
         catalogue: Rc<dyn Catalogue>,
         settings: Settings,
         counters: Rc<Registry>,
-    ) -> Result<FuseServer> {
+    ) -> Result<std::result::Result<FuseServer, (Left, Vec<String>)>> {
         let settings = Settings { transport: TransportChoice::Classic, ..settings.clamped() };
         let path = CString::new(mount_point)
             .map_err(|_| Error::new(ErrorKind::MountPoint, "the mount point has a zero byte in it"))?;
-        let Left { connection: device, legacy, will, can_resend } = left;
         let started = runtime.unix_nanos() / 1_000_000_000;
-        let session =
-            Session::restored(catalogue, counters, settings.clone(), started, &will).map_err(|missing| {
-                let names = missing.join(", ");
-                Error::new(ErrorKind::Missing, format!("volumes whose files are open are not there: {names}"))
-            })?;
+        let session = match Session::restored(catalogue, counters, settings.clone(), started, &left.will) {
+            Ok(session) => session,
+            Err(missing) => return Ok(Err((left, missing))),
+        };
+        let Left { connection: device, legacy, will, can_resend } = left;
         let connection = Rc::new(Connection::new(runtime, device, session, settings, legacy));
-        let out_of_room = |errno: Errno| io::Error::from_raw_os_error(errno.0);
-        connection.hand_down().map_err(|errno| {
-            Error::system(ErrorKind::System, "write down what is open", out_of_room(errno))
-        })?;
+        hand_down(&connection)?;
         let server = FuseServer {
             connection: connection.clone(),
             mount_point: path,
@@ -189,7 +173,7 @@ impl FuseServer {
             tasks: RefCell::default(),
         };
         server.keep(runtime.spawn(Priority::Host, classic::serve(connection)));
-        Ok(server)
+        Ok(Ok(server))
     }
 
     /// What must stay open for a successor.
@@ -355,6 +339,13 @@ fn turn_on_uring(runtime: &Runtime, settings: &Settings) -> std::result::Result<
     }
 }
 
+/// Writes down what a successor must know, before anybody is served.
+fn hand_down(connection: &Connection) -> Result<()> {
+    connection.hand_down().map_err(|Errno(number)| {
+        Error::system(ErrorKind::System, "write down what is open", io::Error::from_raw_os_error(number))
+    })
+}
+
 /// Waits for INIT, which the kernel sends at once, and answers it.
 async fn answer_init(connection: &Connection, may_use_uring: bool) -> Result<Negotiated> {
     let protocol = |context: &str| Error::new(ErrorKind::Protocol, context);
@@ -376,9 +367,7 @@ async fn answer_init(connection: &Connection, may_use_uring: bool) -> Result<Neg
         let ours = format!("{}.{}", wire::KERNEL_MAJOR, wire::KERNEL_MINOR_MIN);
         protocol(&format!("the kernel speaks FUSE {major}.{minor}, we need {ours} or later"))
     })?;
-    connection.hand_down().map_err(|errno| {
-        Error::system(ErrorKind::System, "write down what is open", io::Error::from_raw_os_error(errno.0))
-    })?;
+    hand_down(connection)?;
     let bytes = reply.as_bytes();
     let out = wire::out_header(header.unique, Ok(bytes.len()));
     system::reply(connection.device(), &out, bytes)

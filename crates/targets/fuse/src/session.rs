@@ -9,7 +9,7 @@
 //! 3. Both hold over the death of a server: what is open is in its [`Will`] before the kernel learns a
 //!    number, and a successor ([`Session::restored`]) gives out numbers that none before it gave.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use ashlar_block::{BlockDevice, Catalogue, Identity};
@@ -145,10 +145,10 @@ impl Session {
         session.generation = will.generation + 1;
         session.node_next = (u64::from(session.generation) << NODES_BITS) + wire::ROOT_NODE + 1;
         session.handle_next = will.handle_next;
-        let mut missing = Vec::new();
+        let mut missing = BTreeSet::new();
         for open in &will.handles {
             let Some(handle) = session.reopened(open) else {
-                missing.push(open.name.clone());
+                missing.insert(open.name.clone());
                 continue;
             };
             let OpenHandle { handle: number, node, request, .. } = *open;
@@ -160,7 +160,7 @@ impl Session {
                 session.nodes.insert(node, Node { name, lookups: u64::MAX });
             }
         }
-        if missing.is_empty() { Ok(session) } else { Err(missing) }
+        if missing.is_empty() { Ok(session) } else { Err(missing.into_iter().collect()) }
     }
 
     /// What a predecessor had open; `None` when its volume is not there.

@@ -295,6 +295,7 @@ mod tests {
         let over = numbers_of("main", 100).unwrap();
         assert!(over.verdict == Verdict::Bad && over.action.contains("new pool"));
     }
+
     #[test]
     fn kernel_versions_are_read() {
         let known = [

@@ -5,6 +5,7 @@ pub mod client;
 pub mod clone;
 pub mod demo;
 pub mod detach;
+pub mod device;
 pub mod doctor;
 pub mod events;
 pub mod inspect;

@@ -21,6 +21,9 @@ pub fn program() -> String {
 /// Nothing here takes longer unless something is wrong.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A check of the lab that holds on any machine, however busy.
+pub const HOLDS: &str = "[[check]]\nkind = \"value\"\nof = \"iops\"\nat_least = 1\n";
+
 /// A state directory, and the process that serves it while there is one.
 pub struct Array {
     scratch: tempfile::TempDir,

@@ -3,8 +3,10 @@
 use std::fmt;
 use std::io;
 
+use serde::{Deserialize, Serialize};
+
 /// What the caller acts on.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum ErrorKind {
     /// This machine lacks loop devices or a tool, or we lack the right: install it, or run as root.
     Unsupported,

@@ -12,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+use serde::{Deserialize, Serialize};
 
 use super::error::{Error, ErrorKind, Result};
 use super::uses::{Use, uses_of_device};
@@ -86,7 +87,7 @@ impl LoopInfo {
 }
 
 /// How to attach.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AttachOptions {
     /// 512 or 4096, the volume's own logical block.
     pub logical_block_bytes: u32,

@@ -9,6 +9,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use serde::{Deserialize, Serialize};
+
 use super::error::{Error, ErrorKind, Result};
 use super::kernel_messages::KernelMessages;
 use super::stack::Stack;
@@ -18,7 +20,7 @@ use super::uses::processes_below;
 const PARTITION_TABLES: [&str; 6] = ["dos", "gpt", "mac", "sun", "bsd", "sgi"];
 
 /// The file systems we make.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FileSystem {
     /// The default: best known to databases.
     Ext4,
@@ -121,7 +123,7 @@ pub fn make_file_system(device: &Path, file_system: FileSystem, is_forced: bool)
 }
 
 /// What of a file system on a volume takes effect. Whoever wrote the volume could otherwise become root here.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Trust {
     /// Set-uid programs.
     pub allows_suid: bool,
@@ -322,12 +324,6 @@ impl MountEntry {
         const SERVED: [&str; 8] = ["fuse", "nfs", "cifs", "smb3", "ceph", "9p", "afs", "virtiofs"];
         SERVED.iter().any(|kind| self.file_system.starts_with(kind))
     }
-}
-
-/// Whether something is mounted on this very directory.
-pub fn is_mount_point(directory: &Path) -> Result<bool> {
-    let place = fs::canonicalize(directory).unwrap_or_else(|_| directory.to_path_buf());
-    Ok(mounts()?.iter().any(|entry| entry.directory == place))
 }
 
 /// Whether something is mounted on a directory of this canonical path. Asks nobody who may not answer.

@@ -11,8 +11,11 @@ use std::time::{Duration, Instant};
 use ashlar_block::{BlockDevice, Catalogue};
 use ashlar_layers::MemoryDevice;
 
-use super::loop_device::{label_of, volume_of_label};
-use super::mount::parse_mounts;
+use super::loop_device::{attach, detach, find_devices, label_of, resize, volume_of_label};
+use super::mount::{
+    OwnMount, make_directory, make_file_system, mount, mounts_of_device, parse_mounts, unmount,
+    unmount_lazily,
+};
 use super::*;
 
 /// A directory that goes with the test, and what stands on it before it.

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 
+use super::device_process;
 use super::error::Result;
 use super::loop_device::find_attached;
 use super::mount::{self, MountEntry};
@@ -351,10 +352,13 @@ impl Descriptor {
     }
 }
 
-/// Open files of all processes but this one, whose own work on devices is nobody's use.
+/// Open files of all processes but this one and device processes, whose own work on devices is nobody's use.
 fn descriptors() -> Vec<Descriptor> {
     let mut found = Vec::new();
     for process in process_ids().into_iter().filter(|id| *id != std::process::id()) {
+        if Process::of(process).name == device_process::NAME {
+            continue;
+        }
         let listing = fs::read_dir(format!("/proc/{process}/fd")).into_iter().flatten().flatten();
         for entry in listing {
             let file = entry.path();

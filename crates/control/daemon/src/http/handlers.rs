@@ -387,12 +387,9 @@ fn check_mount(array: &Service, caller: Caller, request: &api::AttachRequest) ->
     if let Some(mount) = &request.mount {
         array.places.check_mount(caller, mount)?;
     }
-    if caller == Caller::Guest && (request.allows_suid || request.allows_devices) {
-        return Err(Error::new(
-            api::ErrorKind::Forbidden,
-            "only root over the socket may mount with set-uid programs or device files in force",
-            "leave allows_suid and allows_devices out",
-        ));
+    if request.allows_suid || request.allows_devices {
+        let action = "leave allows_suid and allows_devices out";
+        check_owner(caller, "mount with set-uid programs or device files in force", action)?;
     }
     Ok(())
 }
@@ -420,7 +417,7 @@ pub(super) async fn stop(
     caller: Caller,
     Body(request): Body<api::StopRequest>,
 ) -> Result<StatusCode> {
-    check_owner(caller, "stop the array")?;
+    check_owner(caller, "stop the array", AS_ROOT)?;
     to_the_end(async move { array.stop_when_detached(request).await }).await?;
     Ok(StatusCode::ACCEPTED)
 }
@@ -430,18 +427,20 @@ pub(super) async fn upgrade(
     caller: Caller,
     Body(request): Body<api::UpgradeRequest>,
 ) -> Created<api::Program> {
-    check_owner(caller, "choose the array's program")?;
+    check_owner(caller, "choose the array's program", AS_ROOT)?;
     let program = to_the_end(async move { array.upgrade(request).await }).await?;
     Ok((StatusCode::ACCEPTED, Json(program)))
 }
 
-fn check_owner(caller: Caller, what: &str) -> Result<()> {
+const AS_ROOT: &str = "ask on the machine itself, as root";
+
+fn check_owner(caller: Caller, what: &str, action: &str) -> Result<()> {
     match caller {
         Caller::Owner => Ok(()),
         Caller::Guest => Err(Error::new(
             api::ErrorKind::Forbidden,
             format!("only root over the socket may {what}"),
-            "ask on the machine itself, as root",
+            action,
         )),
     }
 }

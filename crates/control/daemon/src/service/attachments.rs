@@ -1,12 +1,12 @@
 //! Attachments: a volume's file becomes a loop device, and if wanted a mounted file system.
 //!
-//! The blocking calls run on threads of their own: the kernel asks the data shard meanwhile. A
-//! volume is entered in the table before the first call and leaves it after the last, so that it is
-//! not deleted under its device.
+//! What may wait for a volume is done by a process of its own: the kernel asks the data shard
+//! meanwhile. A volume is entered in the table before the first call and leaves it after the last, so that it
+//! is not deleted under its device.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ashlar_api as api;
 use ashlar_units::ByteCount;
@@ -18,8 +18,6 @@ use crate::error::{Error, Result};
 use crate::names;
 use crate::state::VOLUMES;
 
-/// How long a stop waits for an attach or detach that is under way: a `mkfs` of a large volume.
-const UNFINISHED_WAIT_MAX: Duration = Duration::from_secs(60);
 const UNFINISHED_POLL: Duration = Duration::from_millis(20);
 /// A pool that is so full, in per cent, has its file systems trimmed when they are mounted; and it may be why
 /// a mount fails.
@@ -34,27 +32,19 @@ struct Plan {
     is_by_clone: bool,
 }
 
-/// Why a volume was not attached.
-struct Undone {
-    error: Error,
-    /// A device that could not be let go again.
-    left: Option<PathBuf>,
-}
-
 impl Service {
     /// The attached volumes, by name.
     pub(crate) fn attachments(&self) -> Vec<api::Attachment> {
         let outlives = self.doors.outlives();
-        let attached: Vec<_> =
-            self.known().attached.values().filter_map(|slot| slot.attachment.clone()).collect();
-        attached.into_iter().map(|attachment| api::Attachment { outlives, ..attachment }).collect()
+        let known = self.known();
+        let attached = known.attached.values().filter_map(|slot| slot.attachment.clone());
+        attached.map(|attachment| api::Attachment { outlives, ..attachment }).collect()
     }
 
     /// Attaches a volume.
     pub(crate) async fn attach(&self, request: api::AttachRequest) -> Result<api::Attachment> {
-        let mount = self.mount_directory(&request)?;
-        let hidden = mount.as_deref().map_or(0, entries);
-        let plan = self.attach_begin(&request, mount.as_deref()).await?;
+        let (mount, hidden) = self.mount_directory(&request).await?;
+        let plan = self.attach_begin(&request, mount.is_some()).await?;
         if mount.is_some() {
             // A log to replay needs room in a full pool, too, and so does who deletes files then.
             let carrier = self.carrier_of(&request.volume);
@@ -62,12 +52,12 @@ impl Service {
         }
         let attached = match self.check_blank(&request).await {
             Ok(()) => self.attach_steps(&request, mount, plan).await,
-            Err(error) => Err(Undone { error, left: None }),
+            Err(error) => Err((error, None)),
         };
         let attachment = match attached {
             Ok(attachment) => attachment,
-            Err(undone) => {
-                let error = self.attach_undone(&request.volume, undone).await;
+            Err((error, left)) => {
+                self.attach_undone(&request.volume, left).await;
                 return Err(self.with_want_of_room(&request.volume, error).await);
             }
         };
@@ -92,8 +82,8 @@ impl Service {
     }
 
     /// An attempt that failed leaves the table, unless its device could not be let go: then it is attached.
-    async fn attach_undone(&self, name: &str, undone: Undone) -> Error {
-        match undone.left {
+    async fn attach_undone(&self, name: &str, left: Option<PathBuf>) {
+        match left {
             None => self.forget_attachment(name).await,
             Some(device) => {
                 let device = device.display().to_string();
@@ -109,7 +99,6 @@ impl Service {
                 );
             }
         }
-        undone.error
     }
 
     /// What a file system wrote and did not come to record, because there was no room, it does not discard by
@@ -124,15 +113,13 @@ impl Service {
         if !pools.iter().any(|one| is_at_limit(one, name) || one.name == pool && is_full(one)) {
             return;
         }
-        let directory = PathBuf::from(mount);
-        let trimmed = tokio::task::spawn_blocking(move || attach::trim(&directory)).await;
-        match trimmed {
-            Ok(Ok(bytes)) => {
+        match self.take(attach::Steps::Trim { directory: PathBuf::from(mount) }).await {
+            Ok(attach::Done::Trimmed(bytes)) => {
                 let what = format!("trimmed {mount}: {} that hold no file", ByteCount(bytes));
                 self.log.info(format!("volume {name}"), what);
             }
-            Ok(Err(error)) => self.log.warning(format!("volume {name}"), error.to_string()),
-            Err(_) => {}
+            Ok(_) => {}
+            Err(undone) => self.log.warning(format!("volume {name}"), undone.error.to_string()),
         }
     }
 
@@ -184,7 +171,7 @@ impl Service {
     }
 
     /// Enters the volume in the table; returns how its device is to be.
-    async fn attach_begin(&self, request: &api::AttachRequest, mount: Option<&Path>) -> Result<Plan> {
+    async fn attach_begin(&self, request: &api::AttachRequest, is_mounted: bool) -> Result<Plan> {
         let _turn = self.change().await?;
         let name = &request.volume;
         let pool = self.pool_holding(name)?;
@@ -201,7 +188,7 @@ impl Service {
         self.doors.start_fuse(&self.array, &self.keeping, &self.log).await?;
         self.check_volumes_mounted()?;
         self.known().attached.insert(name.clone(), Slot::new(request, pool));
-        let is_by_clone = name.contains('@') && mount.is_some();
+        let is_by_clone = name.contains('@') && is_mounted;
         let carried = match is_by_clone {
             true => self.clone_to_mount(name).await,
             false => self.attach_alone(request, geometry.is_read_only).await.map(|()| name.clone()),
@@ -259,9 +246,9 @@ impl Service {
         ))
     }
 
-    /// The directory to mount on, absolute, on which nothing is mounted yet.
-    fn mount_directory(&self, request: &api::AttachRequest) -> Result<Option<PathBuf>> {
-        let Some(mount) = &request.mount else { return Ok(None) };
+    /// The directory to mount on, absolute, on which nothing is mounted yet, and how much is in it.
+    async fn mount_directory(&self, request: &api::AttachRequest) -> Result<(Option<PathBuf>, usize)> {
+        let Some(mount) = &request.mount else { return Ok((None, 0)) };
         if !Path::new(mount).is_absolute() || mount.contains('\0') {
             return Err(Error::invalid(
                 format!("`{}` is not an absolute path of a directory", mount.escape_debug()),
@@ -269,23 +256,26 @@ impl Service {
             ));
         }
         let directory = PathBuf::from(mount);
+        let seen = self.take(attach::Steps::Look { directory: directory.clone() }).await;
+        let (place, entries) = match seen.map_err(|undone| from_attach(&request.volume, &undone.error))? {
+            attach::Done::Seen(Some(place), entries) => (place, entries),
+            _ => (directory.clone(), 0),
+        };
         let busy = |why: &str| Error::new(api::ErrorKind::Busy, why, "name another directory");
-        if attach::is_mount_point(&directory).map_err(|error| from_attach(&request.volume, &error))? {
-            let by_us = self.mounted_on(&directory);
+        if attach::is_listed(&place).map_err(|error| from_attach(&request.volume, &error))? {
+            let by_us = self.mounted_on(&directory, &place);
             return Err(by_us.unwrap_or_else(|| busy(&format!("something is mounted on {mount} already"))));
         }
-        let place = std::fs::canonicalize(&directory).unwrap_or_else(|_| directory.clone());
         if self.state().directory().starts_with(place) {
             return Err(busy(&format!("a mount on {mount} would hide the array's own state directory")));
         }
-        Ok(Some(directory))
+        Ok((Some(directory), entries))
     }
 
     /// The refusal of a directory on which a volume of this array is mounted.
-    fn mounted_on(&self, directory: &Path) -> Option<Error> {
+    fn mounted_on(&self, directory: &Path, place: &Path) -> Option<Error> {
         // As it is recorded: no other mount is asked, which may not answer.
-        let real = std::fs::canonicalize(directory).ok();
-        let is_there = |mount: &str| [Some(directory), real.as_deref()].contains(&Some(Path::new(mount)));
+        let is_there = |mount: &str| [directory, place].contains(&Path::new(mount));
         let known = self.known();
         let mut attachments = known.attached.values().filter_map(|slot| slot.attachment.as_ref());
         let there = attachments.find(|other| other.mount.as_deref().is_some_and(is_there))?;
@@ -298,7 +288,7 @@ impl Service {
     /// Refuses where somebody unmounted the directory of volumes.
     fn check_volumes_mounted(&self) -> Result<()> {
         let volumes = self.state().path(VOLUMES);
-        if attach::is_mount_point(&volumes).unwrap_or(true) {
+        if attach::is_listed(&volumes).unwrap_or(true) {
             return Ok(());
         }
         Err(Error::new(
@@ -337,39 +327,37 @@ impl Service {
         request: &api::AttachRequest,
         mount: Option<PathBuf>,
         plan: Plan,
-    ) -> std::result::Result<api::Attachment, Undone> {
-        let file_system = request.format.map(|format| match format {
+    ) -> std::result::Result<api::Attachment, (Error, Option<PathBuf>)> {
+        let format = request.format.map(|format| match format {
             api::FileSystem::Ext4 => attach::FileSystem::Ext4,
             api::FileSystem::Xfs => attach::FileSystem::Xfs,
         });
         let trust =
             attach::Trust { allows_suid: request.allows_suid, allows_devices: request.allows_devices };
-        let (name, is_forced) = (request.volume.clone(), request.force);
-        let steps = move || {
-            let undone = |error: attach::Error, left| Undone { error: from_attach(&name, &error), left };
-            // Before anything is written: a wrong directory must not cost what the volume holds.
-            let made = mount.as_deref().map(attach::make_directory).transpose();
-            let made = made.map_err(|error| undone(error, None))?.unwrap_or_default();
-            let device = attach::attach(&plan.file, plan.options).map_err(|error| {
-                attach::remove_directories(&made);
-                undone(error, None)
-            })?;
-            let done =
-                format_and_mount(&device, file_system, is_forced, mount.as_deref(), plan.is_by_clone, trust);
-            if let Err(error) = done {
-                // Back to where we started; the first error is the one that says what to do.
-                let left = take_down(&device, true).is_err().then_some(device);
-                attach::remove_directories(&made);
-                return Err(undone(error, left));
-            }
-            Ok(api::Attachment {
-                volume: name,
-                device: device.display().to_string(),
-                mount: mount.map(|directory| directory.display().to_string()),
-                outlives: api::Outlives::default(),
-            })
+        let steps = attach::Steps::Attach(attach::Attachment {
+            file: plan.file,
+            options: plan.options,
+            format,
+            is_forced: request.force,
+            mount: mount.clone(),
+            is_mounted_read_only: plan.is_by_clone,
+            trust,
+        });
+        let device = match self.take(steps).await {
+            Ok(attach::Done::Attached(device)) => device.display().to_string(),
+            Ok(_) => return Err((Error::stopping(), None)),
+            Err(undone) => return Err((from_attach(&request.volume, &undone.error), undone.left)),
         };
-        blocking(move || Ok(steps())).await.unwrap_or_else(|error| Err(Undone { error, left: None }))
+        let mount = mount.map(|directory| directory.display().to_string());
+        let outlives = api::Outlives::default();
+        Ok(api::Attachment { volume: request.volume.clone(), device, mount, outlives })
+    }
+
+    /// Has a process of its own take steps that may wait for a volume.
+    async fn take(&self, steps: attach::Steps) -> std::result::Result<attach::Done, attach::Undone> {
+        let state = self.state().directory().to_path_buf();
+        let taken = tokio::task::spawn_blocking(move || attach::take_steps(&state, steps)).await;
+        taken.unwrap_or_else(|_| Err(attach::Undone::stopping()))
     }
 
     /// Unmounts and detaches a volume. A forced one is unmounted lazily, and stays in the table until its
@@ -423,32 +411,14 @@ impl Service {
         let device = PathBuf::from(&attachment.device);
         let carrier = self.carrier_of(name);
         let file = self.state().path(VOLUMES).join(carrier);
-        let (name, was_told) = (name.to_string(), self.is_loss_told(name));
-        let of = name.clone();
-        let ended = blocking(move || {
-            let steps = || {
-                // Somebody may have detached it behind our back, and loop numbers are given out again at
-                // once: a device that does not stand on the volume any more is none of ours. One that was
-                // told to go, by us or by `losetup -d`, and has not gone still is.
-                if !attach::find_devices(&file)?.contains(&device) {
-                    return Ok(());
-                }
-                match is_forced {
-                    true => take_down_lazily(&device),
-                    false => take_down(&device, was_told),
-                }
-            };
-            Ok(steps().map_err(|error| {
-                let is_loss = error.kind == attach::ErrorKind::NotWritten;
-                (is_loss, from_attach(&name, &error))
-            }))
-        });
-        ended.await?.map_err(|(is_loss, error)| {
-            if let Some(slot) = self.known().attached.get_mut(&of).filter(|_| is_loss) {
-                slot.is_loss_told = true;
-            }
-            error
-        })
+        let is_loss_told = self.is_loss_told(name);
+        let steps = attach::Steps::Detach { file, device, is_forced, is_loss_told };
+        let Err(attach::Undone { error, .. }) = self.take(steps).await else { return Ok(()) };
+        let is_loss = error.kind == attach::ErrorKind::NotWritten;
+        if let Some(slot) = self.known().attached.get_mut(name).filter(|_| is_loss) {
+            slot.is_loss_told = true;
+        }
+        Err(from_attach(name, &error))
     }
 
     fn is_loss_told(&self, name: &str) -> bool {
@@ -484,15 +454,16 @@ impl Service {
         Ok(())
     }
 
+    /// Waits until no volume is being attached or detached.
+    pub(super) async fn finish_attaching(&self) {
+        while self.known().attached.values().any(|slot| slot.attachment.is_none()) {
+            tokio::time::sleep(UNFINISHED_POLL).await;
+        }
+    }
+
     /// Detaches everything before the array stops; what is in use is taken away lazily.
     pub(super) async fn detach_all(&self) -> bool {
         let mut is_clean = true;
-        let patience = Instant::now() + UNFINISHED_WAIT_MAX;
-        while self.known().attached.values().any(|slot| slot.attachment.is_none())
-            && Instant::now() < patience
-        {
-            tokio::time::sleep(UNFINISHED_POLL).await;
-        }
         for attachment in self.attachments() {
             let name = attachment.volume.clone();
             let object = format!("volume {name}");
@@ -520,57 +491,10 @@ impl Service {
     pub(super) async fn resize_device(&self, name: &str) -> Result<()> {
         let attachment = self.known().attached.get(name).and_then(|slot| slot.attachment.clone());
         let Some(attachment) = attachment else { return Ok(()) };
-        let name = name.to_string();
-        blocking(move || {
-            attach::resize(Path::new(&attachment.device)).map_err(|error| from_attach(&name, &error))
-        })
-        .await
+        let steps = attach::Steps::Resize { device: PathBuf::from(attachment.device) };
+        let resized = self.take(steps).await;
+        resized.map(drop).map_err(|undone| from_attach(name, &undone.error))
     }
-}
-
-fn format_and_mount(
-    device: &Path,
-    file_system: Option<attach::FileSystem>,
-    is_forced: bool,
-    mount: Option<&Path>,
-    is_by_clone: bool,
-    trust: attach::Trust,
-) -> attach::Result<()> {
-    if let Some(file_system) = file_system {
-        attach::make_file_system(device, file_system, is_forced)?;
-    }
-    if let Some(directory) = mount {
-        attach::mount(device, directory, is_by_clone, trust)?;
-    }
-    Ok(())
-}
-
-/// Unmounts and detaches. Whoever uses the device in a way that an unmount here does not end is found before
-/// anything is unmounted, so that a refusal changes nothing.
-fn take_down(device: &Path, is_loss_told: bool) -> attach::Result<()> {
-    let ends_with_unmount = |using: &attach::Use| match using {
-        attach::Use::Mounted { .. } | attach::Use::MountedElsewhere { is_shared: true, .. } => true,
-        // What opened it for a moment is waited for at the end; what claims it may be our own mount.
-        attach::Use::Open { .. } | attach::Use::Claimed { .. } => true,
-        attach::Use::MountedElsewhere { .. } | attach::Use::MountedUpon { .. } => false,
-        attach::Use::Device { .. } | attach::Use::Swap { .. } => false,
-    };
-    let uses = attach::uses_of_device(device)?;
-    if let Some(stays) = uses.iter().find(|using| !ends_with_unmount(using)) {
-        return Err(attach::in_use(device, std::slice::from_ref(stays)));
-    }
-    // The kernel's table, not our memory: a person may have mounted or unmounted since.
-    let mounts = attach::mounts_of_device(device)?;
-    if !is_loss_told {
-        mounts.iter().try_for_each(|mount| attach::write_out(&mount.directory))?;
-    }
-    mounts.iter().try_for_each(|mount| attach::unmount(&mount.directory))?;
-    attach::detach(device)
-}
-
-/// How much is in a directory.
-fn entries(directory: &Path) -> usize {
-    std::fs::read_dir(directory).map_or(0, Iterator::count)
 }
 
 fn is_full(pool: &api::Pool) -> bool {
@@ -579,20 +503,6 @@ fn is_full(pool: &api::Pool) -> bool {
 
 fn is_at_limit(pool: &api::Pool, volume: &str) -> bool {
     pool.volumes_at_limit.iter().any(|name| name == volume)
-}
-
-/// Takes everything out of sight; what is in use goes with its users. What they wrote so far is written out:
-/// the device may not live to see their end.
-fn take_down_lazily(device: &Path) -> attach::Result<()> {
-    // What something else is mounted on stays: that would go with it.
-    let mounts = attach::mounts_of_device(device)?.into_iter().filter(|mount| mount.other.is_none());
-    for directory in mounts.map(|mount| mount.directory) {
-        attach::unmount(&directory).or_else(|_| {
-            let _told_before = attach::write_out(&directory);
-            attach::unmount_lazily(&directory)
-        })?;
-    }
-    attach::let_go(device)
 }
 
 /// Runs blocking system calls away from the threads that answer requests.

@@ -33,7 +33,7 @@ mod watch;
 mod wear;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ashlar_api as api;
@@ -74,10 +74,8 @@ pub(crate) struct Service {
     /// What a person wants the array to do.
     orders: tokio::sync::watch::Sender<Option<Order>>,
     /// How long attached volumes waited for this array.
-    handover_pause: Mutex<Option<Duration>>,
+    handover_pause: OnceLock<Duration>,
     is_stopping: AtomicBool,
-    /// Nobody comes to serve what is attached.
-    leaves_nothing: AtomicBool,
 }
 
 /// What the control side remembers about pools and names.
@@ -182,9 +180,8 @@ impl Service {
             keeper: deleted::Keeper::default(),
             keeping,
             orders: tokio::sync::watch::Sender::new(None),
-            handover_pause: Mutex::default(),
+            handover_pause: OnceLock::new(),
             is_stopping: AtomicBool::new(false),
-            leaves_nothing: AtomicBool::new(false),
         }
     }
 
@@ -203,23 +200,6 @@ impl Service {
             return Err(Error::stopping());
         }
         Ok(turn)
-    }
-
-    /// What is attached is to be detached by the stop.
-    pub(crate) fn leave_nothing(&self) {
-        self.leaves_nothing.store(true, Ordering::Release);
-    }
-
-    fn may_leave(&self) -> bool {
-        !self.leaves_nothing.load(Ordering::Acquire)
-    }
-
-    fn note_handover(&self, pause: Duration) {
-        *self.handover_pause.lock().expect("no holder of this lock panics") = Some(pause);
-    }
-
-    fn handover_pause(&self) -> Option<Duration> {
-        *self.handover_pause.lock().expect("no holder of this lock panics")
     }
 
     fn is_stopping(&self) -> bool {

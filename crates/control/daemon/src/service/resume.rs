@@ -24,6 +24,8 @@ use crate::error::{Error, Result};
 use crate::keeping::Pause;
 use crate::state::{KnownAttachment, VOLUMES};
 
+/// How long a device process of the last array may take to end, once its requests are answered. Arbitrary.
+const DEVICE_PROCESSES_MAX: Duration = Duration::from_secs(5);
 /// Pause between looks for volumes that are not there yet. Arbitrary: their pools wait for drives.
 const MISSING_PAUSE: Duration = Duration::from_millis(200);
 
@@ -60,19 +62,18 @@ impl Service {
             Vec::new()
         });
         let mut returning = by_volume(&remembered);
-        for known in self.recall_devices(is_left, &remembered).await {
-            returning.remove(&known.request.volume);
-            self.recall(known).await;
+        if is_left {
+            for known in self.recall_devices(&remembered).await {
+                returning.remove(&known.request.volume);
+                self.recall(known).await;
+            }
         }
         returning.retain(|_, one| !one.known.request.once);
         self.known().to_attach = returning;
     }
 
     /// What is attached now, as the last array knew it.
-    async fn recall_devices(&self, is_left: bool, remembered: &[KnownAttachment]) -> Vec<KnownAttachment> {
-        if !is_left {
-            return Vec::new();
-        }
+    async fn recall_devices(&self, remembered: &[KnownAttachment]) -> Vec<KnownAttachment> {
         let volumes = self.state().path(VOLUMES);
         let there = blocking(move || {
             attach::find_attached(&volumes)
@@ -152,11 +153,11 @@ impl Service {
                 self.attach_again().await;
                 return Err(error);
             }
-            if let Some(one) = returning.filter(|one| !one.known.request.once) {
-                self.known().to_attach.insert(name, one);
-            }
+            self.known().to_attach.extend(returning.map(|one| (name, one)));
             self.remember_attachments();
         }
+        self.known().to_attach.retain(|_, one| !one.known.request.once);
+        self.remember_attachments();
         Ok(())
     }
 
@@ -189,8 +190,10 @@ impl Service {
         match self.doors.take_over_fuse(&self.array, left, &self.log).await {
             Ok(Ok(())) => {
                 let waited = pause.elapsed();
-                self.note_handover(waited);
+                // One array takes over once.
+                let _ = self.handover_pause.set(waited);
                 let waited = waited.as_millis();
+                self.recall_made_late().await;
                 for api::Attachment { volume, device, .. } in self.attachments() {
                     let what = format!("{device} goes on: its requests waited {waited} ms");
                     self.log.info(format!("volume {volume}"), what);
@@ -202,6 +205,25 @@ impl Service {
             Err(error) => {
                 self.log.error("attach", format!("what is attached does not go on: {error}"));
                 None
+            }
+        }
+    }
+
+    /// A device process of the last array may have waited for its answer, and only now made its device.
+    async fn recall_made_late(&self) {
+        let state = self.state().directory().to_path_buf();
+        let are_gone = tokio::task::spawn_blocking(move || {
+            attach::wait_for_device_processes(&state, DEVICE_PROCESSES_MAX)
+        })
+        .await;
+        if !matches!(are_gone, Ok(Ok(true))) {
+            self.log
+                .warning("attach", "a process of the array before still works on a device (ashlar-device)");
+        }
+        for known in self.recall_devices(&[]).await {
+            let is_known = self.known().attached.values().any(|slot| slot.carrier == known.carrier);
+            if !is_known {
+                self.recall(known).await;
             }
         }
     }

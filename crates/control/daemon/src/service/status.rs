@@ -23,7 +23,7 @@ impl Service {
             doors: self.doors.list(&self.array).await?,
             attachment_count: self.attachments().len() as u64,
             started_unix_millis: self.started_unix_millis,
-            handover_pause_millis: self.handover_pause().map(|pause| pause.as_millis() as u64),
+            handover_pause_millis: self.handover_pause.get().map(|pause| pause.as_millis() as u64),
         })
     }
 

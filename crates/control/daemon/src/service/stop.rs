@@ -9,6 +9,8 @@ use super::Service;
 // Longer than each takes on a busy machine, and in sum less than the unit gives a stop (TimeoutStopSec). What
 // is cut short loses nothing that was acknowledged: the next start replays the journal.
 const CHANGE_MAX: Duration = Duration::from_secs(30);
+/// A `mkfs` of a large volume.
+const ATTACH_MAX: Duration = Duration::from_secs(60);
 const DETACH_MAX: Duration = Duration::from_secs(120);
 const TELL_MAX: Duration = Duration::from_secs(5);
 const DOORS_MAX: Duration = Duration::from_secs(20);
@@ -17,13 +19,16 @@ const POOLS_MAX: Duration = Duration::from_secs(90);
 const SHARD_MAX: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// Stops the doors, closes every pool, ends the data shard. What is attached is left to the keeper, or
-    /// detached first where it cannot be. Goes through all of it whatever fails; true when nothing did.
-    pub(crate) async fn stop(&self) -> bool {
+    /// Stops the doors, closes every pool, ends the data shard. What is attached is left to the keeper
+    /// where it may and can be, else detached first. Goes through all of it whatever fails; true when
+    /// nothing did.
+    pub(crate) async fn stop(&self, may_leave: bool) -> bool {
         self.is_stopping.store(true, Ordering::Release);
         let turn = self.at_most("a change that is under way", CHANGE_MAX, self.changes.lock()).await;
         let mut is_clean = turn.is_some();
-        let is_left = !self.attachments().is_empty() && self.keeping.is_keeping() && self.may_leave();
+        self.at_most("a volume that is being attached or detached", ATTACH_MAX, self.finish_attaching())
+            .await;
+        let is_left = !self.attachments().is_empty() && self.keeping.is_keeping() && may_leave;
         if is_left {
             self.keeping.leave();
             self.tell_left();
