@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::{Done, can_attach, done, program};
+use support::{Done, HOLDS, can_attach, done, program};
 
 fn lab(arguments: &[&str]) -> Done {
     done(Command::new(program()).arg("lab").args(arguments).stdin(Stdio::null()).output().unwrap())
@@ -199,7 +199,7 @@ fn a_scenario_is_run_judged_and_told_and_nothing_of_it_stays_on_its_targets() {
     let output = kept.path().join("result");
     let [one_path, other_path, output_path] =
         [one.path(), other.path(), &output].map(|path| path.display().to_string());
-    let file = scenario(kept.path(), "1s", 2, &format!("{PUBLISHED}[[check]]\nkind = \"plausible\"\n"));
+    let file = scenario(kept.path(), "1s", 2, &format!("{PUBLISHED}{HOLDS}"));
     let run = ["run", &file, "-s", "xs", "--target", &one_path, "--also", &other_path, "-o", &output_path];
     let done = lab(&run);
     assert_eq!(done.status, 0, "{}{}", done.out, done.err);
@@ -232,7 +232,7 @@ fn a_scenario_is_run_judged_and_told_and_nothing_of_it_stays_on_its_targets() {
         page.contains("<svg") && !page.contains("http") && !page.contains("NaN"),
         "a page for any browser"
     );
-    assert!(read("summary.md").contains("| plausible | passed |"));
+    assert!(read("summary.md").contains("| passed |"));
     assert!(
         read("junit.xml").contains("tests=\"1\" failures=\"0\"") && read("runs.csv").lines().count() == 9
     );

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::{Array, can_attach, has_program};
+use support::{Array, HOLDS, can_attach, has_program};
 
 /// Reads, on one volume and striped over four.
 fn scenario(array: &Array, measure: &str) -> String {
@@ -20,7 +20,7 @@ fn scenario(array: &Array, measure: &str) -> String {
                 {{ op = \"write\", pattern = \"random\", bs = \"8k\", share = 0.5 }}]\n\
          [[matrix.layout]]\nid = \"one\"\n\
          [[matrix.layout]]\nid = \"four\"\nlayout = {{ volumes = 4, map = \"stripe\", unit = \"64k\" }}\n\
-         [[check]]\nkind = \"plausible\"\n"
+         {HOLDS}"
     );
     let file = array.path("volumes.toml");
     std::fs::write(&file, text).unwrap();
@@ -287,8 +287,8 @@ fn volumes_with_blocks_of_their_own_get_a_file_system_and_go_again() {
         [[matrix.operation]]\nid = \"read\"\n\
         mix = [{ op = \"read\", pattern = \"random\", bs = \"4k\", share = 1 }]\n\
         [[matrix.block]]\nid = \"b512\"\nlayout = { block = \"512B\" }\n\
-        [[matrix.block]]\nid = \"b4096\"\nlayout = { block = \"4096B\" }\n\
-        [[check]]\nkind = \"plausible\"\n";
+        [[matrix.block]]\nid = \"b4096\"\nlayout = { block = \"4096B\" }\n";
+    let text = format!("{text}{HOLDS}");
     let file = array.path("blocks.toml");
     std::fs::write(&file, text).unwrap();
     let (file, (kept, named)) = (file.display().to_string(), output(&array, "result"));
