@@ -6,6 +6,7 @@
 
 mod attachment;
 mod client;
+mod database;
 mod dedupe;
 mod error;
 mod event;
@@ -25,6 +26,10 @@ mod tests;
 
 pub use attachment::{AttachRequest, Attachment, FileSystem, Outlives};
 pub use client::{DoorClient, Health};
+pub use database::{
+    Database, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseOrigin, DatabaseReady, DatabaseReset,
+    DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseUrl, DatabaseVolume,
+};
 pub use dedupe::{Dedupe, DedupeAction, DedupeBlocks, DedupeRequest};
 pub use error::{ErrorBody, ErrorKind};
 pub use event::{Event, EventLevel};

@@ -5,12 +5,13 @@
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
 use crate::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DeletedVolume, Disconnected,
-    DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Health,
-    HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest,
-    Restored, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, SnapshotsDelete, Status, StopRequest,
-    UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete,
-    VolumeUser,
+    AttachRequest, Attachment, CheckReport, CloneCreate, Database, DatabaseClone, DatabaseCreate,
+    DatabaseDeletion, DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseUrl, Dedupe,
+    DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec,
+    DrivesAdd, ErrorBody, Event, Health, HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace,
+    Program, Reclaim, ReclaimRequest, Restored, ScrubChange, ScrubReport, Snapshot, SnapshotCreate,
+    SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy,
+    VolumeResize, VolumeUndelete, VolumeUser,
 };
 
 /// All pools, also those that could not be opened.
@@ -587,6 +588,161 @@ fn snapshot_release() {}
     )
 )]
 fn clone_create() {}
+
+/// All databases.
+#[utoipa::path(
+    get, path = "/v1/databases", tag = "databases", operation_id = "databases_list",
+    responses(
+        (status = 200, description = "the answer", body = Vec<Database>),
+    )
+)]
+fn databases_list() {}
+
+/// Makes an empty database and starts its server.
+#[utoipa::path(
+    post, path = "/v1/databases", tag = "databases", operation_id = "database_create",
+    request_body = DatabaseCreate,
+    responses(
+        (status = 201, description = "the answer", body = DatabaseReady),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn database_create() {}
+
+/// One database.
+#[utoipa::path(
+    get, path = "/v1/databases/{database}", tag = "databases", operation_id = "database_show",
+    params(("database" = String, Path, description = "name of the database")),
+    responses(
+        (status = 200, description = "the answer", body = Database),
+        (status = 404, description = "no such object", body = ErrorBody),
+    )
+)]
+fn database_show() {}
+
+/// Stops a database and deletes it with its volumes. Its clones stay.
+#[utoipa::path(
+    delete, path = "/v1/databases/{database}", tag = "databases", operation_id = "database_delete",
+    params(("database" = String, Path, description = "name of the database")),
+    responses(
+        (status = 200, description = "the answer", body = DatabaseDeletion),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+    )
+)]
+fn database_delete() {}
+
+/// Where a database is found, with the password of its superuser.
+#[utoipa::path(
+    get, path = "/v1/databases/{database}/url", tag = "databases", operation_id = "database_url",
+    params(("database" = String, Path, description = "name of the database")),
+    responses(
+        (status = 200, description = "the answer", body = DatabaseUrl),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+    )
+)]
+fn database_url() {}
+
+/// Mounts a database's volumes where they are not, and starts its server.
+#[utoipa::path(
+    post, path = "/v1/databases/{database}/start", tag = "databases", operation_id = "database_start",
+    params(("database" = String, Path, description = "name of the database")),
+    responses(
+        (status = 200, description = "the answer", body = DatabaseReady),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+    )
+)]
+fn database_start() {}
+
+/// Stops the server of a database. It is not started again until somebody asks.
+#[utoipa::path(
+    post, path = "/v1/databases/{database}/stop", tag = "databases", operation_id = "database_stop",
+    params(("database" = String, Path, description = "name of the database")),
+    responses(
+        (status = 200, description = "the answer", body = Database),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+    )
+)]
+fn database_stop() {}
+
+/// Makes a database of the content of another, at no space, and starts its server.
+#[utoipa::path(
+    post, path = "/v1/databases/{database}/clone", tag = "databases", operation_id = "database_clone",
+    params(("database" = String, Path, description = "name of the database")),
+    request_body = DatabaseClone,
+    responses(
+        (status = 201, description = "the answer", body = DatabaseReady),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn database_clone() {}
+
+/// Gives a clone the content of its origin: what it holds is lost.
+#[utoipa::path(
+    post, path = "/v1/databases/{database}/reset", tag = "databases", operation_id = "database_reset",
+    params(("database" = String, Path, description = "name of the database")),
+    request_body = Option<DatabaseReset>,
+    responses(
+        (status = 200, description = "the answer", body = DatabaseReady),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn database_reset() {}
+
+/// Sets a database back to a snapshot of its volumes. What it was before is kept in another snapshot.
+#[utoipa::path(
+    post, path = "/v1/databases/{database}/restore", tag = "databases", operation_id = "database_restore",
+    params(("database" = String, Path, description = "name of the database")),
+    request_body = DatabaseRestore,
+    responses(
+        (status = 200, description = "the answer", body = DatabaseReady),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn database_restore() {}
+
+/// Takes a snapshot of databases of one pool at one instant, without stopping them.
+#[utoipa::path(
+    post, path = "/v1/database-snapshots", tag = "databases", operation_id = "database_snapshot",
+    request_body = DatabaseSnapshot,
+    responses(
+        (status = 201, description = "the answer", body = Snapshot),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn database_snapshot() {}
 
 /// The attached volumes.
 #[utoipa::path(

@@ -68,6 +68,7 @@ fn every_object_of_the_description_says_its_units() {
                 || field.starts_with("latency_micros_")
                 || [
                     "id",
+                    "port",
                     "number",
                     "width",
                     "sequence",

@@ -77,6 +77,8 @@ enum Verb {
     #[command(hide = true)]
     Keep(verb::keep::Keep),
     #[command(hide = true)]
+    DatabaseWork(verb::database_work::DatabaseWork),
+    #[command(hide = true)]
     Device(verb::device::Device),
     Stop(verb::stop::Stop),
     Upgrade(verb::upgrade::Upgrade),
@@ -84,6 +86,7 @@ enum Verb {
     Volume(verb::volume::Volume),
     Snapshot(verb::snapshot::Snapshot),
     Clone(verb::clone::Clone),
+    Database(verb::database::Database),
     Attach(verb::attach::Attach),
     Detach(verb::detach::Detach),
     Space(verb::space::Space),
@@ -158,6 +161,8 @@ fn run(arguments: Arguments) -> Result<()> {
     match arguments.verb {
         Verb::Serve(verb) => verb.run(&context),
         Verb::Keep(verb) => verb.run(&context),
+        Verb::Database(verb) => verb.run(&context),
+        Verb::DatabaseWork(verb) => verb.run(&context),
         Verb::Device(verb) => verb.run(&context),
         Verb::Stop(verb) => verb.run(&context),
         Verb::Upgrade(verb) => verb.run(&context),

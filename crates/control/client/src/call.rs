@@ -1,12 +1,13 @@
 //! One method an operation.
 
 use ashlar_api::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, Dedupe, DedupeRequest, DeletedVolume, Disconnected,
-    DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, HoldRequest,
-    Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest, Restored,
-    ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, SnapshotsDelete, Status, StopRequest,
-    UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete,
-    VolumeUser,
+    AttachRequest, Attachment, CheckReport, CloneCreate, Database, DatabaseClone, DatabaseCreate,
+    DatabaseDeletion, DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseUrl, Dedupe,
+    DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec,
+    DrivesAdd, ErrorKind, Event, HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program,
+    Reclaim, ReclaimRequest, Restored, ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate,
+    SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy,
+    VolumeResize, VolumeUndelete, VolumeUser,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -282,6 +283,61 @@ impl Client {
     /// Makes writable volumes from a snapshot or a volume.
     pub fn clone_create(&self, request: &CloneCreate) -> Result<Vec<Volume>> {
         self.send(Method::POST, "/v1/clones", Some(request))
+    }
+
+    /// All databases.
+    pub fn databases(&self) -> Result<Vec<Database>> {
+        self.get("/v1/databases")
+    }
+
+    /// One database.
+    pub fn database(&self, name: &str) -> Result<Database> {
+        self.get(&format!("/v1/databases/{}", segment(name)))
+    }
+
+    /// Where it is found.
+    pub fn database_url(&self, name: &str) -> Result<DatabaseUrl> {
+        self.get(&format!("/v1/databases/{}/url", segment(name)))
+    }
+
+    /// Makes an empty database.
+    pub fn database_create(&self, request: &DatabaseCreate) -> Result<DatabaseReady> {
+        self.send(Method::POST, "/v1/databases", Some(request))
+    }
+
+    /// Deletes a database with its volumes.
+    pub fn database_delete(&self, name: &str) -> Result<DatabaseDeletion> {
+        self.send(Method::DELETE, &format!("/v1/databases/{}", segment(name)), None::<&()>)
+    }
+
+    /// Starts the server of a database.
+    pub fn database_start(&self, name: &str) -> Result<DatabaseReady> {
+        self.send(Method::POST, &format!("/v1/databases/{}/start", segment(name)), None::<&()>)
+    }
+
+    /// Stops it.
+    pub fn database_stop(&self, name: &str) -> Result<Database> {
+        self.send(Method::POST, &format!("/v1/databases/{}/stop", segment(name)), None::<&()>)
+    }
+
+    /// Makes a database of the content of another.
+    pub fn database_clone(&self, name: &str, request: &DatabaseClone) -> Result<DatabaseReady> {
+        self.send(Method::POST, &format!("/v1/databases/{}/clone", segment(name)), Some(request))
+    }
+
+    /// Gives a clone the content of its origin.
+    pub fn database_reset(&self, name: &str, request: &DatabaseReset) -> Result<DatabaseReady> {
+        self.send(Method::POST, &format!("/v1/databases/{}/reset", segment(name)), Some(request))
+    }
+
+    /// Sets a database back to a snapshot.
+    pub fn database_restore(&self, name: &str, request: &DatabaseRestore) -> Result<DatabaseReady> {
+        self.send(Method::POST, &format!("/v1/databases/{}/restore", segment(name)), Some(request))
+    }
+
+    /// Takes a snapshot of databases at one instant.
+    pub fn database_snapshot(&self, request: &DatabaseSnapshot) -> Result<Snapshot> {
+        self.send(Method::POST, "/v1/database-snapshots", Some(request))
     }
 
     /// The attached volumes.

@@ -7,6 +7,7 @@ mod content;
 mod dedupe;
 mod deleted;
 mod drives;
+mod notes;
 mod reopen;
 mod space;
 
@@ -29,6 +30,7 @@ use crate::names;
 use crate::settings::{IoDriver, Settings};
 
 pub(crate) use deleted::Deleted;
+pub(crate) use notes::DatabaseNote;
 pub(crate) use reopen::Stopped;
 
 /// Pause before the data shard is told again to stop while too much is under way on it. Arbitrary.

@@ -22,6 +22,7 @@ use crate::service::{Order, Service};
 use crate::settings::{Address, Settings};
 use crate::sockets::{self, Group};
 use crate::state::{State, VOLUMES};
+use crate::subprocess;
 use crate::watchdog;
 
 /// What the command line says.
@@ -40,8 +41,8 @@ const CONTROL_THREADS: usize = 2;
 const START_EXTENSION: Duration = Duration::from_secs(30);
 /// How often a running array looks whether there is a pool to wait for. Arbitrary.
 const LATE_INTERVAL: Duration = Duration::from_secs(1);
-/// How long device processes of a killed array may take to end. Arbitrary.
-const DEVICE_PROCESSES_MAX: Duration = Duration::from_secs(5);
+/// How long processes of a killed array may take to end. Arbitrary.
+const SUBPROCESSES_MAX: Duration = Duration::from_secs(5);
 /// How long the end waits for threads that still work. Whatever they do was given up already.
 const THREADS_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Status of a process that a second signal ended, as shells count it: 128 + SIGINT.
@@ -127,8 +128,8 @@ fn find_left(state: &State, settings: &Settings, log: &Log) -> Result<(Keeping, 
 
 /// What a killed array left attached is removed.
 fn clean_stale(state: &State, log: &Log) -> Result<()> {
-    // What its device processes were about to do is done then, or never will be.
-    let _ = attach::wait_for_device_processes(state.directory(), DEVICE_PROCESSES_MAX);
+    // What its processes were about to do is done then, or never will be.
+    let _ = subprocess::wait_for_all(state.directory(), SUBPROCESSES_MAX);
     let report = attach::clean_stale(state.directory()).map_err(|error| match error.kind {
         attach::ErrorKind::Busy => Error::new(
             ErrorKind::Busy,
@@ -173,7 +174,7 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper, left: Option<(Left,
     let server = match opened {
         Ok(server) => server,
         Err(error) => {
-            service.stop(true).await;
+            service.stop(true, false).await;
             return Err(error);
         }
     };
@@ -198,7 +199,7 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper, left: Option<(Left,
         // Acknowledged writes are in the journal: the next start replays them.
         std::process::exit(STATUS_INTERRUPTED);
     });
-    let is_clean = service.stop(may_leave).await;
+    let is_clean = service.stop(may_leave, order != Order::Stop).await;
     server.stop(&service).await;
     service.log.info("array", "stopped");
     if is_clean || order != Order::Stop {
@@ -240,6 +241,7 @@ async fn get_ready(service: Arc<Service>) {
     }
     service.attach_again().await;
     service.tell_unattached();
+    tokio::spawn(service.clone().tend_databases());
     service.log.info("array", "ready");
     tell_supervisor(&service, "READY=1");
     feed_watchdog(&service);

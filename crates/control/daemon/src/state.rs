@@ -8,8 +8,8 @@
 //! STATE/attachments.toml   what is attached: the next array takes it over, or attaches it again
 //! STATE/api.token    STATE/metrics.token    what opens the TCP addresses
 //! STATE/api.sock     STATE/api.port    STATE/metrics.port    STATE/nbd.sock    STATE/keep.sock
-//! STATE/device.lock  held by device processes while they work
-//! STATE/keeper.log   STATE/volumes/
+//! STATE/work.lock    held by processes of the array while they work
+//! STATE/keeper.log   STATE/volumes/    STATE/databases/
 //! ```
 
 use std::collections::BTreeMap;
@@ -41,6 +41,8 @@ pub(crate) const METRICS_TOKEN: &str = "metrics.token";
 pub const NBD_SOCKET: &str = "nbd.sock";
 /// Where volumes are files.
 pub const VOLUMES: &str = "volumes";
+/// Where databases have their directories.
+pub(crate) const DATABASES: &str = "databases";
 
 const LOCK: &str = "lock";
 const POOLS: &str = "pools.toml";
@@ -135,6 +137,30 @@ pub(crate) struct State {
 }
 
 impl State {
+    /// Makes a database's directory with places to mount on. Its server runs under an account of its own: the
+    /// way there is open to pass, not to read.
+    pub(crate) fn open_site(&self, site: &Path, mounts: impl Iterator<Item = PathBuf>) -> Result<()> {
+        const PASS: u32 = 0o011;
+        let above = self.path(DATABASES);
+        for directory in [above.as_path(), site].into_iter().map(Path::to_path_buf).chain(mounts) {
+            let made = std::fs::DirBuilder::new().mode(0o711).create(&directory);
+            match made {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                    return Err(Error::file("make", &directory, &error));
+                }
+                _ => {}
+            }
+        }
+        for directory in [self.directory(), &above, site] {
+            let open = || {
+                let mode = std::fs::metadata(directory)?.permissions().mode() & 0o777;
+                std::fs::set_permissions(directory, std::fs::Permissions::from_mode(mode | PASS))
+            };
+            open().map_err(|error| Error::file("open the way to", directory, &error))?;
+        }
+        Ok(())
+    }
+
     /// Makes the directory if needed and locks it.
     pub(crate) fn open(directory: &Path) -> Result<State> {
         std::fs::DirBuilder::new()

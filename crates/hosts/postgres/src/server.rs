@@ -17,7 +17,7 @@ use crate::leftovers::Leftovers;
 use crate::limits::{Group, Limitation};
 use crate::processes::{end_processes, processes_below};
 use crate::session::{Address, Rows, Session};
-use crate::settings::Settings;
+use crate::settings::{Settings, replace};
 
 /// Loading and checking some GiB may take a while on a slow machine, but not longer.
 pub(crate) const LONG: Duration = Duration::from_secs(900);
@@ -83,12 +83,32 @@ impl Server {
     /// # Errors
     /// When a directory cannot be made or holds something already.
     pub fn initialise(&self) -> Result<()> {
+        self.make(&["-A", "trust"])
+    }
+
+    /// The same; over the network its superuser needs this password. Whoever reaches its socket does not.
+    ///
+    /// # Errors
+    /// When a directory cannot be made or holds something already.
+    pub fn initialise_guarded(&self, password: &str) -> Result<()> {
+        let file = self.places.socket.join("initial-password");
+        self.installation.make_directory(&self.places.socket)?;
+        replace(&file, password, self.installation.account)?;
+        let shown = format!("--pwfile={}", file.display());
+        let made = self.make(&["--auth-local=trust", "--auth-host=scram-sha-256", &shown]);
+        fs::remove_file(&file).map_err(|e| Error::io(&format!("remove {}", file.display()), &e))?;
+        made
+    }
+
+    fn make(&self, authentication: &[&str]) -> Result<()> {
         let Places { data, wal, tablespaces, socket, .. } = &self.places;
         for directory in [data, socket].into_iter().chain(wal).chain(tablespaces) {
             self.installation.make_directory(directory)?;
         }
         let mut command = self.installation.program("initdb");
-        command.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--data-checksums"]);
+        command
+            .args(["-U", "postgres", "-E", "UTF8", "--no-locale", "--data-checksums"])
+            .args(authentication);
         command.arg("-D").arg(data);
         if let Some(wal) = wal {
             command.arg("-X").arg(wal);

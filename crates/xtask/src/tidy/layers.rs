@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::Findings;
 
 /// A crate and the crates it may name, dev-dependencies included.
-const LAYERS: [(&str, &[&str]); 40] = [
+const LAYERS: [(&str, &[&str]); 41] = [
     // Floor 0: words everyone speaks. Only `runtime` touches the world.
     ("units", &[]),
     ("runtime", &["units"]),
@@ -59,6 +59,7 @@ const LAYERS: [(&str, &[&str]); 40] = [
     ("api", &["units"]),
     ("client", &["units", "api"]),
     ("keeper", &[]),
+    ("database", &["programs", "postgres"]),
     (
         "daemon",
         &[
@@ -76,6 +77,7 @@ const LAYERS: [(&str, &[&str]); 40] = [
             "api",
             "client",
             "keeper",
+            "database",
         ],
     ),
     (

@@ -3,6 +3,8 @@
 pub mod attach;
 pub mod client;
 pub mod clone;
+pub mod database;
+pub mod database_work;
 pub mod demo;
 pub mod detach;
 pub mod device;

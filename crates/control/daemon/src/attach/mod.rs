@@ -22,7 +22,7 @@ mod steps;
 mod uses;
 
 pub use below::{Below, OnVolume, Place, below, loop_device_on};
-pub use device_process::{run_device_process, take_steps, wait_for_device_processes};
+pub use device_process::{run_device_process, take_steps};
 pub use elsewhere::mounted_elsewhere;
 pub use error::{Error, ErrorKind, Result};
 pub use loop_device::{AttachOptions, Attached, find_attached, is_direct};

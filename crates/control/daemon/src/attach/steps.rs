@@ -1,7 +1,7 @@
 //! What is done to a volume's file, its device and what is mounted of it: whole attachments, in steps.
 //!
-//! Each step may wait for the array itself, in a way that nothing ends. So [`super::device_process`] takes
-//! them in a process of its own.
+//! Each step may wait for the array itself, in a way that nothing ends. So they are taken in a
+//! [process of its own](crate::subprocess).
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -19,12 +19,12 @@ use crate::error::{Error, Result};
 use crate::places::Caller;
 use crate::service::Service;
 
-type Array = State<Arc<Service>>;
-type Answer<T> = Result<Json<T>>;
-type Created<T> = Result<(StatusCode, Json<T>)>;
+pub(super) type Array = State<Arc<Service>>;
+pub(super) type Answer<T> = Result<Json<T>>;
+pub(super) type Created<T> = Result<(StatusCode, Json<T>)>;
 
 /// Runs a change to its end whether or not the client waits for it.
-async fn to_the_end<T: Send + 'static>(
+pub(super) async fn to_the_end<T: Send + 'static>(
     change: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     tokio::spawn(change).await.unwrap_or_else(|_| Err(Error::stopping()))
@@ -432,9 +432,9 @@ pub(super) async fn upgrade(
     Ok((StatusCode::ACCEPTED, Json(program)))
 }
 
-const AS_ROOT: &str = "ask on the machine itself, as root";
+pub(super) const AS_ROOT: &str = "ask on the machine itself, as root";
 
-fn check_owner(caller: Caller, what: &str, action: &str) -> Result<()> {
+pub(super) fn check_owner(caller: Caller, what: &str, action: &str) -> Result<()> {
     match caller {
         Caller::Owner => Ok(()),
         Caller::Guest => Err(Error::new(

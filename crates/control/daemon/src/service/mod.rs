@@ -7,6 +7,7 @@
 mod attachments;
 mod awaited;
 mod clients;
+mod databases;
 mod deleted;
 mod drive_content;
 mod drive_files;
@@ -47,6 +48,7 @@ use crate::places::Places;
 use crate::settings::Settings;
 use crate::state::{KnownPool, State};
 
+pub use databases::run_database_process;
 pub(crate) use failures::ClosedPools;
 use index::Index;
 pub(crate) use orders::Order;
@@ -75,6 +77,8 @@ pub(crate) struct Service {
     orders: tokio::sync::watch::Sender<Option<Order>>,
     /// How long attached volumes waited for this array.
     handover_pause: OnceLock<Duration>,
+    /// False while all volumes are to be detached.
+    may_tend_databases: AtomicBool,
     is_stopping: AtomicBool,
 }
 
@@ -95,6 +99,8 @@ struct Known {
     attached: std::collections::BTreeMap<String, Slot>,
     /// What was attached before the start and is to be again, by volume.
     to_attach: std::collections::BTreeMap<String, resume::Return>,
+    /// Databases that somebody works on.
+    busy_databases: std::collections::BTreeSet<String>,
 }
 
 impl Known {
@@ -181,6 +187,7 @@ impl Service {
             keeping,
             orders: tokio::sync::watch::Sender::new(None),
             handover_pause: OnceLock::new(),
+            may_tend_databases: AtomicBool::new(true),
             is_stopping: AtomicBool::new(false),
         }
     }

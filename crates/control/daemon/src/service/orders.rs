@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use ashlar_api as api;
@@ -57,7 +58,13 @@ impl Service {
     /// Has the array stop, after every volume is detached if that is wanted.
     pub(crate) async fn stop_when_detached(self: &Arc<Self>, request: api::StopRequest) -> Result<()> {
         if request.detach {
-            self.detach_for_restart(request.force).await?;
+            self.may_tend_databases.store(false, Ordering::Release);
+            self.finish_databases().await;
+            self.stop_databases().await;
+            if let Err(error) = self.detach_for_restart(request.force).await {
+                self.may_tend_databases.store(true, Ordering::Release);
+                return Err(error);
+            }
         }
         self.order(Order::Stop)
     }

@@ -9,6 +9,8 @@ use super::Service;
 // Longer than each takes on a busy machine, and in sum less than the unit gives a stop (TimeoutStopSec). What
 // is cut short loses nothing that was acknowledged: the next start replays the journal.
 const CHANGE_MAX: Duration = Duration::from_secs(30);
+/// A last checkpoint takes its time.
+const DATABASES_MAX: Duration = Duration::from_secs(120);
 /// A `mkfs` of a large volume.
 const ATTACH_MAX: Duration = Duration::from_secs(60);
 const DETACH_MAX: Duration = Duration::from_secs(120);
@@ -19,13 +21,17 @@ const POOLS_MAX: Duration = Duration::from_secs(90);
 const SHARD_MAX: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// Stops the doors, closes every pool, ends the data shard. What is attached is left to the keeper
-    /// where it may and can be, else detached first. Goes through all of it whatever fails; true when
-    /// nothing did.
-    pub(crate) async fn stop(&self, may_leave: bool) -> bool {
+    /// Stops databases unless another program goes on, then the doors, closes every pool, ends the data
+    /// shard. What is attached is left to the keeper where it may and can be, else detached first. Goes
+    /// through all of it whatever fails; true when nothing did.
+    pub(crate) async fn stop(&self, may_leave: bool, goes_on: bool) -> bool {
         self.is_stopping.store(true, Ordering::Release);
         let turn = self.at_most("a change that is under way", CHANGE_MAX, self.changes.lock()).await;
         let mut is_clean = turn.is_some();
+        self.at_most("work on databases", DATABASES_MAX, self.finish_databases()).await;
+        if !goes_on {
+            self.at_most("stopping databases", DATABASES_MAX, self.stop_databases()).await;
+        }
         self.at_most("a volume that is being attached or detached", ATTACH_MAX, self.finish_attaching())
             .await;
         let is_left = !self.attachments().is_empty() && self.keeping.is_keeping() && may_leave;

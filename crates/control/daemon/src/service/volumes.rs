@@ -63,7 +63,7 @@ impl Service {
     }
 
     /// The pool named, or the only one there is.
-    fn pool_for(&self, name: Option<&str>) -> Result<String> {
+    pub(super) fn pool_for(&self, name: Option<&str>) -> Result<String> {
         if let Some(name) = name {
             self.check_open(name)?;
             return Ok(name.to_string());

@@ -1,0 +1,162 @@
+//! Databases: servers by name, each with its volumes.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// What a database does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum DatabaseState {
+    /// It is being made.
+    Making,
+    /// Its server is being started or stopped.
+    Busy,
+    /// Its server runs.
+    Running,
+    /// Its server does not run, and is not to.
+    Stopped,
+    /// Its server is to run and does not.
+    Failed,
+    /// It gets another content.
+    Resetting,
+    /// It is being deleted.
+    Deleting,
+}
+
+/// A database.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Database {
+    pub name: String,
+    pub pool: String,
+    /// The kind of its server.
+    #[schema(example = "postgres")]
+    pub engine: String,
+    /// Its major version.
+    #[schema(example = 15)]
+    pub major_version: u32,
+    pub state: DatabaseState,
+    /// Where its server listens, on 127.0.0.1.
+    pub port: u16,
+    pub volumes: Vec<DatabaseVolume>,
+    /// What it was cloned from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<DatabaseOrigin>,
+    pub created_unix_seconds: u64,
+}
+
+/// A volume of a database.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct DatabaseVolume {
+    /// What is on it: `data` or `log`.
+    pub role: String,
+    pub volume: String,
+    /// Where it is mounted while the server runs.
+    pub mount: String,
+}
+
+/// What a database was cloned from.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct DatabaseOrigin {
+    pub database: String,
+    pub snapshot: String,
+}
+
+/// Request to make an empty database.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseCreate {
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", example = "prod")]
+    pub name: String,
+    /// Of the volume for data, which is thin. A multiple of 4096.
+    #[schema(example = 68719476736u64)]
+    pub size_bytes: u64,
+    /// Puts the write-ahead log on a volume of its own, of this size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_size_bytes: Option<u64>,
+    /// May be left out when there is one pool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// Absent: the first free one from 5433 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+    /// The major version; absent: the newest that is installed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub major_version: Option<u32>,
+}
+
+/// Request to clone a database.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseClone {
+    /// Name of the clone.
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", example = "dev")]
+    pub name: String,
+    /// As the database was then; absent: as it is now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+    /// Absent: the first free one from 5433 on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub port: Option<u16>,
+}
+
+/// Request to give a clone another content: what it holds is lost. Its name, port and version stay.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseReset {
+    /// As its origin was in this snapshot; absent: in the one that it was last made from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
+    /// As its origin is now.
+    #[serde(default)]
+    pub latest: bool,
+}
+
+/// Request to set a database back to a snapshot of its own volumes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseRestore {
+    pub snapshot: String,
+}
+
+/// Request to take a snapshot of databases of one pool at one instant, without stopping them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseSnapshot {
+    /// Name of the snapshot.
+    #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", example = "before-upgrade")]
+    pub name: String,
+    pub databases: Vec<String>,
+}
+
+/// A database that is ready for its clients.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct DatabaseReady {
+    pub database: Database,
+    /// Where clients find it, with the password of its superuser.
+    #[schema(example = "postgres://postgres:secret@127.0.0.1:5433/postgres")]
+    pub url: String,
+    /// The whole operation.
+    pub took_millis: u64,
+    /// Of that, the start of its server with its recovery.
+    pub start_millis: u64,
+    /// The snapshot that holds what was there before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<String>,
+}
+
+/// Where a database is found.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct DatabaseUrl {
+    pub url: String,
+}
+
+/// What the deleting of a database did.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct DatabaseDeletion {
+    pub name: String,
+    /// Its volumes, which `volume undelete` brings back for that time.
+    pub volumes: Vec<String>,
+    pub recoverable_seconds: u64,
+    /// Databases that were cloned from it, and stay.
+    pub clones: Vec<String>,
+}

@@ -1,0 +1,284 @@
+//! `ashlar database`: database servers by name, and clones of them.
+
+use ashlar_api::{
+    Database as Shown, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseReady, DatabaseReset,
+    DatabaseRestore, DatabaseSnapshot, DatabaseState,
+};
+use clap::Subcommand;
+
+use crate::Context;
+use crate::ask::confirm;
+use crate::failure::Result;
+use crate::output::{fields, table, utc};
+use crate::parse;
+
+/// Databases by name: made, cloned in seconds, reset, restored. Their servers are PostgreSQL.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  ashlar database create prod --size 64GiB\n  \
+        ashlar database clone prod dev\n  psql \"$(ashlar database url dev)\"\n  \
+        ashlar database reset dev --latest")]
+pub struct Database {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Make an empty database and start its server.
+    #[command(
+        disable_version_flag = true,
+        after_help = "Example:\n  ashlar database create prod --size 64GiB\n  \
+            ashlar database create prod --size 64GiB --log-size 16GiB --port 5440 --version 15"
+    )]
+    Create {
+        /// Name of the database; its volumes are called NAME-data and NAME-log.
+        name: String,
+        /// Size of the volume for data, which is thin.
+        #[arg(long, value_name = "SIZE", value_parser = parse::size, default_value = "64GiB")]
+        size: u64,
+        /// Put the write-ahead log on a volume of its own, of this size.
+        #[arg(long, value_name = "SIZE", value_parser = parse::size)]
+        log_size: Option<u64>,
+        /// The pool; may be left out when there is one.
+        #[arg(long)]
+        pool: Option<String>,
+        /// Where its server listens, on 127.0.0.1 [default: the first free one from 5433 on].
+        #[arg(long)]
+        port: Option<u16>,
+        /// Major version of PostgreSQL [default: the newest that is installed].
+        #[arg(long = "version", value_name = "MAJOR")]
+        major: Option<u32>,
+    },
+    /// All databases.
+    #[command(after_help = "Example:\n  ashlar database list --json")]
+    List,
+    /// One database with its volumes.
+    #[command(after_help = "Example:\n  ashlar database show prod")]
+    Show {
+        /// Name of the database.
+        name: String,
+    },
+    /// Print where a database is found, with the password of its superuser.
+    #[command(after_help = "Example:\n  ashlar database url dev\n  psql \"$(ashlar database url dev)\"")]
+    Url {
+        /// Name of the database.
+        name: String,
+    },
+    /// Start the server of a database; its volumes are mounted where they are not.
+    #[command(after_help = "Example:\n  ashlar database start prod")]
+    Start {
+        /// Name of the database.
+        name: String,
+    },
+    /// Stop the server of a database. It stays stopped until somebody starts it.
+    #[command(after_help = "Example:\n  ashlar database stop prod")]
+    Stop {
+        /// Name of the database.
+        name: String,
+    },
+    /// Take a snapshot of databases at one instant, without stopping them.
+    #[command(after_help = "Example:\n  ashlar database snapshot prod before-upgrade\n  \
+            ashlar database snapshot orders,billing month-end")]
+    Snapshot {
+        /// Databases of one pool.
+        #[arg(value_name = "NAME[,NAME...]")]
+        databases: String,
+        /// Name of the snapshot [default: the first database's name and the time].
+        snapshot: Option<String>,
+    },
+    /// Make a database of the content of another, at no space, and start its server.
+    #[command(after_help = "Example:\n  ashlar database clone prod dev\n  \
+            ashlar database clone prod audit --at before-upgrade --port 5500")]
+    Clone {
+        /// Name of the database that is cloned.
+        name: String,
+        /// Name of the clone.
+        clone: String,
+        /// As it was in this snapshot [default: as it is now].
+        #[arg(long, value_name = "SNAPSHOT")]
+        at: Option<String>,
+        /// Where the clone's server listens, on 127.0.0.1 [default: the first free one from 5433 on].
+        #[arg(long)]
+        port: Option<u16>,
+    },
+    /// Give a clone the content of its origin anew: what it holds is lost. Its name and port stay.
+    #[command(
+        after_help = "Example:\n  ashlar database reset dev\n  ashlar database reset dev --latest --yes"
+    )]
+    Reset {
+        /// Name of the clone.
+        name: String,
+        /// As its origin was in this snapshot [default: the one that the clone was last made from].
+        #[arg(long, value_name = "SNAPSHOT", conflicts_with = "latest")]
+        to: Option<String>,
+        /// As its origin is now.
+        #[arg(long)]
+        latest: bool,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Set a database back to a snapshot of its volumes. What it was before is kept in another snapshot.
+    #[command(after_help = "Example:\n  ashlar database restore prod --to before-upgrade")]
+    Restore {
+        /// Name of the database.
+        name: String,
+        /// The snapshot.
+        #[arg(long, value_name = "SNAPSHOT")]
+        to: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Stop a database and delete it with its volumes. Clones of it stay.
+    #[command(after_help = "Example:\n  ashlar database delete dev --yes")]
+    Delete {
+        /// Name of the database.
+        name: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
+}
+
+impl Database {
+    pub fn run(self, context: &Context) -> Result<()> {
+        let client = context.client()?;
+        match self.verb {
+            Verb::Create { name, size, log_size, pool, port, major } => {
+                let request = DatabaseCreate {
+                    name,
+                    size_bytes: size,
+                    log_size_bytes: log_size,
+                    pool,
+                    port,
+                    major_version: major,
+                };
+                ready(context, &client.database_create(&request)?)
+            }
+            Verb::List => Ok(context.output.print(&client.databases()?, |all| list(all))?),
+            Verb::Show { name } => Ok(context.output.print(&client.database(&name)?, show)?),
+            Verb::Url { name } => {
+                Ok(context.output.print(&client.database_url(&name)?, |found| format!("{}\n", found.url))?)
+            }
+            Verb::Start { name } => ready(context, &client.database_start(&name)?),
+            Verb::Stop { name } => Ok(context.output.print(&client.database_stop(&name)?, show)?),
+            Verb::Snapshot { databases, snapshot } => {
+                let databases: Vec<String> = databases.split(',').map(str::to_string).collect();
+                let name = snapshot.unwrap_or_else(|| name_of_now(&databases[0]));
+                let taken = client.database_snapshot(&DatabaseSnapshot { name, databases })?;
+                Ok(context.output.print(&taken, |taken| {
+                    format!("snapshot {} of {}\n", taken.name, taken.volumes.join(" "))
+                })?)
+            }
+            Verb::Clone { name, clone, at, port } => {
+                let request = DatabaseClone { name: clone, snapshot: at, port };
+                ready(context, &client.database_clone(&name, &request)?)
+            }
+            Verb::Reset { name, to, latest, yes } => {
+                confirm(yes, &format!("reset database `{name}`? What it holds is lost."))?;
+                ready(context, &client.database_reset(&name, &DatabaseReset { snapshot: to, latest })?)
+            }
+            Verb::Restore { name, to, yes } => {
+                let question = format!("stop database `{name}` and set it back to snapshot `{to}`?");
+                confirm(yes, &question)?;
+                ready(context, &client.database_restore(&name, &DatabaseRestore { snapshot: to })?)
+            }
+            Verb::Delete { name, yes } => {
+                confirm(yes, &format!("stop database `{name}` and delete it with its volumes?"))?;
+                let deleted = client.database_delete(&name)?;
+                Ok(context.output.print(&deleted, deletion)?)
+            }
+        }
+    }
+}
+
+fn ready(context: &Context, ready: &DatabaseReady) -> Result<()> {
+    Ok(context.output.print(ready, |ready| {
+        let DatabaseReady { database, url, took_millis, start_millis, backup } = ready;
+        let seconds = |millis: &u64| *millis as f64 / 1000.0;
+        let (took, start) = (seconds(took_millis), seconds(start_millis));
+        let mut text = format!(
+            "{url}\n{} is ready after {took:.1} s, of which its server's start took {start:.1} s\n",
+            database.name
+        );
+        if let Some(backup) = backup {
+            text.push_str(&format!("what it was before is snapshot {backup}\n"));
+        }
+        text
+    })?)
+}
+
+fn state(database: &Shown) -> &'static str {
+    match database.state {
+        DatabaseState::Making => "being made",
+        DatabaseState::Busy => "busy",
+        DatabaseState::Running => "running",
+        DatabaseState::Stopped => "stopped",
+        DatabaseState::Failed => "failed",
+        DatabaseState::Resetting => "being reset",
+        DatabaseState::Deleting => "being deleted",
+    }
+}
+
+fn origin(database: &Shown) -> String {
+    database
+        .origin
+        .as_ref()
+        .map_or_else(|| "-".to_string(), |origin| format!("{}@{}", origin.database, origin.snapshot))
+}
+
+fn list(databases: &[Shown]) -> String {
+    let row = |database: &Shown| {
+        vec![
+            database.name.clone(),
+            database.pool.clone(),
+            format!("{} {}", database.engine, database.major_version),
+            state(database).to_string(),
+            database.port.to_string(),
+            origin(database),
+        ]
+    };
+    let rows: Vec<Vec<String>> = databases.iter().map(row).collect();
+    table(&["NAME", "POOL", "ENGINE", "STATE", "PORT", "ORIGIN"], &[4], &rows)
+}
+
+fn show(database: &Shown) -> String {
+    let mut pairs = vec![
+        ("name", database.name.clone()),
+        ("pool", database.pool.clone()),
+        ("engine", format!("{} {}", database.engine, database.major_version)),
+        ("state", state(database).to_string()),
+        ("port", database.port.to_string()),
+        ("origin", origin(database)),
+        ("created", utc(database.created_unix_seconds)),
+    ];
+    pairs.extend(
+        database
+            .volumes
+            .iter()
+            .map(|one| (one.role.as_str(), format!("volume {} on {}", one.volume, one.mount))),
+    );
+    fields(&pairs)
+}
+
+fn deletion(deleted: &DatabaseDeletion) -> String {
+    let mut text = format!("deleted database {} with volumes {}\n", deleted.name, deleted.volumes.join(" "));
+    if deleted.recoverable_seconds > 0 {
+        let hours = deleted.recoverable_seconds / 3600;
+        text.push_str(&format!("`ashlar volume undelete` brings the volumes back for {hours} hours\n"));
+    }
+    if !deleted.clones.is_empty() {
+        text.push_str(&format!("its clones stay: {}\n", deleted.clones.join(" ")));
+    }
+    text
+}
+
+/// `prod-20261128T130507Z`.
+fn name_of_now(database: &str) -> String {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let digits: Vec<char> =
+        utc(now.map_or(0, |since| since.as_secs())).chars().filter(char::is_ascii_digit).collect();
+    let (day, time) = digits.split_at(digits.len().min(8));
+    format!("{database}-{}T{}Z", day.iter().collect::<String>(), time.iter().collect::<String>())
+}

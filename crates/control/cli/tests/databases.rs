@@ -1,0 +1,289 @@
+//! Databases by name: made, cloned, reset, restored, and what stays of them when the array dies.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use ashlar_postgres::{Address, Session, processes_below};
+use support::{Array, can_attach};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// An array with a pool whose directory the account of servers may pass. Its databases go with it.
+struct Site {
+    array: Array,
+    /// Ports are the machine's: two arrays would look for the same at once.
+    _alone: MutexGuard<'static, ()>,
+}
+
+static ALONE: Mutex<()> = Mutex::new(());
+
+impl Site {
+    fn new() -> Option<Site> {
+        can_attach().then(|| {
+            let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut array = Array::unstarted();
+            let open = std::fs::Permissions::from_mode(0o711);
+            std::fs::set_permissions(array.path(""), open).unwrap();
+            array.configure("fuse_transport = \"classic\"\nattach_wait_seconds = 60\n");
+            array.start();
+            let drive = format!("{},size=2GiB", array.path("main.img").display());
+            array.good(&["pool", "create", "main", "--drive", &drive]);
+            Site { array, _alone }
+        })
+    }
+
+    fn make(&self, name: &str, more: &[&str]) -> String {
+        let words = [&["database", "create", name, "--size", "1GiB"], more].concat();
+        self.array.good(&words).lines().next().unwrap().to_string()
+    }
+
+    fn url(&self, name: &str) -> String {
+        self.array.good(&["database", "url", name]).trim().to_string()
+    }
+
+    fn ask(&self, name: &str, statement: &str) -> String {
+        let address = Address::Url(self.url(name));
+        let end = Instant::now() + PATIENCE;
+        let mut session = loop {
+            match Session::open(&address, "test", Duration::from_secs(30)) {
+                Ok(session) => break session,
+                // One that was started by an array that was killed meanwhile replays its log.
+                Err(error) if is_starting(&error.to_string()) && Instant::now() < end => {
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+                Err(error) => panic!("{name}: {error}"),
+            }
+        };
+        let rows = session.run(statement).unwrap();
+        rows.first().and_then(|row| row[0].clone()).unwrap_or_default()
+    }
+
+    fn states(&self) -> Vec<(String, String)> {
+        let all = self.array.json(&["database", "list"]);
+        let text = |one: &serde_json::Value, key: &str| one[key].as_str().unwrap().to_string();
+        all.as_array().unwrap().iter().map(|one| (text(one, "name"), text(one, "state"))).collect()
+    }
+
+    /// Until each database is as it is to be, none half made.
+    fn settle(&self) {
+        let end = Instant::now() + PATIENCE;
+        loop {
+            let states = self.states();
+            if states.iter().all(|(_, state)| state == "running" || state == "stopped") {
+                return;
+            }
+            assert!(Instant::now() < end, "{states:?}\n{}", self.array.log());
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Nothing is there but what these databases have.
+    fn check_nothing_else(&self, databases: &[&str]) {
+        let names = |what: &[&str], key: &str| -> Vec<String> {
+            let all = self.array.json(what);
+            let mut names: Vec<String> =
+                all.as_array().unwrap().iter().map(|one| one[key].as_str().unwrap().to_string()).collect();
+            names.sort();
+            names
+        };
+        let volumes: Vec<String> = databases.iter().map(|name| format!("{name}-data")).collect();
+        assert_eq!(names(&["database", "list"], "name"), databases);
+        assert_eq!(names(&["volume", "list"], "name"), volumes);
+        let attached = self.array.json(&["status"])["attachment_count"].as_u64().unwrap();
+        assert_eq!(attached as usize, databases.len());
+        let directory = self.array.state().join("databases");
+        let mut sites: Vec<String> = std::fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect();
+        sites.sort();
+        assert_eq!(sites, databases);
+    }
+
+    fn processes(&self, database: &str) -> Vec<rustix::process::Pid> {
+        let data = self.array.state().join("databases").join(database).join("data/pgdata");
+        processes_below(&data).into_iter().map(|(pid, _)| pid).collect()
+    }
+}
+
+fn is_starting(said: &str) -> bool {
+    ["starting up", "not yet accepting", "in recovery mode"].iter().any(|words| said.contains(words))
+}
+
+impl Drop for Site {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            for (name, _) in self.states() {
+                self.array.good(&["database", "delete", &name, "--yes"]);
+            }
+            return;
+        }
+        let _ = self.array.run(&["stop", "--detach", "--force", "--yes"]);
+        let below = self.array.state().join("databases");
+        ashlar_postgres::end_processes(&below, |_| true, &[rustix::process::Signal::KILL]);
+    }
+}
+
+#[test]
+fn a_database_is_made_cloned_reset_and_restored() {
+    let Some(site) = Site::new() else { return };
+    let url = site.make("prod", &["--log-size", "512MiB"]);
+    assert!(url.starts_with("postgres://postgres:") && url.contains("@127.0.0.1:"), "{url}");
+    site.ask("prod", "create table t as select generate_series(1, 1000) as x");
+    let cloned = site.array.json(&["database", "clone", "prod", "dev"]);
+    assert!(cloned["took_millis"].as_u64().unwrap() >= cloned["start_millis"].as_u64().unwrap(), "{cloned}");
+    assert_ne!(cloned["database"]["port"], site.array.json(&["database", "show", "prod"])["port"]);
+    // Each has its own.
+    site.ask("dev", "drop table t");
+    assert_eq!(site.ask("prod", "select count(*) from t"), "1000");
+    assert_eq!(site.ask("dev", "show cluster_name"), "dev");
+    let log = std::fs::read_link(site.array.state().join("databases/dev/data/pgdata/pg_wal")).unwrap();
+    assert!(log.ends_with("databases/dev/log/pg_wal"), "{}", log.display());
+
+    // The same content again, and then the newest; name, port and password stay.
+    let before = site.url("dev");
+    site.array.good(&["database", "reset", "dev", "--yes"]);
+    assert_eq!(site.ask("dev", "select count(*) from t"), "1000");
+    site.ask("prod", "insert into t values (0)");
+    site.array.good(&["database", "reset", "dev", "--latest", "--yes"]);
+    assert_eq!((site.ask("dev", "select count(*) from t"), site.url("dev")), ("1001".to_string(), before));
+
+    site.array.good(&["database", "snapshot", "prod", "good"]);
+    site.ask("prod", "drop table t");
+    let restored = site.array.json(&["database", "restore", "prod", "--to", "good", "--yes"]);
+    assert_eq!(site.ask("prod", "select count(*) from t"), "1001");
+    let backup = restored["backup"].as_str().unwrap();
+    site.array.good(&["database", "clone", "prod", "undone", "--at", backup]);
+    assert_eq!(site.ask("undone", "select count(*) from pg_tables where tablename = 't'"), "0");
+
+    site.array.good(&["database", "stop", "dev"]);
+    assert!(site.states().contains(&("dev".to_string(), "stopped".to_string())));
+    site.array.good(&["database", "start", "dev"]);
+    assert_eq!(site.ask("dev", "select 1"), "1");
+    let deleted = site.array.json(&["database", "delete", "prod", "--yes"]);
+    assert_eq!(deleted["clones"], serde_json::json!(["dev", "undone"]));
+    assert_eq!(site.ask("dev", "select count(*) from t"), "1001", "clones outlive it");
+}
+
+#[test]
+fn databases_outlive_a_killed_array_and_stop_before_one_that_stops() {
+    let Some(mut site) = Site::new() else { return };
+    site.make("prod", &[]);
+    site.ask("prod", "create table t (x int)");
+    let before = site.processes("prod");
+    site.array.kill();
+    assert_eq!(site.processes("prod")[0], before[0]);
+    site.array.start();
+    site.ask("prod", "insert into t values (1)");
+    assert_eq!(site.processes("prod")[0], before[0], "the same server");
+
+    assert_eq!(site.array.terminate(), Some(0));
+    assert!(site.processes("prod").is_empty(), "stopped before the array");
+    site.array.start();
+    site.settle();
+    assert_eq!(site.ask("prod", "select count(*) from t"), "1");
+
+    // Its server dies alone.
+    let server = site.processes("prod")[0];
+    rustix::process::kill_process(server, rustix::process::Signal::KILL).unwrap();
+    site.array.wait_for_log("database prod: its server runs again", 2);
+    site.settle();
+    assert_eq!(site.ask("prod", "select count(*) from t"), "1");
+
+    site.array.good(&["stop", "--detach"]);
+    site.array.start_after_stop();
+    site.settle();
+    assert_eq!(site.ask("prod", "select count(*) from t"), "1");
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_leaves_nothing() {
+    let Some(site) = Site::new() else { return };
+    site.make("prod", &[]);
+    let port = site.array.json(&["database", "show", "prod"])["port"].to_string();
+    let refused = |words: &[&str], said: &[&str]| {
+        site.array.refused(&[&["database"], words].concat(), said);
+        site.check_nothing_else(&["prod"]);
+    };
+    refused(&["create", "prod"], &["database `prod` exists"]);
+    refused(&["create", "a/b"], &["cannot be the name of a database"]);
+    refused(&["create", "other", "--port", &port], &[&format!("port {port} is taken by database `prod`")]);
+    refused(&["create", "other", "--version", "9"], &["PostgreSQL 9 is needed"]);
+    refused(&["create", "other", "--size", "1MiB"], &["too small", "256 MiB"]);
+    refused(&["create", "other", "--pool", "none"], &["none"]);
+    refused(&["clone", "nothing", "dev"], &["database `nothing` does not exist"]);
+    refused(&["clone", "prod", "dev", "--at", "never"], &["snapshot `never` does not exist"]);
+    refused(&["reset", "prod", "--yes"], &["no clone", "restore"]);
+    refused(&["restore", "prod", "--to", "never", "--yes"], &["snapshot `never` does not exist"]);
+    refused(&["delete", "nothing", "--yes"], &["database `nothing` does not exist"]);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().port().to_string();
+    refused(&["clone", "prod", "dev", "--port", &taken], &["taken by another program"]);
+    // A link of the source that leads elsewhere is no clone's.
+    let outside = site.array.path("outside");
+    std::fs::create_dir(&outside).unwrap();
+    let link = site.array.state().join("databases/prod/data/pgdata/elsewhere");
+    std::os::unix::fs::symlink(&outside, &link).unwrap();
+    rustix::fs::syncfs(std::fs::File::open(link.parent().unwrap()).unwrap()).unwrap();
+    refused(&["clone", "prod", "dev"], &["elsewhere leads to", "outside of the copy"]);
+    std::fs::remove_file(link).unwrap();
+    site.array.good(&["volume", "create", "free", "--size", "64MiB"]);
+    site.array.good(&["snapshot", "create", "free-then", "free"]);
+    site.array.refused(&["database", "clone", "prod", "dev", "--at", "free-then"], &["does not hold volume"]);
+    site.array.good(&["snapshot", "delete", "free-then", "--yes"]);
+    site.array.good(&["volume", "delete", "free", "--yes"]);
+    site.check_nothing_else(&["prod"]);
+}
+
+/// Wherever the array is killed within an operation, its next start leaves nothing half made.
+#[test]
+fn an_operation_that_is_cut_short_is_finished_or_undone() {
+    let Some(mut site) = Site::new() else { return };
+    site.make("prod", &[]);
+    site.ask("prod", "create table t as select generate_series(1, 1000) as x");
+    site.array.good(&["database", "clone", "prod", "dev"]);
+    let operations: [&[&str]; 5] = [
+        &["clone", "prod", "next"],
+        &["reset", "dev", "--latest", "--yes"],
+        &["restore", "prod", "--to", "good", "--yes"],
+        &["create", "next", "--size", "1GiB"],
+        &["delete", "next", "--yes"],
+    ];
+    site.array.good(&["database", "snapshot", "prod", "good"]);
+    for (round, operation) in operations.iter().cycle().take(20).enumerate() {
+        let has_next = site.states().iter().any(|(name, _)| name == "next");
+        match (operation[0], has_next) {
+            ("clone" | "create", true) => drop(site.array.good(&["database", "delete", "next", "--yes"])),
+            ("delete", false) => drop(site.array.good(&["database", "clone", "prod", "next"])),
+            _ => {}
+        }
+        cut_short(&mut site, operation, Duration::from_millis(60 * (round as u64 % 9) + 20));
+        site.settle();
+        let states = site.states();
+        assert!(states.len() >= 2, "{round}: {states:?}");
+        for (name, _) in states.iter().filter(|(name, _)| name != "next") {
+            let told = site.ask(name, "select count(*) from t");
+            assert_eq!(told, "1000", "{round}: {name} after {operation:?}");
+        }
+    }
+    if site.states().iter().any(|(name, _)| name == "next") {
+        site.array.good(&["database", "delete", "next", "--yes"]);
+    }
+    site.check_nothing_else(&["dev", "prod"]);
+}
+
+fn cut_short(site: &mut Site, operation: &[&str], after: Duration) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
+    command.arg("--state").arg::<&Path>(site.array.state()).arg("database").args(operation);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(after);
+    site.array.kill();
+    child.wait().unwrap();
+    site.array.start();
+}

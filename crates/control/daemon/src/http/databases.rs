@@ -1,0 +1,105 @@
+//! The operations on databases. Who reaches a database's superuser runs programs as its account: what makes
+//! one, or tells its password, is for root over the socket.
+
+use ashlar_api as api;
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+
+use super::extract::{Body, Name, OptionalBody};
+use super::handlers::{AS_ROOT, Answer, Array, Created, check_owner, to_the_end};
+use crate::error::Result;
+use crate::places::Caller;
+
+fn check(caller: Caller) -> Result<()> {
+    check_owner(caller, "work on databases", AS_ROOT)
+}
+
+pub(super) async fn list(State(array): Array) -> Answer<Vec<api::Database>> {
+    array.databases().await.map(Json)
+}
+
+pub(super) async fn create(
+    State(array): Array,
+    caller: Caller,
+    Body(request): Body<api::DatabaseCreate>,
+) -> Created<api::DatabaseReady> {
+    check(caller)?;
+    let ready = to_the_end(async move { array.database_create(request).await }).await?;
+    Ok((StatusCode::CREATED, Json(ready)))
+}
+
+pub(super) async fn show(State(array): Array, Name(database): Name) -> Answer<api::Database> {
+    array.database(&database).await.map(Json)
+}
+
+pub(super) async fn url(
+    State(array): Array,
+    caller: Caller,
+    Name(database): Name,
+) -> Answer<api::DatabaseUrl> {
+    check(caller)?;
+    array.database_url(&database).await.map(Json)
+}
+
+pub(super) async fn remove(
+    State(array): Array,
+    caller: Caller,
+    Name(database): Name,
+) -> Answer<api::DatabaseDeletion> {
+    check(caller)?;
+    to_the_end(async move { array.database_delete(&database).await }).await.map(Json)
+}
+
+pub(super) async fn start(
+    State(array): Array,
+    caller: Caller,
+    Name(database): Name,
+) -> Answer<api::DatabaseReady> {
+    check(caller)?;
+    to_the_end(async move { array.database_start(&database).await }).await.map(Json)
+}
+
+pub(super) async fn stop(State(array): Array, caller: Caller, Name(database): Name) -> Answer<api::Database> {
+    check(caller)?;
+    to_the_end(async move { array.database_stop(&database).await }).await.map(Json)
+}
+
+pub(super) async fn clone(
+    State(array): Array,
+    caller: Caller,
+    Name(database): Name,
+    Body(request): Body<api::DatabaseClone>,
+) -> Created<api::DatabaseReady> {
+    check(caller)?;
+    let ready = to_the_end(async move { array.database_clone(&database, request).await }).await?;
+    Ok((StatusCode::CREATED, Json(ready)))
+}
+
+pub(super) async fn reset(
+    State(array): Array,
+    caller: Caller,
+    Name(database): Name,
+    OptionalBody(request): OptionalBody<api::DatabaseReset>,
+) -> Answer<api::DatabaseReady> {
+    check(caller)?;
+    to_the_end(async move { array.database_reset(&database, request).await }).await.map(Json)
+}
+
+pub(super) async fn restore(
+    State(array): Array,
+    caller: Caller,
+    Name(database): Name,
+    Body(request): Body<api::DatabaseRestore>,
+) -> Answer<api::DatabaseReady> {
+    check(caller)?;
+    to_the_end(async move { array.database_restore(&database, request).await }).await.map(Json)
+}
+
+pub(super) async fn snapshot(
+    State(array): Array,
+    Body(request): Body<api::DatabaseSnapshot>,
+) -> Created<api::Snapshot> {
+    let snapshot = to_the_end(async move { array.database_snapshot(request).await }).await?;
+    Ok((StatusCode::CREATED, Json(snapshot)))
+}

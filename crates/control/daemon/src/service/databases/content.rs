@@ -1,0 +1,202 @@
+//! Another content for a database: a clone is reset, a database is restored.
+
+use std::time::Instant;
+
+use ashlar_api as api;
+use ashlar_database::{Origin, Outcome, Record, Role, Stage, Work};
+
+use super::super::Service;
+use super::make::not_a_clone;
+use super::{Known, check_ready};
+use crate::error::Result;
+
+impl Service {
+    /// Gives a clone the content of its origin.
+    pub(crate) async fn database_reset(
+        &self,
+        name: &str,
+        request: api::DatabaseReset,
+    ) -> Result<api::DatabaseReady> {
+        let since = Instant::now();
+        let _alone = self.work_alone(name)?;
+        let mut known = self.database_record(name).await?;
+        check_ready(&known.record)?;
+        let Some(origin) = known.record.origin.clone() else { return Err(not_a_clone(name)) };
+        let before = origin.clone();
+        let fresh = match (request.latest, request.snapshot) {
+            (true, _) => {
+                let source = self.database_record(&origin.database).await?;
+                check_ready(&source.record)?;
+                let snapshot = self.name_of_origin(name);
+                let volumes = source.record.volumes();
+                self.snapshot_create(api::SnapshotCreate { name: snapshot.clone(), volumes }).await?;
+                Origin { snapshot, is_own: true, ..origin }
+            }
+            (false, Some(snapshot)) => {
+                let of_source = Record {
+                    parts: origin.volumes.clone(),
+                    name: origin.database.clone(),
+                    ..known.record.clone()
+                };
+                self.check_snapshot_of(&snapshot, &of_source)?;
+                let is_own = origin.is_own && snapshot == origin.snapshot;
+                Origin { snapshot, is_own, ..origin }
+            }
+            (false, None) => origin,
+        };
+        let is_other = fresh.snapshot != before.snapshot;
+        known.record.origin = Some(fresh);
+        known.record.is_wanted = true;
+        self.set_stage(&mut known, Stage::Resetting).await?;
+        let started = self.reset_content(&mut known).await?;
+        if is_other && before.is_own {
+            self.drop_own_snapshot(&before).await;
+        }
+        self.log.info(format!("database {name}"), "reset");
+        Ok(self.ready(&known, since, &started).await)
+    }
+
+    /// May be begun again wherever it was cut short.
+    pub(super) async fn reset_content(&self, known: &mut Known) -> Result<Outcome> {
+        let _ended = self.work(&self.site(&known.record), Work::End).await?;
+        self.unmount_parts(&known.record).await?;
+        self.delete_parts(&known.record, true).await?;
+        let started = self.fill_clone(&known.record).await?;
+        self.set_stage(known, Stage::Ready).await?;
+        Ok(started)
+    }
+
+    /// A name for the next snapshot that a clone is made of.
+    fn name_of_origin(&self, name: &str) -> String {
+        let known = self.known();
+        let plain = format!("{name}.origin");
+        let numbered = (2..).map(|number| format!("{name}.origin-{number}"));
+        let mut names = std::iter::once(plain).chain(numbered);
+        names.find(|name| known.index.check_snapshot_free(name).is_ok()).unwrap_or_default()
+    }
+
+    /// Sets a database back to a snapshot of its volumes, and keeps what it was before in another.
+    pub(crate) async fn database_restore(
+        &self,
+        name: &str,
+        request: api::DatabaseRestore,
+    ) -> Result<api::DatabaseReady> {
+        let since = Instant::now();
+        let _alone = self.work_alone(name)?;
+        let mut known = self.database_record(name).await?;
+        check_ready(&known.record)?;
+        self.check_snapshot_of(&request.snapshot, &known.record)?;
+        let is_alone =
+            self.known().index.snapshot(&request.snapshot)?.volumes.len() == known.record.parts.len();
+        if !is_alone {
+            let what = format!("snapshot `{}` holds volumes of others, too", request.snapshot);
+            let action =
+                format!("`ashlar database clone {name} NEW --at {}` shows what it holds", request.snapshot);
+            return Err(crate::error::Error::invalid(what, action));
+        }
+        let site = self.site(&known.record);
+        self.work(&site, Work::Stop).await?;
+        self.unmount_parts(&known.record).await?;
+        let restored = self.snapshot_restore(&request.snapshot, false, true).await;
+        // Whether or not it was restored, the database goes on.
+        known.record.is_wanted = true;
+        self.keep_record(&known).await?;
+        let started = self.start_server(&known.record).await;
+        let (restored, started) = (restored?, started?);
+        self.log.info(format!("database {name}"), format!("restored to snapshot {}", request.snapshot));
+        let ready = self.ready(&known, since, &started).await;
+        Ok(api::DatabaseReady { backup: restored.backup, ..ready })
+    }
+
+    /// Mounts a database's volumes where they are not, and starts its server.
+    pub(super) async fn start_server(&self, record: &Record) -> Result<Outcome> {
+        self.make_site(record)?;
+        self.mount_parts(record, None).await?;
+        self.work(&self.site(record), Work::Start).await
+    }
+
+    /// Mounts the volumes that are not mounted.
+    pub(super) async fn mount_parts(&self, record: &Record, format: Option<api::FileSystem>) -> Result<()> {
+        let site = self.site(record);
+        for part in &record.parts {
+            let mount = site.mount(part.role).display().to_string();
+            let attached = self.attachments().into_iter().find(|one| one.volume == part.volume);
+            match attached {
+                Some(attached) if attached.mount.as_ref() == Some(&mount) => continue,
+                // An attach that was cut short left it, perhaps mounted.
+                Some(_) => self.detach(&part.volume, false).await?,
+                None => {}
+            }
+            let request = api::AttachRequest {
+                volume: part.volume.clone(),
+                format,
+                force: false,
+                shared: false,
+                mount: Some(mount),
+                allows_suid: false,
+                allows_devices: false,
+                once: false,
+            };
+            self.attach(request).await?;
+        }
+        Ok(())
+    }
+
+    /// Unmounts and detaches the volumes, and those that were to be attached are not.
+    pub(super) async fn unmount_parts(&self, record: &Record) -> Result<()> {
+        for part in record.parts.iter().rev() {
+            if self.do_not_attach(&part.volume) {
+                continue;
+            }
+            match self.detach(&part.volume, false).await {
+                Err(error) if error.kind != api::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes the volumes that are there.
+    pub(super) async fn delete_parts(&self, record: &Record, is_now: bool) -> Result<u64> {
+        let mut seconds = 0;
+        for part in &record.parts {
+            match self.volume_delete(&part.volume, false, is_now).await {
+                Ok(deletion) => seconds = deletion.recoverable_seconds,
+                Err(error) if error.kind == api::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(seconds)
+    }
+
+    /// The snapshot that a clone was made of, where it was taken for that and nobody else uses it.
+    pub(super) async fn drop_own_snapshot(&self, origin: &Origin) {
+        let request = api::SnapshotsDelete { names: vec![origin.snapshot.clone()], force: false };
+        match self.snapshots_delete(request).await {
+            Ok(()) => {}
+            Err(error) if error.kind == api::ErrorKind::NotFound => {}
+            Err(error) => {
+                let what = format!("stays, though the clone that it was taken for is gone: {error}");
+                self.log.warning(format!("snapshot {}", origin.snapshot), what);
+            }
+        }
+    }
+
+    /// The directory of a database on this machine, and where its volumes are mounted.
+    pub(super) fn make_site(&self, record: &Record) -> Result<()> {
+        let site = self.site(record);
+        let roles: Vec<Role> = record.parts.iter().map(|part| part.role).collect();
+        self.state().open_site(&site.directory, roles.into_iter().map(|role| site.mount(role)))
+    }
+
+    /// Removes it. What is mounted there is not looked into.
+    pub(super) fn remove_site(&self, record: &Record) {
+        let site = self.site(record);
+        for part in &record.parts {
+            let _ = std::fs::remove_dir(site.mount(part.role));
+        }
+        let _ = std::fs::remove_dir_all(site.places().socket);
+        let _ = std::fs::remove_file(site.directory.join("password"));
+        let _ = std::fs::remove_dir(&site.directory);
+    }
+}

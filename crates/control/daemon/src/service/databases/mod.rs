@@ -1,0 +1,173 @@
+//! Databases: records in the pool, volumes, mounts, and servers that processes of their own start and stop.
+//!
+//! Each operation writes down first what it is about to do, in the record's stage. An array that is killed
+//! meanwhile finds that at its next start: what was being made is removed, what was being reset or deleted is
+//! gone on with.
+
+mod content;
+mod life;
+mod make;
+mod records;
+mod tend;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use ashlar_api as api;
+use ashlar_database::{EngineKind, Outcome, Record, Site, Stage, Task, Work, carry_out};
+
+use super::Service;
+use crate::error::{Error, Result};
+use crate::state::DATABASES;
+use crate::subprocess;
+use records::Known;
+
+/// The hidden verb that runs [`run_database_process`], and what it is called among processes.
+const VERB: &str = "database-work";
+const PROCESS: &str = "ashlar-db-work";
+
+/// The life of a process that works on a database.
+pub fn run_database_process(state: &std::path::Path) -> std::io::Result<()> {
+    subprocess::answer(PROCESS, state, |task: Task| carry_out(&task))
+}
+
+impl Service {
+    /// All databases, by name.
+    pub(crate) async fn databases(&self) -> Result<Vec<api::Database>> {
+        let mut all: Vec<api::Database> =
+            self.database_records().await?.iter().map(|known| self.view_of_now(known)).collect();
+        all.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(all)
+    }
+
+    /// One database.
+    pub(crate) async fn database(&self, name: &str) -> Result<api::Database> {
+        Ok(self.view_of_now(&self.database_record(name).await?))
+    }
+
+    /// Where it is found.
+    pub(crate) async fn database_url(&self, name: &str) -> Result<api::DatabaseUrl> {
+        let known = self.database_record(name).await?;
+        Ok(api::DatabaseUrl { url: self.site(&known.record).url() })
+    }
+
+    /// Takes a snapshot of databases at one instant.
+    pub(crate) async fn database_snapshot(&self, request: api::DatabaseSnapshot) -> Result<api::Snapshot> {
+        let mut volumes = Vec::new();
+        for database in &request.databases {
+            let known = self.database_record(database).await?;
+            check_ready(&known.record)?;
+            volumes.extend(known.record.volumes());
+        }
+        if volumes.is_empty() {
+            return Err(Error::invalid("no database is named", "name one or more databases of one pool"));
+        }
+        self.snapshot_create(api::SnapshotCreate { name: request.name, volumes }).await
+    }
+
+    fn view_of_now(&self, known: &Known) -> api::Database {
+        let is_busy = self.known().busy_databases.contains(&known.record.name);
+        let view = self.view(known);
+        match view.state {
+            api::DatabaseState::Running | api::DatabaseState::Failed | api::DatabaseState::Stopped
+                if is_busy =>
+            {
+                api::Database { state: api::DatabaseState::Busy, ..view }
+            }
+            _ => view,
+        }
+    }
+
+    /// As whoever works on it leaves it.
+    fn view(&self, known: &Known) -> api::Database {
+        let Known { pool, record, .. } = known;
+        let site = self.site(record);
+        let state = match record.stage {
+            Stage::Making => api::DatabaseState::Making,
+            Stage::Resetting => api::DatabaseState::Resetting,
+            Stage::Deleting => api::DatabaseState::Deleting,
+            Stage::Ready if site.is_running() => api::DatabaseState::Running,
+            Stage::Ready if record.is_wanted => api::DatabaseState::Failed,
+            Stage::Ready => api::DatabaseState::Stopped,
+        };
+        let volume = |part: &ashlar_database::Part| api::DatabaseVolume {
+            role: part.role.name().to_string(),
+            volume: part.volume.clone(),
+            mount: site.mount(part.role).display().to_string(),
+        };
+        let origin = record.origin.as_ref().map(|origin| api::DatabaseOrigin {
+            database: origin.database.clone(),
+            snapshot: origin.snapshot.clone(),
+        });
+        api::Database {
+            name: record.name.clone(),
+            pool: pool.clone(),
+            engine: match record.engine {
+                EngineKind::Postgres => "postgres".to_string(),
+            },
+            major_version: record.major,
+            state,
+            port: record.port,
+            volumes: record.parts.iter().map(volume).collect(),
+            origin,
+            created_unix_seconds: record.created_unix_seconds,
+        }
+    }
+
+    fn site(&self, record: &Record) -> Site {
+        Site::of(record, self.site_directory(&record.name))
+    }
+
+    fn site_directory(&self, name: &str) -> PathBuf {
+        self.state().path(DATABASES).join(name)
+    }
+
+    /// Has a process do something to a database.
+    async fn work(&self, site: &Site, work: Work) -> Result<Outcome> {
+        let object = format!("database `{}`", site.name);
+        let task = Task { engine: EngineKind::Postgres, site: site.clone(), work };
+        let state = self.state().directory().to_path_buf();
+        let asked = tokio::task::spawn_blocking(move || {
+            subprocess::ask::<_, ashlar_database::Result<Outcome>>(VERB, &state, &task)
+        });
+        let failed = |why: String| Error::new(api::ErrorKind::Medium, why, "see `ashlar doctor`");
+        match asked.await {
+            Ok(Ok(Ok(done))) => done.map_err(|error| from_database(&object, &error)),
+            Ok(Ok(Err(status))) => {
+                Err(failed(format!("{object}: the process that worked on it ended with {status}")))
+            }
+            Ok(Err(error)) => Err(failed(format!("{object}: start a process to work on it: {error}"))),
+            Err(_) => Err(Error::stopping()),
+        }
+    }
+
+    async fn ready(&self, known: &Known, since: Instant, started: &Outcome) -> api::DatabaseReady {
+        api::DatabaseReady {
+            database: self.view(known),
+            url: self.site(&known.record).url(),
+            took_millis: since.elapsed().as_millis() as u64,
+            start_millis: started.start_millis,
+            backup: None,
+        }
+    }
+}
+
+fn check_ready(record: &Record) -> Result<()> {
+    let doing = match record.stage {
+        Stage::Ready => return Ok(()),
+        Stage::Making => "made",
+        Stage::Resetting => "reset",
+        Stage::Deleting => "deleted",
+    };
+    Err(Error::new(
+        api::ErrorKind::Busy,
+        format!("database `{}` is being {doing}", record.name),
+        "wait for that, or start the array again where it was cut short",
+    ))
+}
+
+fn from_database(object: &str, error: &ashlar_database::Error) -> Error {
+    let kind = if error.is_of_request { api::ErrorKind::Invalid } else { api::ErrorKind::Medium };
+    let action = if error.action.is_empty() { "mend that, then repeat" } else { &error.action };
+    Error::new(kind, format!("{object}: {error}"), action)
+}

@@ -1,0 +1,41 @@
+//! What the array asks of a kind of database server.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::error::Result;
+use crate::task::Outcome;
+
+/// A database server on mounted volumes.
+pub trait Engine {
+    /// The programs that were found.
+    fn programs(&self) -> Outcome;
+
+    /// Makes an empty database.
+    ///
+    /// # Errors
+    /// When something is there already, or a program fails.
+    fn make(&mut self) -> Result<()>;
+
+    /// Makes files that were copied from the database in this directory its own: whatever leads out of the
+    /// copy is led into it, or the copy is refused.
+    ///
+    /// # Errors
+    /// When something leads out of the copy and cannot be led into it.
+    fn adopt(&mut self, from: &Path) -> Result<()>;
+
+    /// Starts the server and waits until it answers; how long that took.
+    ///
+    /// # Errors
+    /// When it does not start.
+    fn start(&mut self) -> Result<Duration>;
+
+    /// Stops the server in order.
+    ///
+    /// # Errors
+    /// When it does not stop; then it still runs.
+    fn stop(&mut self) -> Result<()>;
+
+    /// Ends the server at once.
+    fn end(&mut self);
+}

@@ -1,0 +1,208 @@
+//! PostgreSQL as an engine.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use ashlar_postgres::{Adoption, Installation, Search, Server, Settings, end_processes, processes_below};
+use ashlar_programs::Launcher;
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::engine::Engine;
+use crate::error::{Error, Result};
+use crate::record::Role;
+use crate::site::Site;
+use crate::task::Outcome;
+
+/// Where the superuser's password is on the volume of data: it goes along with snapshots and clones.
+const PASSWORD: &str = "ashlar-password";
+const PASSWORD_BYTES: usize = 18;
+/// How long what was killed may take to be gone. Arbitrary.
+const END_MAX: Duration = Duration::from_secs(5);
+const END_POLL: Duration = Duration::from_millis(5);
+/// What a server that was its source leaves in a copy and must not go on in it: slots hold back the log for
+/// readers that do not come, and the last two make a standby.
+const SLOTS: &str = "pg_replslot";
+const LEFT_BY_SOURCE: [&str; 3] = ["postmaster.opts", "standby.signal", "recovery.signal"];
+
+/// A PostgreSQL server at a site.
+pub struct Postgres {
+    site: Site,
+    installation: Installation,
+}
+
+impl Postgres {
+    /// Finds the programs of the site's version.
+    pub fn at(site: &Site) -> Result<Postgres> {
+        let run = site.places().socket;
+        let words = run.join("programs");
+        fs::create_dir_all(&words).map_err(|error| failed("make", &words, &error))?;
+        let launcher = Arc::new(Launcher::new(PathBuf::from("/"), words, Arc::new(AtomicBool::new(false))));
+        let search = Search { directory: None, major: site.major };
+        let installation = Installation::find(&launcher, &search).map_err(|error| {
+            let action = "install it (on Debian: apt-get install postgresql), or name another with --version";
+            Error::refused(error.to_string(), action)
+        })?;
+        Ok(Postgres { site: site.clone(), installation })
+    }
+
+    fn server(&self) -> Server {
+        Server::new(&self.installation, self.site.places(), self.settings())
+    }
+
+    /// What the array sets, and over that what the user does.
+    fn settings(&self) -> Settings {
+        let mut settings = Settings::new()
+            .with("listen_addresses", "127.0.0.1")
+            .with("cluster_name", self.site.name.as_str());
+        if self.site.is_clone {
+            // A copy archives nothing where its source does, follows nobody, and runs no jobs.
+            settings.set("archive_mode", "off");
+            settings.set("primary_conninfo", "");
+            settings.set("primary_slot_name", "");
+            settings.set("cron.launch_active_jobs", "off");
+        }
+        for (name, value) in &self.site.settings {
+            settings.set(name, value.as_str());
+        }
+        settings
+    }
+
+    fn data(&self) -> PathBuf {
+        self.site.places().data
+    }
+
+    /// The password on the volume is the one that counts: it belongs to the files beside it.
+    fn copy_password(&self) -> Result<()> {
+        let (from, to) = (self.site.mount(Role::Data).join(PASSWORD), self.site.password_file());
+        match fs::read_to_string(&from) {
+            Ok(text) => write_secret(&to, &text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::remove_file(&to) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &to, &error)),
+                _ => Ok(()),
+            },
+            Err(error) => Err(failed("read", &from, &error)),
+        }
+    }
+}
+
+impl Engine for Postgres {
+    fn programs(&self) -> Outcome {
+        let version = self.installation.version().to_string();
+        Outcome { major: self.installation.major(), version, start_millis: 0 }
+    }
+
+    fn make(&mut self) -> Result<()> {
+        let password = new_password().map_err(|error| failed("read", Path::new("/dev/urandom"), &error))?;
+        write_secret(&self.site.mount(Role::Data).join(PASSWORD), &password)?;
+        self.server().initialise_guarded(&password)?;
+        close(&self.site.places().socket)?;
+        self.copy_password()
+    }
+
+    fn adopt(&mut self, from: &Path) -> Result<()> {
+        let data = self.data();
+        for name in LEFT_BY_SOURCE {
+            match fs::remove_file(data.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(failed("remove", &data.join(name), &error));
+                }
+                _ => {}
+            }
+        }
+        for slot in fs::read_dir(data.join(SLOTS)).into_iter().flatten().flatten() {
+            fs::remove_dir_all(slot.path()).map_err(|error| failed("remove", &slot.path(), &error))?;
+        }
+        let moves = vec![(from.to_path_buf(), self.site.directory.clone())];
+        self.server().adopt(&Adoption { moves, shared: Vec::new() })?;
+        Ok(())
+    }
+
+    fn start(&mut self) -> Result<Duration> {
+        self.copy_password()?;
+        let mut server = self.server();
+        if server.postmaster().is_some() {
+            return Ok(Duration::ZERO);
+        }
+        if processes_below(&self.data()).is_empty() {
+            server.forget_lock()?;
+        }
+        let took = server.start()?;
+        close(&self.site.places().socket)?;
+        server.leave();
+        Ok(took)
+    }
+
+    fn stop(&mut self) -> Result<()> {
+        let mut server = self.server();
+        if server.postmaster().is_some() {
+            server.stop()?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        end_processes(&self.data(), |_| true, &[Signal::QUIT, Signal::KILL]);
+        // Programs that a process started which was killed meanwhile: initdb, pg_ctl.
+        let end = Instant::now() + END_MAX;
+        while Instant::now() < end {
+            let left = naming(&self.data(), self.installation.owner().map_or(0, |(user, _)| user));
+            if left.is_empty() {
+                return;
+            }
+            for one in left {
+                // It may have ended since.
+                let _ = kill_process(one, Signal::KILL);
+            }
+            std::thread::sleep(END_POLL);
+        }
+    }
+}
+
+/// The processes of a user whose command line names a directory, or something in it.
+fn naming(directory: &Path, user: u32) -> Vec<Pid> {
+    let name = directory.as_os_str().as_encoded_bytes();
+    let names = |pid: &Pid| {
+        let is_of_user = |found: fs::Metadata| found.uid() == user;
+        if !fs::metadata(format!("/proc/{}", pid.as_raw_nonzero())).is_ok_and(is_of_user) {
+            return false;
+        }
+        let line = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+        line.windows(name.len()).any(|words| words == name)
+    };
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = all.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
+    pids.filter(names).collect()
+}
+
+/// Who reaches the socket is the superuser without a password: only the server's account and root do.
+fn close(directory: &Path) -> Result<()> {
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
+        .map_err(|error| failed("close", directory, &error))
+}
+
+/// Letters and digits, which need no quotes in a connection string.
+fn new_password() -> io::Result<String> {
+    let mut bytes = [0; PASSWORD_BYTES];
+    File::open("/dev/urandom")?.read_exact(&mut bytes)?;
+    let letters: Vec<char> = ('a'..='z').chain('A'..='Z').chain('0'..='9').collect();
+    Ok(bytes.iter().map(|byte| letters[usize::from(*byte) % letters.len()]).collect())
+}
+
+fn write_secret(path: &Path, text: &str) -> Result<()> {
+    let write = || {
+        let mut options = File::options();
+        let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    write().map_err(|error| failed("write", path, &error))
+}
+
+fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
+    Error::failed(format!("{what} {}: {error}", path.display()), "")
+}

@@ -1,0 +1,74 @@
+//! What is done to a database, by a process that does nothing else.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::Engine;
+use crate::error::Result;
+use crate::postgres::Postgres;
+use crate::record::EngineKind;
+use crate::site::Site;
+
+/// One piece of work.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Task {
+    /// What kind of server.
+    pub engine: EngineKind,
+    /// Where.
+    pub site: Site,
+    /// What.
+    pub work: Work,
+}
+
+/// What is to be done.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// Finds the programs; nothing is changed.
+    Find,
+    /// Makes an empty database on mounted volumes.
+    Make,
+    /// Makes copied files the database's own.
+    Adopt {
+        /// The directory of the database that they were copied from.
+        from: PathBuf,
+    },
+    /// Starts its server, if it does not run.
+    Start,
+    /// Stops its server after a last checkpoint, if it runs.
+    Stop,
+    /// Ends its server without a word to its files, if it runs.
+    End,
+}
+
+/// What came of it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Outcome {
+    /// The major version of the programs.
+    pub major: u32,
+    /// Their whole version.
+    pub version: String,
+    /// How long the server's start took, with its recovery.
+    pub start_millis: u64,
+}
+
+/// Does it.
+///
+/// # Errors
+/// When the programs are missing, or one of them fails.
+pub fn carry_out(task: &Task) -> Result<Outcome> {
+    let mut engine: Box<dyn Engine> = match task.engine {
+        EngineKind::Postgres => Box::new(Postgres::at(&task.site)?),
+    };
+    let mut outcome = engine.programs();
+    match &task.work {
+        Work::Find => {}
+        Work::Make => engine.make()?,
+        Work::Adopt { from } => engine.adopt(from)?,
+        Work::Start => outcome.start_millis = engine.start()?.as_millis() as u64,
+        Work::Stop => engine.stop()?,
+        Work::End => engine.end(),
+    }
+    Ok(outcome)
+}
