@@ -69,6 +69,8 @@ fn what_is_mounted_upon_or_inside_a_mount_stays_and_is_named() {
         array.start();
         assert!(foreign.is_whole(), "after a kill: {}", array.log());
         assert!(array.log().contains("stays mounted"), "{}", array.log());
+        // It is not tried again behind our back.
+        array.wait_for_log("volume db: not attached as it was before the start", 1);
         drop(foreign);
         unmount(&mount);
         array.good(&["attach", "db", "--mount", &mount.display().to_string()]);
