@@ -55,6 +55,9 @@ const LAYERS: [(&str, &[&str]); 41] = [
     // Floor 2, the other wing: the targets.
     ("nbd", &["units", "runtime", "block", "telemetry", "layers"]),
     ("fuse", &["units", "runtime", "block", "telemetry", "layers"]),
+    // What lives on volumes: other people's programs, driven as any user drives them.
+    ("programs", &[]),
+    ("postgres", &["programs"]),
     // Floor 3: the array as a product.
     ("api", &["units"]),
     ("client", &["units", "api"]),
@@ -128,9 +131,6 @@ const LAYERS: [(&str, &[&str]); 41] = [
             "inspect",
         ],
     ),
-    // What lives on volumes: other people's programs, driven as any user drives them.
-    ("programs", &[]),
-    ("postgres", &["programs"]),
     // Floor 4, beside it: does what the papers claim hold, here and on any other target.
     ("statistics", &[]),
     ("report", &[]),
