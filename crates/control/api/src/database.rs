@@ -42,6 +42,36 @@ pub struct Database {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<DatabaseOrigin>,
     pub created_unix_seconds: u64,
+    /// The newest proof of each of its snapshots that was proven, the newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub proofs: Vec<DatabaseProof>,
+}
+
+/// Whether a snapshot of a database recovers and is whole: a server was started on a clone of it, and
+/// everything in it checked.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct DatabaseProof {
+    pub snapshot: String,
+    /// When it was proven.
+    pub proven_unix_seconds: u64,
+    /// The server's start with its recovery.
+    pub start_millis: u64,
+    /// The whole proof.
+    pub took_millis: u64,
+    /// What is wrong; empty: it is proven.
+    pub findings: Vec<String>,
+    /// What is to be known of this proof.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// Request to prove that a snapshot of a database recovers.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseVerify {
+    /// Absent: one is taken, and deleted afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<String>,
 }
 
 /// A volume of a database.

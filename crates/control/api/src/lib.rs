@@ -27,8 +27,9 @@ mod tests;
 pub use attachment::{AttachRequest, Attachment, FileSystem, Outlives};
 pub use client::{DoorClient, Health};
 pub use database::{
-    Database, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseOrigin, DatabaseReady, DatabaseReset,
-    DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseUrl, DatabaseVolume,
+    Database, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseOrigin, DatabaseProof, DatabaseReady,
+    DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseUrl, DatabaseVerify,
+    DatabaseVolume,
 };
 pub use dedupe::{Dedupe, DedupeAction, DedupeBlocks, DedupeRequest};
 pub use error::{ErrorBody, ErrorKind};

@@ -79,6 +79,7 @@ use crate::paths;
         paths::database_clone,
         paths::database_reset,
         paths::database_restore,
+        paths::database_verify,
         paths::database_snapshot,
         paths::attachments_list,
         paths::attachment_create,

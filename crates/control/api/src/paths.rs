@@ -6,12 +6,12 @@
 
 use crate::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Database, DatabaseClone, DatabaseCreate,
-    DatabaseDeletion, DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseUrl, Dedupe,
-    DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec,
-    DrivesAdd, ErrorBody, Event, Health, HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace,
-    Program, Reclaim, ReclaimRequest, Restored, ScrubChange, ScrubReport, Snapshot, SnapshotCreate,
-    SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy,
-    VolumeResize, VolumeUndelete, VolumeUser,
+    DatabaseDeletion, DatabaseProof, DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot,
+    DatabaseUrl, DatabaseVerify, Dedupe, DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo,
+    DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Health, HoldRequest, Holders, Pool,
+    PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest, Restored, ScrubChange, ScrubReport,
+    Snapshot, SnapshotCreate, SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate,
+    VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete, VolumeUser,
 };
 
 /// All pools, also those that could not be opened.
@@ -729,6 +729,23 @@ fn database_reset() {}
     )
 )]
 fn database_restore() {}
+
+/// Starts a server on a clone of a snapshot, has everything in it checked, and removes the clone.
+#[utoipa::path(
+    post, path = "/v1/databases/{database}/verify", tag = "databases", operation_id = "database_verify",
+    params(("database" = String, Path, description = "name of the database")),
+    request_body = Option<DatabaseVerify>,
+    responses(
+        (status = 200, description = "the answer", body = DatabaseProof),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine is at fault", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn database_verify() {}
 
 /// Takes a snapshot of databases of one pool at one instant, without stopping them.
 #[utoipa::path(

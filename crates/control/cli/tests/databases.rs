@@ -171,6 +171,38 @@ fn a_database_is_made_cloned_reset_and_restored() {
     assert_eq!(site.ask("dev", "select count(*) from t"), "1001", "clones outlive it");
 }
 
+/// A page of a table is damaged, and nobody read it since.
+#[test]
+fn a_snapshot_is_proven_or_told_to_be_damaged() {
+    let Some(site) = Site::new() else { return };
+    site.make("prod", &[]);
+    site.ask("prod", "create table accounts as select generate_series(1, 10000) as x");
+    site.array.good(&["database", "snapshot", "prod", "good"]);
+    let proof = site.array.json(&["database", "verify", "prod@good"]);
+    assert_eq!((&proof["snapshot"], &proof["findings"]), (&"good".into(), &serde_json::json!([])), "{proof}");
+    let shown = site.array.good(&["database", "show", "prod"]);
+    assert!(shown.contains("good: proven") && shown.contains("0 errors"), "{shown}");
+
+    let file = site.ask("prod", "select pg_relation_filepath('accounts')");
+    site.array.good(&["database", "stop", "prod"]);
+    let path = site.array.state().join("databases/prod/data/pgdata").join(file);
+    let opened = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&opened, b"rubbish", 3 * 8192 + 4000).unwrap();
+    opened.sync_all().unwrap();
+    site.array.good(&["database", "snapshot", "prod", "bad"]);
+    let done = site.array.run(&["database", "verify", "prod@bad"]);
+    assert_eq!(done.status, 4, "{}{}", done.out, done.err);
+    assert!(done.out.contains("relation accounts in database postgres, block 3"), "{}", done.out);
+    site.array.wait_for_events(&["bad is not proven"]);
+    let proofs = site.array.json(&["database", "show", "prod"])["proofs"].clone();
+    assert_eq!(proofs.as_array().unwrap().len(), 2, "{proofs}");
+    // The one before is as good as it was, and nothing of the proofs is left.
+    assert_eq!(site.array.json(&["database", "verify", "prod@good"])["findings"], serde_json::json!([]));
+    site.array.refused(&["database", "verify", "prod@never"], &["snapshot `never` does not exist"]);
+    assert_eq!(site.array.json(&["snapshot", "list"]).as_array().unwrap().len(), 2);
+    site.check_nothing_else(&["prod"]);
+}
+
 #[test]
 fn databases_outlive_a_killed_array_and_stop_before_one_that_stops() {
     let Some(mut site) = Site::new() else { return };
@@ -248,15 +280,16 @@ fn an_operation_that_is_cut_short_is_finished_or_undone() {
     site.make("prod", &[]);
     site.ask("prod", "create table t as select generate_series(1, 1000) as x");
     site.array.good(&["database", "clone", "prod", "dev"]);
-    let operations: [&[&str]; 5] = [
+    let operations: [&[&str]; 6] = [
         &["clone", "prod", "next"],
         &["reset", "dev", "--latest", "--yes"],
         &["restore", "prod", "--to", "good", "--yes"],
         &["create", "next", "--size", "1GiB"],
         &["delete", "next", "--yes"],
+        &["verify", "prod@good"],
     ];
     site.array.good(&["database", "snapshot", "prod", "good"]);
-    for (round, operation) in operations.iter().cycle().take(20).enumerate() {
+    for (round, operation) in operations.iter().cycle().take(24).enumerate() {
         let has_next = site.states().iter().any(|(name, _)| name == "next");
         match (operation[0], has_next) {
             ("clone" | "create", true) => drop(site.array.good(&["database", "delete", "next", "--yes"])),

@@ -2,12 +2,12 @@
 
 use ashlar_api::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Database, DatabaseClone, DatabaseCreate,
-    DatabaseDeletion, DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseUrl, Dedupe,
-    DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec,
-    DrivesAdd, ErrorKind, Event, HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program,
-    Reclaim, ReclaimRequest, Restored, ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate,
-    SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy,
-    VolumeResize, VolumeUndelete, VolumeUser,
+    DatabaseDeletion, DatabaseProof, DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot,
+    DatabaseUrl, DatabaseVerify, Dedupe, DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo,
+    DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, HoldRequest, Holders, Pool, PoolCreate,
+    PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest, Restored, ScrubAction, ScrubChange, ScrubReport,
+    Snapshot, SnapshotCreate, SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate,
+    VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete, VolumeUser,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -333,6 +333,11 @@ impl Client {
     /// Sets a database back to a snapshot.
     pub fn database_restore(&self, name: &str, request: &DatabaseRestore) -> Result<DatabaseReady> {
         self.send(Method::POST, &format!("/v1/databases/{}/restore", segment(name)), Some(request))
+    }
+
+    /// Proves that a snapshot of a database recovers.
+    pub fn database_verify(&self, name: &str, request: &DatabaseVerify) -> Result<DatabaseProof> {
+        self.send(Method::POST, &format!("/v1/databases/{}/verify", segment(name)), Some(request))
     }
 
     /// Takes a snapshot of databases at one instant.

@@ -36,6 +36,12 @@ pub trait Engine {
     /// When it does not stop; then it still runs.
     fn stop(&mut self) -> Result<()>;
 
+    /// Starts the server, has everything in it checked, and stops it; what is wrong is in the outcome.
+    ///
+    /// # Errors
+    /// When it cannot be checked here.
+    fn prove(&mut self) -> Result<Outcome>;
+
     /// Ends the server at once.
     fn end(&mut self);
 }

@@ -12,12 +12,13 @@
 mod engine;
 mod error;
 mod postgres;
+mod proof;
 mod record;
 mod site;
 mod task;
 
 pub use engine::Engine;
 pub use error::{Error, Result};
-pub use record::{EngineKind, Origin, Part, Record, Role, Stage};
+pub use record::{EngineKind, Origin, Part, Proof, Record, Role, Stage};
 pub use site::Site;
 pub use task::{Outcome, Task, Work, carry_out};

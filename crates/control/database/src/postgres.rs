@@ -14,6 +14,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::proof::prove;
 use crate::record::Role;
 use crate::site::Site;
 use crate::task::Outcome;
@@ -93,7 +94,7 @@ impl Postgres {
 impl Engine for Postgres {
     fn programs(&self) -> Outcome {
         let version = self.installation.version().to_string();
-        Outcome { major: self.installation.major(), version, start_millis: 0 }
+        Outcome { major: self.installation.major(), version, ..Outcome::default() }
     }
 
     fn make(&mut self) -> Result<()> {
@@ -143,6 +144,10 @@ impl Engine for Postgres {
             server.stop()?;
         }
         Ok(())
+    }
+
+    fn prove(&mut self) -> Result<Outcome> {
+        prove(self.server(), self.programs())
     }
 
     fn end(&mut self) {

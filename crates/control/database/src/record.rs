@@ -104,3 +104,18 @@ pub enum Stage {
     /// It is being deleted: that goes on.
     Deleting,
 }
+
+/// Whether a snapshot of a database was found to recover, and to be whole.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Proof {
+    /// The snapshot.
+    pub snapshot: String,
+    /// When the proof ended.
+    pub unix_seconds: u64,
+    /// How long the server's start took, with its recovery.
+    pub start_millis: u64,
+    /// The whole proof.
+    pub took_millis: u64,
+    /// What is wrong; nothing is a proof.
+    pub findings: Vec<String>,
+}

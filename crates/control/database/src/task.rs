@@ -38,6 +38,8 @@ pub enum Work {
     Start,
     /// Stops its server after a last checkpoint, if it runs.
     Stop,
+    /// Starts its server, checks everything in it, and stops it again.
+    Prove,
     /// Ends its server without a word to its files, if it runs.
     End,
 }
@@ -51,6 +53,12 @@ pub struct Outcome {
     pub version: String,
     /// How long the server's start took, with its recovery.
     pub start_millis: u64,
+    /// What is wrong with the database.
+    #[serde(default)]
+    pub findings: Vec<String>,
+    /// What is to be known of the work.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// Does it.
@@ -68,6 +76,7 @@ pub fn carry_out(task: &Task) -> Result<Outcome> {
         Work::Adopt { from } => engine.adopt(from)?,
         Work::Start => outcome.start_millis = engine.start()?.as_millis() as u64,
         Work::Stop => engine.stop()?,
+        Work::Prove => outcome = engine.prove()?,
         Work::End => engine.end(),
     }
     Ok(outcome)

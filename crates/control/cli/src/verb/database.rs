@@ -1,14 +1,14 @@
 //! `ashlar database`: database servers by name, and clones of them.
 
 use ashlar_api::{
-    Database as Shown, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseReady, DatabaseReset,
-    DatabaseRestore, DatabaseSnapshot, DatabaseState,
+    Database as Shown, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseProof, DatabaseReady,
+    DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseVerify,
 };
 use clap::Subcommand;
 
 use crate::Context;
 use crate::ask::confirm;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::output::{fields, table, utc};
 use crate::parse;
 
@@ -130,6 +130,17 @@ enum Verb {
         #[arg(long)]
         yes: bool,
     },
+    /// Prove that a snapshot recovers: a server starts on a clone of it, and everything in it is checked.
+    ///
+    /// The clone is removed again. Ends with status 4 when something is wrong.
+    #[command(
+        after_help = "Example:\n  ashlar database verify prod\n  ashlar database verify prod@before-upgrade"
+    )]
+    Verify {
+        /// The database as it is, or one of its snapshots.
+        #[arg(value_name = "NAME[@SNAPSHOT]")]
+        name: String,
+    },
     /// Stop a database and delete it with its volumes. Clones of it stay.
     #[command(after_help = "Example:\n  ashlar database delete dev --yes")]
     Delete {
@@ -183,6 +194,22 @@ impl Database {
                 let question = format!("stop database `{name}` and set it back to snapshot `{to}`?");
                 confirm(yes, &question)?;
                 ready(context, &client.database_restore(&name, &DatabaseRestore { snapshot: to })?)
+            }
+            Verb::Verify { name } => {
+                let (name, snapshot) = match name.split_once('@') {
+                    Some((name, snapshot)) => (name.to_string(), Some(snapshot.to_string())),
+                    None => (name, None),
+                };
+                let proof = client.database_verify(&name, &DatabaseVerify { snapshot })?;
+                context.output.print(&proof, proof_lines)?;
+                match proof.findings.len() {
+                    0 => Ok(()),
+                    count => Err(Failure::Finding(format!(
+                        "{} is not proven: {count} finding{}",
+                        proof.snapshot,
+                        if count == 1 { "" } else { "s" }
+                    ))),
+                }
             }
             Verb::Delete { name, yes } => {
                 confirm(yes, &format!("stop database `{name}` and delete it with its volumes?"))?;
@@ -259,7 +286,28 @@ fn show(database: &Shown) -> String {
             .iter()
             .map(|one| (one.role.as_str(), format!("volume {} on {}", one.volume, one.mount))),
     );
+    pairs.extend(database.proofs.iter().map(|proof| ("proof", proof_line(proof))));
     fields(&pairs)
+}
+
+fn proof_lines(proof: &DatabaseProof) -> String {
+    let mut text = format!("{}\n", proof_line(proof));
+    text.extend(proof.findings.iter().map(|finding| format!("  {finding}\n")));
+    text.extend(proof.notes.iter().map(|note| format!("  note: {note}\n")));
+    text
+}
+
+fn proof_line(proof: &DatabaseProof) -> String {
+    let seconds = |millis: u64| millis as f64 / 1000.0;
+    let verdict = if proof.findings.is_empty() { "proven" } else { "NOT proven" };
+    format!(
+        "{}: {verdict} {}, recovery {:.1} s, {} errors, took {:.1} s",
+        proof.snapshot,
+        utc(proof.proven_unix_seconds),
+        seconds(proof.start_millis),
+        proof.findings.len(),
+        seconds(proof.took_millis)
+    )
 }
 
 fn deletion(deleted: &DatabaseDeletion) -> String {

@@ -1,12 +1,15 @@
 //! What the pools remember for the control side.
 
-use ashlar_engine::{NoteBatch, NoteKind};
+use ashlar_engine::{Note, NoteBatch, NoteKind};
 
 use super::Array;
 use crate::error::Result;
 
 /// The version of what the control side writes into a note.
 const VERSION: u16 = 1;
+/// What is in which part of the note about a database.
+const RECORD: u16 = 0;
+const PROOFS: u16 = 1;
 
 /// A note about a database.
 pub(crate) struct DatabaseNote {
@@ -24,7 +27,8 @@ impl Array {
                 let engines = shard.engines.borrow();
                 let notes = engines.iter().flat_map(|(pool, engine)| {
                     let notes = engine.notes_of(NoteKind::Database).into_iter();
-                    notes.filter(|note| note.version == VERSION).map(|note| DatabaseNote {
+                    let is_record = |note: &Note| note.version == VERSION && note.key.part == RECORD;
+                    notes.filter(is_record).map(|note| DatabaseNote {
                         pool: pool.clone(),
                         number: note.key.subject,
                         value: note.value,
@@ -38,15 +42,40 @@ impl Array {
 
     /// Writes a note about a database, in place of the one of that number.
     pub(crate) async fn database_note_put(&self, pool: &str, number: u64, value: Vec<u8>) -> Result<()> {
-        let batch = NoteBatch::new().put(NoteKind::Database, number, 0, VERSION, value);
+        let batch = NoteBatch::new().put(NoteKind::Database, number, RECORD, VERSION, value);
         self.with_pool(pool, |engine, _| Box::pin(async move { engine.notes_put(batch).await.map(drop) }))
             .await
     }
 
-    /// Removes it.
-    pub(crate) async fn database_note_delete(&self, pool: &str, number: u64) -> Result<()> {
-        let batch = NoteBatch::new().delete(NoteKind::Database, number, 0);
+    /// The proofs of a database.
+    pub(crate) async fn database_proofs(&self, pool: &str, number: u64) -> Result<Option<Vec<u8>>> {
+        self.with_pool(pool, move |engine, _| {
+            Box::pin(async move {
+                let note = engine.notes_get(NoteKind::Database, number, PROOFS);
+                Ok(note.filter(|note| note.version == VERSION).map(|note| note.value))
+            })
+        })
+        .await
+    }
+
+    /// Writes them, in place of those before.
+    pub(crate) async fn database_proofs_put(&self, pool: &str, number: u64, value: Vec<u8>) -> Result<()> {
+        let batch = NoteBatch::new().put(NoteKind::Database, number, PROOFS, VERSION, value);
         self.with_pool(pool, |engine, _| Box::pin(async move { engine.notes_put(batch).await.map(drop) }))
             .await
+    }
+
+    /// Removes whatever is noted about a database.
+    pub(crate) async fn database_note_delete(&self, pool: &str, number: u64) -> Result<()> {
+        self.with_pool(pool, move |engine, _| {
+            Box::pin(async move {
+                let parts = engine.notes_range(NoteKind::Database, number);
+                let batch = parts.iter().fold(NoteBatch::new(), |batch, note| {
+                    batch.delete(NoteKind::Database, number, note.key.part)
+                });
+                if parts.is_empty() { Ok(()) } else { engine.notes_put(batch).await.map(drop) }
+            })
+        })
+        .await
     }
 }

@@ -96,6 +96,16 @@ pub(super) async fn restore(
     to_the_end(async move { array.database_restore(&database, request).await }).await.map(Json)
 }
 
+pub(super) async fn verify(
+    State(array): Array,
+    caller: Caller,
+    Name(database): Name,
+    OptionalBody(request): OptionalBody<api::DatabaseVerify>,
+) -> Answer<api::DatabaseProof> {
+    check(caller)?;
+    to_the_end(async move { array.database_verify(&database, request).await }).await.map(Json)
+}
+
 pub(super) async fn snapshot(
     State(array): Array,
     Body(request): Body<api::DatabaseSnapshot>,

@@ -61,13 +61,14 @@ impl Service {
         let _ended = self.work(&self.site(&known.record), Work::End).await?;
         self.unmount_parts(&known.record).await?;
         self.delete_parts(&known.record, true).await?;
-        let started = self.fill_clone(&known.record).await?;
+        self.copy_volumes(&known.record).await?;
+        let started = self.start_copy(&known.record).await?;
         self.set_stage(known, Stage::Ready).await?;
         Ok(started)
     }
 
     /// A name for the next snapshot that a clone is made of.
-    fn name_of_origin(&self, name: &str) -> String {
+    pub(super) fn name_of_origin(&self, name: &str) -> String {
         let known = self.known();
         let plain = format!("{name}.origin");
         let numbered = (2..).map(|number| format!("{name}.origin-{number}"));

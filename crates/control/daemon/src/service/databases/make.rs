@@ -86,47 +86,33 @@ impl Service {
         let _alone = self.work_alone(&request.name)?;
         let from = self.database_record(source).await?;
         check_ready(&from.record)?;
-        let (number, port) = self.check_new(&request.name, request.port).await?;
-        let parts: Vec<Part> =
-            from.record.parts.iter().map(|of_source| part(&request.name, of_source.role)).collect();
-        self.check_parts_free(&parts)?;
         if let Some(snapshot) = &request.snapshot {
             self.check_snapshot_of(snapshot, &from.record)?;
         }
-        let is_own = request.snapshot.is_none();
-        let snapshot = request.snapshot.unwrap_or_else(|| format!("{}.origin", request.name));
-        let volumes = from.record.parts.clone();
-        let origin = Origin { database: source.to_string(), snapshot, is_own, volumes };
-        let record = Record {
-            name: request.name.clone(),
-            port,
-            parts,
-            origin: Some(origin),
-            stage: Stage::Making,
-            is_wanted: true,
-            created_unix_seconds: unix_seconds(),
-            ..from.record.clone()
-        };
-        let mut known = Known { pool: from.pool, number, record };
-        self.make_site(&known.record)?;
-        self.keep_record(&known).await?;
+        let mut known = self.begin_clone(&from, &request.name, request.snapshot, request.port).await?;
         let made = self.make_clone(&known.record).await;
         let started = self.made_or_undone(&mut known, made).await?;
-        let what = format!("cloned from {source}, on port {port}");
+        let what = format!("cloned from {source}, on port {}", known.record.port);
         self.log.info(format!("database {}", known.record.name), what);
         Ok(self.ready(&known, since, &started).await)
     }
 
     async fn make_clone(&self, record: &Record) -> Result<Outcome> {
+        self.copy_origin(record).await?;
+        self.start_copy(record).await
+    }
+
+    /// Takes the snapshot that a clone is made of, if it is its own, and makes its volumes.
+    pub(super) async fn copy_origin(&self, record: &Record) -> Result<()> {
         if let Some(Origin { snapshot, is_own: true, volumes, .. }) = &record.origin {
             let volumes = volumes.iter().map(|part| part.volume.clone()).collect();
             self.snapshot_create(api::SnapshotCreate { name: snapshot.clone(), volumes }).await?;
         }
-        self.fill_clone(record).await
+        self.copy_volumes(record).await
     }
 
-    /// Makes a clone's volumes of its origin's snapshot, makes the files its own, and starts its server.
-    pub(super) async fn fill_clone(&self, record: &Record) -> Result<Outcome> {
+    /// Makes a clone's volumes of its origin's snapshot.
+    pub(super) async fn copy_volumes(&self, record: &Record) -> Result<()> {
         let Some(origin) = &record.origin else { return Err(not_a_clone(&record.name)) };
         for (own, of_source) in record.parts.iter().zip(&origin.volumes) {
             let from = format!("{}@{}", of_source.volume, origin.snapshot);
@@ -134,6 +120,12 @@ impl Service {
             self.clone_create(api::CloneCreate { name, from, limit_bytes: None, reserve_bytes: None })
                 .await?;
         }
+        Ok(())
+    }
+
+    /// Mounts a clone's volumes, makes the files its own, and starts its server.
+    pub(super) async fn start_copy(&self, record: &Record) -> Result<Outcome> {
+        let Some(origin) = &record.origin else { return Err(not_a_clone(&record.name)) };
         self.mount_parts(record, None).await?;
         let site = self.site(record);
         let from = self.site_directory(&origin.database);
@@ -167,7 +159,7 @@ impl Service {
         }
     }
 
-    fn check_parts_free(&self, parts: &[Part]) -> Result<()> {
+    pub(super) fn check_parts_free(&self, parts: &[Part]) -> Result<()> {
         parts.iter().try_for_each(|part| self.known().index.check_volume_free(&part.volume))
     }
 
@@ -213,10 +205,10 @@ fn check_sizes(name: &str, sizes: &[(Role, u64)]) -> Result<()> {
     }
 }
 
-fn part(database: &str, role: Role) -> Part {
+pub(super) fn part(database: &str, role: Role) -> Part {
     Part { role, volume: format!("{database}-{}", role.name()) }
 }
 
-fn unix_seconds() -> u64 {
+pub(super) fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -7,6 +7,7 @@
 mod content;
 mod life;
 mod make;
+mod prove;
 mod records;
 mod tend;
 
@@ -34,15 +35,17 @@ pub fn run_database_process(state: &std::path::Path) -> std::io::Result<()> {
 impl Service {
     /// All databases, by name.
     pub(crate) async fn databases(&self) -> Result<Vec<api::Database>> {
-        let mut all: Vec<api::Database> =
-            self.database_records().await?.iter().map(|known| self.view_of_now(known)).collect();
+        let mut all = Vec::new();
+        for known in self.database_records().await? {
+            all.push(self.view_of_now(&known).await?);
+        }
         all.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(all)
     }
 
     /// One database.
     pub(crate) async fn database(&self, name: &str) -> Result<api::Database> {
-        Ok(self.view_of_now(&self.database_record(name).await?))
+        self.view_of_now(&self.database_record(name).await?).await
     }
 
     /// Where it is found.
@@ -65,17 +68,18 @@ impl Service {
         self.snapshot_create(api::SnapshotCreate { name: request.name, volumes }).await
     }
 
-    fn view_of_now(&self, known: &Known) -> api::Database {
+    async fn view_of_now(&self, known: &Known) -> Result<api::Database> {
+        let proofs = self.database_proofs(known).await?.into_iter().map(prove::view).collect();
         let is_busy = self.known().busy_databases.contains(&known.record.name);
-        let view = self.view(known);
-        match view.state {
+        let view = api::Database { proofs, ..self.view(known) };
+        Ok(match view.state {
             api::DatabaseState::Running | api::DatabaseState::Failed | api::DatabaseState::Stopped
                 if is_busy =>
             {
                 api::Database { state: api::DatabaseState::Busy, ..view }
             }
             _ => view,
-        }
+        })
     }
 
     /// As whoever works on it leaves it.
@@ -111,6 +115,7 @@ impl Service {
             volumes: record.parts.iter().map(volume).collect(),
             origin,
             created_unix_seconds: record.created_unix_seconds,
+            proofs: Vec::new(),
         }
     }
 

@@ -1,0 +1,143 @@
+//! Proofs: a snapshot is cloned, its server recovers, everything in it is checked, and the clone goes again.
+
+use std::time::Instant;
+
+use ashlar_api as api;
+use ashlar_database::{Origin, Outcome, Part, Proof, Record, Site, Stage, Work};
+
+use super::super::Service;
+use super::make::unix_seconds;
+use super::{Known, check_ready};
+use crate::error::Result;
+
+/// Proofs that are kept of a database, and of what they found.
+const PROOFS_MAX: usize = 16;
+const FINDINGS_KEPT: usize = 3;
+const FINDING_CHARS_KEPT: usize = 150;
+/// A note's value has no more.
+const BYTES_MAX: usize = 4000;
+
+impl Service {
+    /// Proves that a snapshot of a database recovers and is whole, or tells what is wrong.
+    pub(crate) async fn database_verify(
+        &self,
+        name: &str,
+        request: api::DatabaseVerify,
+    ) -> Result<api::DatabaseProof> {
+        let since = Instant::now();
+        let source = self.database_record(name).await?;
+        check_ready(&source.record)?;
+        let clone = format!("{name}.proof");
+        let _alone = self.work_alone(&clone)?;
+        if let Some(snapshot) = &request.snapshot {
+            self.check_snapshot_of(snapshot, &source.record)?;
+        }
+        let known = self.begin_clone(&source, &clone, request.snapshot.clone(), None).await?;
+        let proven = self.prove_clone(&known.record).await;
+        self.undo(&known).await;
+        let Outcome { start_millis, findings, notes, .. } = proven?;
+        let snapshot = request.snapshot.clone().unwrap_or_else(|| format!("{name} as it is"));
+        let took_millis = since.elapsed().as_millis() as u64;
+        let proof = Proof { snapshot, unix_seconds: unix_seconds(), start_millis, took_millis, findings };
+        self.tell_proof(name, &proof);
+        if request.snapshot.is_some() {
+            self.keep_proof(&source, &proof).await?;
+        }
+        Ok(api::DatabaseProof { notes, ..view(proof) })
+    }
+
+    /// What keeps the clone from being mounted or its server from starting is wrong with the snapshot.
+    async fn prove_clone(&self, record: &Record) -> Result<Outcome> {
+        self.copy_origin(record).await?;
+        let found = |what: String| Outcome { findings: vec![what], ..Outcome::default() };
+        if let Err(error) = self.mount_parts(record, None).await {
+            return Ok(found(format!("its file system does not mount: {error}")));
+        }
+        let site = self.site(record);
+        let from =
+            self.site_directory(&record.origin.as_ref().map_or(String::new(), |one| one.database.clone()));
+        if let Err(error) = self.work(&site, Work::Adopt { from }).await {
+            return Ok(found(error.to_string()));
+        }
+        self.work(&Site { is_clone: true, ..site }, Work::Prove).await
+    }
+
+    fn tell_proof(&self, name: &str, proof: &Proof) {
+        let (object, snapshot) = (format!("database {name}"), &proof.snapshot);
+        match proof.findings.first() {
+            None => self.log.info(object, format!("{snapshot} is proven: it recovers and is whole")),
+            Some(first) => {
+                let more = proof.findings.len() - 1;
+                let more = if more == 0 { String::new() } else { format!("; and {more} more") };
+                self.log.error(object, format!("{snapshot} is not proven: {first}{more}"));
+            }
+        }
+    }
+
+    async fn keep_proof(&self, known: &Known, proof: &Proof) -> Result<()> {
+        let cut = |what: &String| what.chars().take(FINDING_CHARS_KEPT).collect();
+        let findings = proof.findings.iter().take(FINDINGS_KEPT).map(cut).collect();
+        let mut proofs = vec![Proof { findings, ..proof.clone() }];
+        let before = self.database_proofs(known).await?;
+        proofs.extend(before.into_iter().filter(|other| other.snapshot != proof.snapshot));
+        proofs.truncate(PROOFS_MAX);
+        let mut value = serde_json::to_vec(&proofs).unwrap_or_default();
+        while value.len() > BYTES_MAX && proofs.pop().is_some() {
+            value = serde_json::to_vec(&proofs).unwrap_or_default();
+        }
+        self.array.database_proofs_put(&known.pool, known.number, value).await
+    }
+
+    /// The proofs of a database whose snapshots are there, the newest first.
+    pub(super) async fn database_proofs(&self, known: &Known) -> Result<Vec<Proof>> {
+        let value = self.array.database_proofs(&known.pool, known.number).await?;
+        let proofs: Vec<Proof> =
+            value.and_then(|text| serde_json::from_slice(&text).ok()).unwrap_or_default();
+        let index = &self.known().index;
+        Ok(proofs.into_iter().filter(|proof| index.snapshot(&proof.snapshot).is_ok()).collect())
+    }
+
+    /// Writes down that a clone is made of a database, from a snapshot or from one that is taken for it.
+    pub(super) async fn begin_clone(
+        &self,
+        source: &Known,
+        name: &str,
+        snapshot: Option<String>,
+        port: Option<u16>,
+    ) -> Result<Known> {
+        let (number, port) = self.check_new(name, port).await?;
+        let parts: Vec<Part> =
+            source.record.parts.iter().map(|of_source| super::make::part(name, of_source.role)).collect();
+        self.check_parts_free(&parts)?;
+        let is_own = snapshot.is_none();
+        let snapshot = snapshot.unwrap_or_else(|| self.name_of_origin(name));
+        let volumes = source.record.parts.clone();
+        let origin = Origin { database: source.record.name.clone(), snapshot, is_own, volumes };
+        let record = Record {
+            name: name.to_string(),
+            port,
+            parts,
+            origin: Some(origin),
+            stage: Stage::Making,
+            is_wanted: true,
+            created_unix_seconds: unix_seconds(),
+            ..source.record.clone()
+        };
+        let known = Known { pool: source.pool.clone(), number, record };
+        self.make_site(&known.record)?;
+        self.keep_record(&known).await?;
+        Ok(known)
+    }
+}
+
+pub(super) fn view(proof: Proof) -> api::DatabaseProof {
+    let Proof { snapshot, unix_seconds, start_millis, took_millis, findings } = proof;
+    api::DatabaseProof {
+        snapshot,
+        proven_unix_seconds: unix_seconds,
+        start_millis,
+        took_millis,
+        findings,
+        notes: Vec::new(),
+    }
+}
