@@ -116,7 +116,7 @@ fn seeds_meet_what_is_dangerous() {
 
 /// What once went wrong, by the seed that found it. Another program may take other steps in the same seed, so
 /// that these say most about small changes.
-const FOUND_MISTAKES: [u64; 9] = [
+const FOUND_MISTAKES: [u64; 10] = [
     // Replacing a drive ended while the cleaner worked, then a power failure: what a checkpoint had made
     // durable on the old drive was lost from the cache of the new one.
     9_900_269,
@@ -134,6 +134,8 @@ const FOUND_MISTAKES: [u64; 9] = [
     692,
     // A journal segment whose header a crash had torn, closed by the next opening: damage, said `inspect`.
     9_786,
+    // The same of a segment that had been called whole while its first group was still being written.
+    2_267,
     // What a host wrote into a journal group that was cut off passed for a later group, and that for damage.
     15_388,
     // Drives that failed under reads alone were not recorded as out, and half of the pool did not open.

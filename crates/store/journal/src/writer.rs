@@ -92,6 +92,35 @@ struct OpenTail {
     header: Option<OpenedSegment>,
     /// `None` after a resume: what was written before is not listed, so no footer is made.
     footer: Option<Vec<FooterEntry>>,
+    groups: Rc<GroupsOfSegment>,
+}
+
+/// The groups of one segment that are being written.
+#[derive(Default)]
+struct GroupsOfSegment {
+    writing: Cell<usize>,
+    has_failed: Cell<bool>,
+    ended: Notify,
+}
+
+impl GroupsOfSegment {
+    fn begin(&self) {
+        self.writing.set(self.writing.get() + 1);
+    }
+
+    fn end(&self, is_written: bool) {
+        self.writing.set(self.writing.get() - 1);
+        self.has_failed.set(self.has_failed.get() || !is_written);
+        self.ended.notify_one();
+    }
+
+    /// Waits for those that were begun. True when all of the segment are written.
+    async fn all_written(&self) -> bool {
+        while self.writing.get() > 0 {
+            self.ended.notified().await;
+        }
+        !self.has_failed.get()
+    }
 }
 
 impl<T: 'static> Journal<T> {
@@ -124,6 +153,7 @@ impl<T: 'static> Journal<T> {
             offset,
             header: None,
             footer: None,
+            groups: Rc::default(),
         });
         let tail = Tail {
             session: pool.superblock().session,
@@ -327,18 +357,20 @@ impl<T: 'static> Inner<T> {
         };
         let group = DurableGroup { submissions: durable, end, next_lsn: lsn };
         self.count(built.record_count, buffer.len() as u64);
-        self.start_write(place.sequence, place.segment, write_at, buffer, group);
+        let groups = open.groups.clone();
+        self.start_write(place, write_at, buffer, group, groups);
         Ok(())
     }
 
     fn start_write(
         self: &Rc<Self>,
-        sequence: u64,
-        segment: SegmentId,
+        place: GroupPlace,
         offset: u64,
         buffer: ashlar_runtime::Buf,
         group: DurableGroup<T>,
+        groups: Rc<GroupsOfSegment>,
     ) {
+        let GroupPlace { sequence, segment, .. } = place;
         let mut in_flight = self.in_flight.borrow_mut();
         let before = in_flight.back().map_or(sequence, |last| last.sequence + 1);
         assert_eq!(sequence, before, "groups are written in order");
@@ -349,12 +381,14 @@ impl<T: 'static> Inner<T> {
         drop(in_flight);
         let inner = self.clone();
         self.writing.set(self.writing.get() + 1);
+        groups.begin();
         let announced = self.pool.announce_write(segment);
         self.pool.runtime().spawn(Priority::Journal, async move {
             let durability =
                 if planted(Fault::ToldBeforeFlushed) { Durability::Cached } else { Durability::Durable };
             let result = inner.pool.write(segment, offset, buffer, durability).await;
             drop(announced);
+            groups.end(result.is_ok());
             inner.writing.set(inner.writing.get() - 1);
             inner.queue.poke();
             let state = match result {
@@ -402,6 +436,7 @@ impl<T: 'static> Inner<T> {
             offset: opened.content_start,
             header: Some(opened),
             footer: Some(Vec::new()),
+            groups: Rc::default(),
         });
         Ok(())
     }
@@ -421,9 +456,10 @@ impl<T: 'static> Inner<T> {
         self.pool.open_segment(SegmentKind::Journal, first_group).await
     }
 
-    /// Writes the footer and marks the segment sealed. The footer spares the cleaner a walk over the
-    /// groups; a segment without one is as good, so nobody waits for it. Groups of the segment may still be
-    /// in flight: the cleaner looks at it only when the published position is behind all of them.
+    /// Writes the footer and marks the segment sealed, once its groups are written too: the table says of no
+    /// segment that it is whole whose header, written along with the first group, a crash may still tear.
+    /// The footer spares the cleaner a walk over the groups; a segment without one is as good, so nobody
+    /// waits for it.
     fn seal(self: &Rc<Self>, full: OpenTail) {
         let pool = self.pool.clone();
         let Some(entries) = full.footer else {
@@ -436,10 +472,11 @@ impl<T: 'static> Inner<T> {
         let keeper = pool.clone();
         keeper.spawn(async move {
             let written = pool.write(full.segment, offset, buffer, Durability::Cached).await;
+            let is_whole = full.groups.all_written().await && written.is_ok();
             // Sealed only now: a sealed segment may be freed and its place given to another.
-            pool.with_table_mut(|table| match written {
-                Ok(()) => table.seal_with_footer(full.segment),
-                Err(_) => table.seal(full.segment),
+            pool.with_table_mut(|table| match is_whole {
+                true => table.seal_with_footer(full.segment),
+                false => table.seal(full.segment),
             });
         });
     }
