@@ -54,7 +54,7 @@ def ask(port, method, path, headers):
 
 def routes(array):
     """Every operation of the API with names of things that exist, and paths that are no operation."""
-    names = {"pool": "p", "volume": "v", "snapshot": "s", "name": "v", "number": "0", "client": "1"}
+    names = {"pool": "p", "volume": "v", "snapshot": "s", "name": "v", "number": "0", "client": "1", "database": "d"}
     found = [("GET", "/metrics"), ("GET", "/openapi.json"), ("GET", "/"), ("GET", "/v1/nothing"), ("TRACE", "/v1/status")]
     for path, methods in array.api("GET", "/openapi.json")["paths"].items():
         path = re.sub(r"\{(\w+)\}", lambda word: names[word[1]], path)
@@ -127,6 +127,7 @@ def nobody_reads_and_changes_nothing_by_any_door(site):
     array.volume("m", "64MiB")
     mount = site.file("mnt")
     device = array.attach("m", "--format", "ext4", "--mount", mount)
+    array.run("database", "create", "d", "--size", "512MiB")
     # The worst that an administrator may have done: everybody may look into the directories.
     for path in (site.path, array.state):
         os.chmod(path, 0o755)
@@ -169,6 +170,7 @@ def nobody_reads_and_changes_nothing_by_any_door(site):
     must(after[2]["state"] == before[2]["state"] == "online", "the pool changed")
     run("nbdcopy", array.uri("v"), site.file("back.source"))
     run("cmp", "-n", str(4 * MIB), source, site.file("back.source"))
+    array.run("database", "delete", "d", "--yes")
     array.run("detach", "m")
     array.check()
 
