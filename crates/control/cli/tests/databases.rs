@@ -289,7 +289,7 @@ fn an_operation_that_is_cut_short_is_finished_or_undone() {
         &["verify", "prod@good"],
     ];
     site.array.good(&["database", "snapshot", "prod", "good"]);
-    for (round, operation) in operations.iter().cycle().take(24).enumerate() {
+    for (round, operation) in operations.iter().cycle().take(18).enumerate() {
         let has_next = site.states().iter().any(|(name, _)| name == "next");
         match (operation[0], has_next) {
             ("clone" | "create", true) => drop(site.array.good(&["database", "delete", "next", "--yes"])),
