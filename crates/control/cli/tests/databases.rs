@@ -309,6 +309,11 @@ fn an_operation_that_is_cut_short_is_finished_or_undone() {
         site.array.good(&["database", "delete", "next", "--yes"]);
     }
     site.check_nothing_else(&["dev", "prod"]);
+    // Of the snapshots that were taken for clones the one of the clone that is there.
+    let snapshots = site.array.json(&["snapshot", "list"]);
+    let names = snapshots.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap());
+    let origins: Vec<&str> = names.filter(|name| name.contains(".origin")).collect();
+    assert!(origins.len() == 1 && origins[0].starts_with("dev.origin"), "{origins:?}");
 }
 
 fn cut_short(site: &mut Site, operation: &[&str], after: Duration) {

@@ -21,6 +21,9 @@ pub struct Record {
     /// What it was cloned from.
     #[serde(default)]
     pub origin: Option<Origin>,
+    /// Snapshots that were taken for it and are not needed once it is ready.
+    #[serde(default)]
+    pub outdated: Vec<String>,
     /// Whether something is under way.
     pub stage: Stage,
     /// Its server is to run.

@@ -27,31 +27,22 @@ impl Service {
             (true, _) => {
                 let source = self.database_record(&origin.database).await?;
                 check_ready(&source.record)?;
-                let snapshot = self.name_of_origin(name);
-                let volumes = source.record.volumes();
-                self.snapshot_create(api::SnapshotCreate { name: snapshot.clone(), volumes }).await?;
-                Origin { snapshot, is_own: true, ..origin }
+                Origin { snapshot: self.name_of_origin(name), is_own: true, ..origin }
             }
             (false, Some(snapshot)) => {
-                let of_source = Record {
-                    parts: origin.volumes.clone(),
-                    name: origin.database.clone(),
-                    ..known.record.clone()
-                };
-                self.check_snapshot_of(&snapshot, &of_source)?;
+                self.check_snapshot_of(&snapshot, &origin.database, &origin.volumes)?;
                 let is_own = origin.is_own && snapshot == origin.snapshot;
                 Origin { snapshot, is_own, ..origin }
             }
             (false, None) => origin,
         };
-        let is_other = fresh.snapshot != before.snapshot;
+        if fresh.snapshot != before.snapshot && before.is_own {
+            known.record.outdated.push(before.snapshot);
+        }
         known.record.origin = Some(fresh);
         known.record.is_wanted = true;
         self.set_stage(&mut known, Stage::Resetting).await?;
         let started = self.reset_content(&mut known).await?;
-        if is_other && before.is_own {
-            self.drop_own_snapshot(&before).await;
-        }
         self.log.info(format!("database {name}"), "reset");
         Ok(self.ready(&known, since, &started).await)
     }
@@ -61,8 +52,11 @@ impl Service {
         let _ended = self.work(&self.site(&known.record), Work::End).await?;
         self.unmount_parts(&known.record).await?;
         self.delete_parts(&known.record, true).await?;
-        self.copy_volumes(&known.record).await?;
+        self.copy_origin(&known.record).await?;
         let started = self.start_copy(&known.record).await?;
+        for snapshot in std::mem::take(&mut known.record.outdated) {
+            self.drop_own_snapshot(&snapshot).await;
+        }
         self.set_stage(known, Stage::Ready).await?;
         Ok(started)
     }
@@ -86,7 +80,7 @@ impl Service {
         let _alone = self.work_alone(name)?;
         let mut known = self.database_record(name).await?;
         check_ready(&known.record)?;
-        self.check_snapshot_of(&request.snapshot, &known.record)?;
+        self.check_snapshot_of(&request.snapshot, name, &known.record.parts)?;
         let is_alone =
             self.known().index.snapshot(&request.snapshot)?.volumes.len() == known.record.parts.len();
         if !is_alone {
@@ -171,14 +165,14 @@ impl Service {
     }
 
     /// The snapshot that a clone was made of, where it was taken for that and nobody else uses it.
-    pub(super) async fn drop_own_snapshot(&self, origin: &Origin) {
-        let request = api::SnapshotsDelete { names: vec![origin.snapshot.clone()], force: false };
+    pub(super) async fn drop_own_snapshot(&self, snapshot: &str) {
+        let request = api::SnapshotsDelete { names: vec![snapshot.to_string()], force: false };
         match self.snapshots_delete(request).await {
             Ok(()) => {}
             Err(error) if error.kind == api::ErrorKind::NotFound => {}
             Err(error) => {
                 let what = format!("stays, though the clone that it was taken for is gone: {error}");
-                self.log.warning(format!("snapshot {}", origin.snapshot), what);
+                self.log.warning(format!("snapshot {snapshot}"), what);
             }
         }
     }

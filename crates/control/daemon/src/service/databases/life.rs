@@ -63,7 +63,10 @@ impl Service {
         self.unmount_parts(record).await?;
         let seconds = self.delete_parts(record, is_now).await?;
         if let Some(origin) = record.origin.as_ref().filter(|origin| origin.is_own) {
-            self.drop_own_snapshot(origin).await;
+            self.drop_own_snapshot(&origin.snapshot).await;
+        }
+        for snapshot in &record.outdated {
+            self.drop_own_snapshot(snapshot).await;
         }
         self.remove_site(record);
         self.forget_record(known).await?;

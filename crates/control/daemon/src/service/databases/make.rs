@@ -37,6 +37,7 @@ impl Service {
             is_wanted: true,
             created_unix_seconds: unix_seconds(),
             settings: Default::default(),
+            outdated: Vec::new(),
         };
         self.make_site(&record)?;
         let found = self.work(&Site { major: request.major_version, ..self.site(&record) }, Work::Find).await;
@@ -87,7 +88,7 @@ impl Service {
         let from = self.database_record(source).await?;
         check_ready(&from.record)?;
         if let Some(snapshot) = &request.snapshot {
-            self.check_snapshot_of(snapshot, &from.record)?;
+            self.check_snapshot_of(snapshot, source, &from.record.parts)?;
         }
         let mut known = self.begin_clone(&from, &request.name, request.snapshot, request.port).await?;
         let made = self.make_clone(&known.record).await;
@@ -106,13 +107,11 @@ impl Service {
     pub(super) async fn copy_origin(&self, record: &Record) -> Result<()> {
         if let Some(Origin { snapshot, is_own: true, volumes, .. }) = &record.origin {
             let volumes = volumes.iter().map(|part| part.volume.clone()).collect();
-            self.snapshot_create(api::SnapshotCreate { name: snapshot.clone(), volumes }).await?;
+            // A reset that was cut short has it already.
+            if self.known().index.check_snapshot_free(snapshot).is_ok() {
+                self.snapshot_create(api::SnapshotCreate { name: snapshot.clone(), volumes }).await?;
+            }
         }
-        self.copy_volumes(record).await
-    }
-
-    /// Makes a clone's volumes of its origin's snapshot.
-    pub(super) async fn copy_volumes(&self, record: &Record) -> Result<()> {
         let Some(origin) = &record.origin else { return Err(not_a_clone(&record.name)) };
         for (own, of_source) in record.parts.iter().zip(&origin.volumes) {
             let from = format!("{}@{}", of_source.volume, origin.snapshot);
@@ -164,14 +163,14 @@ impl Service {
     }
 
     /// Refuses a snapshot that does not hold all volumes of a database.
-    pub(super) fn check_snapshot_of(&self, snapshot: &str, record: &Record) -> Result<()> {
+    pub(super) fn check_snapshot_of(&self, snapshot: &str, database: &str, parts: &[Part]) -> Result<()> {
         let group = self.known().index.snapshot(snapshot)?;
-        match record.parts.iter().find(|part| !group.volumes.contains(&part.volume)) {
+        match parts.iter().find(|part| !group.volumes.contains(&part.volume)) {
             None => Ok(()),
             Some(missing) => Err(Error::invalid(
                 format!(
-                    "snapshot `{snapshot}` is not one of database `{}`: it does not hold volume `{}`",
-                    record.name, missing.volume
+                    "snapshot `{snapshot}` is not one of database `{database}`: it does not hold volume `{}`",
+                    missing.volume
                 ),
                 "`ashlar snapshot list` shows which volumes each holds",
             )),

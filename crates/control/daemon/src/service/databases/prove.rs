@@ -30,7 +30,7 @@ impl Service {
         let clone = format!("{name}.proof");
         let _alone = self.work_alone(&clone)?;
         if let Some(snapshot) = &request.snapshot {
-            self.check_snapshot_of(snapshot, &source.record)?;
+            self.check_snapshot_of(snapshot, name, &source.record.parts)?;
         }
         let known = self.begin_clone(&source, &clone, request.snapshot.clone(), None).await?;
         let proven = self.prove_clone(&known.record).await;
@@ -121,6 +121,7 @@ impl Service {
             stage: Stage::Making,
             is_wanted: true,
             created_unix_seconds: unix_seconds(),
+            outdated: Vec::new(),
             ..source.record.clone()
         };
         let known = Known { pool: source.pool.clone(), number, record };
