@@ -171,6 +171,36 @@ fn a_database_is_made_cloned_reset_and_restored() {
     assert_eq!(site.ask("dev", "select count(*) from t"), "1001", "clones outlive it");
 }
 
+/// Each got the number and the port of the last, and the records of all but one were lost.
+#[test]
+fn clones_are_made_at_once() {
+    let Some(site) = Site::new() else { return };
+    site.make("prod", &[]);
+    let clone = |number: u32| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
+        command.arg("--state").arg(site.array.state()).args(["database", "clone", "prod"]);
+        command.arg(format!("dev{number}")).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+    };
+    let clones: Vec<_> = (0..4).map(clone).collect();
+    clones.into_iter().for_each(|mut child| assert!(child.wait().unwrap().success()));
+    site.check_nothing_else(&["dev0", "dev1", "dev2", "dev3", "prod"]);
+    (0..4).for_each(|number| assert_eq!(site.ask(&format!("dev{number}"), "select 1"), "1"));
+}
+
+/// The snapshot that a clone was made of is gone: the clone was emptied before that was seen.
+#[test]
+fn a_reset_that_cannot_be_leaves_the_clone_as_it_is() {
+    let Some(site) = Site::new() else { return };
+    site.make("prod", &[]);
+    site.array.good(&["database", "clone", "prod", "dev"]);
+    site.ask("dev", "create table mine (x int)");
+    site.array.good(&["snapshot", "delete", "dev.origin", "--yes"]);
+    site.array.refused(&["database", "reset", "dev", "--yes"], &["snapshot `dev.origin` does not exist"]);
+    assert_eq!(site.ask("dev", "select count(*) from mine"), "0");
+    site.array.good(&["database", "reset", "dev", "--latest", "--yes"]);
+    assert_eq!(site.ask("dev", "select count(*) from pg_tables where tablename = 'mine'"), "0");
+}
+
 /// A page of a table is damaged, and nobody read it since.
 #[test]
 fn a_snapshot_is_proven_or_told_to_be_damaged() {

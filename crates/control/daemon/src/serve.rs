@@ -41,8 +41,6 @@ const CONTROL_THREADS: usize = 2;
 const START_EXTENSION: Duration = Duration::from_secs(30);
 /// How often a running array looks whether there is a pool to wait for. Arbitrary.
 const LATE_INTERVAL: Duration = Duration::from_secs(1);
-/// How long processes of a killed array may take to end. Arbitrary.
-const SUBPROCESSES_MAX: Duration = Duration::from_secs(5);
 /// How long the end waits for threads that still work. Whatever they do was given up already.
 const THREADS_WAIT_MAX: Duration = Duration::from_secs(1);
 /// Status of a process that a second signal ended, as shells count it: 128 + SIGINT.
@@ -129,7 +127,7 @@ fn find_left(state: &State, settings: &Settings, log: &Log) -> Result<(Keeping, 
 /// What a killed array left attached is removed.
 fn clean_stale(state: &State, log: &Log) -> Result<()> {
     // What its processes were about to do is done then, or never will be.
-    let _ = subprocess::wait_for_all(state.directory(), SUBPROCESSES_MAX);
+    let _ = subprocess::wait_for_all(state.directory());
     let report = attach::clean_stale(state.directory()).map_err(|error| match error.kind {
         attach::ErrorKind::Busy => Error::new(
             ErrorKind::Busy,

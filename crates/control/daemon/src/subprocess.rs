@@ -27,6 +27,8 @@ use crate::process::own_path;
 
 /// Such processes share it while they work.
 const LOCK: &str = "work.lock";
+/// How long those of the last array may take to end, once its requests are answered. Arbitrary.
+const GONE_MAX: Duration = Duration::from_secs(5);
 const GONE_POLL: Duration = Duration::from_millis(2);
 
 /// What the array tells the process.
@@ -84,9 +86,9 @@ pub(crate) fn answer<Q: DeserializeOwned, A: Serialize>(
 
 /// Waits until the processes of the last array are gone: what they were about to do is done then, or never
 /// will be. False when they are still there after that time.
-pub(crate) fn wait_for_all(state: &Path, wait: Duration) -> io::Result<bool> {
+pub(crate) fn wait_for_all(state: &Path) -> io::Result<bool> {
     let lock = lock_file(state)?;
-    let end = Instant::now() + wait;
+    let end = Instant::now() + GONE_MAX;
     loop {
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(true),

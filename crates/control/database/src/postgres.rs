@@ -55,7 +55,7 @@ impl Postgres {
         Server::new(&self.installation, self.site.places(), self.settings())
     }
 
-    /// What the array sets, and over that what the user does.
+    /// What the array sets over the settings of the files.
     fn settings(&self) -> Settings {
         let mut settings = Settings::new()
             .with("listen_addresses", "127.0.0.1")
@@ -66,9 +66,6 @@ impl Postgres {
             settings.set("primary_conninfo", "");
             settings.set("primary_slot_name", "");
             settings.set("cron.launch_active_jobs", "off");
-        }
-        for (name, value) in &self.site.settings {
-            settings.set(name, value.as_str());
         }
         settings
     }
@@ -93,8 +90,7 @@ impl Postgres {
 
 impl Engine for Postgres {
     fn programs(&self) -> Outcome {
-        let version = self.installation.version().to_string();
-        Outcome { major: self.installation.major(), version, ..Outcome::default() }
+        Outcome { major: self.installation.major(), ..Outcome::default() }
     }
 
     fn make(&mut self) -> Result<()> {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use ashlar_postgres::{Limitation, Limits, RelationCheck, Server, Session};
 
@@ -13,6 +14,8 @@ const LIMITS: Limits = Limits { memory_bytes: Some(512 << 20), cores: Some(1.0),
 /// Of the words of a program that found something.
 const FINDING_BYTES_MAX: usize = 600;
 const FINDINGS_MAX: usize = 20;
+/// How long the catalogue may take to tell its relations. Arbitrary.
+const CATALOGUE_MAX: Duration = Duration::from_secs(60);
 /// What pg_checksums says in front of a damaged file's name, and behind it.
 const BAD_FILE: &str = "checksum verification failed in file \"";
 const BAD_BLOCK: &str = "\", block ";
@@ -68,7 +71,7 @@ fn relations(server: &Server) -> Result<BTreeMap<String, String>> {
     let databases = server.query("select datname from pg_database where datallowconn")?;
     let mut files = BTreeMap::new();
     for database in databases.into_iter().filter_map(|row| row.into_iter().next().flatten()) {
-        let mut session = Session::open(&server.address_of(&database), "ashlar", LIMIT)?;
+        let mut session = Session::open(&server.address_of(&database), "ashlar", CATALOGUE_MAX)?;
         let rows = session.run(
             "select pg_relation_filepath(oid), oid::regclass from pg_class where pg_relation_filepath(oid) is not null",
         )?;
@@ -80,8 +83,6 @@ fn relations(server: &Server) -> Result<BTreeMap<String, String>> {
     }
     Ok(files)
 }
-
-const LIMIT: std::time::Duration = std::time::Duration::from_secs(60);
 
 /// `relation t in database postgres, block 7`, for each page that pg_checksums names.
 fn damaged_pages(said: &str, data: &Path, relations: &BTreeMap<String, String>) -> Vec<String> {

@@ -1,7 +1,5 @@
 //! What the pool remembers of a database.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 
 /// A database: its volumes, where it answers, and how far its making, resetting or deleting has come. Later
@@ -30,9 +28,6 @@ pub struct Record {
     pub is_wanted: bool,
     /// When it was made.
     pub created_unix_seconds: u64,
-    /// Settings of its server beyond the defaults.
-    #[serde(default)]
-    pub settings: BTreeMap<String, String>,
 }
 
 impl Record {

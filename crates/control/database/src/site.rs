@@ -7,14 +7,13 @@
 //! DIRECTORY/password     a copy of what is on the volume
 //! ```
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
 use ashlar_postgres::{Places, processes_below};
 use serde::{Deserialize, Serialize};
 
-use crate::record::{Record, Role};
+use crate::record::{EngineKind, Record, Role};
 
 /// A database in a directory of this machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -23,6 +22,8 @@ pub struct Site {
     pub directory: PathBuf,
     /// Its name.
     pub name: String,
+    /// What kind of server it has.
+    pub engine: EngineKind,
     /// The major version of its server; `None` is the newest there is.
     pub major: Option<u32>,
     /// Where its server listens.
@@ -31,8 +32,6 @@ pub struct Site {
     pub roles: Vec<Role>,
     /// It is a copy of another.
     pub is_clone: bool,
-    /// Settings of its server.
-    pub settings: BTreeMap<String, String>,
 }
 
 impl Site {
@@ -42,11 +41,11 @@ impl Site {
         Site {
             directory,
             name: record.name.clone(),
+            engine: record.engine,
             major: Some(record.major),
             port: record.port,
             roles: record.parts.iter().map(|part| part.role).collect(),
             is_clone: record.origin.is_some(),
-            settings: record.settings.clone(),
         }
     }
 

@@ -13,8 +13,6 @@ use crate::site::Site;
 /// One piece of work.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Task {
-    /// What kind of server.
-    pub engine: EngineKind,
     /// Where.
     pub site: Site,
     /// What.
@@ -49,8 +47,6 @@ pub enum Work {
 pub struct Outcome {
     /// The major version of the programs.
     pub major: u32,
-    /// Their whole version.
-    pub version: String,
     /// How long the server's start took, with its recovery.
     pub start_millis: u64,
     /// What is wrong with the database.
@@ -66,7 +62,7 @@ pub struct Outcome {
 /// # Errors
 /// When the programs are missing, or one of them fails.
 pub fn carry_out(task: &Task) -> Result<Outcome> {
-    let mut engine: Box<dyn Engine> = match task.engine {
+    let mut engine: Box<dyn Engine> = match task.site.engine {
         EngineKind::Postgres => Box::new(Postgres::at(&task.site)?),
     };
     let mut outcome = engine.programs();

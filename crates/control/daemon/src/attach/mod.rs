@@ -1,8 +1,8 @@
 //! Local attach: a volume's FUSE file becomes a block device, and if wanted a mounted file system.
 //!
 //! All functions block, some for as long as the volume's I/O takes. Those are the steps, which a process of
-//! its own takes. The rest runs on threads of the control side, never on the shard that
-//! serves the files: the kernel asks that shard meanwhile.
+//! its own takes. The rest runs on threads of the control side, never on the shard that serves the files: the
+//! kernel asks that shard meanwhile.
 //!
 //! The kernel's own tables are the only record of what is attached, so nothing can get out of step:
 //! [`find_attached`] finds our devices after a restart, and [`clean_stale`] removes what a killed

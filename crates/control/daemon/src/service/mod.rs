@@ -77,6 +77,8 @@ pub(crate) struct Service {
     orders: tokio::sync::watch::Sender<Option<Order>>,
     /// How long attached volumes waited for this array.
     handover_pause: OnceLock<Duration>,
+    /// One at a time gives a new database its number and its port.
+    new_databases: tokio::sync::Mutex<()>,
     /// False while all volumes are to be detached.
     may_tend_databases: AtomicBool,
     is_stopping: AtomicBool,
@@ -187,6 +189,7 @@ impl Service {
             keeping,
             orders: tokio::sync::watch::Sender::new(None),
             handover_pause: OnceLock::new(),
+            new_databases: tokio::sync::Mutex::new(()),
             may_tend_databases: AtomicBool::new(true),
             is_stopping: AtomicBool::new(false),
         }

@@ -25,8 +25,6 @@ use crate::keeping::Pause;
 use crate::state::{KnownAttachment, VOLUMES};
 use crate::subprocess;
 
-/// How long a device process of the last array may take to end, once its requests are answered. Arbitrary.
-const SUBPROCESSES_MAX: Duration = Duration::from_secs(5);
 /// Pause between looks for volumes that are not there yet. Arbitrary: their pools wait for drives.
 const MISSING_PAUSE: Duration = Duration::from_millis(200);
 
@@ -213,8 +211,7 @@ impl Service {
     /// A device process of the last array may have waited for its answer, and only now made its device.
     async fn recall_made_late(&self) {
         let state = self.state().directory().to_path_buf();
-        let are_gone =
-            tokio::task::spawn_blocking(move || subprocess::wait_for_all(&state, SUBPROCESSES_MAX)).await;
+        let are_gone = tokio::task::spawn_blocking(move || subprocess::wait_for_all(&state)).await;
         if !matches!(are_gone, Ok(Ok(true))) {
             self.log
                 .warning("attach", "a process of the array before still works on a device (ashlar-device)");

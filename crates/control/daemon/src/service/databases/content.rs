@@ -34,7 +34,10 @@ impl Service {
                 let is_own = origin.is_own && snapshot == origin.snapshot;
                 Origin { snapshot, is_own, ..origin }
             }
-            (false, None) => origin,
+            (false, None) => {
+                self.check_snapshot_of(&origin.snapshot, &origin.database, &origin.volumes)?;
+                origin
+            }
         };
         if fresh.snapshot != before.snapshot && before.is_own {
             known.record.outdated.push(before.snapshot);

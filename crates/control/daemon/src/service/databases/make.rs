@@ -19,6 +19,7 @@ impl Service {
     pub(crate) async fn database_create(&self, request: api::DatabaseCreate) -> Result<api::DatabaseReady> {
         let since = Instant::now();
         let _alone = self.work_alone(&request.name)?;
+        let number_taken = self.new_databases.lock().await;
         let (number, port) = self.check_new(&request.name, request.port).await?;
         let pool = self.pool_for(request.pool.as_deref())?;
         let mut sizes = vec![(Role::Data, request.size_bytes)];
@@ -36,7 +37,6 @@ impl Service {
             stage: Stage::Making,
             is_wanted: true,
             created_unix_seconds: unix_seconds(),
-            settings: Default::default(),
             outdated: Vec::new(),
         };
         self.make_site(&record)?;
@@ -50,6 +50,7 @@ impl Service {
         };
         let mut known = Known { pool, number, record };
         self.keep_record(&known).await?;
+        drop(number_taken);
         let made = self.make_empty(&known, &sizes).await;
         let started = self.made_or_undone(&mut known, made).await?;
         self.log.info(format!("database {}", known.record.name), format!("created, on port {port}"));

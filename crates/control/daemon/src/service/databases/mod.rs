@@ -130,7 +130,7 @@ impl Service {
     /// Has a process do something to a database.
     async fn work(&self, site: &Site, work: Work) -> Result<Outcome> {
         let object = format!("database `{}`", site.name);
-        let task = Task { engine: EngineKind::Postgres, site: site.clone(), work };
+        let task = Task { site: site.clone(), work };
         let state = self.state().directory().to_path_buf();
         let asked = tokio::task::spawn_blocking(move || {
             subprocess::ask::<_, ashlar_database::Result<Outcome>>(VERB, &state, &task)

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use ashlar_api as api;
-use ashlar_database::{Origin, Outcome, Part, Proof, Record, Site, Stage, Work};
+use ashlar_database::{Origin, Outcome, Part, Proof, Record, Stage, Work};
 
 use super::super::Service;
 use super::make::unix_seconds;
@@ -59,7 +59,7 @@ impl Service {
         if let Err(error) = self.work(&site, Work::Adopt { from }).await {
             return Ok(found(error.to_string()));
         }
-        self.work(&Site { is_clone: true, ..site }, Work::Prove).await
+        self.work(&site, Work::Prove).await
     }
 
     fn tell_proof(&self, name: &str, proof: &Proof) {
@@ -105,6 +105,7 @@ impl Service {
         snapshot: Option<String>,
         port: Option<u16>,
     ) -> Result<Known> {
+        let _number_taken = self.new_databases.lock().await;
         let (number, port) = self.check_new(name, port).await?;
         let parts: Vec<Part> =
             source.record.parts.iter().map(|of_source| super::make::part(name, of_source.role)).collect();

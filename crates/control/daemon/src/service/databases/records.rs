@@ -85,7 +85,7 @@ impl Service {
         Ok(Busy { service: self, name: name.to_string() })
     }
 
-    /// A number, a port and a name that nobody has yet.
+    /// A number, a port and a name that nobody has yet: until the record is kept nobody else may ask.
     pub(super) async fn check_new(&self, name: &str, port: Option<u16>) -> Result<(u64, u16)> {
         names::check("database", name)?;
         if name.len() > NAME_BYTES_MAX {
