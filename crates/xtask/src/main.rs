@@ -3,6 +3,7 @@
 mod ci;
 mod fuzz;
 mod lanes;
+mod namespace;
 mod planted;
 mod tidy;
 
@@ -26,7 +27,10 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
-        ["ci", steps @ ..] => ci::run(&root(), steps),
+        ["ci", steps @ ..] => {
+            namespace::enter();
+            ci::run(&root(), steps)
+        }
         ["tidy"] => tidy::run(&root()),
         ["fuzz", rest @ ..] => fuzz::run(&root(), fuzz::FAST, rest),
         ["planted", rest @ ..] => planted::run(&root(), rest),
