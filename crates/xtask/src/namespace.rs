@@ -1,6 +1,6 @@
-//! The tests in a mount namespace of their own: what they leave mounted ends with them, and what a killed array
-//! left on this machine cannot disturb them. A mount whose array is dead does: `mkfs.btrfs` asks every mounted
-//! loop device for its file, and fails when one of them cannot answer.
+//! The tests in a mount namespace of their own: what they leave mounted ends with them, and what a killed
+//! array left on this machine cannot disturb them. A mount whose array is dead does: `mkfs.btrfs` asks every
+//! mounted loop device for its file, and fails when one of them cannot answer.
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;

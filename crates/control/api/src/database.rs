@@ -24,7 +24,7 @@ pub enum DatabaseState {
 }
 
 /// A database.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Database {
     pub name: String,
     pub pool: String,
@@ -38,6 +38,12 @@ pub struct Database {
     /// Where its server listens, on 127.0.0.1.
     pub port: u16,
     pub volumes: Vec<DatabaseVolume>,
+    /// What its server may use of memory; absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Processors that its server may keep busy at once; absent: all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<f64>,
     /// What it was cloned from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<DatabaseOrigin>,
@@ -77,7 +83,7 @@ pub struct DatabaseVerify {
 /// A volume of a database.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct DatabaseVolume {
-    /// What is on it: `data` or `log`.
+    /// What is on it: `data`, `log`, `temp`, or `tablespace-` and the name of one.
     pub role: String,
     pub volume: String,
     /// Where it is mounted while the server runs.
@@ -92,7 +98,7 @@ pub struct DatabaseOrigin {
 }
 
 /// Request to make an empty database.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DatabaseCreate {
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", example = "prod")]
@@ -103,6 +109,13 @@ pub struct DatabaseCreate {
     /// Puts the write-ahead log on a volume of its own, of this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_size_bytes: Option<u64>,
+    /// Puts temporary files, those of large sorts and joins, on a volume of their own, of this size.
+    /// Snapshots leave it out, and in a clone it is empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub temp_size_bytes: Option<u64>,
+    /// Makes tablespaces, each on a volume of its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tablespaces: Vec<DatabaseTablespace>,
     /// May be left out when there is one pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
@@ -112,10 +125,27 @@ pub struct DatabaseCreate {
     /// The major version; absent: the newest that is installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub major_version: Option<u32>,
+    /// Memory of all processes of its server, with the files that the kernel caches for them. Absent: no
+    /// limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Processors that its server may keep busy at once; 1.5 is one and a half. Absent: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<f64>,
+}
+
+/// A tablespace that is to be made.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseTablespace {
+    #[schema(pattern = "^[a-z][a-z0-9_]*$", example = "archive")]
+    pub name: String,
+    /// Of its volume, which is thin. A multiple of 4096.
+    pub size_bytes: u64,
 }
 
 /// Request to clone a database.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DatabaseClone {
     /// Name of the clone.
@@ -127,6 +157,13 @@ pub struct DatabaseClone {
     /// Absent: the first free one from 5433 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// Memory of all processes of its server, with the files that the kernel caches for them. Absent: the
+    /// source's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// Processors that its server may keep busy at once; 1.5 is one and a half. Absent: the source's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cores: Option<f64>,
 }
 
 /// Request to give a clone another content: what it holds is lost. Its name, port and version stay.
@@ -159,7 +196,7 @@ pub struct DatabaseSnapshot {
 }
 
 /// A database that is ready for its clients.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct DatabaseReady {
     pub database: Database,
     /// Where clients find it, with the password of its superuser.
@@ -172,6 +209,9 @@ pub struct DatabaseReady {
     /// The snapshot that holds what was there before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,
+    /// What is to be known of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// Where a database is found.

@@ -7,6 +7,7 @@
 mod attachment;
 mod client;
 mod database;
+mod database_change;
 mod dedupe;
 mod error;
 mod event;
@@ -28,9 +29,10 @@ pub use attachment::{AttachRequest, Attachment, FileSystem, Outlives};
 pub use client::{DoorClient, Health};
 pub use database::{
     Database, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseOrigin, DatabaseProof, DatabaseReady,
-    DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseUrl, DatabaseVerify,
-    DatabaseVolume,
+    DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseTablespace, DatabaseUrl,
+    DatabaseVerify, DatabaseVolume,
 };
+pub use database_change::{DatabaseResize, DatabaseSettings, DatabaseSettingsChange};
 pub use dedupe::{Dedupe, DedupeAction, DedupeBlocks, DedupeRequest};
 pub use error::{ErrorBody, ErrorKind};
 pub use event::{Event, EventLevel};

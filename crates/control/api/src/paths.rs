@@ -6,12 +6,13 @@
 
 use crate::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Database, DatabaseClone, DatabaseCreate,
-    DatabaseDeletion, DatabaseProof, DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot,
-    DatabaseUrl, DatabaseVerify, Dedupe, DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo,
-    DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Health, HoldRequest, Holders, Pool,
-    PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest, Restored, ScrubChange, ScrubReport,
-    Snapshot, SnapshotCreate, SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate,
-    VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete, VolumeUser,
+    DatabaseDeletion, DatabaseProof, DatabaseReady, DatabaseReset, DatabaseResize, DatabaseRestore,
+    DatabaseSettings, DatabaseSettingsChange, DatabaseSnapshot, DatabaseUrl, DatabaseVerify, Dedupe,
+    DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec,
+    DrivesAdd, ErrorBody, Event, Health, HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace,
+    Program, Reclaim, ReclaimRequest, Restored, ScrubChange, ScrubReport, Snapshot, SnapshotCreate,
+    SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy,
+    VolumeResize, VolumeUndelete, VolumeUser,
 };
 
 /// All pools, also those that could not be opened.
@@ -746,6 +747,54 @@ fn database_restore() {}
     )
 )]
 fn database_verify() {}
+
+/// The settings of a database's server that Ashlar keeps, and which of them wait for a restart.
+#[utoipa::path(
+    get, path = "/v1/databases/{database}/settings", tag = "databases", operation_id = "database_settings",
+    params(("database" = String, Path, description = "name of the database")),
+    responses(
+        (status = 200, description = "the answer", body = DatabaseSettings),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+    )
+)]
+fn database_settings() {}
+
+/// Changes settings of a database's server, which reads them at once.
+#[utoipa::path(
+    patch, path = "/v1/databases/{database}/settings", tag = "databases",
+    operation_id = "database_settings_change",
+    params(("database" = String, Path, description = "name of the database")),
+    request_body = DatabaseSettingsChange,
+    responses(
+        (status = 200, description = "the answer", body = DatabaseSettings),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn database_settings_change() {}
+
+/// Enlarges volumes of a database with their file systems, while it runs.
+#[utoipa::path(
+    post, path = "/v1/databases/{database}/resize", tag = "databases", operation_id = "database_resize",
+    params(("database" = String, Path, description = "name of the database")),
+    request_body = DatabaseResize,
+    responses(
+        (status = 200, description = "the answer", body = Database),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn database_resize() {}
 
 /// Takes a snapshot of databases of one pool at one instant, without stopping them.
 #[utoipa::path(

@@ -355,3 +355,126 @@ fn cut_short(site: &mut Site, operation: &[&str], after: Duration) {
     child.wait().unwrap();
     site.array.start();
 }
+
+#[test]
+fn tablespaces_and_temporary_files_have_volumes_of_their_own() {
+    let Some(site) = Site::new() else { return };
+    site.make(
+        "prod",
+        &["--tablespace", "fast=256MiB", "--tablespace", "old=256MiB", "--temp-size", "256MiB"],
+    );
+    site.ask(
+        "prod",
+        "create table f tablespace fast as select n, repeat('x', 100) as x from generate_series(1, 20000) n; \
+         create index on f (n) tablespace old; create table o tablespace old as select 1 as n",
+    );
+    site.array.good(&["database", "clone", "prod", "dev"]);
+    let snapshot = site.array.json(&["snapshot", "show", "dev.origin"]);
+    let held = snapshot["volumes"].to_string();
+    assert!(held.contains("prod-tablespace-fast") && !held.contains("prod-temp"), "{held}");
+    for name in ["dev", "prod"] {
+        // A sort that does not fit into memory goes to its own volume.
+        let temp = site.array.state().join("databases").join(name).join("temp/files");
+        let spilled = site.ask(
+            name,
+            "set work_mem = '64kB'; set log_temp_files = 0; \
+             select count(*) from (select x, n from f order by x, n desc limit 15000) s",
+        );
+        assert_eq!(spilled, "15000");
+        let link = site.array.state().join("databases").join(name).join("data/pgdata/base/pgsql_tmp");
+        assert_eq!(std::fs::read_link(link).unwrap(), temp);
+        assert_ne!(site.ask(name, "select temp_files from pg_stat_database where datname = 'postgres'"), "0");
+        // What rewrites files, moves them, and removes them, in the one and then in the other.
+        for statement in ["vacuum full f", "alter table f set tablespace old", "drop table o"] {
+            site.ask(name, statement);
+        }
+        site.ask(name, "delete from f where n % 2 = 0");
+        assert_eq!(site.ask(name, "select count(*) from f"), "10000");
+    }
+    for name in ["dev", "prod"] {
+        site.array.good(&["database", "verify", name]);
+    }
+    site.array.good(&["database", "reset", "dev", "--yes"]);
+    assert_eq!(site.ask("dev", "select count(*) from o"), "1");
+    assert_eq!(site.ask("prod", "select count(*) from f"), "10000");
+}
+
+#[test]
+fn a_server_does_not_see_the_files_of_another_database() {
+    let Some(site) = Site::new() else { return };
+    site.make("prod", &[]);
+    site.array.good(&["database", "clone", "prod", "dev"]);
+    let directory = |name: &str| site.array.state().join("databases").join(name);
+    for (name, other) in [("dev", "prod"), ("prod", "dev")] {
+        let own = directory(name).join("data/pgdata");
+        assert_eq!(site.ask(name, &format!("select isdir from pg_stat_file('{}')", own.display())), "t");
+        let foreign = directory(other).join("data/pgdata/PG_VERSION");
+        let seen = site.ask(name, &format!("select pg_stat_file('{}', true) is null", foreign.display()));
+        assert_eq!(seen, "t", "{name} sees {}", foreign.display());
+        // Also by a program that its superuser starts.
+        let listed = |directory: &Path| {
+            let list =
+                format!("copy t from program 'ls {}/data/pgdata 2>/dev/null; true'", directory.display());
+            let found = "select count(*) from t where x = 'PG_VERSION'";
+            site.ask(name, &format!("create temp table t (x text); {list}; {found}"))
+        };
+        assert_eq!((listed(&directory(name)), listed(&directory(other))), ("1".to_string(), "0".to_string()));
+    }
+    // One is stopped and mounted anew while the other runs on.
+    site.array.good(&["database", "stop", "prod"]);
+    site.array.good(&["detach", "prod-data"]);
+    site.array.good(&["database", "start", "prod"]);
+    assert_eq!(site.ask("dev", "select 1"), "1");
+}
+
+#[test]
+fn settings_and_sizes_change_while_a_database_runs() {
+    let Some(site) = Site::new() else { return };
+    site.make("prod", &["--log-size", "256MiB"]);
+    let changed = site.array.json(&["database", "settings", "prod", "work_mem=9MB", "max_connections=37"]);
+    assert_eq!(changed["waiting_for_restart"], serde_json::json!(["max_connections"]));
+    assert_eq!(site.ask("prod", "show work_mem"), "9MB");
+    let shown = site.array.good(&["database", "settings", "prod", "--restart"]);
+    assert!(shown.contains("max_connections = 37") && !shown.contains("next start"), "{shown}");
+    assert_eq!(site.ask("prod", "show max_connections"), "37");
+    for (wrong, why) in [
+        ("work_mem=much", "invalid value for parameter \"work_mem\""),
+        ("no_such=1", "unrecognized configuration parameter \"no_such\""),
+        ("port=1", "Ashlar's own"),
+    ] {
+        site.array.refused(&["database", "settings", "prod", wrong], &[why]);
+    }
+    site.array.good(&["database", "settings", "prod", "shared_buffers=64MB", "--restart"]);
+    site.array.good(&["database", "clone", "prod", "dev"]);
+    assert_eq!(site.ask("dev", "show work_mem"), "9MB");
+    assert_eq!(site.ask("dev", "show shared_buffers"), "32MB");
+
+    let limited = ["database", "clone", "prod", "small", "--memory", "256MiB", "--cores", "0.5"];
+    let small = site.array.json(&limited);
+    let postmaster = site.processes("small")[0];
+    let groups = std::fs::read_to_string(format!("/proc/{}/cgroup", postmaster.as_raw_nonzero())).unwrap();
+    // A kernel that limits nothing is told.
+    assert_eq!(groups.contains("ashlar-postgres-"), small["notes"].is_null(), "{groups} {small}");
+    assert_eq!(small["database"]["memory_bytes"], 256 << 20);
+    assert_eq!(site.ask("small", "select 1"), "1");
+    site.array
+        .refused(&["database", "clone", "prod", "tiny", "--memory", "1MiB"], &["too little", "128 MiB"]);
+
+    let resize = ["database", "resize", "prod", "--size", "3GiB", "--log-size", "512MiB"];
+    let done = site.array.run(&resize);
+    if done.status != 0 {
+        let said = done.err;
+        // Growing a mounted ext4 takes a right that root may lack, as in containers.
+        assert!(said.contains("CAP_SYS_RESOURCE") && said.contains("ashlar database stop prod"), "{said}");
+        site.array.good(&["database", "stop", "prod"]);
+        site.array.good(&resize);
+        site.array.good(&["database", "start", "prod"]);
+    }
+    for (mount, at_least) in [("data", 2800 << 20), ("log", 400 << 20)] {
+        let place = site.array.state().join("databases/prod").join(mount);
+        let found = rustix::fs::statvfs(&place).unwrap();
+        assert!(found.f_blocks * found.f_frsize > at_least, "{mount}: {} blocks", found.f_blocks);
+    }
+    site.array.refused(&["database", "resize", "prod", "--size", "1GiB"], &["it only grows"]);
+    assert_eq!(site.ask("prod", "select 1"), "1");
+}

@@ -37,6 +37,7 @@ fn server(directory: &Path) -> (Server, u16) {
         data: data.clone(),
         wal: None,
         tablespaces: Vec::new(),
+        temporary: None,
         socket: directory.join("socket"),
         port,
     };

@@ -72,6 +72,7 @@ fn server(installation: &Installation, data: &Path, socket: &Path) -> Server {
         data: data.to_path_buf(),
         wal: None,
         tablespaces: Vec::new(),
+        temporary: None,
         socket: socket.to_path_buf(),
         port: 5432,
     };

@@ -2,12 +2,13 @@
 
 use ashlar_api::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Database, DatabaseClone, DatabaseCreate,
-    DatabaseDeletion, DatabaseProof, DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot,
-    DatabaseUrl, DatabaseVerify, Dedupe, DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo,
-    DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, HoldRequest, Holders, Pool, PoolCreate,
-    PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest, Restored, ScrubAction, ScrubChange, ScrubReport,
-    Snapshot, SnapshotCreate, SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate,
-    VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete, VolumeUser,
+    DatabaseDeletion, DatabaseProof, DatabaseReady, DatabaseReset, DatabaseResize, DatabaseRestore,
+    DatabaseSettings, DatabaseSettingsChange, DatabaseSnapshot, DatabaseUrl, DatabaseVerify, Dedupe,
+    DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec,
+    DrivesAdd, ErrorKind, Event, HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program,
+    Reclaim, ReclaimRequest, Restored, ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate,
+    SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy,
+    VolumeResize, VolumeUndelete, VolumeUser,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -338,6 +339,25 @@ impl Client {
     /// Proves that a snapshot of a database recovers.
     pub fn database_verify(&self, name: &str, request: &DatabaseVerify) -> Result<DatabaseProof> {
         self.send(Method::POST, &format!("/v1/databases/{}/verify", segment(name)), Some(request))
+    }
+
+    /// The settings of a database's server that are kept.
+    pub fn database_settings(&self, name: &str) -> Result<DatabaseSettings> {
+        self.get(&format!("/v1/databases/{}/settings", segment(name)))
+    }
+
+    /// Changes them.
+    pub fn database_settings_change(
+        &self,
+        name: &str,
+        request: &DatabaseSettingsChange,
+    ) -> Result<DatabaseSettings> {
+        self.send(Method::PATCH, &format!("/v1/databases/{}/settings", segment(name)), Some(request))
+    }
+
+    /// Enlarges volumes of a database.
+    pub fn database_resize(&self, name: &str, request: &DatabaseResize) -> Result<Database> {
+        self.send(Method::POST, &format!("/v1/databases/{}/resize", segment(name)), Some(request))
     }
 
     /// Takes a snapshot of databases at one instant.

@@ -1,7 +1,6 @@
 //! What the array asks of a kind of database server.
 
 use std::path::Path;
-use std::time::Duration;
 
 use crate::error::Result;
 use crate::task::Outcome;
@@ -24,17 +23,36 @@ pub trait Engine {
     /// When something leads out of the copy and cannot be led into it.
     fn adopt(&mut self, from: &Path) -> Result<()>;
 
-    /// Starts the server and waits until it answers; how long that took.
+    /// Starts the server and waits until it answers; how long that took, and whether it has no limits that it
+    /// is to have.
     ///
     /// # Errors
     /// When it does not start.
-    fn start(&mut self) -> Result<Duration>;
+    fn start(&mut self) -> Result<Outcome>;
 
     /// Stops the server in order.
     ///
     /// # Errors
     /// When it does not stop; then it still runs.
     fn stop(&mut self) -> Result<()>;
+
+    /// Refuses settings of the site that the server would not start with.
+    ///
+    /// # Errors
+    /// When there is one.
+    fn check_settings(&mut self) -> Result<()>;
+
+    /// Has the running server take the settings of the site; the names of those that wait for its next start.
+    ///
+    /// # Errors
+    /// When it does not run.
+    fn take_settings(&mut self) -> Result<Vec<String>>;
+
+    /// The names of settings that wait for the running server's next start.
+    ///
+    /// # Errors
+    /// When it does not run.
+    fn waiting_settings(&mut self) -> Result<Vec<String>>;
 
     /// Starts the server, has everything in it checked, and stops it; what is wrong is in the outcome.
     ///

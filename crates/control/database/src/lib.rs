@@ -11,14 +11,17 @@
 
 mod engine;
 mod error;
+mod isolation;
 mod postgres;
 mod proof;
 mod record;
+mod settings;
 mod site;
 mod task;
 
 pub use engine::Engine;
 pub use error::{Error, Result};
-pub use record::{EngineKind, Origin, Part, Proof, Record, Role, Stage};
+pub use record::{EngineKind, Limits, Origin, Part, Proof, Record, Role, Stage};
+pub use settings::settings_of_clone;
 pub use site::Site;
 pub use task::{Outcome, Task, Work, carry_out};

@@ -8,14 +8,15 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use ashlar_postgres::{Adoption, Installation, Search, Server, Settings, end_processes, processes_below};
+use ashlar_postgres::{Adoption, Installation, Limitation, Search, Server, end_processes, processes_below};
 use ashlar_programs::Launcher;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::proof::prove;
-use crate::record::Role;
+use crate::record::{Limits, Role};
+use crate::settings;
 use crate::site::Site;
 use crate::task::Outcome;
 
@@ -52,31 +53,30 @@ impl Postgres {
     }
 
     fn server(&self) -> Server {
-        Server::new(&self.installation, self.site.places(), self.settings())
-    }
-
-    /// What the array sets over the settings of the files.
-    fn settings(&self) -> Settings {
-        let mut settings = Settings::new()
-            .with("listen_addresses", "127.0.0.1")
-            .with("cluster_name", self.site.name.as_str());
-        if self.site.is_clone {
-            // A copy archives nothing where its source does, follows nobody, and runs no jobs.
-            settings.set("archive_mode", "off");
-            settings.set("primary_conninfo", "");
-            settings.set("primary_slot_name", "");
-            settings.set("cron.launch_active_jobs", "off");
-        }
-        settings
+        Server::new(&self.installation, self.site.places(), settings::settings(&self.site))
     }
 
     fn data(&self) -> PathBuf {
         self.site.places().data
     }
 
+    /// Only a running server can make them.
+    fn make_tablespaces(&self) -> Result<()> {
+        let tablespaces = self.site.tablespaces();
+        if tablespaces.is_empty() {
+            return Ok(());
+        }
+        let mut server = self.server();
+        server.start()?;
+        for (name, files) in tablespaces {
+            server.create_tablespace(&name, &files)?;
+        }
+        Ok(server.stop()?)
+    }
+
     /// The password on the volume is the one that counts: it belongs to the files beside it.
     fn copy_password(&self) -> Result<()> {
-        let (from, to) = (self.site.mount(Role::Data).join(PASSWORD), self.site.password_file());
+        let (from, to) = (self.site.mount(&Role::Data).join(PASSWORD), self.site.password_file());
         match fs::read_to_string(&from) {
             Ok(text) => write_secret(&to, &text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::remove_file(&to) {
@@ -95,8 +95,9 @@ impl Engine for Postgres {
 
     fn make(&mut self) -> Result<()> {
         let password = new_password().map_err(|error| failed("read", Path::new("/dev/urandom"), &error))?;
-        write_secret(&self.site.mount(Role::Data).join(PASSWORD), &password)?;
+        write_secret(&self.site.mount(&Role::Data).join(PASSWORD), &password)?;
         self.server().initialise_guarded(&password)?;
+        self.make_tablespaces()?;
         close(&self.site.places().socket)?;
         self.copy_password()
     }
@@ -119,19 +120,26 @@ impl Engine for Postgres {
         Ok(())
     }
 
-    fn start(&mut self) -> Result<Duration> {
+    fn start(&mut self) -> Result<Outcome> {
         self.copy_password()?;
+        let mut outcome = self.programs();
         let mut server = self.server();
         if server.postmaster().is_some() {
-            return Ok(Duration::ZERO);
+            return Ok(outcome);
         }
         if processes_below(&self.data()).is_empty() {
             server.forget_lock()?;
         }
-        let took = server.start()?;
+        if let Some(Limits { memory_bytes, cores }) = self.site.limits {
+            server.limit(&ashlar_postgres::Limits { memory_bytes, cores, cpuset: None })?;
+        }
+        outcome.start_millis = server.start()?.as_millis() as u64;
+        if let Limitation::NotLimited(why) = server.limitation() {
+            outcome.notes.push(format!("its memory and processors are not limited: {why}"));
+        }
         close(&self.site.places().socket)?;
         server.leave();
-        Ok(took)
+        Ok(outcome)
     }
 
     fn stop(&mut self) -> Result<()> {
@@ -140,6 +148,18 @@ impl Engine for Postgres {
             server.stop()?;
         }
         Ok(())
+    }
+
+    fn check_settings(&mut self) -> Result<()> {
+        settings::check(&self.server(), &self.site)
+    }
+
+    fn take_settings(&mut self) -> Result<Vec<String>> {
+        settings::take(&self.server())
+    }
+
+    fn waiting_settings(&mut self) -> Result<Vec<String>> {
+        settings::waiting(&self.server())
     }
 
     fn prove(&mut self) -> Result<Outcome> {

@@ -1,10 +1,12 @@
 //! What the pool remembers of a database.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// A database: its volumes, where it answers, and how far its making, resetting or deleting has come. Later
 /// programs may add keys; those that are not known here are kept by nobody.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Record {
     /// Unique over all pools.
     pub name: String,
@@ -16,6 +18,12 @@ pub struct Record {
     pub port: u16,
     /// Its volumes.
     pub parts: Vec<Part>,
+    /// Settings of its server, over those of the array and of its files.
+    #[serde(default)]
+    pub settings: BTreeMap<String, String>,
+    /// What its server may use of the machine; `None` is all.
+    #[serde(default)]
+    pub limits: Option<Limits>,
     /// What it was cloned from.
     #[serde(default)]
     pub origin: Option<Origin>,
@@ -36,6 +44,23 @@ impl Record {
     pub fn volumes(&self) -> Vec<String> {
         self.parts.iter().map(|part| part.volume.clone()).collect()
     }
+
+    /// The volumes that a snapshot of it holds.
+    #[must_use]
+    pub fn kept_parts(&self) -> Vec<Part> {
+        self.parts.iter().filter(|part| part.role.is_kept()).cloned().collect()
+    }
+}
+
+/// What a server may use of the machine.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Limits {
+    /// Memory of all its processes, with the files that the kernel caches for them.
+    #[serde(default)]
+    pub memory_bytes: Option<u64>,
+    /// Processors that it may keep busy at once; 1.5 is one and a half.
+    #[serde(default)]
+    pub cores: Option<f64>,
 }
 
 /// A kind of server.
@@ -56,23 +81,35 @@ pub struct Part {
 }
 
 /// What is on a volume of a database.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// The data directory.
     Data,
     /// The write-ahead log.
     Log,
+    /// The tablespace of this name.
+    Tablespace(String),
+    /// What sorts and joins put aside. It is worth nothing to a server that starts.
+    Temp,
 }
 
 impl Role {
     /// The end of the volume's name, and the directory that it is mounted on.
     #[must_use]
-    pub fn name(self) -> &'static str {
+    pub fn name(&self) -> String {
         match self {
-            Role::Data => "data",
-            Role::Log => "log",
+            Role::Data => "data".to_string(),
+            Role::Log => "log".to_string(),
+            Role::Tablespace(name) => format!("tablespace-{name}"),
+            Role::Temp => "temp".to_string(),
         }
+    }
+
+    /// Whether snapshots and clones have what is on it.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        *self != Role::Temp
     }
 }
 

@@ -4,19 +4,22 @@
 //! DIRECTORY/run          its socket, its log, and what programs said
 //! DIRECTORY/data         the volume of its data, mounted: pgdata/, ashlar-password
 //! DIRECTORY/log          the volume of its log, mounted: pg_wal/
+//! DIRECTORY/tablespace-X the volume of tablespace X, mounted: files/
+//! DIRECTORY/temp         the volume of temporary files, mounted: files/
 //! DIRECTORY/password     a copy of what is on the volume
 //! ```
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
 use ashlar_postgres::{Places, processes_below};
 use serde::{Deserialize, Serialize};
 
-use crate::record::{EngineKind, Record, Role};
+use crate::record::{EngineKind, Limits, Record, Role};
 
 /// A database in a directory of this machine.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Site {
     /// Its directory, without links.
     pub directory: PathBuf,
@@ -32,6 +35,10 @@ pub struct Site {
     pub roles: Vec<Role>,
     /// It is a copy of another.
     pub is_clone: bool,
+    /// Settings that are kept with it.
+    pub settings: BTreeMap<String, String>,
+    /// What its server may use of the machine.
+    pub limits: Option<Limits>,
 }
 
 impl Site {
@@ -44,15 +51,36 @@ impl Site {
             engine: record.engine,
             major: Some(record.major),
             port: record.port,
-            roles: record.parts.iter().map(|part| part.role).collect(),
+            roles: record.parts.iter().map(|part| part.role.clone()).collect(),
             is_clone: record.origin.is_some(),
+            settings: record.settings.clone(),
+            limits: record.limits,
         }
     }
 
     /// Where the volume of a role is mounted.
     #[must_use]
-    pub fn mount(&self, role: Role) -> PathBuf {
+    pub fn mount(&self, role: &Role) -> PathBuf {
         self.directory.join(role.name())
+    }
+
+    /// Where the files of a tablespace or the temporary ones are: beside what a file system has of its own.
+    pub(crate) fn files(&self, role: &Role) -> PathBuf {
+        self.mount(role).join("files")
+    }
+
+    /// Its tablespaces' names, and where their files are.
+    pub(crate) fn tablespaces(&self) -> Vec<(String, PathBuf)> {
+        let of_role = |role: &Role| match role {
+            Role::Tablespace(name) => Some((name.clone(), self.files(role))),
+            _ => None,
+        };
+        self.roles.iter().filter_map(of_role).collect()
+    }
+
+    /// Where temporary files are, if they have a volume of their own.
+    pub(crate) fn temporary(&self) -> Option<PathBuf> {
+        self.roles.contains(&Role::Temp).then(|| self.files(&Role::Temp))
     }
 
     /// Where the server finds its files.
@@ -60,9 +88,10 @@ impl Site {
     pub fn places(&self) -> Places {
         let has_log = self.roles.contains(&Role::Log);
         Places {
-            data: self.mount(Role::Data).join("pgdata"),
-            wal: has_log.then(|| self.mount(Role::Log).join("pg_wal")), // tidy: word because PostgreSQL calls it so
-            tablespaces: Vec::new(),
+            data: self.mount(&Role::Data).join("pgdata"),
+            wal: has_log.then(|| self.mount(&Role::Log).join("pg_wal")), // tidy: word because PostgreSQL calls it so
+            tablespaces: self.tablespaces().into_iter().map(|(_, files)| files).collect(),
+            temporary: self.temporary(),
             socket: self.directory.join("run"),
             port: self.port,
         }

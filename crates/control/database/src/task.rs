@@ -6,12 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::isolation::hide_others;
 use crate::postgres::Postgres;
 use crate::record::EngineKind;
 use crate::site::Site;
 
 /// One piece of work.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Task {
     /// Where.
     pub site: Site,
@@ -34,12 +35,25 @@ pub enum Work {
     },
     /// Starts its server, if it does not run.
     Start,
+    /// Refuses settings that its server would not start with.
+    CheckSettings,
+    /// Has its running server take its settings.
+    TakeSettings,
+    /// Asks its running server which settings wait for its next start.
+    LookAtSettings,
     /// Stops its server after a last checkpoint, if it runs.
     Stop,
     /// Starts its server, checks everything in it, and stops it again.
     Prove,
     /// Ends its server without a word to its files, if it runs.
     End,
+}
+
+impl Work {
+    /// Whether a server is started meanwhile.
+    fn has_server(&self) -> bool {
+        matches!(self, Work::Make | Work::Start | Work::Prove)
+    }
 }
 
 /// What came of it.
@@ -62,6 +76,9 @@ pub struct Outcome {
 /// # Errors
 /// When the programs are missing, or one of them fails.
 pub fn carry_out(task: &Task) -> Result<Outcome> {
+    if task.work.has_server() {
+        hide_others(&task.site)?;
+    }
     let mut engine: Box<dyn Engine> = match task.site.engine {
         EngineKind::Postgres => Box::new(Postgres::at(&task.site)?),
     };
@@ -70,7 +87,10 @@ pub fn carry_out(task: &Task) -> Result<Outcome> {
         Work::Find => {}
         Work::Make => engine.make()?,
         Work::Adopt { from } => engine.adopt(from)?,
-        Work::Start => outcome.start_millis = engine.start()?.as_millis() as u64,
+        Work::Start => outcome = engine.start()?,
+        Work::CheckSettings => engine.check_settings()?,
+        Work::TakeSettings => outcome.notes = engine.take_settings()?,
+        Work::LookAtSettings => outcome.notes = engine.waiting_settings()?,
         Work::Stop => engine.stop()?,
         Work::Prove => outcome = engine.prove()?,
         Work::End => engine.end(),

@@ -6,7 +6,7 @@
 //! with all of them by name. Nothing is changed before that.
 
 mod configuration;
-mod links;
+pub(crate) mod links;
 
 use std::path::{Component, Path, PathBuf};
 
@@ -63,6 +63,10 @@ impl Server {
         for link in &plan {
             links::apply(data, link, account)?;
         }
+        if let Some(temporary) = &self.places.temporary {
+            self.installation.make_directory(temporary)?;
+            links::link_temporary(data, temporary, account)?;
+        }
         links::rewrite_map(data, &plan, account)?;
         self.forget_lock()?;
         Ok(plan.into_iter().filter(|link| link.from != link.to).collect())
@@ -77,8 +81,8 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     pub(crate) fn new(places: &Places, adoption: &Adoption) -> Bounds {
-        let Places { data, wal, tablespaces, socket, .. } = places;
-        let own = [data, socket].into_iter().chain(wal).chain(tablespaces);
+        let Places { data, wal, tablespaces, socket, temporary, .. } = places;
+        let own = [data, socket].into_iter().chain(wal).chain(tablespaces).chain(temporary);
         let told = adoption.moves.iter().map(|(_, to)| to).chain(&adoption.shared);
         Bounds { data: data.clone(), inside: own.chain(told).map(|path| plain(path)).collect() }
     }

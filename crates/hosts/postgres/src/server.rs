@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use ashlar_programs::Finished;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::adopt::links;
 use crate::error::{Error, ErrorKind, Result};
 use crate::installation::Installation;
 use crate::leftovers::Leftovers;
@@ -33,7 +34,7 @@ const CONTROL_SLACK: Duration = Duration::from_secs(10);
 const TAIL_LINES: usize = 8;
 
 /// Where a server's files are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Places {
     /// The data directory.
     pub data: PathBuf,
@@ -41,6 +42,8 @@ pub struct Places {
     pub wal: Option<PathBuf>,
     /// Directories of tablespaces.
     pub tablespaces: Vec<PathBuf>,
+    /// The directory of temporary files; `None` is inside the data directory.
+    pub temporary: Option<PathBuf>,
     /// The directory of its socket and of what it says.
     pub socket: PathBuf,
     /// Tells sockets in one directory apart.
@@ -101,8 +104,8 @@ impl Server {
     }
 
     fn make(&self, authentication: &[&str]) -> Result<()> {
-        let Places { data, wal, tablespaces, socket, .. } = &self.places;
-        for directory in [data, socket].into_iter().chain(wal).chain(tablespaces) {
+        let Places { data, wal, tablespaces, socket, temporary, .. } = &self.places;
+        for directory in [data, socket].into_iter().chain(wal).chain(tablespaces).chain(temporary) {
             self.installation.make_directory(directory)?;
         }
         let mut command = self.installation.program("initdb");
@@ -114,12 +117,37 @@ impl Server {
             command.arg("-X").arg(wal);
         }
         self.installation.launcher.run(command, LONG)?;
+        if let Some(temporary) = temporary {
+            links::link_temporary(data, temporary, self.installation.account)?;
+        }
         self.settings.write(data, self.installation.account)
     }
 
     /// Changes the settings from the next start on.
     pub fn set(&mut self, settings: Settings) {
         self.settings = settings;
+    }
+
+    /// Writes them where the server reads them at its start, or when it is told to.
+    ///
+    /// # Errors
+    /// When one cannot be written.
+    pub fn write_settings(&self) -> Result<()> {
+        self.settings.write(&self.places.data, self.installation.account)
+    }
+
+    /// Has the server's program say whether it knows a setting and takes a value.
+    ///
+    /// # Errors
+    /// When it does not: with its words.
+    pub fn check_setting(&self, name: &str, value: &str) -> Result<()> {
+        Settings::new().with(name, value).text()?;
+        let mut command = self.installation.program("postgres");
+        command.arg("-D").arg(&self.places.data).args(["-C", name, "-c", &format!("{name}={value}")]);
+        match self.installation.launcher.run(command, LONG) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Error::environment(last_words(&error.to_string(), name))),
+        }
     }
 
     /// What it is started with.
@@ -355,4 +383,10 @@ impl Drop for Server {
         self.abandon();
         self.leftovers.remove();
     }
+}
+
+/// What a program said last, without the time and its name.
+fn last_words(said: &str, setting: &str) -> String {
+    let fatal = said.lines().rev().find_map(|line| line.split_once("FATAL:"));
+    fatal.map_or_else(|| format!("setting {setting}: {said}"), |(_, words)| words.trim().to_string())
 }

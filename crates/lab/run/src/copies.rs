@@ -145,6 +145,7 @@ fn look_into<P: Promises>(
         data: opened.directory.join(below),
         wal: None,
         tablespaces: Vec::new(),
+        temporary: None,
         socket: scratch.join("clone-socket"),
         port: places.port,
     };

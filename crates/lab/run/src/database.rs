@@ -163,6 +163,7 @@ impl Database {
             data: directory.join("pgdata"),
             wal: None,
             tablespaces: Vec::new(),
+            temporary: None,
             socket: scratch.directory.clone(),
             port: PORT,
         };

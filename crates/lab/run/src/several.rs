@@ -70,6 +70,7 @@ impl Several {
                 data: directory.join(format!("pgdata-{name}")),
                 wal: None,
                 tablespaces: Vec::new(),
+                temporary: None,
                 socket: socket.clone(),
                 port: database::PORT,
             };

@@ -257,6 +257,7 @@ fn server(installation: &Installation, placed: &Placed<'_>, scratch: &Path) -> S
         data: placed.mount.join("pgdata"),
         wal: None,
         tablespaces: Vec::new(),
+        temporary: None,
         socket: scratch.join("space-socket"),
         port: database::PORT,
     };

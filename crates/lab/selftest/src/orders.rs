@@ -79,6 +79,7 @@ impl Site {
             data: self.mount.join("pgdata"),
             wal: None,
             tablespaces: Vec::new(),
+            temporary: None,
             socket: self.socket.clone(),
             port: PORT,
         };

@@ -1,6 +1,7 @@
 //! The closing table: what was measured, and how.
 
 use crate::array::{Array, find_number};
+use crate::by_name::ByName;
 use crate::drives::{DRIVE_COUNT, Losses, PARITY_COUNT};
 use crate::error::Result;
 use crate::progress::{Table, bytes, count, millis};
@@ -11,6 +12,7 @@ use std::time::Duration;
 /// Figures gathered on the way.
 #[derive(Default)]
 pub(crate) struct Figures {
+    pub(crate) by_name: ByName,
     pub(crate) fill: Duration,
     pub(crate) load: Option<Load>,
     pub(crate) losses: Option<Losses>,
@@ -38,6 +40,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> String {
 
 pub(crate) fn table(array: &Array, figures: &Figures, settings: &Settings) -> Result<String> {
     let mut table = Table::default();
+    by_name_rows(&figures.by_name, &mut table);
     if let Some(load) = &figures.load {
         let remark =
             format!("pgbench TPC-B-like, scale {}, 16 sessions, a clone checked meanwhile", settings.scale);
@@ -53,6 +56,14 @@ pub(crate) fn table(array: &Array, figures: &Figures, settings: &Settings) -> Re
     table.row("ledger commits proven", commits, "acknowledged before the kill, found after it");
     table.row("transactions proven", transactions, "pgbench's own log against the history table");
     Ok(table.render())
+}
+
+fn by_name_rows(by_name: &ByName, table: &mut Table) {
+    table.row("database created", millis(by_name.create), "volume, file system, cluster, server");
+    let start = millis(by_name.clone_start);
+    table.row("database cloned", millis(by_name.clone), &format!("until it answers; its own start {start}"));
+    table.row("clone reset", millis(by_name.reset), "the same name and port, the content of its origin");
+    table.row("snapshot proven", millis(by_name.verify), "a server on a clone of it; every page and index");
 }
 
 fn load_row(table: &mut Table, what: &str, load: &Load, remark: &str) {

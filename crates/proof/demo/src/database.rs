@@ -28,11 +28,11 @@ fn settings() -> Settings {
 pub(crate) fn server_at(
     postgres: &Installation,
     data: PathBuf,
-    wal: PathBuf,
+    wal: Option<PathBuf>,
     socket: PathBuf,
     port: u16,
 ) -> Server {
-    let places = Places { data, wal: Some(wal), tablespaces: Vec::new(), socket, port };
+    let places = Places { data, wal, socket, port, ..Places::default() };
     Server::new(postgres, places, settings())
 }
 

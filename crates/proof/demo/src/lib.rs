@@ -7,6 +7,7 @@
 //! after an error or Ctrl-C.
 
 mod array;
+mod by_name;
 mod closing;
 mod database;
 mod drives;

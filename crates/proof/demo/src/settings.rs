@@ -18,8 +18,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// 1.5 GiB of rows: larger than PostgreSQL's buffers and loaded within half a minute on two cores.
-    pub const SCALE_DEFAULT: u32 = 100;
+    /// 0.9 GiB of rows: larger than PostgreSQL's buffers, and everything behind takes its time from it.
+    pub const SCALE_DEFAULT: u32 = 60;
     /// Long enough for a clone to be made and checked beside the load.
     pub const SECONDS_DEFAULT: u32 = 36;
 

@@ -1,6 +1,8 @@
-//! What the demo shows, in order: build, load, clone, lose drives, lose the array, crash, recover, prove.
+//! What the demo shows, in order: a database by name, build, load, clone, lose drives, lose the array, crash,
+//! recover, prove.
 
 use crate::array::{Array, find_number};
+use crate::by_name;
 use crate::closing::{self, Figures, percent};
 use crate::database::{check_sums, load, server_at};
 use crate::drives::{Act, DRIVE_COUNT, PARITY_COUNT, drive_path};
@@ -51,6 +53,8 @@ pub(crate) fn play(settings: &Settings, site: &Site) -> Result<()> {
     // Declared before the servers, so that an early end stops them first.
     let mut array = Array::new(site, &settings.binary)?;
     build(&mut array, site, settings, &progress)?;
+    figures.by_name = by_name::play(&array, site, &postgres, &progress)?;
+    make_volumes(&array, settings, &progress)?;
     let stage = Stage {
         data: site.directory("mnt/data", None)?,
         wal: site.directory("mnt/wal", None)?,
@@ -65,7 +69,7 @@ pub(crate) fn play(settings: &Settings, site: &Site) -> Result<()> {
     let run = site.directory("run-main", owner)?;
     let data = site.directory("mnt/data/pgdata", owner)?;
     let wal = site.directory("mnt/wal/pg_wal", owner)?;
-    let mut server = server_at(&postgres, data, wal, run, 5432);
+    let mut server = server_at(&postgres, data, Some(wal), run, 5432);
     server.initialise()?;
     server.start()?;
     progress.step(&format!(
@@ -104,9 +108,8 @@ fn drive_bytes(settings: &Settings) -> u64 {
     (usable_bytes / (DRIVE_COUNT - PARITY_COUNT)).next_multiple_of(1 << 20)
 }
 
-/// The array, its pool and its volumes.
+/// The array and its pool.
 fn build(array: &mut Array, site: &Site, settings: &Settings, progress: &Progress) -> Result<()> {
-    let data_bytes = u64::from(settings.scale) * SCALE_UNIT_BYTES;
     let drive_bytes = drive_bytes(settings);
     let pool_bytes = drive_bytes * DRIVE_COUNT;
     let needed_bytes = pool_bytes + drive_bytes * SPARE_COUNT;
@@ -131,15 +134,20 @@ fn build(array: &mut Array, site: &Site, settings: &Settings, progress: &Progres
     }
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     array.run(&arguments)?;
-    let volume_gib = ((2 * data_bytes) >> 30) + 8;
-    array.run(&["volume", "create", "data", "--size", &format!("{volume_gib}GiB"), "--profile", "oltp"])?;
-    array.run(&["volume", "create", "wal", "--size", "8GiB", "--profile", "oltp"])?;
     progress.result(&format!(
         "pool of {DRIVE_COUNT} file-backed drives ({}) that may lose any {PARITY_COUNT}: {} % of it is usable",
         bytes(pool_bytes),
         percent(DRIVE_COUNT - PARITY_COUNT, DRIVE_COUNT)
     ));
-    progress.result(&format!("thin volumes data ({volume_gib} GiB) and wal (8 GiB)"));
+    Ok(())
+}
+
+/// Volumes for a server that the array knows nothing of.
+fn make_volumes(array: &Array, settings: &Settings, progress: &Progress) -> Result<()> {
+    let volume_gib = ((2 * u64::from(settings.scale) * SCALE_UNIT_BYTES) >> 30) + 8;
+    array.run(&["volume", "create", "data", "--size", &format!("{volume_gib}GiB"), "--profile", "oltp"])?;
+    array.run(&["volume", "create", "wal", "--size", "8GiB", "--profile", "oltp"])?;
+    progress.step(&format!("by hand: thin volumes data ({volume_gib} GiB) and wal (8 GiB)"));
     Ok(())
 }
 
@@ -204,7 +212,7 @@ fn check_clone(
     progress.result(&format!("clones attached and mounted: {}", millis(figures.attach)));
     let run = site.directory("run-copy", postgres.owner())?;
     let (data, wal) = (stage.copy_data.join("pgdata"), stage.copy_wal.join("pg_wal"));
-    let mut copy = server_at(postgres, data, wal, run, 5433);
+    let mut copy = server_at(postgres, data, Some(wal), run, 5433);
     copy.adopt(&Adoption::default())?;
     figures.clone_recovery = copy.start()?;
     progress.mark("second database on the clone");

@@ -1,9 +1,12 @@
 //! `ashlar database`: database servers by name, and clones of them.
 
+mod change;
+
 use ashlar_api::{
     Database as Shown, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseProof, DatabaseReady,
-    DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseVerify,
+    DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseTablespace, DatabaseVerify,
 };
+use ashlar_units::ByteCount;
 use clap::Subcommand;
 
 use crate::Context;
@@ -28,10 +31,11 @@ enum Verb {
     #[command(
         disable_version_flag = true,
         after_help = "Example:\n  ashlar database create prod --size 64GiB\n  \
-            ashlar database create prod --size 64GiB --log-size 16GiB --port 5440 --version 15"
+            ashlar database create prod --size 64GiB --log-size 16GiB --port 5440 --version 15\n  \
+            ashlar database create prod --tablespace archive=1TiB --temp-size 32GiB"
     )]
     Create {
-        /// Name of the database; its volumes are called NAME-data and NAME-log.
+        /// Name of the database; its volumes are called NAME-data, NAME-log and so on.
         name: String,
         /// Size of the volume for data, which is thin.
         #[arg(long, value_name = "SIZE", value_parser = parse::size, default_value = "64GiB")]
@@ -39,6 +43,13 @@ enum Verb {
         /// Put the write-ahead log on a volume of its own, of this size.
         #[arg(long, value_name = "SIZE", value_parser = parse::size)]
         log_size: Option<u64>,
+        /// Put temporary files of large sorts and joins on a volume of their own, of this size. Snapshots
+        /// leave it out, and in a clone it is empty.
+        #[arg(long, value_name = "SIZE", value_parser = parse::size)]
+        temp_size: Option<u64>,
+        /// Make a tablespace on a volume of its own; may be repeated.
+        #[arg(long = "tablespace", value_name = "NAME=SIZE", value_parser = tablespace)]
+        tablespaces: Vec<DatabaseTablespace>,
         /// The pool; may be left out when there is one.
         #[arg(long)]
         pool: Option<String>,
@@ -48,6 +59,12 @@ enum Verb {
         /// Major version of PostgreSQL [default: the newest that is installed].
         #[arg(long = "version", value_name = "MAJOR")]
         major: Option<u32>,
+        /// Memory of all processes of its server, with cached files [default: no limit].
+        #[arg(long, value_name = "SIZE", value_parser = parse::size)]
+        memory: Option<u64>,
+        /// Processors that its server may keep busy at once, as in 1.5 [default: no limit].
+        #[arg(long)]
+        cores: Option<f64>,
     },
     /// All databases.
     #[command(after_help = "Example:\n  ashlar database list --json")]
@@ -100,6 +117,12 @@ enum Verb {
         /// Where the clone's server listens, on 127.0.0.1 [default: the first free one from 5433 on].
         #[arg(long)]
         port: Option<u16>,
+        /// Memory of all processes of its server, with cached files [default: its source's].
+        #[arg(long, value_name = "SIZE", value_parser = parse::size)]
+        memory: Option<u64>,
+        /// Processors that its server may keep busy at once, as in 1.5 [default: its source's].
+        #[arg(long)]
+        cores: Option<f64>,
     },
     /// Give a clone the content of its origin anew: what it holds is lost. Its name and port stay.
     #[command(
@@ -141,6 +164,15 @@ enum Verb {
         #[arg(value_name = "NAME[@SNAPSHOT]")]
         name: String,
     },
+    /// Show or change settings of a database's server. It reads them at once.
+    #[command(
+        after_help = "Example:\n  ashlar database settings prod work_mem=64MB max_connections=200 --restart\n  \
+            ashlar database settings prod --reset work_mem"
+    )]
+    Settings(change::Settings),
+    /// Enlarge volumes of a database with their file systems, while it runs.
+    #[command(after_help = "Example:\n  ashlar database resize prod --size 256GiB --log-size 32GiB")]
+    Resize(change::Resize),
     /// Stop a database and delete it with its volumes. Clones of it stay.
     #[command(after_help = "Example:\n  ashlar database delete dev --yes")]
     Delete {
@@ -153,17 +185,35 @@ enum Verb {
 }
 
 impl Database {
+    // tidy: long because it names every verb once.
     pub fn run(self, context: &Context) -> Result<()> {
         let client = context.client()?;
         match self.verb {
-            Verb::Create { name, size, log_size, pool, port, major } => {
+            Verb::Settings(settings) => settings.run(context),
+            Verb::Resize(resize) => resize.run(context),
+            Verb::Create {
+                name,
+                size,
+                log_size,
+                temp_size,
+                tablespaces,
+                pool,
+                port,
+                major,
+                memory,
+                cores,
+            } => {
                 let request = DatabaseCreate {
                     name,
                     size_bytes: size,
                     log_size_bytes: log_size,
+                    temp_size_bytes: temp_size,
+                    tablespaces,
                     pool,
                     port,
                     major_version: major,
+                    memory_bytes: memory,
+                    cores,
                 };
                 ready(context, &client.database_create(&request)?)
             }
@@ -182,8 +232,8 @@ impl Database {
                     format!("snapshot {} of {}\n", taken.name, taken.volumes.join(" "))
                 })?)
             }
-            Verb::Clone { name, clone, at, port } => {
-                let request = DatabaseClone { name: clone, snapshot: at, port };
+            Verb::Clone { name, clone, at, port, memory, cores } => {
+                let request = DatabaseClone { name: clone, snapshot: at, port, memory_bytes: memory, cores };
                 ready(context, &client.database_clone(&name, &request)?)
             }
             Verb::Reset { name, to, latest, yes } => {
@@ -220,9 +270,15 @@ impl Database {
     }
 }
 
+/// `archive=1TiB`.
+fn tablespace(text: &str) -> std::result::Result<DatabaseTablespace, String> {
+    let (name, size) = text.split_once('=').ok_or("a tablespace is NAME=SIZE, as in archive=1TiB")?;
+    Ok(DatabaseTablespace { name: name.to_string(), size_bytes: parse::size(size)? })
+}
+
 fn ready(context: &Context, ready: &DatabaseReady) -> Result<()> {
     Ok(context.output.print(ready, |ready| {
-        let DatabaseReady { database, url, took_millis, start_millis, backup } = ready;
+        let DatabaseReady { database, url, took_millis, start_millis, backup, notes } = ready;
         let seconds = |millis: &u64| *millis as f64 / 1000.0;
         let (took, start) = (seconds(took_millis), seconds(start_millis));
         let mut text = format!(
@@ -232,6 +288,7 @@ fn ready(context: &Context, ready: &DatabaseReady) -> Result<()> {
         if let Some(backup) = backup {
             text.push_str(&format!("what it was before is snapshot {backup}\n"));
         }
+        text.extend(notes.iter().map(|note| format!("note: {note}\n")));
         text
     })?)
 }
@@ -286,6 +343,8 @@ fn show(database: &Shown) -> String {
             .iter()
             .map(|one| (one.role.as_str(), format!("volume {} on {}", one.volume, one.mount))),
     );
+    pairs.extend(database.memory_bytes.map(|bytes| ("memory", ByteCount(bytes).to_string())));
+    pairs.extend(database.cores.map(|cores| ("processors", cores.to_string())));
     pairs.extend(database.proofs.iter().map(|proof| ("proof", proof_line(proof))));
     fields(&pairs)
 }

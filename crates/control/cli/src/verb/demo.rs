@@ -1,14 +1,15 @@
-//! `ashlar demo`: a database living on the array, cloned, robbed of two drives, killed and recovered.
+//! `ashlar demo`: a database living on the array, cloned, reset, robbed of two drives, killed and recovered.
 
 use ashlar_demo::Settings;
 
 use crate::Context;
 use crate::failure::{Failure, Result};
 
-/// Play the demo: PostgreSQL on the array, cloned under load, robbed of two drives, killed and recovered.
+/// Play the demo: PostgreSQL on the array, cloned, broken and reset, robbed of two drives, killed and
+/// recovered.
 ///
 /// Makes an array of its own in a temporary directory, shows its progress and a table, and removes
-/// everything at the end. Takes about six minutes on two cores and 12 GiB, and needs root and PostgreSQL.
+/// everything at the end. Takes about five minutes on two cores and 10 GiB, and needs root and PostgreSQL.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  ashlar demo --scale 20 --seconds 20")]
 pub struct Demo {

@@ -87,7 +87,7 @@ pub fn make_file_system(device: &Path, file_system: FileSystem, is_forced: bool)
         let why = format!("{} carries {found}", device.display());
         return Err(Error::new(ErrorKind::HasData, why));
     }
-    let mut command = match file_system {
+    let command = match file_system {
         FileSystem::Ext4 => {
             let mut command = Command::new("mkfs.ext4");
             // No lazy initialisation: a kernel thread would write for minutes into a thin volume.
@@ -108,15 +108,28 @@ pub fn make_file_system(device: &Path, file_system: FileSystem, is_forced: bool)
         FileSystem::Ext4 => "e2fsprogs",
         FileSystem::Xfs => "xfsprogs",
     };
-    let name = file_system.name();
+    run_on(device, &format!("mkfs.{}", file_system.name()), package, command)
+}
+
+/// Has an ext4 take all of its device. One that is not mounted is checked first.
+pub fn grow_ext4(device: &Path, is_mounted: bool) -> Result<()> {
+    if !is_mounted {
+        let mut check = Command::new("e2fsck");
+        check.args(["-f", "-p"]);
+        run_on(device, "e2fsck", "e2fsprogs", check)?;
+    }
+    run_on(device, "resize2fs", "e2fsprogs", Command::new("resize2fs"))
+}
+
+fn run_on(device: &Path, name: &str, package: &str, mut command: Command) -> Result<()> {
     let output = command
         .arg(device)
         .stdin(Stdio::null())
         .output()
-        .map_err(|e| Error::system(format!("run mkfs.{name} (package {package})"), e))?;
+        .map_err(|e| Error::system(format!("run {name} (package {package})"), e))?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
-        let why = format!("mkfs.{name} on {}: {}", device.display(), said.trim());
+        let why = format!("{name} on {}: {}", device.display(), said.trim());
         return Err(Error::new(ErrorKind::System, why));
     }
     Ok(())

@@ -34,6 +34,13 @@ pub enum Steps {
         /// The device.
         device: PathBuf,
     },
+    /// The ext4 on a device takes all of it.
+    Grow {
+        /// The device.
+        device: PathBuf,
+        /// It is mounted.
+        is_mounted: bool,
+    },
     /// What holds no file is given back.
     Trim {
         /// Where the file system is mounted.
@@ -110,6 +117,10 @@ pub fn take(steps: &Steps) -> std::result::Result<Done, Undone> {
         }
         Steps::Resize { device } => {
             loop_device::resize(device)?;
+            Ok(Done::Done)
+        }
+        Steps::Grow { device, is_mounted } => {
+            mount::grow_ext4(device, *is_mounted)?;
             Ok(Done::Done)
         }
         Steps::Trim { directory } => Ok(Done::Trimmed(mount::trim(directory)?)),

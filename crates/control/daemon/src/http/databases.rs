@@ -106,6 +106,35 @@ pub(super) async fn verify(
     to_the_end(async move { array.database_verify(&database, request).await }).await.map(Json)
 }
 
+pub(super) async fn settings(
+    State(array): Array,
+    caller: Caller,
+    Name(database): Name,
+) -> Answer<api::DatabaseSettings> {
+    check(caller)?;
+    array.database_settings(&database).await.map(Json)
+}
+
+pub(super) async fn settings_change(
+    State(array): Array,
+    caller: Caller,
+    Name(database): Name,
+    Body(request): Body<api::DatabaseSettingsChange>,
+) -> Answer<api::DatabaseSettings> {
+    check(caller)?;
+    to_the_end(async move { array.database_settings_change(&database, request).await }).await.map(Json)
+}
+
+pub(super) async fn resize(
+    State(array): Array,
+    caller: Caller,
+    Name(database): Name,
+    Body(request): Body<api::DatabaseResize>,
+) -> Answer<api::Database> {
+    check(caller)?;
+    to_the_end(async move { array.database_resize(&database, request).await }).await.map(Json)
+}
+
 pub(super) async fn snapshot(
     State(array): Array,
     Body(request): Body<api::DatabaseSnapshot>,

@@ -64,6 +64,11 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/databases/{database}/reset", post(databases::reset))
         .route("/v1/databases/{database}/restore", post(databases::restore))
         .route("/v1/databases/{database}/verify", post(databases::verify))
+        .route(
+            "/v1/databases/{database}/settings",
+            get(databases::settings).patch(databases::settings_change),
+        )
+        .route("/v1/databases/{database}/resize", post(databases::resize))
         .route("/v1/database-snapshots", post(databases::snapshot))
         .route("/v1/attachments", get(handlers::attachments_list).post(handlers::attachment_create))
         .route("/v1/attachments/{volume}", delete(handlers::attachment_delete))

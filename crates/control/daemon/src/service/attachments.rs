@@ -354,7 +354,10 @@ impl Service {
     }
 
     /// Has a process of its own take steps that may wait for a volume.
-    async fn take(&self, steps: attach::Steps) -> std::result::Result<attach::Done, attach::Undone> {
+    pub(super) async fn take(
+        &self,
+        steps: attach::Steps,
+    ) -> std::result::Result<attach::Done, attach::Undone> {
         let state = self.state().directory().to_path_buf();
         let taken = tokio::task::spawn_blocking(move || attach::take_steps(&state, &steps)).await;
         taken.unwrap_or_else(|_| Err(attach::Undone::stopping()))

@@ -12,6 +12,8 @@ use crate::settings::replace;
 
 /// Where tablespaces hang.
 const TABLESPACES: &str = "pg_tblspc";
+/// Where temporary files are. Nothing in them is needed by a server that starts.
+const TEMPORARY: &str = "base/pgsql_tmp";
 /// Written by a backup: the server makes the links anew from it at its first start.
 const MAP_FILE: &str = "tablespace_map";
 
@@ -45,7 +47,8 @@ pub(super) fn plan(places: &Places, adoption: &Adoption) -> Result<(Vec<Relink>,
     // Anything else that leads out of the data directory is nothing that PostgreSQL makes.
     for folder in ["", "base"] {
         for (name, from) in links_in(data, folder)? {
-            if name != "pg_wal" && !bounds.holds(&data.join(folder).join(&from)) {
+            let is_led = name == "pg_wal" || name == TEMPORARY && places.temporary.is_some();
+            if !is_led && !bounds.holds(&data.join(folder).join(&from)) {
                 problems.push(format!("{name} leads to {}: it is outside of the copy", from.display()));
             }
         }
@@ -157,6 +160,20 @@ pub(super) fn apply(data: &Path, link: &Relink, account: Option<Account>) -> Res
         Err(error) => return Err(context(error)),
     }
     symlink(&link.to, &path).map_err(context)?;
+    account.map_or(Ok(()), |account| account.own(&path))
+}
+
+/// Has temporary files written to a directory outside of the data directory.
+pub(crate) fn link_temporary(data: &Path, to: &Path, account: Option<Account>) -> Result<()> {
+    let path = data.join(TEMPORARY);
+    let context = |e: std::io::Error| Error::io(&format!("link {}", path.display()), &e);
+    match fs::symlink_metadata(&path) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(&path).map_err(context)?,
+        Ok(_) => fs::remove_file(&path).map_err(context)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(context(error)),
+    }
+    symlink(to, &path).map_err(context)?;
     account.map_or(Ok(()), |account| account.own(&path))
 }
 

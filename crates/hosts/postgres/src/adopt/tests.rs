@@ -35,6 +35,7 @@ impl Copied {
             data: clone.join("data"),
             wal: Some(clone.join("wal")),
             tablespaces: vec![clone.join("space")],
+            temporary: None,
             socket: clone.join("run"),
             port: 1,
         }

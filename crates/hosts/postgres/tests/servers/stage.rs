@@ -37,6 +37,7 @@ impl Stage {
             data: base.join("data"),
             wal: Some(base.join("wal")),
             tablespaces: vec![],
+            temporary: None,
             socket: base.join("run"),
             port: 5432,
         }

@@ -56,6 +56,7 @@ fn a_server_is_seen_from_its_start_to_its_end() {
         data: directory.path().join("pgdata"),
         wal: None,
         tablespaces: Vec::new(),
+        temporary: None,
         socket: directory.path().join("socket"),
         port: 5432,
     };

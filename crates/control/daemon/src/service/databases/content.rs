@@ -1,9 +1,10 @@
 //! Another content for a database: a clone is reset, a database is restored.
 
+use std::path::PathBuf;
 use std::time::Instant;
 
 use ashlar_api as api;
-use ashlar_database::{Origin, Outcome, Record, Role, Stage, Work};
+use ashlar_database::{Origin, Outcome, Part, Record, Role, Stage, Work};
 
 use super::super::Service;
 use super::make::not_a_clone;
@@ -54,7 +55,7 @@ impl Service {
     pub(super) async fn reset_content(&self, known: &mut Known) -> Result<Outcome> {
         let _ended = self.work(&self.site(&known.record), Work::End).await?;
         self.unmount_parts(&known.record).await?;
-        self.delete_parts(&known.record, true).await?;
+        self.delete_parts(&known.record.kept_parts(), true).await?;
         self.copy_origin(&known.record).await?;
         let started = self.start_copy(&known.record).await?;
         for snapshot in std::mem::take(&mut known.record.outdated) {
@@ -83,9 +84,9 @@ impl Service {
         let _alone = self.work_alone(name)?;
         let mut known = self.database_record(name).await?;
         check_ready(&known.record)?;
-        self.check_snapshot_of(&request.snapshot, name, &known.record.parts)?;
-        let is_alone =
-            self.known().index.snapshot(&request.snapshot)?.volumes.len() == known.record.parts.len();
+        let kept = known.record.kept_parts();
+        self.check_snapshot_of(&request.snapshot, name, &kept)?;
+        let is_alone = self.known().index.snapshot(&request.snapshot)?.volumes.len() == kept.len();
         if !is_alone {
             let what = format!("snapshot `{}` holds volumes of others, too", request.snapshot);
             let action =
@@ -109,15 +110,15 @@ impl Service {
     /// Mounts a database's volumes where they are not, and starts its server.
     pub(super) async fn start_server(&self, record: &Record) -> Result<Outcome> {
         self.make_site(record)?;
-        self.mount_parts(record, None).await?;
+        self.mount_parts(record, |_| false).await?;
         self.work(&self.site(record), Work::Start).await
     }
 
-    /// Mounts the volumes that are not mounted.
-    pub(super) async fn mount_parts(&self, record: &Record, format: Option<api::FileSystem>) -> Result<()> {
+    /// Mounts the volumes that are not mounted; those that are new get a file system first.
+    pub(super) async fn mount_parts(&self, record: &Record, is_new: impl Fn(&Role) -> bool) -> Result<()> {
         let site = self.site(record);
         for part in &record.parts {
-            let mount = site.mount(part.role).display().to_string();
+            let mount = site.mount(&part.role).display().to_string();
             let attached = self.attachments().into_iter().find(|one| one.volume == part.volume);
             match attached {
                 Some(attached) if attached.mount.as_ref() == Some(&mount) => continue,
@@ -125,17 +126,8 @@ impl Service {
                 Some(_) => self.detach(&part.volume, false).await?,
                 None => {}
             }
-            let request = api::AttachRequest {
-                volume: part.volume.clone(),
-                format,
-                force: false,
-                shared: false,
-                mount: Some(mount),
-                allows_suid: false,
-                allows_devices: false,
-                once: false,
-            };
-            self.attach(request).await?;
+            let format = is_new(&part.role).then_some(api::FileSystem::Ext4);
+            self.attach(attach_request(&part.volume, format, Some(mount))).await?;
         }
         Ok(())
     }
@@ -155,9 +147,9 @@ impl Service {
     }
 
     /// Deletes the volumes that are there.
-    pub(super) async fn delete_parts(&self, record: &Record, is_now: bool) -> Result<u64> {
+    pub(super) async fn delete_parts(&self, parts: &[Part], is_now: bool) -> Result<u64> {
         let mut seconds = 0;
-        for part in &record.parts {
+        for part in parts {
             match self.volume_delete(&part.volume, false, is_now).await {
                 Ok(deletion) => seconds = deletion.recoverable_seconds,
                 Err(error) if error.kind == api::ErrorKind::NotFound => {}
@@ -183,18 +175,35 @@ impl Service {
     /// The directory of a database on this machine, and where its volumes are mounted.
     pub(super) fn make_site(&self, record: &Record) -> Result<()> {
         let site = self.site(record);
-        let roles: Vec<Role> = record.parts.iter().map(|part| part.role).collect();
-        self.state().open_site(&site.directory, roles.into_iter().map(|role| site.mount(role)))
+        let mounts: Vec<PathBuf> = record.parts.iter().map(|part| site.mount(&part.role)).collect();
+        self.state().open_site(&site.directory, mounts.into_iter())
     }
 
     /// Removes it. What is mounted there is not looked into.
     pub(super) fn remove_site(&self, record: &Record) {
         let site = self.site(record);
         for part in &record.parts {
-            let _ = std::fs::remove_dir(site.mount(part.role));
+            let _ = std::fs::remove_dir(site.mount(&part.role));
         }
         let _ = std::fs::remove_dir_all(site.places().socket);
         let _ = std::fs::remove_file(site.directory.join("password"));
         let _ = std::fs::remove_dir(&site.directory);
+    }
+}
+
+pub(super) fn attach_request(
+    volume: &str,
+    format: Option<api::FileSystem>,
+    mount: Option<String>,
+) -> api::AttachRequest {
+    api::AttachRequest {
+        volume: volume.to_string(),
+        format,
+        force: false,
+        shared: false,
+        mount,
+        allows_suid: false,
+        allows_devices: false,
+        once: false,
     }
 }

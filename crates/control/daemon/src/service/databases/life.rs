@@ -61,7 +61,7 @@ impl Service {
         // Also what an array that was killed had begun.
         self.work(&site, Work::End).await?;
         self.unmount_parts(record).await?;
-        let seconds = self.delete_parts(record, is_now).await?;
+        let seconds = self.delete_parts(&record.parts, is_now).await?;
         if let Some(origin) = record.origin.as_ref().filter(|origin| origin.is_own) {
             self.drop_own_snapshot(&origin.snapshot).await;
         }

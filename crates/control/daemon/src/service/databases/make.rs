@@ -1,18 +1,27 @@
 //! Making databases: empty ones, and clones.
 
+use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use ashlar_api as api;
-use ashlar_database::{EngineKind, Origin, Outcome, Part, Record, Role, Site, Stage, Work};
+use ashlar_database::{EngineKind, Limits, Origin, Outcome, Part, Record, Role, Site, Stage, Work};
 use ashlar_units::ByteCount;
 
 use super::super::Service;
 use super::{Known, check_ready};
 use crate::error::{Error, Result};
+use crate::names;
 
 /// An empty database of PostgreSQL has 40 MB of files and a few segments of log, of 16 MiB each.
 const DATA_BYTES_MIN: u64 = 256 << 20;
 const LOG_BYTES_MIN: u64 = 128 << 20;
+/// A server with small buffers and a few sessions.
+const MEMORY_BYTES_MIN: u64 = 128 << 20;
+/// The kernel gives shares of a tenth of a second.
+const CORES_MIN: f64 = 0.1;
+const CORES_MAX: f64 = 4096.0;
+/// Room for a file system, and for something in it.
+const OTHER_BYTES_MIN: u64 = 64 << 20;
 
 impl Service {
     /// Makes an empty database and starts its server.
@@ -22,10 +31,8 @@ impl Service {
         let number_taken = self.new_databases.lock().await;
         let (number, port) = self.check_new(&request.name, request.port).await?;
         let pool = self.pool_for(request.pool.as_deref())?;
-        let mut sizes = vec![(Role::Data, request.size_bytes)];
-        sizes.extend(request.log_size_bytes.map(|bytes| (Role::Log, bytes)));
-        check_sizes(&request.name, &sizes)?;
-        let parts: Vec<Part> = sizes.iter().map(|(role, _)| part(&request.name, *role)).collect();
+        let sizes = sizes_of(&request)?;
+        let parts: Vec<Part> = sizes.iter().map(|(role, _)| part(&request.name, role)).collect();
         self.check_parts_free(&parts)?;
         let mut record = Record {
             name: request.name.clone(),
@@ -33,6 +40,8 @@ impl Service {
             major: 0,
             port,
             parts,
+            settings: BTreeMap::new(),
+            limits: limits(&request.name, request.memory_bytes, request.cores)?,
             origin: None,
             stage: Stage::Making,
             is_wanted: true,
@@ -59,23 +68,27 @@ impl Service {
 
     async fn make_empty(&self, known: &Known, sizes: &[(Role, u64)]) -> Result<Outcome> {
         for (role, size_bytes) in sizes {
-            let request = api::VolumeCreate {
-                name: part(&known.record.name, *role).volume,
-                size_bytes: *size_bytes,
-                pool: Some(known.pool.clone()),
-                logical_block_bytes: 4096,
-                profile: api::Profile::Oltp,
-                compression: api::Compression::default(),
-                dedupe: false,
-                limit_bytes: None,
-                reserve_bytes: None,
-            };
-            self.volume_create(request).await?;
+            self.make_empty_part(known, role, *size_bytes).await?;
         }
-        self.mount_parts(&known.record, Some(api::FileSystem::Ext4)).await?;
+        self.mount_parts(&known.record, |_| true).await?;
         let site = self.site(&known.record);
         self.work(&site, Work::Make).await?;
         self.work(&site, Work::Start).await
+    }
+
+    async fn make_empty_part(&self, known: &Known, role: &Role, size_bytes: u64) -> Result<()> {
+        let request = api::VolumeCreate {
+            name: part(&known.record.name, role).volume,
+            size_bytes,
+            pool: Some(known.pool.clone()),
+            logical_block_bytes: 4096,
+            profile: api::Profile::Oltp,
+            compression: api::Compression::default(),
+            dedupe: false,
+            limit_bytes: None,
+            reserve_bytes: None,
+        };
+        self.volume_create(request).await.map(drop)
     }
 
     /// Makes a database of the content of another, and starts its server.
@@ -89,19 +102,22 @@ impl Service {
         let from = self.database_record(source).await?;
         check_ready(&from.record)?;
         if let Some(snapshot) = &request.snapshot {
-            self.check_snapshot_of(snapshot, source, &from.record.parts)?;
+            self.check_snapshot_of(snapshot, source, &from.record.kept_parts())?;
         }
-        let mut known = self.begin_clone(&from, &request.name, request.snapshot, request.port).await?;
-        let made = self.make_clone(&known.record).await;
+        let limits = limits(&request.name, request.memory_bytes, request.cores)?.or(from.record.limits);
+        let mut known =
+            self.begin_clone(&from, &request.name, request.snapshot, request.port, limits).await?;
+        let made = self.make_clone(&known, &from.record).await;
         let started = self.made_or_undone(&mut known, made).await?;
         let what = format!("cloned from {source}, on port {}", known.record.port);
         self.log.info(format!("database {}", known.record.name), what);
         Ok(self.ready(&known, since, &started).await)
     }
 
-    async fn make_clone(&self, record: &Record) -> Result<Outcome> {
-        self.copy_origin(record).await?;
-        self.start_copy(record).await
+    async fn make_clone(&self, known: &Known, source: &Record) -> Result<Outcome> {
+        self.copy_origin(&known.record).await?;
+        self.make_empty_parts(known, source).await?;
+        self.start_copy(&known.record).await
     }
 
     /// Takes the snapshot that a clone is made of, if it is its own, and makes its volumes.
@@ -114,7 +130,8 @@ impl Service {
             }
         }
         let Some(origin) = &record.origin else { return Err(not_a_clone(&record.name)) };
-        for (own, of_source) in record.parts.iter().zip(&origin.volumes) {
+        for own in record.parts.iter().filter(|part| part.role.is_kept()) {
+            let Some(of_source) = origin.volumes.iter().find(|part| part.role == own.role) else { continue };
             let from = format!("{}@{}", of_source.volume, origin.snapshot);
             let name = own.volume.clone();
             self.clone_create(api::CloneCreate { name, from, limit_bytes: None, reserve_bytes: None })
@@ -123,10 +140,24 @@ impl Service {
         Ok(())
     }
 
+    /// Makes the volumes of a clone that hold nothing of its source, as large as the source's.
+    pub(super) async fn make_empty_parts(&self, known: &Known, source: &Record) -> Result<()> {
+        for of_source in source.parts.iter().filter(|part| !part.role.is_kept()) {
+            let size_bytes = self.volume(&of_source.volume).await?.size_bytes;
+            self.make_empty_part(known, &of_source.role, size_bytes).await?;
+        }
+        Ok(())
+    }
+
+    /// Mounts a clone's volumes. What it shares with no source is empty as long as it is being made.
+    pub(super) async fn mount_copy(&self, record: &Record) -> Result<()> {
+        self.mount_parts(record, |role| record.stage == Stage::Making && !role.is_kept()).await
+    }
+
     /// Mounts a clone's volumes, makes the files its own, and starts its server.
     pub(super) async fn start_copy(&self, record: &Record) -> Result<Outcome> {
         let Some(origin) = &record.origin else { return Err(not_a_clone(&record.name)) };
-        self.mount_parts(record, None).await?;
+        self.mount_copy(record).await?;
         let site = self.site(record);
         let from = self.site_directory(&origin.database);
         self.work(&site, Work::Adopt { from }).await?;
@@ -186,13 +217,62 @@ pub(super) fn not_a_clone(name: &str) -> Error {
     )
 }
 
+/// The volumes that are asked for, and how large each is to be.
+fn sizes_of(request: &api::DatabaseCreate) -> Result<Vec<(Role, u64)>> {
+    let mut sizes = vec![(Role::Data, request.size_bytes)];
+    sizes.extend(request.log_size_bytes.map(|bytes| (Role::Log, bytes)));
+    for tablespace in &request.tablespaces {
+        let role = Role::Tablespace(tablespace.name.clone());
+        check_tablespace(&request.name, &tablespace.name)?;
+        if sizes.iter().any(|(other, _)| *other == role) {
+            let what = format!("tablespace `{}` is named twice", tablespace.name);
+            return Err(Error::invalid(what, "name each once"));
+        }
+        sizes.push((role, tablespace.size_bytes));
+    }
+    sizes.extend(request.temp_size_bytes.map(|bytes| (Role::Temp, bytes)));
+    check_sizes(&request.name, &sizes)?;
+    Ok(sizes)
+}
+
+/// A name that PostgreSQL takes without quotes, and that fits into the name of a volume.
+fn check_tablespace(database: &str, name: &str) -> Result<()> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    let is_good = name.bytes().next().is_some_and(|first| first.is_ascii_lowercase())
+        && name.bytes().all(is_plain)
+        && !name.starts_with("pg_");
+    if !is_good {
+        return Err(Error::invalid(
+            format!("`{name}` is no name for a tablespace"),
+            "begin with a lowercase letter, then letters, digits and `_`; `pg_` is PostgreSQL's own",
+        ));
+    }
+    let volume = part(database, &Role::Tablespace(name.to_string())).volume;
+    names::check("volume", &volume)
+}
+
+/// What a server may use of the machine, where that is enough for one.
+pub(super) fn limits(name: &str, memory_bytes: Option<u64>, cores: Option<f64>) -> Result<Option<Limits>> {
+    if let Some(bytes) = memory_bytes.filter(|bytes| *bytes < MEMORY_BYTES_MIN) {
+        let what = format!("database `{name}`: {} of memory is too little for a server", ByteCount(bytes));
+        return Err(Error::invalid(what, format!("give it at least {}", ByteCount(MEMORY_BYTES_MIN))));
+    }
+    if let Some(cores) = cores.filter(|cores| !(CORES_MIN..=CORES_MAX).contains(cores)) {
+        let what = format!("database `{name}`: {cores} is no number of processors");
+        return Err(Error::invalid(what, "give it 0.1 or more, as in --cores 1.5"));
+    }
+    let is_limited = memory_bytes.is_some() || cores.is_some();
+    Ok(is_limited.then_some(Limits { memory_bytes, cores }))
+}
+
 /// Refuses volumes in which an empty database does not fit with its first log.
 fn check_sizes(name: &str, sizes: &[(Role, u64)]) -> Result<()> {
-    let least = |role| match role {
+    let least = |role: &Role| match role {
         Role::Data => DATA_BYTES_MIN,
         Role::Log => LOG_BYTES_MIN,
+        Role::Tablespace(_) | Role::Temp => OTHER_BYTES_MIN,
     };
-    match sizes.iter().find(|(role, bytes)| *bytes < least(*role)) {
+    match sizes.iter().find(|(role, bytes)| *bytes < least(role)) {
         None => Ok(()),
         Some((role, bytes)) => Err(Error::invalid(
             format!(
@@ -200,13 +280,13 @@ fn check_sizes(name: &str, sizes: &[(Role, u64)]) -> Result<()> {
                 ByteCount(*bytes),
                 role.name()
             ),
-            format!("give it at least {}: the volume is thin", ByteCount(least(*role))),
+            format!("give it at least {}: the volume is thin", ByteCount(least(role))),
         )),
     }
 }
 
-pub(super) fn part(database: &str, role: Role) -> Part {
-    Part { role, volume: format!("{database}-{}", role.name()) }
+pub(super) fn part(database: &str, role: &Role) -> Part {
+    Part { role: role.clone(), volume: format!("{database}-{}", role.name()) }
 }
 
 pub(super) fn unix_seconds() -> u64 {

@@ -4,6 +4,7 @@
 //! meanwhile finds that at its next start: what was being made is removed, what was being reset or deleted is
 //! gone on with.
 
+mod change;
 mod content;
 mod life;
 mod make;
@@ -60,7 +61,7 @@ impl Service {
         for database in &request.databases {
             let known = self.database_record(database).await?;
             check_ready(&known.record)?;
-            volumes.extend(known.record.volumes());
+            volumes.extend(known.record.kept_parts().into_iter().map(|part| part.volume));
         }
         if volumes.is_empty() {
             return Err(Error::invalid("no database is named", "name one or more databases of one pool"));
@@ -95,9 +96,9 @@ impl Service {
             Stage::Ready => api::DatabaseState::Stopped,
         };
         let volume = |part: &ashlar_database::Part| api::DatabaseVolume {
-            role: part.role.name().to_string(),
+            role: part.role.name(),
             volume: part.volume.clone(),
-            mount: site.mount(part.role).display().to_string(),
+            mount: site.mount(&part.role).display().to_string(),
         };
         let origin = record.origin.as_ref().map(|origin| api::DatabaseOrigin {
             database: origin.database.clone(),
@@ -113,6 +114,8 @@ impl Service {
             state,
             port: record.port,
             volumes: record.parts.iter().map(volume).collect(),
+            memory_bytes: record.limits.and_then(|limits| limits.memory_bytes),
+            cores: record.limits.and_then(|limits| limits.cores),
             origin,
             created_unix_seconds: record.created_unix_seconds,
             proofs: Vec::new(),
@@ -153,6 +156,7 @@ impl Service {
             took_millis: since.elapsed().as_millis() as u64,
             start_millis: started.start_millis,
             backup: None,
+            notes: started.notes.clone(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use ashlar_api as api;
-use ashlar_database::{Origin, Outcome, Part, Proof, Record, Stage, Work};
+use ashlar_database::{Limits, Origin, Outcome, Part, Proof, Record, Stage, Work, settings_of_clone};
 
 use super::super::Service;
 use super::make::unix_seconds;
@@ -30,10 +30,10 @@ impl Service {
         let clone = format!("{name}.proof");
         let _alone = self.work_alone(&clone)?;
         if let Some(snapshot) = &request.snapshot {
-            self.check_snapshot_of(snapshot, name, &source.record.parts)?;
+            self.check_snapshot_of(snapshot, name, &source.record.kept_parts())?;
         }
-        let known = self.begin_clone(&source, &clone, request.snapshot.clone(), None).await?;
-        let proven = self.prove_clone(&known.record).await;
+        let known = self.begin_clone(&source, &clone, request.snapshot.clone(), None, None).await?;
+        let proven = self.prove_clone(&known, &source.record).await;
         self.undo(&known).await;
         let Outcome { start_millis, findings, notes, .. } = proven?;
         let snapshot = request.snapshot.clone().unwrap_or_else(|| format!("{name} as it is"));
@@ -47,10 +47,12 @@ impl Service {
     }
 
     /// What keeps the clone from being mounted or its server from starting is wrong with the snapshot.
-    async fn prove_clone(&self, record: &Record) -> Result<Outcome> {
+    async fn prove_clone(&self, known: &Known, source: &Record) -> Result<Outcome> {
+        let record = &known.record;
         self.copy_origin(record).await?;
+        self.make_empty_parts(known, source).await?;
         let found = |what: String| Outcome { findings: vec![what], ..Outcome::default() };
-        if let Err(error) = self.mount_parts(record, None).await {
+        if let Err(error) = self.mount_copy(record).await {
             return Ok(found(format!("its file system does not mount: {error}")));
         }
         let site = self.site(record);
@@ -104,20 +106,23 @@ impl Service {
         name: &str,
         snapshot: Option<String>,
         port: Option<u16>,
+        limits: Option<Limits>,
     ) -> Result<Known> {
         let _number_taken = self.new_databases.lock().await;
         let (number, port) = self.check_new(name, port).await?;
         let parts: Vec<Part> =
-            source.record.parts.iter().map(|of_source| super::make::part(name, of_source.role)).collect();
+            source.record.parts.iter().map(|part| super::make::part(name, &part.role)).collect();
         self.check_parts_free(&parts)?;
         let is_own = snapshot.is_none();
         let snapshot = snapshot.unwrap_or_else(|| self.name_of_origin(name));
-        let volumes = source.record.parts.clone();
+        let volumes = source.record.kept_parts();
         let origin = Origin { database: source.record.name.clone(), snapshot, is_own, volumes };
         let record = Record {
             name: name.to_string(),
             port,
             parts,
+            limits,
+            settings: settings_of_clone(&source.record.settings),
             origin: Some(origin),
             stage: Stage::Making,
             is_wanted: true,

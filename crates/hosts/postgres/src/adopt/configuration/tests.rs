@@ -5,7 +5,7 @@ use crate::adopt::Adoption;
 use crate::server::Places;
 
 fn places(data: &Path) -> Places {
-    Places { data: data.into(), wal: None, tablespaces: vec![], socket: data.join("../run"), port: 1 }
+    Places { data: data.into(), socket: data.join("../run"), port: 1, ..Places::default() }
 }
 
 /// The problems of a data directory whose `postgresql.conf` says this, with these settings of ours.

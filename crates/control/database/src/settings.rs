@@ -1,0 +1,103 @@
+//! Settings of a PostgreSQL server that are kept with its database.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use ashlar_postgres::{Server, Settings};
+
+use crate::error::{Error, Result};
+use crate::site::Site;
+
+/// What a clone has unless it is told otherwise: many of them are to run beside their source.
+const CLONE_BUFFERS: &str = "32MB";
+/// How long a server may take to read its settings again. Arbitrary.
+const READ_MAX: Duration = Duration::from_secs(5);
+const READ_POLL: Duration = Duration::from_millis(20);
+/// What the array itself sets, and nobody else may: a server is found by them.
+const OF_THE_ARRAY: [&str; 6] =
+    ["cluster_name", "data_directory", "hba_file", "ident_file", "port", "unix_socket_directories"];
+/// Of these a clone does not begin with its source's: they ask for much memory, or reach out.
+const OF_THE_SOURCE: [&str; 7] = [
+    "archive_command",
+    "archive_library",
+    "archive_mode",
+    "huge_pages",
+    "primary_conninfo",
+    "primary_slot_name",
+    "shared_buffers",
+];
+
+/// What a clone begins with.
+#[must_use]
+pub fn settings_of_clone(source: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let of_clone = |(name, _): &(&String, &String)| !OF_THE_SOURCE.contains(&name.as_str());
+    source.iter().filter(of_clone).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// What the array sets over the settings of the files, and what is kept over that.
+pub(crate) fn settings(site: &Site) -> Settings {
+    let mut settings =
+        Settings::new().with("listen_addresses", "127.0.0.1").with("cluster_name", site.name.as_str());
+    if site.is_clone {
+        // A copy archives nothing where its source does, follows nobody, and runs no jobs.
+        settings.set("archive_mode", "off");
+        settings.set("primary_conninfo", "");
+        settings.set("primary_slot_name", "");
+        settings.set("cron.launch_active_jobs", "off");
+        settings.set("shared_buffers", CLONE_BUFFERS);
+    }
+    for (name, value) in &site.settings {
+        settings.set(name, value.as_str());
+    }
+    settings
+}
+
+/// Refuses a setting that is not for users, or that the server would not start with.
+pub(crate) fn check(server: &Server, site: &Site) -> Result<()> {
+    for (name, value) in &site.settings {
+        if OF_THE_ARRAY.contains(&name.as_str()) {
+            let action = "leave it out: Ashlar finds the server by it";
+            return Err(Error::refused(format!("setting `{name}` is Ashlar's own"), action));
+        }
+        server.check_setting(name, value).map_err(|error| {
+            Error::refused(error.to_string(), "see PostgreSQL's manual for its name and values")
+        })?;
+    }
+    Ok(())
+}
+
+/// Has a running server read its settings; the names of those that count from its next start on.
+pub(crate) fn take(server: &Server) -> Result<Vec<String>> {
+    server.write_settings()?;
+    let loaded = || server.query("select pg_conf_load_time()").map(|rows| first(&rows));
+    let before = loaded()?;
+    server.query("select pg_reload_conf()")?;
+    let end = Instant::now() + READ_MAX;
+    while loaded()? == before && Instant::now() < end {
+        std::thread::sleep(READ_POLL);
+    }
+    waiting(server)
+}
+
+/// The names of settings that count from the server's next start on.
+pub(crate) fn waiting(server: &Server) -> Result<Vec<String>> {
+    let rows = server.query("select name from pg_settings where pending_restart order by 1")?;
+    Ok(rows.into_iter().filter_map(|row| row.into_iter().next().flatten()).collect())
+}
+
+fn first(rows: &ashlar_postgres::Rows) -> Option<String> {
+    rows.first()?.first()?.clone()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clone_begins_without_what_reaches_out_or_takes_memory() {
+        let all = ["work_mem", "shared_buffers", "archive_command"];
+        let source = all.map(|name| (name.to_string(), "x".to_string())).into();
+        let kept: Vec<String> = settings_of_clone(&source).into_keys().collect();
+        assert_eq!(kept, ["work_mem"]);
+    }
+}
