@@ -10,6 +10,7 @@ mod database;
 mod dedupe;
 mod error;
 mod event;
+mod import;
 mod io;
 mod lifecycle;
 mod openapi;
@@ -34,6 +35,7 @@ pub use database::{
 pub use dedupe::{Dedupe, DedupeAction, DedupeBlocks, DedupeRequest};
 pub use error::{ErrorBody, ErrorKind};
 pub use event::{Event, EventLevel};
+pub use import::{DatabaseFollow, DatabaseImport, DatabaseProgress, DatabasePromotion, DatabaseStandby};
 pub use io::{DoorIo, OperationIo};
 pub use lifecycle::{Program, StopRequest, UpgradeRequest};
 pub use openapi::{openapi, openapi_json, operations, query_parameters};

@@ -5,6 +5,9 @@
 //! DIRECTORY/data         the volume of its data, mounted: pgdata/, ashlar-password
 //! DIRECTORY/log          the volume of its log, mounted: pg_wal/
 //! DIRECTORY/password     a copy of what is on the volume
+//! DIRECTORY/primary      a copy of the password of a standby's primary
+//! DIRECTORY/progress     how far the work on it is
+//! DIRECTORY/cancel       somebody wants that work to end
 //! ```
 
 use std::fs;
@@ -13,7 +16,9 @@ use std::path::PathBuf;
 use ashlar_postgres::{Places, processes_below};
 use serde::{Deserialize, Serialize};
 
-use crate::record::{EngineKind, Record, Role};
+use crate::progress::{CANCEL, PROGRESS, PROGRESS_ASIDE, Progress};
+use crate::record::{EngineKind, Follows, Record, Role, superuser_of_ours};
+use crate::url::encoded;
 
 /// A database in a directory of this machine.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -32,6 +37,12 @@ pub struct Site {
     pub roles: Vec<Role>,
     /// It is a copy of another.
     pub is_clone: bool,
+    /// Its first superuser.
+    #[serde(default = "superuser_of_ours")]
+    pub superuser: String,
+    /// What it follows as a standby.
+    #[serde(default)]
+    pub follows: Option<Follows>,
 }
 
 impl Site {
@@ -42,10 +53,13 @@ impl Site {
             directory,
             name: record.name.clone(),
             engine: record.engine,
-            major: Some(record.major),
+            // Of one that is being imported nobody knows it at first.
+            major: (record.major > 0).then_some(record.major),
             port: record.port,
             roles: record.parts.iter().map(|part| part.role).collect(),
             is_clone: record.origin.is_some(),
+            superuser: record.superuser.clone(),
+            follows: record.follows.clone(),
         }
     }
 
@@ -68,6 +82,11 @@ impl Site {
         }
     }
 
+    /// Where its log is, when it has a volume of its own.
+    pub(crate) fn log(&self) -> Option<PathBuf> {
+        self.places().wal // tidy: word because PostgreSQL calls it so
+    }
+
     /// Whether processes of its server are there. Asks the kernel's table alone, not the volume.
     #[must_use]
     pub fn is_running(&self) -> bool {
@@ -88,7 +107,46 @@ impl Site {
     /// Where clients of this machine find it.
     #[must_use]
     pub fn url(&self) -> String {
-        let password = self.password().map_or(String::new(), |password| format!(":{password}"));
-        format!("postgres://postgres{password}@127.0.0.1:{}/postgres", self.port)
+        let password = self.password().map_or(String::new(), |password| format!(":{}", encoded(&password)));
+        format!("postgres://{}{password}@127.0.0.1:{}/postgres", encoded(&self.superuser), self.port)
+    }
+
+    /// The copy of the password of its primary, readable while the volume is not.
+    pub(crate) fn primary_file(&self) -> PathBuf {
+        self.directory.join("primary")
+    }
+
+    /// The files beside its volumes.
+    #[must_use]
+    pub fn files(&self) -> [PathBuf; 5] {
+        ["password", "primary", PROGRESS, PROGRESS_ASIDE, CANCEL].map(|name| self.directory.join(name))
+    }
+
+    /// How far the work on it is, where somebody says so.
+    #[must_use]
+    pub fn progress(&self) -> Option<Progress> {
+        serde_json::from_slice(&fs::read(self.directory.join(PROGRESS)).ok()?).ok()
+    }
+
+    /// Asks whoever works on it to end.
+    ///
+    /// # Errors
+    /// When the file that asks cannot be written.
+    pub fn ask_to_end(&self) -> std::io::Result<()> {
+        fs::write(self.directory.join(CANCEL), "")
+    }
+
+    /// Whether somebody asked.
+    #[must_use]
+    pub fn is_asked_to_end(&self) -> bool {
+        self.directory.join(CANCEL).exists()
+    }
+
+    /// Gives it a password from the next care on.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn keep_password(&self, password: &str) -> crate::Result<()> {
+        crate::postgres::write_secret(&self.password_file(), password)
     }
 }

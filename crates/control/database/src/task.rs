@@ -4,11 +4,14 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::care::Care;
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::postgres::Postgres;
+use crate::import::{Source, Survey, survey};
+use crate::postgres::{Postgres, end_all};
 use crate::record::EngineKind;
 use crate::site::Site;
+use crate::standby::Standing;
 
 /// One piece of work.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -32,6 +35,25 @@ pub enum Work {
         /// The directory of the database that they were copied from.
         from: PathBuf,
     },
+    /// Looks at what is to be brought in; nothing is changed.
+    Survey(Source),
+    /// Brings it in, onto mounted volumes.
+    Bring {
+        /// What.
+        source: Source,
+        /// What a look at it found.
+        survey: Survey,
+    },
+    /// Does what is to be done before others reach it; its server is stopped again.
+    Care(Care),
+    /// Gives its superuser a password, if none is known.
+    GivePassword,
+    /// Tells how far a standby is behind.
+    Standing,
+    /// Ends the following of a standby.
+    Promote,
+    /// Has the primary keep no slot for it any more.
+    LeavePrimary,
     /// Starts its server, if it does not run.
     Start,
     /// Stops its server after a last checkpoint, if it runs.
@@ -55,6 +77,15 @@ pub struct Outcome {
     /// What is to be known of the work.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// What a look at a source found.
+    #[serde(default)]
+    pub survey: Option<Survey>,
+    /// The first superuser of what was brought in.
+    #[serde(default)]
+    pub superuser: Option<String>,
+    /// How far a standby is behind.
+    #[serde(default)]
+    pub standing: Option<Standing>,
 }
 
 /// Does it.
@@ -62,18 +93,30 @@ pub struct Outcome {
 /// # Errors
 /// When the programs are missing, or one of them fails.
 pub fn carry_out(task: &Task) -> Result<Outcome> {
+    match &task.work {
+        // Its programs are known only afterwards.
+        Work::Survey(source) => return survey(&task.site, source),
+        // Needs none, which may be gone.
+        Work::End => return end_all(&task.site).map(|()| Outcome::default()),
+        _ => {}
+    }
     let mut engine: Box<dyn Engine> = match task.site.engine {
         EngineKind::Postgres => Box::new(Postgres::at(&task.site)?),
     };
     let mut outcome = engine.programs();
     match &task.work {
-        Work::Find => {}
+        Work::Find | Work::Survey(_) | Work::End => {}
         Work::Make => engine.make()?,
         Work::Adopt { from } => engine.adopt(from)?,
+        Work::Bring { source, survey } => outcome = engine.bring(source, survey)?,
+        Work::Care(care) => engine.care(care)?,
+        Work::GivePassword => engine.give_password()?,
+        Work::Standing => outcome.standing = Some(engine.standing()?),
+        Work::Promote => engine.promote()?,
+        Work::LeavePrimary => engine.leave_primary()?,
         Work::Start => outcome.start_millis = engine.start()?.as_millis() as u64,
         Work::Stop => engine.stop()?,
         Work::Prove => outcome = engine.prove()?,
-        Work::End => engine.end(),
     }
     Ok(outcome)
 }

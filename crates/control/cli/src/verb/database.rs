@@ -1,15 +1,19 @@
 //! `ashlar database`: database servers by name, and clones of them.
 
+mod care;
+mod import;
+
 use ashlar_api::{
-    Database as Shown, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseProof, DatabaseReady,
-    DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseVerify,
+    Database as Shown, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabasePromotion, DatabaseProof,
+    DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseStandby, DatabaseState,
+    DatabaseVerify,
 };
 use clap::Subcommand;
 
 use crate::Context;
 use crate::ask::confirm;
 use crate::failure::{Failure, Result};
-use crate::output::{fields, table, utc};
+use crate::output::{fields, size as bytes, table, utc};
 use crate::parse;
 
 /// Databases by name: made, cloned in seconds, reset, restored. Their servers are PostgreSQL.
@@ -48,6 +52,17 @@ enum Verb {
         /// Major version of PostgreSQL [default: the newest that is installed].
         #[arg(long = "version", value_name = "MAJOR")]
         major: Option<u32>,
+    },
+    Import(Box<import::Import>),
+    Follow(Box<import::Follow>),
+    /// End the following of a standby: it becomes a database of its own, and its primary forgets it.
+    #[command(after_help = "Example:\n  ashlar database promote prod-copy --yes")]
+    Promote {
+        /// Name of the standby.
+        name: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
     },
     /// All databases.
     #[command(after_help = "Example:\n  ashlar database list --json")]
@@ -88,7 +103,8 @@ enum Verb {
     },
     /// Make a database of the content of another, at no space, and start its server.
     #[command(after_help = "Example:\n  ashlar database clone prod dev\n  \
-            ashlar database clone prod audit --at before-upgrade --port 5500")]
+            ashlar database clone prod audit --at before-upgrade --port 5500\n  \
+            ashlar database clone prod dev --password --after-clone mask.sql --database app")]
     Clone {
         /// Name of the database that is cloned.
         name: String,
@@ -100,6 +116,8 @@ enum Verb {
         /// Where the clone's server listens, on 127.0.0.1 [default: the first free one from 5433 on].
         #[arg(long)]
         port: Option<u16>,
+        #[command(flatten)]
+        care: care::Care,
     },
     /// Give a clone the content of its origin anew: what it holds is lost. Its name and port stay.
     #[command(
@@ -182,8 +200,11 @@ impl Database {
                     format!("snapshot {} of {}\n", taken.name, taken.volumes.join(" "))
                 })?)
             }
-            Verb::Clone { name, clone, at, port } => {
-                let request = DatabaseClone { name: clone, snapshot: at, port };
+            Verb::Import(import) => ready(context, &import.run(context)?),
+            Verb::Follow(follow) => ready(context, &follow.run(context)?),
+            Verb::Promote { name, yes } => promote(context, &name, yes),
+            Verb::Clone { name, clone, at, port, care } => {
+                let request = care.into_request(plain_clone(clone, at, port))?;
                 ready(context, &client.database_clone(&name, &request)?)
             }
             Verb::Reset { name, to, latest, yes } => {
@@ -222,7 +243,7 @@ impl Database {
 
 fn ready(context: &Context, ready: &DatabaseReady) -> Result<()> {
     Ok(context.output.print(ready, |ready| {
-        let DatabaseReady { database, url, took_millis, start_millis, backup } = ready;
+        let DatabaseReady { database, url, took_millis, start_millis, backup, notes } = ready;
         let seconds = |millis: &u64| *millis as f64 / 1000.0;
         let (took, start) = (seconds(took_millis), seconds(start_millis));
         let mut text = format!(
@@ -232,8 +253,57 @@ fn ready(context: &Context, ready: &DatabaseReady) -> Result<()> {
         if let Some(backup) = backup {
             text.push_str(&format!("what it was before is snapshot {backup}\n"));
         }
+        text.extend(notes.iter().map(|note| format!("{note}\n")));
         text
     })?)
+}
+
+fn plain_clone(name: String, snapshot: Option<String>, port: Option<u16>) -> DatabaseClone {
+    DatabaseClone {
+        name,
+        snapshot,
+        port,
+        password: None,
+        has_fresh_password: false,
+        after_clone: None,
+        after_clone_database: None,
+    }
+}
+
+fn promote(context: &Context, name: &str, yes: bool) -> Result<()> {
+    confirm(yes, &format!("end the following of `{name}`? It cannot follow again."))?;
+    Ok(context.output.print(&context.client()?.database_promote(name)?, promoted)?)
+}
+
+fn promoted(done: &DatabasePromotion) -> String {
+    let mut text = format!("{}\n{} follows nobody any more\n", done.url, done.database.name);
+    text.extend(done.notes.iter().map(|note| format!("{note}\n")));
+    text
+}
+
+/// How far a database is, or a standby is behind.
+fn state_of_now(database: &Shown) -> String {
+    let state = state(database);
+    match (&database.progress, &database.standby) {
+        (Some(found), _) if found.total_bytes > 0 => {
+            let percent = (found.done_bytes * 100 / found.total_bytes).min(100);
+            format!("{state}: {}, {percent} % of {}", found.stage, bytes(found.total_bytes))
+        }
+        (Some(found), _) => format!("{state}: {}", found.stage),
+        (None, Some(standby)) if database.state == DatabaseState::Running => lag(standby),
+        _ => state.to_string(),
+    }
+}
+
+fn lag(standby: &DatabaseStandby) -> String {
+    match standby {
+        DatabaseStandby { is_streaming: Some(is_streaming), lag_bytes: Some(behind), lag_millis, .. } => {
+            let seconds = lag_millis.unwrap_or(0) as f64 / 1000.0;
+            let heard = if *is_streaming { "" } else { ", hears nothing of its primary" };
+            format!("standby, {} and {seconds:.1} s behind{heard}", bytes(*behind))
+        }
+        _ => "standby, does not say how far it is".to_string(),
+    }
 }
 
 fn state(database: &Shown) -> &'static str {
@@ -249,10 +319,11 @@ fn state(database: &Shown) -> &'static str {
 }
 
 fn origin(database: &Shown) -> String {
-    database
-        .origin
-        .as_ref()
-        .map_or_else(|| "-".to_string(), |origin| format!("{}@{}", origin.database, origin.snapshot))
+    match (&database.origin, &database.standby) {
+        (Some(origin), _) => format!("{}@{}", origin.database, origin.snapshot),
+        (None, Some(standby)) => standby.primary.clone(),
+        (None, None) => "-".to_string(),
+    }
 }
 
 fn list(databases: &[Shown]) -> String {
@@ -261,7 +332,7 @@ fn list(databases: &[Shown]) -> String {
             database.name.clone(),
             database.pool.clone(),
             format!("{} {}", database.engine, database.major_version),
-            state(database).to_string(),
+            state_of_now(database),
             database.port.to_string(),
             origin(database),
         ]
@@ -275,7 +346,7 @@ fn show(database: &Shown) -> String {
         ("name", database.name.clone()),
         ("pool", database.pool.clone()),
         ("engine", format!("{} {}", database.engine, database.major_version)),
-        ("state", state(database).to_string()),
+        ("state", state_of_now(database)),
         ("port", database.port.to_string()),
         ("origin", origin(database)),
         ("created", utc(database.created_unix_seconds)),
@@ -285,6 +356,9 @@ fn show(database: &Shown) -> String {
             .volumes
             .iter()
             .map(|one| (one.role.as_str(), format!("volume {} on {}", one.volume, one.mount))),
+    );
+    pairs.extend(
+        database.standby.iter().map(|one| ("follows", format!("{} by slot {}", one.primary, one.slot))),
     );
     pairs.extend(database.proofs.iter().map(|proof| ("proof", proof_line(proof))));
     fields(&pairs)
@@ -319,6 +393,7 @@ fn deletion(deleted: &DatabaseDeletion) -> String {
     if !deleted.clones.is_empty() {
         text.push_str(&format!("its clones stay: {}\n", deleted.clones.join(" ")));
     }
+    text.extend(deleted.notes.iter().map(|note| format!("{note}\n")));
     text
 }
 

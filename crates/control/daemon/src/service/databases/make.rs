@@ -7,6 +7,7 @@ use ashlar_database::{EngineKind, Origin, Outcome, Part, Record, Role, Site, Sta
 use ashlar_units::ByteCount;
 
 use super::super::Service;
+use super::care::{Asked, needs_password};
 use super::{Known, check_ready};
 use crate::error::{Error, Result};
 
@@ -38,6 +39,9 @@ impl Service {
             is_wanted: true,
             created_unix_seconds: unix_seconds(),
             outdated: Vec::new(),
+            superuser: "postgres".to_string(),
+            follows: None,
+            care: None,
         };
         self.make_site(&record)?;
         let found = self.work(&Site { major: request.major_version, ..self.site(&record) }, Work::Find).await;
@@ -58,6 +62,14 @@ impl Service {
     }
 
     async fn make_empty(&self, known: &Known, sizes: &[(Role, u64)]) -> Result<Outcome> {
+        self.make_volumes(known, sizes).await?;
+        let site = self.site(&known.record);
+        self.work(&site, Work::Make).await?;
+        self.work(&site, Work::Start).await
+    }
+
+    /// Makes the volumes of a database, and mounts them.
+    pub(super) async fn make_volumes(&self, known: &Known, sizes: &[(Role, u64)]) -> Result<()> {
         for (role, size_bytes) in sizes {
             let request = api::VolumeCreate {
                 name: part(&known.record.name, *role).volume,
@@ -72,10 +84,7 @@ impl Service {
             };
             self.volume_create(request).await?;
         }
-        self.mount_parts(&known.record, Some(api::FileSystem::Ext4)).await?;
-        let site = self.site(&known.record);
-        self.work(&site, Work::Make).await?;
-        self.work(&site, Work::Start).await
+        self.mount_parts(&known.record, Some(api::FileSystem::Ext4)).await
     }
 
     /// Makes a database of the content of another, and starts its server.
@@ -91,17 +100,21 @@ impl Service {
         if let Some(snapshot) = &request.snapshot {
             self.check_snapshot_of(snapshot, source, &from.record.parts)?;
         }
-        let mut known = self.begin_clone(&from, &request.name, request.snapshot, request.port).await?;
-        let made = self.make_clone(&known.record).await;
+        let has_password = self.site(&from.record).password().is_some();
+        let asked = Asked::of(&request, needs_password(&from.record, has_password))?;
+        let mut known =
+            self.begin_clone(&from, &request.name, request.snapshot, request.port, &asked).await?;
+        let made = self.make_clone(&known, &asked).await;
         let started = self.made_or_undone(&mut known, made).await?;
         let what = format!("cloned from {source}, on port {}", known.record.port);
         self.log.info(format!("database {}", known.record.name), what);
         Ok(self.ready(&known, since, &started).await)
     }
 
-    async fn make_clone(&self, record: &Record) -> Result<Outcome> {
-        self.copy_origin(record).await?;
-        self.start_copy(record).await
+    async fn make_clone(&self, known: &Known, asked: &Asked) -> Result<Outcome> {
+        self.keep_care(known, asked).await?;
+        self.copy_origin(&known.record).await?;
+        self.start_copy(known).await
     }
 
     /// Takes the snapshot that a clone is made of, if it is its own, and makes its volumes.
@@ -124,17 +137,19 @@ impl Service {
     }
 
     /// Mounts a clone's volumes, makes the files its own, and starts its server.
-    pub(super) async fn start_copy(&self, record: &Record) -> Result<Outcome> {
+    pub(super) async fn start_copy(&self, known: &Known) -> Result<Outcome> {
+        let record = &known.record;
         let Some(origin) = &record.origin else { return Err(not_a_clone(&record.name)) };
         self.mount_parts(record, None).await?;
         let site = self.site(record);
         let from = self.site_directory(&origin.database);
         self.work(&site, Work::Adopt { from }).await?;
+        self.take_care(known).await?;
         self.work(&site, Work::Start).await
     }
 
     /// Ends the making of a database, or removes what there is of it.
-    async fn made_or_undone(&self, known: &mut Known, made: Result<Outcome>) -> Result<Outcome> {
+    pub(super) async fn made_or_undone(&self, known: &mut Known, made: Result<Outcome>) -> Result<Outcome> {
         let made = match made {
             Ok(started) => self.set_stage(known, Stage::Ready).await.map(|()| started),
             Err(error) => Err(error),
@@ -187,7 +202,7 @@ pub(super) fn not_a_clone(name: &str) -> Error {
 }
 
 /// Refuses volumes in which an empty database does not fit with its first log.
-fn check_sizes(name: &str, sizes: &[(Role, u64)]) -> Result<()> {
+pub(super) fn check_sizes(name: &str, sizes: &[(Role, u64)]) -> Result<()> {
     let least = |role| match role {
         Role::Data => DATA_BYTES_MIN,
         Role::Log => LOG_BYTES_MIN,
