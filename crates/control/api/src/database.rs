@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::import::{DatabaseProgress, DatabaseStandby};
+
 /// What a database does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -48,6 +50,12 @@ pub struct Database {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<DatabaseOrigin>,
     pub created_unix_seconds: u64,
+    /// What it follows as a standby.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standby: Option<DatabaseStandby>,
+    /// How far its making is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<DatabaseProgress>,
     /// The newest proof of each of its snapshots that was proven, the newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proofs: Vec<DatabaseProof>,
@@ -164,6 +172,20 @@ pub struct DatabaseClone {
     /// Processors that its server may keep busy at once; 1.5 is one and a half. Absent: the source's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<f64>,
+    /// A password of its own for its superuser, which stays at a reset. The source's stays as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<String>,
+    /// The same, made up by the array.
+    #[serde(default)]
+    pub has_fresh_password: bool,
+    /// SQL that psql runs before anybody reaches the clone over the network, now and at each reset. When a
+    /// statement fails there is no clone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "update customers set email = 'x' || id || '@example.com';")]
+    pub after_clone: Option<String>,
+    /// The database that it runs in; absent: `postgres`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after_clone_database: Option<String>,
 }
 
 /// Request to give a clone another content: what it holds is lost. Its name, port and version stay.
@@ -229,4 +251,7 @@ pub struct DatabaseDeletion {
     pub recoverable_seconds: u64,
     /// Databases that were cloned from it, and stay.
     pub clones: Vec<String>,
+    /// What is left elsewhere.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }

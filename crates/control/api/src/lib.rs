@@ -11,6 +11,7 @@ mod database_change;
 mod dedupe;
 mod error;
 mod event;
+mod import;
 mod io;
 mod lifecycle;
 mod openapi;
@@ -36,6 +37,7 @@ pub use database_change::{DatabaseResize, DatabaseSettings, DatabaseSettingsChan
 pub use dedupe::{Dedupe, DedupeAction, DedupeBlocks, DedupeRequest};
 pub use error::{ErrorBody, ErrorKind};
 pub use event::{Event, EventLevel};
+pub use import::{DatabaseFollow, DatabaseImport, DatabaseProgress, DatabasePromotion, DatabaseStandby};
 pub use io::{DoorIo, OperationIo};
 pub use lifecycle::{Program, StopRequest, UpgradeRequest};
 pub use openapi::{openapi, openapi_json, operations, query_parameters};

@@ -6,13 +6,14 @@
 
 use crate::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Database, DatabaseClone, DatabaseCreate,
-    DatabaseDeletion, DatabaseProof, DatabaseReady, DatabaseReset, DatabaseResize, DatabaseRestore,
-    DatabaseSettings, DatabaseSettingsChange, DatabaseSnapshot, DatabaseUrl, DatabaseVerify, Dedupe,
-    DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec,
-    DrivesAdd, ErrorBody, Event, Health, HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace,
-    Program, Reclaim, ReclaimRequest, Restored, ScrubChange, ScrubReport, Snapshot, SnapshotCreate,
-    SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy,
-    VolumeResize, VolumeUndelete, VolumeUser,
+    DatabaseDeletion, DatabaseFollow, DatabaseImport, DatabasePromotion, DatabaseProof, DatabaseReady,
+    DatabaseReset, DatabaseResize, DatabaseRestore, DatabaseSettings, DatabaseSettingsChange,
+    DatabaseSnapshot, DatabaseUrl, DatabaseVerify, Dedupe, DedupeRequest, DeletedVolume, Disconnected,
+    DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Health,
+    HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest,
+    Restored, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, SnapshotsDelete, Status, StopRequest,
+    UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete,
+    VolumeUser,
 };
 
 /// All pools, also those that could not be opened.
@@ -809,6 +810,53 @@ fn database_resize() {}
     )
 )]
 fn database_snapshot() {}
+
+/// Brings a database in: from a directory of a stopped server, by a base backup, or by a dump.
+#[utoipa::path(
+    post, path = "/v1/database-imports", tag = "databases", operation_id = "database_import",
+    request_body = DatabaseImport,
+    responses(
+        (status = 201, description = "the answer", body = DatabaseReady),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn database_import() {}
+
+/// Makes a standby of a running server: it streams the primary's log.
+#[utoipa::path(
+    post, path = "/v1/database-standbys", tag = "databases", operation_id = "database_follow",
+    request_body = DatabaseFollow,
+    responses(
+        (status = 201, description = "the answer", body = DatabaseReady),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 507, description = "no space left", body = ErrorBody),
+    )
+)]
+fn database_follow() {}
+
+/// Ends the following of a standby: it becomes a database of its own.
+#[utoipa::path(
+    post, path = "/v1/databases/{database}/promote", tag = "databases", operation_id = "database_promote",
+    params(("database" = String, Path, description = "name of the database")),
+    responses(
+        (status = 200, description = "the answer", body = DatabasePromotion),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+    )
+)]
+fn database_promote() {}
 
 /// The attached volumes.
 #[utoipa::path(

@@ -113,7 +113,9 @@ impl Site {
 }
 
 fn is_starting(said: &str) -> bool {
-    ["starting up", "not yet accepting", "in recovery mode"].iter().any(|words| said.contains(words))
+    ["starting up", "not yet accepting", "in recovery mode", "shutting down"]
+        .iter()
+        .any(|words| said.contains(words))
 }
 
 impl Drop for Site {

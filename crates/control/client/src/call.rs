@@ -2,13 +2,14 @@
 
 use ashlar_api::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Database, DatabaseClone, DatabaseCreate,
-    DatabaseDeletion, DatabaseProof, DatabaseReady, DatabaseReset, DatabaseResize, DatabaseRestore,
-    DatabaseSettings, DatabaseSettingsChange, DatabaseSnapshot, DatabaseUrl, DatabaseVerify, Dedupe,
-    DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec,
-    DrivesAdd, ErrorKind, Event, HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program,
-    Reclaim, ReclaimRequest, Restored, ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate,
-    SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy,
-    VolumeResize, VolumeUndelete, VolumeUser,
+    DatabaseDeletion, DatabaseFollow, DatabaseImport, DatabasePromotion, DatabaseProof, DatabaseReady,
+    DatabaseReset, DatabaseResize, DatabaseRestore, DatabaseSettings, DatabaseSettingsChange,
+    DatabaseSnapshot, DatabaseUrl, DatabaseVerify, Dedupe, DedupeRequest, DeletedVolume, Disconnected,
+    DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, HoldRequest,
+    Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest, Restored,
+    ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, SnapshotsDelete, Status, StopRequest,
+    UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete,
+    VolumeUser,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -16,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::transport::{Address, exchange};
+use crate::transport::{Address, PATIENCE, exchange, exchange_within};
 
 /// A client of one array.
 pub struct Client {
@@ -360,6 +361,21 @@ impl Client {
         self.send(Method::POST, &format!("/v1/databases/{}/resize", segment(name)), Some(request))
     }
 
+    /// Brings a database in from elsewhere, however long that takes.
+    pub fn database_import(&self, request: &DatabaseImport) -> Result<DatabaseReady> {
+        self.send_patiently(Method::POST, "/v1/database-imports", request)
+    }
+
+    /// Makes a standby of a running server, however long that takes.
+    pub fn database_follow(&self, request: &DatabaseFollow) -> Result<DatabaseReady> {
+        self.send_patiently(Method::POST, "/v1/database-standbys", request)
+    }
+
+    /// Ends the following of a standby.
+    pub fn database_promote(&self, name: &str) -> Result<DatabasePromotion> {
+        self.send(Method::POST, &format!("/v1/databases/{}/promote", segment(name)), None::<&()>)
+    }
+
     /// Takes a snapshot of databases at one instant.
     pub fn database_snapshot(&self, request: &DatabaseSnapshot) -> Result<Snapshot> {
         self.send(Method::POST, "/v1/database-snapshots", Some(request))
@@ -413,7 +429,24 @@ impl Client {
     ) -> Result<T> {
         let text = body.map(plain);
         let bytes = self.call(method, path, text)?;
-        serde_json::from_slice(&bytes).map_err(|error| {
+        self.parse(&bytes)
+    }
+
+    /// The same for what copies a database, which may take days.
+    fn send_patiently<B: Serialize, T: DeserializeOwned>(
+        &self,
+        method: Method,
+        path: &str,
+        body: &B,
+    ) -> Result<T> {
+        let text = Some(plain(body));
+        let sent = exchange_within(PATIENCE, &self.address, self.token.as_deref(), method, path, text);
+        let bytes = self.runtime.block_on(sent)?;
+        self.parse(&bytes)
+    }
+
+    fn parse<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T> {
+        serde_json::from_slice(bytes).map_err(|error| {
             Error::new(
                 ErrorKind::Invalid,
                 format!("the array at {} answered in another version's words ({error})", self.address),

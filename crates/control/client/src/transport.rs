@@ -18,6 +18,8 @@ use crate::error::{Error, Result};
 
 /// Longest wait for an answer: a check of a large pool and a `mkfs` of a large volume take minutes.
 const ANSWER_SECONDS_MAX: u64 = 3600;
+/// The same for what copies a database.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30 * 24 * 3600);
 /// After so long without an answer the array is asked whether it answers at all, again and again. Arbitrary:
 /// most commands take milliseconds.
 const QUIET_MAX: Duration = Duration::from_secs(4);
@@ -51,13 +53,24 @@ pub(crate) async fn exchange(
     path: &str,
     body: Option<String>,
 ) -> Result<Bytes> {
-    let wait = Duration::from_secs(ANSWER_SECONDS_MAX);
+    exchange_within(Duration::from_secs(ANSWER_SECONDS_MAX), address, token, method, path, body).await
+}
+
+/// The same with a longest wait of one's own.
+pub(crate) async fn exchange_within(
+    wait: Duration,
+    address: &Address,
+    token: Option<&str>,
+    method: Method,
+    path: &str,
+    body: Option<String>,
+) -> Result<Bytes> {
     let answer = tokio::time::timeout(wait, exchange_unbounded(address, token, method, path, body));
     tokio::select! {
         answer = answer => answer.unwrap_or_else(|_| {
             Err(Error::new(
                 ErrorKind::Closed,
-                format!("the array at {address} did not answer within {ANSWER_SECONDS_MAX} s"),
+                format!("the array at {address} did not answer within {} s", wait.as_secs()),
                 "look at the output of `ashlar serve`",
             ))
         }),

@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
+use crate::care::Care;
 use crate::error::Result;
+use crate::import::{Source, Survey};
+use crate::standby::Standing;
 use crate::task::Outcome;
 
 /// A database server on mounted volumes.
@@ -22,6 +25,42 @@ pub trait Engine {
     /// # Errors
     /// When something leads out of the copy and cannot be led into it.
     fn adopt(&mut self, from: &Path) -> Result<()>;
+
+    /// Brings in what is elsewhere.
+    ///
+    /// # Errors
+    /// When something of it cannot be read, or cannot be here.
+    fn bring(&mut self, source: &Source, survey: &Survey) -> Result<Outcome>;
+
+    /// Gives it a password and runs SQL in it while nobody else reaches it; its server is stopped again.
+    ///
+    /// # Errors
+    /// When the server does not start, or a statement fails.
+    fn care(&mut self, care: &Care) -> Result<()>;
+
+    /// Gives the running server a fresh password for its superuser, if none is known.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    fn give_password(&mut self) -> Result<()>;
+
+    /// How far a standby is behind.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    fn standing(&self) -> Result<Standing>;
+
+    /// Ends the following of a running standby.
+    ///
+    /// # Errors
+    /// When it does not end.
+    fn promote(&mut self) -> Result<()>;
+
+    /// Has the primary keep nothing for it any more.
+    ///
+    /// # Errors
+    /// When the primary is not there, or refuses.
+    fn leave_primary(&mut self) -> Result<()>;
 
     /// Starts the server and waits until it answers; how long that took, and whether it has no limits that it
     /// is to have.
@@ -59,7 +98,4 @@ pub trait Engine {
     /// # Errors
     /// When it cannot be checked here.
     fn prove(&mut self) -> Result<Outcome>;
-
-    /// Ends the server at once.
-    fn end(&mut self);
 }

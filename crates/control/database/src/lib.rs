@@ -1,7 +1,7 @@
 //! Databases by name: what is known of one, and the work on its files and its server.
 //!
 //! ```text
-//!  Record (in the pool)  ──►  Site (where it is here)  ──►  Engine: make, adopt, start, stop
+//!  Record (in the pool)  ──►  Site (where it is here)  ──►  Engine: make, bring, adopt, start, stop
 //!                                                            └► Postgres
 //! ```
 //!
@@ -9,19 +9,31 @@
 //! by a process of its own: it reads and writes files on volumes that the array itself serves. Nothing here
 //! knows of pools or of the API.
 
+mod care;
 mod engine;
 mod error;
+mod import;
 mod isolation;
 mod postgres;
+mod progress;
 mod proof;
 mod record;
 mod settings;
 mod site;
+mod standby;
 mod task;
+mod url;
 
+pub use care::{Care, Script};
 pub use engine::Engine;
 pub use error::{Error, Result};
-pub use record::{EngineKind, Limits, Origin, Part, Proof, Record, Role, Stage};
+pub use import::{Source, Survey};
+pub use progress::Progress;
+pub use record::{
+    CareKept, EngineKind, Follows, Limits, Origin, Part, Proof, Record, Role, ScriptKept, Stage,
+};
 pub use settings::settings_of_clone;
 pub use site::Site;
+pub use standby::Standing;
 pub use task::{Outcome, Task, Work, carry_out};
+pub use url::{Primary, Secret};

@@ -8,16 +8,22 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use ashlar_postgres::{Adoption, Installation, Limitation, Search, Server, end_processes, processes_below};
+use ashlar_postgres::{
+    Adoption, Installation, Limitation, Search, Server, end_processes, processes_below,
+    put_before_access_rules, take_settings_out,
+};
 use ashlar_programs::Launcher;
 use rustix::process::{Pid, Signal, kill_process};
 
+use crate::care::{Care, care, set_password};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
+use crate::import::{self, Source, Survey};
 use crate::proof::prove;
 use crate::record::{Limits, Role};
 use crate::settings;
 use crate::site::Site;
+use crate::standby::{self, Standing};
 use crate::task::Outcome;
 
 /// Where the superuser's password is on the volume of data: it goes along with snapshots and clones.
@@ -52,8 +58,29 @@ impl Postgres {
         Ok(Postgres { site: site.clone(), installation })
     }
 
-    fn server(&self) -> Server {
-        Server::new(&self.installation, self.site.places(), settings::settings(&self.site))
+    pub(crate) fn server(&self) -> Server {
+        let mut server = Server::new(&self.installation, self.site.places(), settings::settings(&self.site));
+        server.set_superuser(&self.site.superuser);
+        server
+    }
+
+    /// The same, which nobody reaches over the network.
+    pub(crate) fn private_server(&self) -> Server {
+        let mut server = self.server();
+        server.set_private(true);
+        server
+    }
+
+    pub(crate) fn site(&self) -> &Site {
+        &self.site
+    }
+
+    pub(crate) fn installation(&self) -> &Installation {
+        &self.installation
+    }
+
+    pub(crate) fn outcome(&self) -> Outcome {
+        Outcome { major: self.installation.major(), ..Outcome::default() }
     }
 
     fn data(&self) -> PathBuf {
@@ -74,15 +101,63 @@ impl Postgres {
         Ok(server.stop()?)
     }
 
+    /// Where the password is that belongs to the files beside it.
+    pub(crate) fn password_on_volume(&self) -> PathBuf {
+        self.site.mount(&Role::Data).join(PASSWORD)
+    }
+
+    /// Where the server finds the password of its primary.
+    pub(crate) fn pass_file(&self) -> PathBuf {
+        self.site.mount(&Role::Data).join(standby::PASS_FILE)
+    }
+
+    /// Hands a file over to the server's account.
+    pub(crate) fn give(&self, path: &Path) -> Result<()> {
+        let Some((user, group)) = self.installation.owner() else { return Ok(()) };
+        std::os::unix::fs::lchown(path, Some(user), Some(group))
+            .map_err(|error| failed("give away", path, &error))
+    }
+
+    /// Lets the array and those with the superuser's password in.
+    pub(crate) fn let_in(&self, superuser: &str) -> Result<()> {
+        Ok(put_before_access_rules(&self.data(), self.installation.account, superuser)?)
+    }
+
+    /// Makes files that were brought in the database's own.
+    pub(crate) fn adopt_import(&self) -> Result<()> {
+        self.forget_source()?;
+        self.server().adopt(&Adoption::default())?;
+        Ok(())
+    }
+
+    /// Makes what was written to its volumes durable.
+    pub(crate) fn sync(&self) -> Result<()> {
+        for role in &self.site.roles {
+            let mount = self.site.mount(role);
+            let sync = || rustix::fs::syncfs(File::open(&mount)?).map_err(io::Error::from);
+            sync().map_err(|error| failed("make durable", &mount, &error))?;
+        }
+        Ok(())
+    }
+
+    /// Removes what a server that was the source of these files left in them.
+    fn forget_source(&self) -> Result<()> {
+        let data = self.data();
+        for name in LEFT_BY_SOURCE {
+            remove_file(&data.join(name))?;
+        }
+        for slot in fs::read_dir(data.join(SLOTS)).into_iter().flatten().flatten() {
+            fs::remove_dir_all(slot.path()).map_err(|error| failed("remove", &slot.path(), &error))?;
+        }
+        Ok(())
+    }
+
     /// The password on the volume is the one that counts: it belongs to the files beside it.
     fn copy_password(&self) -> Result<()> {
         let (from, to) = (self.site.mount(&Role::Data).join(PASSWORD), self.site.password_file());
         match fs::read_to_string(&from) {
             Ok(text) => write_secret(&to, &text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::remove_file(&to) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &to, &error)),
-                _ => Ok(()),
-            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => remove_file(&to),
             Err(error) => Err(failed("read", &from, &error)),
         }
     }
@@ -90,7 +165,7 @@ impl Postgres {
 
 impl Engine for Postgres {
     fn programs(&self) -> Outcome {
-        Outcome { major: self.installation.major(), ..Outcome::default() }
+        self.outcome()
     }
 
     fn make(&mut self) -> Result<()> {
@@ -103,18 +178,10 @@ impl Engine for Postgres {
     }
 
     fn adopt(&mut self, from: &Path) -> Result<()> {
-        let data = self.data();
-        for name in LEFT_BY_SOURCE {
-            match fs::remove_file(data.join(name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(failed("remove", &data.join(name), &error));
-                }
-                _ => {}
-            }
-        }
-        for slot in fs::read_dir(data.join(SLOTS)).into_iter().flatten().flatten() {
-            fs::remove_dir_all(slot.path()).map_err(|error| failed("remove", &slot.path(), &error))?;
-        }
+        self.forget_source()?;
+        // A clone of a standby knows its primary's password no more than the primary.
+        remove_file(&self.pass_file())?;
+        take_settings_out(&self.data(), self.installation.account, |name, _| settings::is_of_source(name))?;
         let moves = vec![(from.to_path_buf(), self.site.directory.clone())];
         self.server().adopt(&Adoption { moves, shared: Vec::new() })?;
         Ok(())
@@ -123,6 +190,9 @@ impl Engine for Postgres {
     fn start(&mut self) -> Result<Outcome> {
         self.copy_password()?;
         let mut outcome = self.programs();
+        if self.site.follows.is_some() {
+            standby::copy_pass_file(self)?;
+        }
         let mut server = self.server();
         if server.postmaster().is_some() {
             return Ok(outcome);
@@ -166,22 +236,56 @@ impl Engine for Postgres {
         prove(self.server(), self.programs())
     }
 
-    fn end(&mut self) {
-        end_processes(&self.data(), |_| true, &[Signal::QUIT, Signal::KILL]);
-        // Programs that a process started which was killed meanwhile: initdb, pg_ctl.
-        let end = Instant::now() + END_MAX;
-        while Instant::now() < end {
-            let left = naming(&self.data(), self.installation.owner().map_or(0, |(user, _)| user));
-            if left.is_empty() {
-                return;
-            }
-            for one in left {
-                // It may have ended since.
-                let _ = kill_process(one, Signal::KILL);
-            }
-            std::thread::sleep(END_POLL);
-        }
+    fn bring(&mut self, source: &Source, survey: &Survey) -> Result<Outcome> {
+        import::bring(self, source, survey)
     }
+
+    fn care(&mut self, wanted: &Care) -> Result<()> {
+        care(self, wanted)
+    }
+
+    fn give_password(&mut self) -> Result<()> {
+        if self.site.password().is_some() {
+            return Ok(());
+        }
+        let password = new_password().map_err(|error| failed("read", Path::new("/dev/urandom"), &error))?;
+        set_password(&self.server(), &password)?;
+        write_secret(&self.password_on_volume(), &password)?;
+        self.copy_password()
+    }
+
+    fn standing(&self) -> Result<Standing> {
+        standby::standing(&self.server())
+    }
+
+    fn promote(&mut self) -> Result<()> {
+        standby::promote(&self.server())
+    }
+
+    fn leave_primary(&mut self) -> Result<()> {
+        standby::leave_primary(self)
+    }
+}
+
+/// Ends a database's server and whatever programs work for it. Needs none of its programs, which may be gone.
+pub(crate) fn end_all(site: &Site) -> Result<()> {
+    let data = site.places().data;
+    let account = ashlar_postgres::Account::choose()?;
+    end_processes(&data, |_| true, &[Signal::QUIT, Signal::KILL]);
+    // Programs that a process started which was killed meanwhile: initdb, pg_ctl, pg_basebackup.
+    let end = Instant::now() + END_MAX;
+    while Instant::now() < end {
+        let left = naming(&data, account.map_or(0, |account| account.user));
+        if left.is_empty() {
+            break;
+        }
+        for one in left {
+            // It may have ended since.
+            let _ = kill_process(one, Signal::KILL);
+        }
+        std::thread::sleep(END_POLL);
+    }
+    Ok(())
 }
 
 /// The processes of a user whose command line names a directory, or something in it.
@@ -201,20 +305,20 @@ fn naming(directory: &Path, user: u32) -> Vec<Pid> {
 }
 
 /// Who reaches the socket is the superuser without a password: only the server's account and root do.
-fn close(directory: &Path) -> Result<()> {
+pub(crate) fn close(directory: &Path) -> Result<()> {
     fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
         .map_err(|error| failed("close", directory, &error))
 }
 
 /// Letters and digits, which need no quotes in a connection string.
-fn new_password() -> io::Result<String> {
+pub(crate) fn new_password() -> io::Result<String> {
     let mut bytes = [0; PASSWORD_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut bytes)?;
     let letters: Vec<char> = ('a'..='z').chain('A'..='Z').chain('0'..='9').collect();
     Ok(bytes.iter().map(|byte| letters[usize::from(*byte) % letters.len()]).collect())
 }
 
-fn write_secret(path: &Path, text: &str) -> Result<()> {
+pub(crate) fn write_secret(path: &Path, text: &str) -> Result<()> {
     let write = || {
         let mut options = File::options();
         let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
@@ -224,6 +328,13 @@ fn write_secret(path: &Path, text: &str) -> Result<()> {
     write().map_err(|error| failed("write", path, &error))
 }
 
-fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
+pub(crate) fn remove_file(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", path, &error)),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn failed(what: &str, path: &Path, error: &io::Error) -> Error {
     Error::failed(format!("{what} {}: {error}", path.display()), "")
 }

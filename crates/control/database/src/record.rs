@@ -36,6 +36,51 @@ pub struct Record {
     pub is_wanted: bool,
     /// When it was made.
     pub created_unix_seconds: u64,
+    /// Its first superuser, whom `url` names.
+    #[serde(default = "superuser_of_ours")]
+    pub superuser: String,
+    /// The server that it follows as a standby.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub follows: Option<Follows>,
+    /// What is done to a clone before others reach it, each time it gets a content.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub care: Option<CareKept>,
+}
+
+/// The superuser of databases that are made here.
+pub(crate) fn superuser_of_ours() -> String {
+    "postgres".to_string()
+}
+
+/// The primary of a standby.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Follows {
+    /// Where it is found, without a password.
+    pub primary: String,
+    /// The replication slot that it keeps for this standby.
+    pub slot: String,
+}
+
+/// What is remembered of a clone's care. The password itself is on the volume, the text in notes of its own.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CareKept {
+    /// It has a password of its own for its superuser.
+    #[serde(default)]
+    pub has_own_password: bool,
+    /// The SQL that runs before others reach it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub script: Option<ScriptKept>,
+}
+
+/// Where the SQL of a clone's care is.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ScriptKept {
+    /// The database that it runs in.
+    pub database: String,
+    /// How many notes hold its text.
+    pub notes: u16,
+    /// How long the text is.
+    pub bytes: u64,
 }
 
 impl Record {

@@ -7,6 +7,7 @@ use ashlar_postgres::{Server, Settings};
 
 use crate::error::{Error, Result};
 use crate::site::Site;
+use crate::standby;
 
 /// What a clone has unless it is told otherwise: many of them are to run beside their source.
 const CLONE_BUFFERS: &str = "32MB";
@@ -16,6 +17,16 @@ const READ_POLL: Duration = Duration::from_millis(20);
 /// What the array itself sets, and nobody else may: a server is found by them.
 const OF_THE_ARRAY: [&str; 6] =
     ["cluster_name", "data_directory", "hba_file", "ident_file", "port", "unix_socket_directories"];
+/// What the array sets of a copy, and programs that its source's server runs.
+const OF_COPIES: [&str; 7] = [
+    "archive_cleanup_command",
+    "cluster_name",
+    "cron.launch_active_jobs",
+    "listen_addresses",
+    "recovery_end_command",
+    "restore_command",
+    "recovery_target_action",
+];
 /// Of these a clone does not begin with its source's: they ask for much memory, or reach out.
 const OF_THE_SOURCE: [&str; 7] = [
     "archive_command",
@@ -34,10 +45,17 @@ pub fn settings_of_clone(source: &BTreeMap<String, String>) -> BTreeMap<String, 
     source.iter().filter(of_clone).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
+/// Whether a copy must not have a setting in its own files: `alter system` writes into one that the server
+/// reads last, over what the array sets.
+pub(crate) fn is_of_source(name: &str) -> bool {
+    OF_THE_SOURCE.contains(&name) || OF_COPIES.contains(&name)
+}
+
 /// What the array sets over the settings of the files, and what is kept over that.
 pub(crate) fn settings(site: &Site) -> Settings {
     let mut settings =
         Settings::new().with("listen_addresses", "127.0.0.1").with("cluster_name", site.name.as_str());
+    standby::settings(site, &mut settings);
     if site.is_clone {
         // A copy archives nothing where its source does, follows nobody, and runs no jobs.
         settings.set("archive_mode", "off");

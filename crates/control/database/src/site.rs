@@ -7,6 +7,9 @@
 //! DIRECTORY/tablespace-X the volume of tablespace X, mounted: files/
 //! DIRECTORY/temp         the volume of temporary files, mounted: files/
 //! DIRECTORY/password     a copy of what is on the volume
+//! DIRECTORY/primary      a copy of the password of a standby's primary
+//! DIRECTORY/progress     how far the work on it is
+//! DIRECTORY/cancel       somebody wants that work to end
 //! ```
 
 use std::collections::BTreeMap;
@@ -16,7 +19,9 @@ use std::path::PathBuf;
 use ashlar_postgres::{Places, processes_below};
 use serde::{Deserialize, Serialize};
 
-use crate::record::{EngineKind, Limits, Record, Role};
+use crate::progress::{CANCEL, PROGRESS, PROGRESS_ASIDE, Progress};
+use crate::record::{EngineKind, Follows, Limits, Record, Role, superuser_of_ours};
+use crate::url::encoded;
 
 /// A database in a directory of this machine.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -39,6 +44,12 @@ pub struct Site {
     pub settings: BTreeMap<String, String>,
     /// What its server may use of the machine.
     pub limits: Option<Limits>,
+    /// Its first superuser.
+    #[serde(default = "superuser_of_ours")]
+    pub superuser: String,
+    /// What it follows as a standby.
+    #[serde(default)]
+    pub follows: Option<Follows>,
 }
 
 impl Site {
@@ -49,12 +60,15 @@ impl Site {
             directory,
             name: record.name.clone(),
             engine: record.engine,
-            major: Some(record.major),
+            // Of one that is being imported nobody knows it at first.
+            major: (record.major > 0).then_some(record.major),
             port: record.port,
             roles: record.parts.iter().map(|part| part.role.clone()).collect(),
             is_clone: record.origin.is_some(),
             settings: record.settings.clone(),
             limits: record.limits,
+            superuser: record.superuser.clone(),
+            follows: record.follows.clone(),
         }
     }
 
@@ -65,14 +79,14 @@ impl Site {
     }
 
     /// Where the files of a tablespace or the temporary ones are: beside what a file system has of its own.
-    pub(crate) fn files(&self, role: &Role) -> PathBuf {
+    pub(crate) fn files_on(&self, role: &Role) -> PathBuf {
         self.mount(role).join("files")
     }
 
     /// Its tablespaces' names, and where their files are.
     pub(crate) fn tablespaces(&self) -> Vec<(String, PathBuf)> {
         let of_role = |role: &Role| match role {
-            Role::Tablespace(name) => Some((name.clone(), self.files(role))),
+            Role::Tablespace(name) => Some((name.clone(), self.files_on(role))),
             _ => None,
         };
         self.roles.iter().filter_map(of_role).collect()
@@ -80,7 +94,7 @@ impl Site {
 
     /// Where temporary files are, if they have a volume of their own.
     pub(crate) fn temporary(&self) -> Option<PathBuf> {
-        self.roles.contains(&Role::Temp).then(|| self.files(&Role::Temp))
+        self.roles.contains(&Role::Temp).then(|| self.files_on(&Role::Temp))
     }
 
     /// Where the server finds its files.
@@ -95,6 +109,11 @@ impl Site {
             socket: self.directory.join("run"),
             port: self.port,
         }
+    }
+
+    /// Where its log is, when it has a volume of its own.
+    pub(crate) fn log(&self) -> Option<PathBuf> {
+        self.places().wal // tidy: word because PostgreSQL calls it so
     }
 
     /// Whether processes of its server are there. Asks the kernel's table alone, not the volume.
@@ -117,7 +136,46 @@ impl Site {
     /// Where clients of this machine find it.
     #[must_use]
     pub fn url(&self) -> String {
-        let password = self.password().map_or(String::new(), |password| format!(":{password}"));
-        format!("postgres://postgres{password}@127.0.0.1:{}/postgres", self.port)
+        let password = self.password().map_or(String::new(), |password| format!(":{}", encoded(&password)));
+        format!("postgres://{}{password}@127.0.0.1:{}/postgres", encoded(&self.superuser), self.port)
+    }
+
+    /// The copy of the password of its primary, readable while the volume is not.
+    pub(crate) fn primary_file(&self) -> PathBuf {
+        self.directory.join("primary")
+    }
+
+    /// The files beside its volumes.
+    #[must_use]
+    pub fn files(&self) -> [PathBuf; 5] {
+        ["password", "primary", PROGRESS, PROGRESS_ASIDE, CANCEL].map(|name| self.directory.join(name))
+    }
+
+    /// How far the work on it is, where somebody says so.
+    #[must_use]
+    pub fn progress(&self) -> Option<Progress> {
+        serde_json::from_slice(&fs::read(self.directory.join(PROGRESS)).ok()?).ok()
+    }
+
+    /// Asks whoever works on it to end.
+    ///
+    /// # Errors
+    /// When the file that asks cannot be written.
+    pub fn ask_to_end(&self) -> std::io::Result<()> {
+        fs::write(self.directory.join(CANCEL), "")
+    }
+
+    /// Whether somebody asked.
+    #[must_use]
+    pub fn is_asked_to_end(&self) -> bool {
+        self.directory.join(CANCEL).exists()
+    }
+
+    /// Gives it a password from the next care on.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn keep_password(&self, password: &str) -> crate::Result<()> {
+        crate::postgres::write_secret(&self.password_file(), password)
     }
 }

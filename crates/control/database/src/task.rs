@@ -4,12 +4,15 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::care::Care;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::import::{Source, Survey, survey};
 use crate::isolation::hide_others;
-use crate::postgres::Postgres;
+use crate::postgres::{Postgres, end_all};
 use crate::record::EngineKind;
 use crate::site::Site;
+use crate::standby::Standing;
 
 /// One piece of work.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -33,6 +36,25 @@ pub enum Work {
         /// The directory of the database that they were copied from.
         from: PathBuf,
     },
+    /// Looks at what is to be brought in; nothing is changed.
+    Survey(Source),
+    /// Brings it in, onto mounted volumes.
+    Bring {
+        /// What.
+        source: Source,
+        /// What a look at it found.
+        survey: Survey,
+    },
+    /// Does what is to be done before others reach it; its server is stopped again.
+    Care(Care),
+    /// Gives its superuser a password, if none is known.
+    GivePassword,
+    /// Tells how far a standby is behind.
+    Standing,
+    /// Ends the following of a standby.
+    Promote,
+    /// Has the primary keep no slot for it any more.
+    LeavePrimary,
     /// Starts its server, if it does not run.
     Start,
     /// Refuses settings that its server would not start with.
@@ -52,7 +74,7 @@ pub enum Work {
 impl Work {
     /// Whether a server is started meanwhile.
     fn has_server(&self) -> bool {
-        matches!(self, Work::Make | Work::Start | Work::Prove)
+        matches!(self, Work::Make | Work::Start | Work::Prove | Work::Care(_) | Work::Bring { .. })
     }
 }
 
@@ -69,6 +91,15 @@ pub struct Outcome {
     /// What is to be known of the work.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// What a look at a source found.
+    #[serde(default)]
+    pub survey: Option<Survey>,
+    /// The first superuser of what was brought in.
+    #[serde(default)]
+    pub superuser: Option<String>,
+    /// How far a standby is behind.
+    #[serde(default)]
+    pub standing: Option<Standing>,
 }
 
 /// Does it.
@@ -76,6 +107,13 @@ pub struct Outcome {
 /// # Errors
 /// When the programs are missing, or one of them fails.
 pub fn carry_out(task: &Task) -> Result<Outcome> {
+    match &task.work {
+        // Its programs are known only afterwards.
+        Work::Survey(source) => return survey(&task.site, source),
+        // Needs none, which may be gone.
+        Work::End => return end_all(&task.site).map(|()| Outcome::default()),
+        _ => {}
+    }
     if task.work.has_server() {
         hide_others(&task.site)?;
     }
@@ -84,16 +122,21 @@ pub fn carry_out(task: &Task) -> Result<Outcome> {
     };
     let mut outcome = engine.programs();
     match &task.work {
-        Work::Find => {}
+        Work::Find | Work::Survey(_) | Work::End => {}
         Work::Make => engine.make()?,
         Work::Adopt { from } => engine.adopt(from)?,
+        Work::Bring { source, survey } => outcome = engine.bring(source, survey)?,
+        Work::Care(care) => engine.care(care)?,
+        Work::GivePassword => engine.give_password()?,
+        Work::Standing => outcome.standing = Some(engine.standing()?),
+        Work::Promote => engine.promote()?,
+        Work::LeavePrimary => engine.leave_primary()?,
         Work::Start => outcome = engine.start()?,
         Work::CheckSettings => engine.check_settings()?,
         Work::TakeSettings => outcome.notes = engine.take_settings()?,
         Work::LookAtSettings => outcome.notes = engine.waiting_settings()?,
         Work::Stop => engine.stop()?,
         Work::Prove => outcome = engine.prove()?,
-        Work::End => engine.end(),
     }
     Ok(outcome)
 }

@@ -7,6 +7,9 @@
 
 mod configuration;
 pub(crate) mod links;
+mod rewrite;
+
+pub use rewrite::{SettingTaken, add_settings, put_before_access_rules, take_settings_out};
 
 use std::path::{Component, Path, PathBuf};
 

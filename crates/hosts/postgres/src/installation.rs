@@ -149,6 +149,18 @@ impl Installation {
         self.found.program(self.account, name)
     }
 
+    /// The same, run as the caller: it only reads, and what it reads may be another account's.
+    #[must_use]
+    pub fn program_as_caller(&self, name: &str) -> Command {
+        self.found.program(None, name)
+    }
+
+    /// What its programs are started with.
+    #[must_use]
+    pub fn launcher(&self) -> &Arc<Launcher> {
+        &self.launcher
+    }
+
     /// The same, but it waits to be told to go on (SIGCONT) before it begins.
     pub(crate) fn paused_program(&self, name: &str) -> Command {
         let mut command = Command::new("/bin/sh");
@@ -158,7 +170,10 @@ impl Installation {
     }
 
     /// Makes a directory that PostgreSQL may work in.
-    pub(crate) fn make_directory(&self, path: &Path) -> Result<()> {
+    ///
+    /// # Errors
+    /// When it cannot be made or given to the account.
+    pub fn make_directory(&self, path: &Path) -> Result<()> {
         fs::create_dir_all(path).map_err(|e| Error::io(&format!("create {}", path.display()), &e))?;
         self.account.map_or(Ok(()), |account| account.own(path))
     }
@@ -194,6 +209,8 @@ impl Found {
         }
         if let Some(account) = account {
             account.apply(command);
+            // The caller's home is not the account's, which looks there for certificates and passwords.
+            command.env_remove("HOME");
         }
     }
 }

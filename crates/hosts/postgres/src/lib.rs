@@ -20,7 +20,7 @@ mod statistics;
 mod views;
 
 pub use account::Account;
-pub use adopt::{Adoption, Relink};
+pub use adopt::{Adoption, Relink, SettingTaken, add_settings, put_before_access_rules, take_settings_out};
 pub use checks::RelationCheck;
 pub use cold::{ColdStart, DropWay};
 pub use error::{Error, ErrorKind, Result};

@@ -164,10 +164,12 @@ impl Balances {
 }
 
 impl Server {
-    pub(crate) fn client(&self, program: &str) -> Command {
+    /// One of the programs that are clients, as the superuser over the socket.
+    #[must_use]
+    pub fn client(&self, program: &str) -> Command {
         let mut command = self.installation.program(program);
         command.arg("-h").arg(&self.places.socket);
-        command.args(["-p", &self.places.port.to_string(), "-U", "postgres"]);
+        command.args(["-p", &self.places.port.to_string(), "-U", self.superuser()]);
         command
     }
 

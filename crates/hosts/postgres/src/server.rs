@@ -30,6 +30,8 @@ const STOP_LIMIT: Duration = Duration::from_secs(120);
 const ABANDON_LIMIT: Duration = Duration::from_secs(10);
 /// How much longer than its own limit `pg_ctl` may take.
 const CONTROL_SLACK: Duration = Duration::from_secs(10);
+/// What initdb is told to call the first superuser.
+const SUPERUSER: &str = "postgres";
 /// Of the server's log in an error, from its end.
 const TAIL_LINES: usize = 8;
 
@@ -59,6 +61,10 @@ pub struct Server {
     pub(crate) limitation: Limitation,
     pub(crate) leftovers: Leftovers,
     is_running: bool,
+    /// Who made the database: the superuser that always is there.
+    superuser: String,
+    /// It listens on its socket alone, whatever its settings say.
+    is_private: bool,
     /// The data directory without links, as the kernel names it: its processes are found by it, also when
     /// it cannot be read any more.
     work: PathBuf,
@@ -78,7 +84,23 @@ impl Server {
             limitation: Limitation::NotAsked,
             leftovers: Leftovers::default(),
             is_running: false,
+            superuser: SUPERUSER.to_string(),
+            is_private: false,
         }
+    }
+
+    /// Names the database's first superuser, where that is not `postgres`.
+    pub fn set_superuser(&mut self, name: &str) {
+        self.superuser = name.to_string();
+    }
+
+    /// Has it listen on its socket alone from the next start on, whatever its settings say.
+    pub fn set_private(&mut self, is_private: bool) {
+        self.is_private = is_private;
+    }
+
+    pub(crate) fn superuser(&self) -> &str {
+        &self.superuser
     }
 
     /// Makes an empty database with checksums, and the directories that it works in.
@@ -109,9 +131,7 @@ impl Server {
             self.installation.make_directory(directory)?;
         }
         let mut command = self.installation.program("initdb");
-        command
-            .args(["-U", "postgres", "-E", "UTF8", "--no-locale", "--data-checksums"])
-            .args(authentication);
+        command.args(["-U", SUPERUSER, "-E", "UTF8", "--no-locale", "--data-checksums"]).args(authentication);
         command.arg("-D").arg(data);
         if let Some(wal) = wal {
             command.arg("-X").arg(wal);
@@ -197,7 +217,8 @@ impl Server {
         }
         self.settings.write(&data, self.installation.account)?;
         self.installation.make_directory(&socket)?;
-        let (log, options) = (self.log(), format!("-p {port} -k {}", quoted(&socket)));
+        let private = if self.is_private { " -c listen_addresses=" } else { "" };
+        let (log, options) = (self.log(), format!("-p {port} -k {}{private}", quoted(&socket)));
         let limit = START_LIMIT.as_secs().to_string();
         let words = ["-w", "-s", "-t", &limit, "-o", &options, "start", "-l"].map(OsStr::new);
         let arguments = [&["-D".as_ref(), data.as_os_str()], &words[..], &[log.as_os_str()]].concat();
@@ -311,14 +332,18 @@ impl Server {
     /// Where clients find the server.
     #[must_use]
     pub fn address(&self) -> Address {
-        Address::socket(&self.places.socket, self.places.port)
+        self.address_of("postgres")
     }
 
     /// Where they find one of its databases.
     #[must_use]
     pub fn address_of(&self, database: &str) -> Address {
         let Places { socket, port, .. } = &self.places;
-        Address::Socket { directory: socket.clone(), port: *port, database: database.into() }
+        let (directory, database) = (socket.clone(), database.into());
+        match self.superuser.as_str() {
+            SUPERUSER => Address::Socket { directory, port: *port, database },
+            user => Address::SocketAs { directory, port: *port, database, user: user.into() },
+        }
     }
 
     /// A session in the database `postgres`, which waits long for an answer.

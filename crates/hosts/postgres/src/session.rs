@@ -27,6 +27,8 @@ pub type Rows = Vec<Vec<Option<String>>>;
 pub enum Address {
     /// Its socket lies in this directory; the superuser `postgres` needs no password.
     Socket { directory: PathBuf, port: u16, database: String },
+    /// The same for a superuser of another name.
+    SocketAs { directory: PathBuf, port: u16, database: String, user: String },
     /// As libpq reads it: `postgres://USER@HOST:PORT/DATABASE`; a password may stand in `PGPASSWORD`.
     Url(String),
 }
@@ -43,6 +45,11 @@ impl Address {
             Address::Socket { directory, port, database } => {
                 let mut config = Config::new();
                 config.host_path(directory).port(*port).user("postgres").dbname(database);
+                Ok(config)
+            }
+            Address::SocketAs { directory, port, database, user } => {
+                let mut config = Config::new();
+                config.host_path(directory).port(*port).user(user).dbname(database);
                 Ok(config)
             }
             Address::Url(url) => {
@@ -64,7 +71,7 @@ impl Address {
     #[must_use]
     pub fn shown(&self) -> String {
         match self {
-            Address::Socket { directory, port, .. } => {
+            Address::Socket { directory, port, .. } | Address::SocketAs { directory, port, .. } => {
                 directory.join(format!(".s.PGSQL.{port}")).display().to_string()
             }
             Address::Url(url) => match (url.find("://"), url.rfind('@')) {

@@ -1,10 +1,13 @@
 //! `ashlar database`: database servers by name, and clones of them.
 
+mod care;
 mod change;
+mod import;
 
 use ashlar_api::{
-    Database as Shown, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseProof, DatabaseReady,
-    DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseTablespace, DatabaseVerify,
+    Database as Shown, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabasePromotion, DatabaseProof,
+    DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseStandby, DatabaseState,
+    DatabaseTablespace, DatabaseVerify,
 };
 use ashlar_units::ByteCount;
 use clap::Subcommand;
@@ -12,7 +15,7 @@ use clap::Subcommand;
 use crate::Context;
 use crate::ask::confirm;
 use crate::failure::{Failure, Result};
-use crate::output::{fields, table, utc};
+use crate::output::{fields, size as bytes, table, utc};
 use crate::parse;
 
 /// Databases by name: made, cloned in seconds, reset, restored. Their servers are PostgreSQL.
@@ -66,6 +69,17 @@ enum Verb {
         #[arg(long)]
         cores: Option<f64>,
     },
+    Import(Box<import::Import>),
+    Follow(Box<import::Follow>),
+    /// End the following of a standby: it becomes a database of its own, and its primary forgets it.
+    #[command(after_help = "Example:\n  ashlar database promote prod-copy --yes")]
+    Promote {
+        /// Name of the standby.
+        name: String,
+        /// Do not ask.
+        #[arg(long)]
+        yes: bool,
+    },
     /// All databases.
     #[command(after_help = "Example:\n  ashlar database list --json")]
     List,
@@ -105,7 +119,8 @@ enum Verb {
     },
     /// Make a database of the content of another, at no space, and start its server.
     #[command(after_help = "Example:\n  ashlar database clone prod dev\n  \
-            ashlar database clone prod audit --at before-upgrade --port 5500")]
+            ashlar database clone prod audit --at before-upgrade --port 5500\n  \
+            ashlar database clone prod dev --password --after-clone mask.sql --database app")]
     Clone {
         /// Name of the database that is cloned.
         name: String,
@@ -123,6 +138,8 @@ enum Verb {
         /// Processors that its server may keep busy at once, as in 1.5 [default: its source's].
         #[arg(long)]
         cores: Option<f64>,
+        #[command(flatten)]
+        care: care::Care,
     },
     /// Give a clone the content of its origin anew: what it holds is lost. Its name and port stay.
     #[command(
@@ -232,8 +249,12 @@ impl Database {
                     format!("snapshot {} of {}\n", taken.name, taken.volumes.join(" "))
                 })?)
             }
-            Verb::Clone { name, clone, at, port, memory, cores } => {
-                let request = DatabaseClone { name: clone, snapshot: at, port, memory_bytes: memory, cores };
+            Verb::Import(import) => ready(context, &import.run(context)?),
+            Verb::Follow(follow) => ready(context, &follow.run(context)?),
+            Verb::Promote { name, yes } => promote(context, &name, yes),
+            Verb::Clone { name, clone, at, port, memory, cores, care } => {
+                let plain = plain_clone(clone, at, port);
+                let request = care.into_request(DatabaseClone { memory_bytes: memory, cores, ..plain })?;
                 ready(context, &client.database_clone(&name, &request)?)
             }
             Verb::Reset { name, to, latest, yes } => {
@@ -293,6 +314,56 @@ fn ready(context: &Context, ready: &DatabaseReady) -> Result<()> {
     })?)
 }
 
+fn plain_clone(name: String, snapshot: Option<String>, port: Option<u16>) -> DatabaseClone {
+    DatabaseClone {
+        memory_bytes: None,
+        cores: None,
+        name,
+        snapshot,
+        port,
+        password: None,
+        has_fresh_password: false,
+        after_clone: None,
+        after_clone_database: None,
+    }
+}
+
+fn promote(context: &Context, name: &str, yes: bool) -> Result<()> {
+    confirm(yes, &format!("end the following of `{name}`? It cannot follow again."))?;
+    Ok(context.output.print(&context.client()?.database_promote(name)?, promoted)?)
+}
+
+fn promoted(done: &DatabasePromotion) -> String {
+    let mut text = format!("{}\n{} follows nobody any more\n", done.url, done.database.name);
+    text.extend(done.notes.iter().map(|note| format!("{note}\n")));
+    text
+}
+
+/// How far a database is, or a standby is behind.
+fn state_of_now(database: &Shown) -> String {
+    let state = state(database);
+    match (&database.progress, &database.standby) {
+        (Some(found), _) if found.total_bytes > 0 => {
+            let percent = (found.done_bytes * 100 / found.total_bytes).min(100);
+            format!("{state}: {}, {percent} % of {}", found.stage, bytes(found.total_bytes))
+        }
+        (Some(found), _) => format!("{state}: {}", found.stage),
+        (None, Some(standby)) if database.state == DatabaseState::Running => lag(standby),
+        _ => state.to_string(),
+    }
+}
+
+fn lag(standby: &DatabaseStandby) -> String {
+    match standby {
+        DatabaseStandby { is_streaming: Some(is_streaming), lag_bytes: Some(behind), lag_millis, .. } => {
+            let seconds = lag_millis.unwrap_or(0) as f64 / 1000.0;
+            let heard = if *is_streaming { "" } else { ", hears nothing of its primary" };
+            format!("standby, {} and {seconds:.1} s behind{heard}", bytes(*behind))
+        }
+        _ => "standby, does not say how far it is".to_string(),
+    }
+}
+
 fn state(database: &Shown) -> &'static str {
     match database.state {
         DatabaseState::Making => "being made",
@@ -306,10 +377,11 @@ fn state(database: &Shown) -> &'static str {
 }
 
 fn origin(database: &Shown) -> String {
-    database
-        .origin
-        .as_ref()
-        .map_or_else(|| "-".to_string(), |origin| format!("{}@{}", origin.database, origin.snapshot))
+    match (&database.origin, &database.standby) {
+        (Some(origin), _) => format!("{}@{}", origin.database, origin.snapshot),
+        (None, Some(standby)) => standby.primary.clone(),
+        (None, None) => "-".to_string(),
+    }
 }
 
 fn list(databases: &[Shown]) -> String {
@@ -318,7 +390,7 @@ fn list(databases: &[Shown]) -> String {
             database.name.clone(),
             database.pool.clone(),
             format!("{} {}", database.engine, database.major_version),
-            state(database).to_string(),
+            state_of_now(database),
             database.port.to_string(),
             origin(database),
         ]
@@ -332,7 +404,7 @@ fn show(database: &Shown) -> String {
         ("name", database.name.clone()),
         ("pool", database.pool.clone()),
         ("engine", format!("{} {}", database.engine, database.major_version)),
-        ("state", state(database).to_string()),
+        ("state", state_of_now(database)),
         ("port", database.port.to_string()),
         ("origin", origin(database)),
         ("created", utc(database.created_unix_seconds)),
@@ -345,6 +417,9 @@ fn show(database: &Shown) -> String {
     );
     pairs.extend(database.memory_bytes.map(|bytes| ("memory", ByteCount(bytes).to_string())));
     pairs.extend(database.cores.map(|cores| ("processors", cores.to_string())));
+    pairs.extend(
+        database.standby.iter().map(|one| ("follows", format!("{} by slot {}", one.primary, one.slot))),
+    );
     pairs.extend(database.proofs.iter().map(|proof| ("proof", proof_line(proof))));
     fields(&pairs)
 }
@@ -378,6 +453,7 @@ fn deletion(deleted: &DatabaseDeletion) -> String {
     if !deleted.clones.is_empty() {
         text.push_str(&format!("its clones stay: {}\n", deleted.clones.join(" ")));
     }
+    text.extend(deleted.notes.iter().map(|note| format!("{note}\n")));
     text
 }
 

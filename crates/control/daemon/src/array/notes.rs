@@ -10,6 +10,8 @@ const VERSION: u16 = 1;
 /// What is in which part of the note about a database.
 const RECORD: u16 = 0;
 const PROOFS: u16 = 1;
+/// The first of the parts that hold a clone's SQL. Arbitrary: room for others is left before it.
+const SCRIPT: u16 = 16;
 
 /// A note about a database.
 pub(crate) struct DatabaseNote {
@@ -61,6 +63,32 @@ impl Array {
     /// Writes them, in place of those before.
     pub(crate) async fn database_proofs_put(&self, pool: &str, number: u64, value: Vec<u8>) -> Result<()> {
         let batch = NoteBatch::new().put(NoteKind::Database, number, PROOFS, VERSION, value);
+        self.with_pool(pool, |engine, _| Box::pin(async move { engine.notes_put(batch).await.map(drop) }))
+            .await
+    }
+
+    /// The pieces of a clone's SQL, as many as are there.
+    pub(crate) async fn database_script(&self, pool: &str, number: u64, notes: u16) -> Result<Vec<Vec<u8>>> {
+        self.with_pool(pool, move |engine, _| {
+            Box::pin(async move {
+                let piece = |index| engine.notes_get(NoteKind::Database, number, SCRIPT + index);
+                let notes = (0..notes).filter_map(piece).filter(|note| note.version == VERSION);
+                Ok(notes.map(|note| note.value).collect())
+            })
+        })
+        .await
+    }
+
+    /// Writes them down.
+    pub(crate) async fn database_script_put(
+        &self,
+        pool: &str,
+        number: u64,
+        pieces: Vec<Vec<u8>>,
+    ) -> Result<()> {
+        let batch = (SCRIPT..).zip(pieces).fold(NoteBatch::new(), |batch, (part, piece)| {
+            batch.put(NoteKind::Database, number, part, VERSION, piece)
+        });
         self.with_pool(pool, |engine, _| Box::pin(async move { engine.notes_put(batch).await.map(drop) }))
             .await
     }

@@ -142,3 +142,32 @@ pub(super) async fn snapshot(
     let snapshot = to_the_end(async move { array.database_snapshot(request).await }).await?;
     Ok((StatusCode::CREATED, Json(snapshot)))
 }
+
+pub(super) async fn import(
+    State(array): Array,
+    caller: Caller,
+    Body(request): Body<api::DatabaseImport>,
+) -> Created<api::DatabaseReady> {
+    check(caller)?;
+    let ready = to_the_end(async move { array.database_import(request).await }).await?;
+    Ok((StatusCode::CREATED, Json(ready)))
+}
+
+pub(super) async fn follow(
+    State(array): Array,
+    caller: Caller,
+    Body(request): Body<api::DatabaseFollow>,
+) -> Created<api::DatabaseReady> {
+    check(caller)?;
+    let ready = to_the_end(async move { array.database_follow(request).await }).await?;
+    Ok((StatusCode::CREATED, Json(ready)))
+}
+
+pub(super) async fn promote(
+    State(array): Array,
+    caller: Caller,
+    Name(database): Name,
+) -> Answer<api::DatabasePromotion> {
+    check(caller)?;
+    to_the_end(async move { array.database_promote(&database).await }).await.map(Json)
+}

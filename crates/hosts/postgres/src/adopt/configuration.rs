@@ -12,10 +12,10 @@ use crate::error::{Error, Result};
 use crate::settings::{SERVER_FILE, SETTINGS_FILE, Settings};
 
 /// Written by `ALTER SYSTEM`; read after all others.
-const AUTO_FILE: &str = "postgresql.auto.conf";
+pub(super) const AUTO_FILE: &str = "postgresql.auto.conf";
 /// As deep as the server itself follows includes.
 const DEPTH_MAX: u32 = 10;
-const INCLUDES: [&str; 3] = ["include", "include_if_exists", "include_dir"];
+pub(super) const INCLUDES: [&str; 3] = ["include", "include_if_exists", "include_dir"];
 /// Settings that are one path.
 const PATHS: [&str; 14] = [
     "data_directory",

@@ -8,6 +8,7 @@ use ashlar_database::{Origin, Outcome, Part, Record, Role, Stage, Work};
 
 use super::super::Service;
 use super::make::not_a_clone;
+use super::standbys::check_leads;
 use super::{Known, check_ready};
 use crate::error::Result;
 
@@ -22,6 +23,7 @@ impl Service {
         let _alone = self.work_alone(name)?;
         let mut known = self.database_record(name).await?;
         check_ready(&known.record)?;
+        check_leads(&known.record)?;
         let Some(origin) = known.record.origin.clone() else { return Err(not_a_clone(name)) };
         let before = origin.clone();
         let fresh = match (request.latest, request.snapshot) {
@@ -57,7 +59,7 @@ impl Service {
         self.unmount_parts(&known.record).await?;
         self.delete_parts(&known.record.kept_parts(), true).await?;
         self.copy_origin(&known.record).await?;
-        let started = self.start_copy(&known.record).await?;
+        let started = self.start_copy(known).await?;
         for snapshot in std::mem::take(&mut known.record.outdated) {
             self.drop_own_snapshot(&snapshot).await;
         }
@@ -84,6 +86,7 @@ impl Service {
         let _alone = self.work_alone(name)?;
         let mut known = self.database_record(name).await?;
         check_ready(&known.record)?;
+        check_leads(&known.record)?;
         let kept = known.record.kept_parts();
         self.check_snapshot_of(&request.snapshot, name, &kept)?;
         let is_alone = self.known().index.snapshot(&request.snapshot)?.volumes.len() == kept.len();
@@ -186,7 +189,9 @@ impl Service {
             let _ = std::fs::remove_dir(site.mount(&part.role));
         }
         let _ = std::fs::remove_dir_all(site.places().socket);
-        let _ = std::fs::remove_file(site.directory.join("password"));
+        for file in site.files() {
+            let _ = std::fs::remove_file(file);
+        }
         let _ = std::fs::remove_dir(&site.directory);
     }
 }

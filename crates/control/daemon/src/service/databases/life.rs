@@ -37,6 +37,17 @@ impl Service {
 
     /// Stops a database and deletes it with its volumes.
     pub(crate) async fn database_delete(&self, name: &str) -> Result<api::DatabaseDeletion> {
+        if self.end_import(name).await? {
+            let (name, none) = (name.to_string(), Vec::new());
+            let clones = Vec::new();
+            return Ok(api::DatabaseDeletion {
+                name,
+                volumes: none,
+                recoverable_seconds: 0,
+                clones,
+                notes: vec!["it was being made".to_string()],
+            });
+        }
         let _alone = self.work_alone(name)?;
         let mut known = self.database_record(name).await?;
         let all = self.database_records().await?;
@@ -44,15 +55,15 @@ impl Service {
             |other: &&Known| other.record.origin.as_ref().is_some_and(|from| from.database == name);
         let clones = all.iter().filter(is_clone).map(|other| other.record.name.clone()).collect();
         self.set_stage(&mut known, Stage::Deleting).await?;
-        let recoverable_seconds = self.remove_all(&known, false).await?;
+        let (recoverable_seconds, notes) = self.remove_all(&known, false).await?;
         self.log.info(format!("database {name}"), "deleted");
         let volumes = known.record.volumes();
-        Ok(api::DatabaseDeletion { name: name.to_string(), volumes, recoverable_seconds, clones })
+        Ok(api::DatabaseDeletion { name: name.to_string(), volumes, recoverable_seconds, clones, notes })
     }
 
     /// Ends the server, and removes mounts, volumes, directory and record, as far as they are there. Where
-    /// it is not to come back the server need not say goodbye.
-    pub(super) async fn remove_all(&self, known: &Known, is_now: bool) -> Result<u64> {
+    /// it is not to come back the server need not say goodbye. What is left elsewhere is in the second.
+    pub(super) async fn remove_all(&self, known: &Known, is_now: bool) -> Result<(u64, Vec<String>)> {
         let record = &known.record;
         let site = self.site(record);
         if !is_now && site.is_running() {
@@ -60,6 +71,7 @@ impl Service {
         }
         // Also what an array that was killed had begun.
         self.work(&site, Work::End).await?;
+        let notes = self.leave_primary(record).await.into_iter().collect();
         self.unmount_parts(record).await?;
         let seconds = self.delete_parts(&record.parts, is_now).await?;
         if let Some(origin) = record.origin.as_ref().filter(|origin| origin.is_own) {
@@ -70,6 +82,6 @@ impl Service {
         }
         self.remove_site(record);
         self.forget_record(known).await?;
-        Ok(seconds)
+        Ok((seconds, notes))
     }
 }

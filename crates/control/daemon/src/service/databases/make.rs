@@ -8,6 +8,7 @@ use ashlar_database::{EngineKind, Limits, Origin, Outcome, Part, Record, Role, S
 use ashlar_units::ByteCount;
 
 use super::super::Service;
+use super::care::{Asked, needs_password};
 use super::{Known, check_ready};
 use crate::error::{Error, Result};
 use crate::names;
@@ -47,6 +48,9 @@ impl Service {
             is_wanted: true,
             created_unix_seconds: unix_seconds(),
             outdated: Vec::new(),
+            superuser: "postgres".to_string(),
+            follows: None,
+            care: None,
         };
         self.make_site(&record)?;
         let found = self.work(&Site { major: request.major_version, ..self.site(&record) }, Work::Find).await;
@@ -67,13 +71,18 @@ impl Service {
     }
 
     async fn make_empty(&self, known: &Known, sizes: &[(Role, u64)]) -> Result<Outcome> {
-        for (role, size_bytes) in sizes {
-            self.make_empty_part(known, role, *size_bytes).await?;
-        }
-        self.mount_parts(&known.record, |_| true).await?;
+        self.make_volumes(known, sizes).await?;
         let site = self.site(&known.record);
         self.work(&site, Work::Make).await?;
         self.work(&site, Work::Start).await
+    }
+
+    /// Makes the volumes of a database, and mounts them.
+    pub(super) async fn make_volumes(&self, known: &Known, sizes: &[(Role, u64)]) -> Result<()> {
+        for (role, size_bytes) in sizes {
+            self.make_empty_part(known, role, *size_bytes).await?;
+        }
+        self.mount_parts(&known.record, |_| true).await
     }
 
     async fn make_empty_part(&self, known: &Known, role: &Role, size_bytes: u64) -> Result<()> {
@@ -105,19 +114,22 @@ impl Service {
             self.check_snapshot_of(snapshot, source, &from.record.kept_parts())?;
         }
         let limits = limits(&request.name, request.memory_bytes, request.cores)?.or(from.record.limits);
+        let has_password = self.site(&from.record).password().is_some();
+        let asked = Asked::of(&request, needs_password(&from.record, has_password))?;
         let mut known =
-            self.begin_clone(&from, &request.name, request.snapshot, request.port, limits).await?;
-        let made = self.make_clone(&known, &from.record).await;
+            self.begin_clone(&from, &request.name, request.snapshot, request.port, limits, &asked).await?;
+        let made = self.make_clone(&known, &from.record, &asked).await;
         let started = self.made_or_undone(&mut known, made).await?;
         let what = format!("cloned from {source}, on port {}", known.record.port);
         self.log.info(format!("database {}", known.record.name), what);
         Ok(self.ready(&known, since, &started).await)
     }
 
-    async fn make_clone(&self, known: &Known, source: &Record) -> Result<Outcome> {
+    async fn make_clone(&self, known: &Known, source: &Record, asked: &Asked) -> Result<Outcome> {
+        self.keep_care(known, asked).await?;
         self.copy_origin(&known.record).await?;
         self.make_empty_parts(known, source).await?;
-        self.start_copy(&known.record).await
+        self.start_copy(known).await
     }
 
     /// Takes the snapshot that a clone is made of, if it is its own, and makes its volumes.
@@ -155,17 +167,19 @@ impl Service {
     }
 
     /// Mounts a clone's volumes, makes the files its own, and starts its server.
-    pub(super) async fn start_copy(&self, record: &Record) -> Result<Outcome> {
+    pub(super) async fn start_copy(&self, known: &Known) -> Result<Outcome> {
+        let record = &known.record;
         let Some(origin) = &record.origin else { return Err(not_a_clone(&record.name)) };
         self.mount_copy(record).await?;
         let site = self.site(record);
         let from = self.site_directory(&origin.database);
         self.work(&site, Work::Adopt { from }).await?;
+        self.take_care(known).await?;
         self.work(&site, Work::Start).await
     }
 
     /// Ends the making of a database, or removes what there is of it.
-    async fn made_or_undone(&self, known: &mut Known, made: Result<Outcome>) -> Result<Outcome> {
+    pub(super) async fn made_or_undone(&self, known: &mut Known, made: Result<Outcome>) -> Result<Outcome> {
         let made = match made {
             Ok(started) => self.set_stage(known, Stage::Ready).await.map(|()| started),
             Err(error) => Err(error),
@@ -266,7 +280,7 @@ pub(super) fn limits(name: &str, memory_bytes: Option<u64>, cores: Option<f64>) 
 }
 
 /// Refuses volumes in which an empty database does not fit with its first log.
-fn check_sizes(name: &str, sizes: &[(Role, u64)]) -> Result<()> {
+pub(super) fn check_sizes(name: &str, sizes: &[(Role, u64)]) -> Result<()> {
     let least = |role: &Role| match role {
         Role::Data => DATA_BYTES_MIN,
         Role::Log => LOG_BYTES_MIN,

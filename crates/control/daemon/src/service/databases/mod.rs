@@ -4,12 +4,15 @@
 //! meanwhile finds that at its next start: what was being made is removed, what was being reset or deleted is
 //! gone on with.
 
+mod care;
 mod change;
 mod content;
+mod imports;
 mod life;
 mod make;
 mod prove;
 mod records;
+mod standbys;
 mod tend;
 
 use std::path::PathBuf;
@@ -72,7 +75,9 @@ impl Service {
     async fn view_of_now(&self, known: &Known) -> Result<api::Database> {
         let proofs = self.database_proofs(known).await?.into_iter().map(prove::view).collect();
         let is_busy = self.known().busy_databases.contains(&known.record.name);
-        let view = api::Database { proofs, ..self.view(known) };
+        let standby = self.standby_of(known).await;
+        let view = self.view(known);
+        let view = api::Database { proofs, standby: standby.or(view.standby.clone()), ..view };
         Ok(match view.state {
             api::DatabaseState::Running | api::DatabaseState::Failed | api::DatabaseState::Stopped
                 if is_busy =>
@@ -118,6 +123,14 @@ impl Service {
             cores: record.limits.and_then(|limits| limits.cores),
             origin,
             created_unix_seconds: record.created_unix_seconds,
+            standby: record.follows.as_ref().map(|follows| api::DatabaseStandby {
+                primary: follows.primary.clone(),
+                slot: follows.slot.clone(),
+                is_streaming: None,
+                lag_bytes: None,
+                lag_millis: None,
+            }),
+            progress: (record.stage != Stage::Ready).then(|| site.progress()).flatten().map(progress),
             proofs: Vec::new(),
         }
     }
@@ -159,6 +172,11 @@ impl Service {
             notes: started.notes.clone(),
         }
     }
+}
+
+fn progress(found: ashlar_database::Progress) -> api::DatabaseProgress {
+    let ashlar_database::Progress { stage, done_bytes, total_bytes } = found;
+    api::DatabaseProgress { stage, done_bytes, total_bytes }
 }
 
 fn check_ready(record: &Record) -> Result<()> {

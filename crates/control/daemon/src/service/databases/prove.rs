@@ -6,6 +6,7 @@ use ashlar_api as api;
 use ashlar_database::{Limits, Origin, Outcome, Part, Proof, Record, Stage, Work, settings_of_clone};
 
 use super::super::Service;
+use super::care::Asked;
 use super::make::unix_seconds;
 use super::{Known, check_ready};
 use crate::error::Result;
@@ -32,7 +33,8 @@ impl Service {
         if let Some(snapshot) = &request.snapshot {
             self.check_snapshot_of(snapshot, name, &source.record.kept_parts())?;
         }
-        let known = self.begin_clone(&source, &clone, request.snapshot.clone(), None, None).await?;
+        let (snapshot, asked) = (request.snapshot.clone(), Asked::nothing());
+        let known = self.begin_clone(&source, &clone, snapshot, None, None, &asked).await?;
         let proven = self.prove_clone(&known, &source.record).await;
         self.undo(&known).await;
         let Outcome { start_millis, findings, notes, .. } = proven?;
@@ -107,6 +109,7 @@ impl Service {
         snapshot: Option<String>,
         port: Option<u16>,
         limits: Option<Limits>,
+        asked: &Asked,
     ) -> Result<Known> {
         let _number_taken = self.new_databases.lock().await;
         let (number, port) = self.check_new(name, port).await?;
@@ -128,11 +131,14 @@ impl Service {
             is_wanted: true,
             created_unix_seconds: unix_seconds(),
             outdated: Vec::new(),
+            follows: None,
+            care: asked.kept.clone(),
             ..source.record.clone()
         };
         let known = Known { pool: source.pool.clone(), number, record };
-        self.make_site(&known.record)?;
+        // In this order: a directory without a record would stay.
         self.keep_record(&known).await?;
+        self.make_site(&known.record)?;
         Ok(known)
     }
 }

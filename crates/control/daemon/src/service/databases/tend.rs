@@ -87,6 +87,7 @@ impl Service {
 
     /// Waits until nobody works on a database.
     pub(in super::super) async fn finish_databases(&self) {
+        self.end_imports().await;
         while !self.known().busy_databases.is_empty() {
             tokio::time::sleep(BUSY_POLL).await;
         }

@@ -1,0 +1,328 @@
+//! Databases that are brought in from elsewhere. The record is kept before anybody looks at the source, so
+//! that whatever is begun is removed by the next start when it is cut short.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use ashlar_api as api;
+use ashlar_database::{
+    EngineKind, Follows, Outcome, Part, Primary, Record, Role, Source, Stage, Survey, Work,
+};
+use ashlar_units::ByteCount;
+
+use super::super::Service;
+use super::make::{check_sizes, part, unix_seconds};
+use super::{Known, from_database};
+use crate::error::{Error, Result};
+
+/// A volume for data when none is named: thin, so large does not cost.
+const SIZE_BYTES: u64 = 64 << 30;
+/// What a file system takes of a volume, and what a server writes at its first start, by estimate: a
+/// twentieth, and a few segments of log.
+const MORE_BYTES: u64 = 160 << 20;
+/// How long whoever works on an import may take to end it.
+const END_MAX: Duration = Duration::from_secs(60);
+const END_POLL: Duration = Duration::from_millis(50);
+/// A slot's name has letters, digits and `_`, 63 at most (PostgreSQL, 27.2.6).
+const SLOT_BYTES_MAX: usize = 63;
+
+/// What an import is told.
+struct Wanted {
+    name: String,
+    source: Source,
+    size_bytes: Option<u64>,
+    log_size_bytes: Option<u64>,
+    pool: Option<String>,
+    port: Option<u16>,
+    major: Option<u32>,
+}
+
+impl Service {
+    /// Brings a database in and starts its server.
+    pub(crate) async fn database_import(&self, request: api::DatabaseImport) -> Result<api::DatabaseReady> {
+        let source = source_of(&request)?;
+        self.bring(Wanted {
+            name: request.name,
+            source,
+            size_bytes: request.size_bytes,
+            log_size_bytes: request.log_size_bytes,
+            pool: request.pool,
+            port: request.port,
+            major: request.major_version,
+        })
+        .await
+    }
+
+    /// Makes a standby of a running server.
+    pub(crate) async fn database_follow(&self, request: api::DatabaseFollow) -> Result<api::DatabaseReady> {
+        let primary = primary_of(&request.name, &request.primary)?;
+        let source = Source::Followed { primary, slot: slot_of(&request.name) };
+        self.bring(Wanted {
+            name: request.name,
+            source,
+            size_bytes: request.size_bytes,
+            log_size_bytes: request.log_size_bytes,
+            pool: request.pool,
+            port: request.port,
+            major: None,
+        })
+        .await
+    }
+
+    async fn bring(&self, wanted: Wanted) -> Result<api::DatabaseReady> {
+        let since = Instant::now();
+        let _alone = self.work_alone(&wanted.name)?;
+        let number_taken = self.new_databases.lock().await;
+        let (number, port) = self.check_new(&wanted.name, wanted.port).await?;
+        let pool = self.pool_for(wanted.pool.as_deref())?;
+        let roles = [Some(Role::Data), wanted.log_size_bytes.map(|_| Role::Log)];
+        let parts: Vec<Part> = roles.into_iter().flatten().map(|role| part(&wanted.name, &role)).collect();
+        self.check_parts_free(&parts)?;
+        let record = Record {
+            name: wanted.name.clone(),
+            engine: EngineKind::Postgres,
+            major: wanted.major.unwrap_or(0),
+            port,
+            parts,
+            settings: BTreeMap::new(),
+            limits: None,
+            origin: None,
+            stage: Stage::Making,
+            is_wanted: true,
+            created_unix_seconds: unix_seconds(),
+            outdated: Vec::new(),
+            superuser: "postgres".to_string(),
+            follows: None,
+            care: None,
+        };
+        let mut known = Known { pool, number, record };
+        self.keep_record(&known).await?;
+        drop(number_taken);
+        let made = self.bring_in(&mut known, &wanted).await;
+        let notes = made.as_ref().map(|made| made.notes.clone()).unwrap_or_default();
+        let started = self.made_or_undone(&mut known, made).await?;
+        let what = match &known.record.follows {
+            Some(follows) => format!("follows {}, on port {port}", follows.primary),
+            None => format!("imported, on port {port}"),
+        };
+        self.log.info(format!("database {}", known.record.name), what);
+        let ready = self.ready(&known, since, &started).await;
+        Ok(api::DatabaseReady { notes, ..ready })
+    }
+
+    async fn bring_in(&self, known: &mut Known, wanted: &Wanted) -> Result<Outcome> {
+        self.make_site(&known.record)?;
+        let found = self.work(&self.site(&known.record), Work::Survey(wanted.source.clone())).await?;
+        let survey = found.survey.unwrap_or_default();
+        let sizes = sizes(wanted, &survey)?;
+        self.check_room(&known.pool, &survey, &wanted.name).await?;
+        known.record.major = survey.major;
+        if let Some(superuser) = &survey.superuser {
+            known.record.superuser.clone_from(superuser);
+        }
+        if let Source::Followed { primary, slot } = &wanted.source {
+            known.record.follows = Some(Follows { primary: primary.url.clone(), slot: slot.clone() });
+        }
+        // From here on there may be a slot on the primary.
+        self.keep_record(known).await?;
+        self.make_volumes(known, &sizes).await?;
+        self.check_wanted(&known.record)?;
+        let work = Work::Bring { source: wanted.source.clone(), survey };
+        let brought = self.work(&self.site(&known.record), work).await?;
+        self.check_wanted(&known.record)?;
+        if let Some(superuser) = brought.superuser {
+            known.record.superuser = superuser;
+            self.keep_record(known).await?;
+        }
+        let mut notes = brought.notes;
+        let site = self.site(&known.record);
+        match &wanted.source {
+            Source::Directory { .. } | Source::Server(_) => {
+                let care = ashlar_database::Care { has_own_password: true, script: None };
+                self.work(&site, Work::Care(care)).await?;
+            }
+            Source::Followed { primary, slot } => {
+                notes.push(format!("the primary keeps slot {slot} for it, until it is deleted or promoted"));
+                if primary.user != known.record.superuser {
+                    notes.push(format!("the password of {} is the primary's", known.record.superuser));
+                }
+            }
+            Source::Dump(_) => {}
+        }
+        let started = self.work(&site, Work::Start).await?;
+        Ok(Outcome { notes, ..started })
+    }
+
+    /// Refuses what the pool cannot hold, before anything is copied.
+    async fn check_room(&self, pool: &str, survey: &Survey, name: &str) -> Result<()> {
+        let Some(space) = self.pool(pool).await?.space else { return Ok(()) };
+        let needed = survey.data_bytes + survey.log_bytes;
+        // What is dead is made free when somebody writes.
+        let free = space.free_bytes + space.dead_bytes;
+        if needed <= free {
+            return Ok(());
+        }
+        Err(Error::new(
+            api::ErrorKind::NoSpace,
+            format!(
+                "database `{name}`: about {} are to be copied, and pool `{pool}` has {} free",
+                ByteCount(needed),
+                ByteCount(free)
+            ),
+            "add drives to it, or name another with --pool",
+        ))
+    }
+
+    /// Refuses to go on with what somebody deletes.
+    fn check_wanted(&self, record: &Record) -> Result<()> {
+        if !self.site(record).is_asked_to_end() {
+            return Ok(());
+        }
+        let what = format!("database `{}`: its import was ended by a delete", record.name);
+        Err(Error::invalid(what, "nothing of it is left"))
+    }
+
+    /// Ends the import of a database that is under way; true when there was one and nothing of it is left.
+    pub(super) async fn end_import(&self, name: &str) -> Result<bool> {
+        let known = self.database_record(name).await?;
+        let is_busy = || self.known().busy_databases.contains(name);
+        if known.record.stage != Stage::Making || !is_busy() {
+            return Ok(false);
+        }
+        let site = self.site(&known.record);
+        site.ask_to_end().map_err(|error| Error::file("write in", &site.directory, &error))?;
+        let end = Instant::now() + END_MAX;
+        while is_busy() && Instant::now() < end {
+            tokio::time::sleep(END_POLL).await;
+        }
+        // One that was ready by then is deleted as any other.
+        Ok(self.database_record(name).await.is_err())
+    }
+
+    /// Has everybody who brings something in end that: the array stops.
+    pub(super) async fn end_imports(&self) {
+        for known in self.database_records().await.unwrap_or_default() {
+            if known.record.stage == Stage::Making {
+                // Without it the stop waits.
+                let _ = self.site(&known.record).ask_to_end();
+            }
+        }
+    }
+}
+
+fn source_of(request: &api::DatabaseImport) -> Result<Source> {
+    let name = &request.name;
+    let wrong = |what: &str| {
+        Error::invalid(
+            format!("database `{name}`: {what}"),
+            "give either --from-directory DIR or --from postgres://USER:PASSWORD@HOST:PORT/DATABASE",
+        )
+    };
+    if request.major_version.is_some() && !request.is_logical {
+        return Err(wrong("a copy has the version of its source"));
+    }
+    let source = match (&request.from_directory, &request.from, request.is_logical) {
+        (Some(_), Some(_), _) => return Err(wrong("two sources are named")),
+        (None, None, _) => return Err(wrong("no source is named")),
+        (Some(_), None, true) => return Err(wrong("a directory cannot be dumped")),
+        (Some(path), None, false) => {
+            let paths = [Some(path), request.configuration_directory.as_ref()];
+            if let Some(path) = paths.into_iter().flatten().find(|path| !Path::new(path).is_absolute()) {
+                return Err(Error::invalid(
+                    format!("database `{name}`: path `{}` is not absolute", path.escape_debug()),
+                    "name it from the root on",
+                ));
+            }
+            Source::Directory {
+                path: path.into(),
+                configuration: request.configuration_directory.as_ref().map(Into::into),
+            }
+        }
+        (None, Some(url), true) => Source::Dump(primary_of(name, url)?),
+        (None, Some(url), false) => Source::Server(primary_of(name, url)?),
+    };
+    if request.configuration_directory.is_some() && request.from_directory.is_none() {
+        return Err(wrong("--config goes with --from-directory"));
+    }
+    Ok(source)
+}
+
+fn primary_of(name: &str, url: &str) -> Result<Primary> {
+    Primary::parse(url).map_err(|error| from_database(&format!("database `{name}`"), &error))
+}
+
+/// The slot of a standby of this name.
+fn slot_of(name: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
+    format!("ashlar_{}", name.chars().map(letter).collect::<String>()).chars().take(SLOT_BYTES_MAX).collect()
+}
+
+/// The sizes of the volumes; refused when what is to be copied does not fit.
+fn sizes(wanted: &Wanted, survey: &Survey) -> Result<Vec<(Role, u64)>> {
+    let mut data_bytes = survey.data_bytes;
+    if wanted.log_size_bytes.is_none() {
+        data_bytes += survey.log_bytes;
+    }
+    let twice = (data_bytes * 2).next_multiple_of(1 << 30);
+    let size = wanted.size_bytes.unwrap_or(SIZE_BYTES.max(twice));
+    let mut sizes = vec![(Role::Data, size, data_bytes)];
+    sizes.extend(wanted.log_size_bytes.map(|bytes| (Role::Log, bytes, survey.log_bytes)));
+    let needed = |bytes: u64| bytes + bytes / 20 + MORE_BYTES;
+    for (role, size, bytes) in &sizes {
+        if *size < needed(*bytes) {
+            let option = match role {
+                Role::Log => "--log-size",
+                _ => "--size",
+            };
+            return Err(Error::new(
+                api::ErrorKind::NoSpace,
+                format!(
+                    "database `{}`: its volume of {} needs about {} and would have {}",
+                    wanted.name,
+                    role.name(),
+                    ByteCount(needed(*bytes)),
+                    ByteCount(*size)
+                ),
+                format!("give it more with {option}: volumes are thin"),
+            ));
+        }
+    }
+    let sizes: Vec<(Role, u64)> = sizes.into_iter().map(|(role, size, _)| (role, size)).collect();
+    check_sizes(&wanted.name, &sizes)?;
+    Ok(sizes)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    #[test]
+    fn a_slot_has_letters_that_a_slot_may_have() {
+        assert_eq!(slot_of("Prod.eu-1"), "ashlar_prod_eu_1");
+        assert_eq!(slot_of(&"x".repeat(80)).len(), SLOT_BYTES_MAX);
+    }
+
+    #[test]
+    fn volumes_are_as_large_as_what_comes() {
+        let source = Source::Directory { path: "/x".into(), configuration: None };
+        let name = "a".to_string();
+        let mut wanted = Wanted {
+            name,
+            source,
+            size_bytes: None,
+            log_size_bytes: None,
+            pool: None,
+            port: None,
+            major: None,
+        };
+        let survey = Survey { data_bytes: 100 << 30, log_bytes: 1 << 30, ..Survey::default() };
+        assert_eq!(sizes(&wanted, &survey).unwrap(), [(Role::Data, 202 << 30)]);
+        wanted.size_bytes = Some(50 << 30);
+        let error = sizes(&wanted, &survey).unwrap_err();
+        assert!(error.message.contains("106.") && error.action.contains("--size"), "{error}");
+        assert_eq!(sizes(&wanted, &Survey::default()).unwrap(), [(Role::Data, 50 << 30)]);
+    }
+}
