@@ -15,6 +15,8 @@ mod lifecycle;
 mod openapi;
 mod paths;
 mod pool;
+mod schedule;
+mod schedule_paths;
 mod snapshot;
 mod space;
 mod status;
@@ -27,9 +29,9 @@ mod tests;
 pub use attachment::{AttachRequest, Attachment, FileSystem, Outlives};
 pub use client::{DoorClient, Health};
 pub use database::{
-    Database, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseOrigin, DatabaseProof, DatabaseReady,
-    DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseUrl, DatabaseVerify,
-    DatabaseVolume,
+    Database, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseExpiry, DatabaseOrigin, DatabaseProof,
+    DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseUrl,
+    DatabaseVerify, DatabaseVolume,
 };
 pub use dedupe::{Dedupe, DedupeAction, DedupeBlocks, DedupeRequest};
 pub use error::{ErrorBody, ErrorKind};
@@ -42,6 +44,7 @@ pub use pool::{
     PoolImport, PoolState, Protection, Rebuild, Recovery, RecoveryStep, Removal,
     SEGMENT_NUMBERS_PERCENT_LATE, Scrub, ScrubAction, ScrubChange, ScrubReport, Space, TAKEN_OUT,
 };
+pub use schedule::{Schedule, ScheduleCreate, ScheduleDeletion, ScheduleProof, ScheduleState};
 pub use snapshot::{
     CloneCreate, HoldRequest, Restored, Snapshot, SnapshotCreate, SnapshotHold, SnapshotsDelete,
 };

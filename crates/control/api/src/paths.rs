@@ -6,12 +6,13 @@
 
 use crate::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Database, DatabaseClone, DatabaseCreate,
-    DatabaseDeletion, DatabaseProof, DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot,
-    DatabaseUrl, DatabaseVerify, Dedupe, DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo,
-    DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Health, HoldRequest, Holders, Pool,
-    PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest, Restored, ScrubChange, ScrubReport,
-    Snapshot, SnapshotCreate, SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate,
-    VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete, VolumeUser,
+    DatabaseDeletion, DatabaseExpiry, DatabaseProof, DatabaseReady, DatabaseReset, DatabaseRestore,
+    DatabaseSnapshot, DatabaseUrl, DatabaseVerify, Dedupe, DedupeRequest, DeletedVolume, Disconnected,
+    DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Health,
+    HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest,
+    Restored, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, SnapshotsDelete, Status, StopRequest,
+    UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete,
+    VolumeUser,
 };
 
 /// All pools, also those that could not be opened.
@@ -760,6 +761,21 @@ fn database_verify() {}
     )
 )]
 fn database_snapshot() {}
+
+/// Sets when a clone is deleted, or that it is not.
+#[utoipa::path(
+    put, path = "/v1/databases/{database}/expiry", tag = "databases", operation_id = "database_expire",
+    params(("database" = String, Path, description = "name of the clone")),
+    request_body = DatabaseExpiry,
+    responses(
+        (status = 200, description = "the answer", body = Database),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn database_expire() {}
 
 /// The attached volumes.
 #[utoipa::path(

@@ -19,6 +19,6 @@ mod task;
 
 pub use engine::Engine;
 pub use error::{Error, Result};
-pub use record::{EngineKind, Origin, Part, Proof, Record, Role, Stage};
+pub use record::{EngineKind, Expiry, Origin, Part, Proof, Record, Role, Stage};
 pub use site::Site;
 pub use task::{Outcome, Task, Work, carry_out};

@@ -1,8 +1,8 @@
 //! `ashlar database`: database servers by name, and clones of them.
 
 use ashlar_api::{
-    Database as Shown, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseProof, DatabaseReady,
-    DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseVerify,
+    Database as Shown, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseExpiry, DatabaseProof,
+    DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseVerify,
 };
 use clap::Subcommand;
 
@@ -87,16 +87,24 @@ enum Verb {
         snapshot: Option<String>,
     },
     /// Make a database of the content of another, at no space, and start its server.
+    ///
+    /// A time is 13:05:07 (today or, when that is still to come, yesterday), 2026-11-28T13:05:07Z or -10s, in
+    /// UTC by the clock of the array's machine. It means the newest snapshot of that second or before.
     #[command(after_help = "Example:\n  ashlar database clone prod dev\n  \
-            ashlar database clone prod audit --at before-upgrade --port 5500")]
+            ashlar database clone prod audit --at before-upgrade --port 5500\n  \
+            ashlar database clone prod undo --at 13:05:07\n  \
+            ashlar database clone prod undo --at -10s --expire 8h")]
     Clone {
         /// Name of the database that is cloned.
         name: String,
         /// Name of the clone.
         clone: String,
-        /// As it was in this snapshot [default: as it is now].
-        #[arg(long, value_name = "SNAPSHOT")]
+        /// As it was in this snapshot, or at this time [default: as it is now].
+        #[arg(long, value_name = "SNAPSHOT|TIME", allow_hyphen_values = true)]
         at: Option<String>,
+        /// Delete the clone after so long; an event tells of it before.
+        #[arg(long, value_name = "TIME", value_parser = ashlar_schedule::term)]
+        expire: Option<u64>,
         /// Where the clone's server listens, on 127.0.0.1 [default: the first free one from 5433 on].
         #[arg(long)]
         port: Option<u16>,
@@ -108,8 +116,9 @@ enum Verb {
     Reset {
         /// Name of the clone.
         name: String,
-        /// As its origin was in this snapshot [default: the one that the clone was last made from].
-        #[arg(long, value_name = "SNAPSHOT", conflicts_with = "latest")]
+        /// As its origin was in this snapshot, or at this time [default: the one that the clone was last made
+        /// from].
+        #[arg(long, value_name = "SNAPSHOT|TIME", conflicts_with = "latest", allow_hyphen_values = true)]
         to: Option<String>,
         /// As its origin is now.
         #[arg(long)]
@@ -123,8 +132,8 @@ enum Verb {
     Restore {
         /// Name of the database.
         name: String,
-        /// The snapshot.
-        #[arg(long, value_name = "SNAPSHOT")]
+        /// The snapshot, or a time: the newest snapshot of that second or before.
+        #[arg(long, value_name = "SNAPSHOT|TIME", allow_hyphen_values = true)]
         to: String,
         /// Do not ask.
         #[arg(long)]
@@ -137,9 +146,26 @@ enum Verb {
         after_help = "Example:\n  ashlar database verify prod\n  ashlar database verify prod@before-upgrade"
     )]
     Verify {
-        /// The database as it is, or one of its snapshots.
-        #[arg(value_name = "NAME[@SNAPSHOT]")]
+        /// The database as it is, or one of its snapshots, or the newest at a time: prod@-1h.
+        #[arg(value_name = "NAME[@SNAPSHOT|TIME]")]
         name: String,
+    },
+    /// Set when a clone is deleted, or that it never is.
+    ///
+    /// An event tells of it an hour before, or a tenth of the time if that is less.
+    #[command(
+        after_help = "Example:\n  ashlar database expire dev --after 8h\n  ashlar database expire dev --never"
+    )]
+    Expire {
+        /// Name of the clone.
+        name: String,
+        /// So long from now.
+        #[arg(long, value_name = "TIME", value_parser = ashlar_schedule::term)]
+        #[arg(required_unless_present = "never", conflicts_with = "never")]
+        after: Option<u64>,
+        /// Keep it.
+        #[arg(long)]
+        never: bool,
     },
     /// Stop a database and delete it with its volumes. Clones of it stay.
     #[command(after_help = "Example:\n  ashlar database delete dev --yes")]
@@ -182,16 +208,21 @@ impl Database {
                     format!("snapshot {} of {}\n", taken.name, taken.volumes.join(" "))
                 })?)
             }
-            Verb::Clone { name, clone, at, port } => {
-                let request = DatabaseClone { name: clone, snapshot: at, port };
+            Verb::Clone { name, clone, at, expire, port } => {
+                let request =
+                    DatabaseClone { name: clone, snapshot: at, port, expires_after_seconds: expire };
                 ready(context, &client.database_clone(&name, &request)?)
+            }
+            Verb::Expire { name, after, never: _ } => {
+                let request = DatabaseExpiry { expires_after_seconds: after };
+                Ok(context.output.print(&client.database_expire(&name, &request)?, show)?)
             }
             Verb::Reset { name, to, latest, yes } => {
                 confirm(yes, &format!("reset database `{name}`? What it holds is lost."))?;
                 ready(context, &client.database_reset(&name, &DatabaseReset { snapshot: to, latest })?)
             }
             Verb::Restore { name, to, yes } => {
-                let question = format!("stop database `{name}` and set it back to snapshot `{to}`?");
+                let question = format!("stop database `{name}` and set it back to `{to}`?");
                 confirm(yes, &question)?;
                 ready(context, &client.database_restore(&name, &DatabaseRestore { snapshot: to })?)
             }
@@ -222,13 +253,22 @@ impl Database {
 
 fn ready(context: &Context, ready: &DatabaseReady) -> Result<()> {
     Ok(context.output.print(ready, |ready| {
-        let DatabaseReady { database, url, took_millis, start_millis, backup } = ready;
+        let DatabaseReady { database, url, took_millis, start_millis, restored, backup } = ready;
         let seconds = |millis: &u64| *millis as f64 / 1000.0;
         let (took, start) = (seconds(took_millis), seconds(start_millis));
         let mut text = format!(
             "{url}\n{} is ready after {took:.1} s, of which its server's start took {start:.1} s\n",
             database.name
         );
+        if let Some(origin) = &database.origin {
+            text.push_str(&format!("as {} was in snapshot {}\n", origin.database, origin.snapshot));
+        }
+        if let Some(expires) = database.expires_unix_seconds {
+            text.push_str(&format!("it is deleted {}\n", utc(expires)));
+        }
+        if let Some(restored) = restored {
+            text.push_str(&format!("it was set back to snapshot {restored}\n"));
+        }
         if let Some(backup) = backup {
             text.push_str(&format!("what it was before is snapshot {backup}\n"));
         }
@@ -264,10 +304,11 @@ fn list(databases: &[Shown]) -> String {
             state(database).to_string(),
             database.port.to_string(),
             origin(database),
+            database.expires_unix_seconds.map_or("-".to_string(), utc),
         ]
     };
     let rows: Vec<Vec<String>> = databases.iter().map(row).collect();
-    table(&["NAME", "POOL", "ENGINE", "STATE", "PORT", "ORIGIN"], &[4], &rows)
+    table(&["NAME", "POOL", "ENGINE", "STATE", "PORT", "ORIGIN", "EXPIRES"], &[4], &rows)
 }
 
 fn show(database: &Shown) -> String {
@@ -280,6 +321,7 @@ fn show(database: &Shown) -> String {
         ("origin", origin(database)),
         ("created", utc(database.created_unix_seconds)),
     ];
+    pairs.extend(database.expires_unix_seconds.map(|time| ("expires", utc(time))));
     pairs.extend(
         database
             .volumes

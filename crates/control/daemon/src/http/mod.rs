@@ -5,6 +5,7 @@ mod extract;
 mod guard;
 mod handlers;
 mod question;
+mod schedules;
 
 use std::sync::Arc;
 
@@ -65,6 +66,8 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/databases/{database}/restore", post(databases::restore))
         .route("/v1/databases/{database}/verify", post(databases::verify))
         .route("/v1/database-snapshots", post(databases::snapshot))
+        .route("/v1/databases/{database}/expiry", put(databases::expire))
+        .merge(schedules::routes())
         .route("/v1/attachments", get(handlers::attachments_list).post(handlers::attachment_create))
         .route("/v1/attachments/{volume}", delete(handlers::attachment_delete))
         .route("/v1/clients", get(handlers::clients_list))

@@ -7,6 +7,7 @@ use ashlar_database::{EngineKind, Origin, Outcome, Part, Record, Role, Site, Sta
 use ashlar_units::ByteCount;
 
 use super::super::Service;
+use super::expire::expiry_in;
 use super::{Known, check_ready};
 use crate::error::{Error, Result};
 
@@ -38,6 +39,7 @@ impl Service {
             is_wanted: true,
             created_unix_seconds: unix_seconds(),
             outdated: Vec::new(),
+            expiry: None,
         };
         self.make_site(&record)?;
         let found = self.work(&Site { major: request.major_version, ..self.site(&record) }, Work::Find).await;
@@ -88,10 +90,14 @@ impl Service {
         let _alone = self.work_alone(&request.name)?;
         let from = self.database_record(source).await?;
         check_ready(&from.record)?;
-        if let Some(snapshot) = &request.snapshot {
+        let expiry = expiry_in(&request.name, request.expires_after_seconds)?;
+        let snapshot = self.snapshot_meant_if_any(request.snapshot, source, &from.record.parts).await?;
+        if let Some(snapshot) = &snapshot {
             self.check_snapshot_of(snapshot, source, &from.record.parts)?;
         }
-        let mut known = self.begin_clone(&from, &request.name, request.snapshot, request.port).await?;
+        let mut known = self.begin_clone(&from, &request.name, snapshot, request.port).await?;
+        // Written down with the next stage: one whose making is cut short is removed anyway.
+        known.record.expiry = expiry;
         let made = self.make_clone(&known.record).await;
         let started = self.made_or_undone(&mut known, made).await?;
         let what = format!("cloned from {source}, on port {}", known.record.port);

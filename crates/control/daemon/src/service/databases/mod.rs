@@ -5,8 +5,10 @@
 //! gone on with.
 
 mod content;
+mod expire;
 mod life;
 mod make;
+mod moment;
 mod prove;
 mod records;
 mod tend;
@@ -56,16 +58,22 @@ impl Service {
 
     /// Takes a snapshot of databases at one instant.
     pub(crate) async fn database_snapshot(&self, request: api::DatabaseSnapshot) -> Result<api::Snapshot> {
-        let mut volumes = Vec::new();
-        for database in &request.databases {
-            let known = self.database_record(database).await?;
-            check_ready(&known.record)?;
-            volumes.extend(known.record.volumes());
-        }
+        let volumes = self.volumes_of_databases(&request.databases).await?;
         if volumes.is_empty() {
             return Err(Error::invalid("no database is named", "name one or more databases of one pool"));
         }
         self.snapshot_create(api::SnapshotCreate { name: request.name, volumes }).await
+    }
+
+    /// What a snapshot of databases holds; refused while one is being made, reset or deleted.
+    pub(super) async fn volumes_of_databases(&self, databases: &[String]) -> Result<Vec<String>> {
+        let mut volumes = Vec::new();
+        for database in databases {
+            let known = self.database_record(database).await?;
+            check_ready(&known.record)?;
+            volumes.extend(known.record.volumes());
+        }
+        Ok(volumes)
     }
 
     async fn view_of_now(&self, known: &Known) -> Result<api::Database> {
@@ -115,6 +123,7 @@ impl Service {
             volumes: record.parts.iter().map(volume).collect(),
             origin,
             created_unix_seconds: record.created_unix_seconds,
+            expires_unix_seconds: record.expiry.map(|end| end.unix_seconds),
             proofs: Vec::new(),
         }
     }
@@ -152,6 +161,7 @@ impl Service {
             url: self.site(&known.record).url(),
             took_millis: since.elapsed().as_millis() as u64,
             start_millis: started.start_millis,
+            restored: None,
             backup: None,
         }
     }

@@ -29,18 +29,19 @@ impl Service {
         check_ready(&source.record)?;
         let clone = format!("{name}.proof");
         let _alone = self.work_alone(&clone)?;
-        if let Some(snapshot) = &request.snapshot {
+        let meant = self.snapshot_meant_if_any(request.snapshot, name, &source.record.parts).await?;
+        if let Some(snapshot) = &meant {
             self.check_snapshot_of(snapshot, name, &source.record.parts)?;
         }
-        let known = self.begin_clone(&source, &clone, request.snapshot.clone(), None).await?;
+        let known = self.begin_clone(&source, &clone, meant.clone(), None).await?;
         let proven = self.prove_clone(&known.record).await;
         self.undo(&known).await;
         let Outcome { start_millis, findings, notes, .. } = proven?;
-        let snapshot = request.snapshot.clone().unwrap_or_else(|| format!("{name} as it is"));
+        let snapshot = meant.clone().unwrap_or_else(|| format!("{name} as it is"));
         let took_millis = since.elapsed().as_millis() as u64;
         let proof = Proof { snapshot, unix_seconds: unix_seconds(), start_millis, took_millis, findings };
         self.tell_proof(name, &proof);
-        if request.snapshot.is_some() {
+        if meant.is_some() {
             self.keep_proof(&source, &proof).await?;
         }
         Ok(api::DatabaseProof { notes, ..view(proof) })
@@ -123,6 +124,7 @@ impl Service {
             is_wanted: true,
             created_unix_seconds: unix_seconds(),
             outdated: Vec::new(),
+            expiry: None,
             ..source.record.clone()
         };
         let known = Known { pool: source.pool.clone(), number, record };
