@@ -56,6 +56,9 @@ pub struct Database {
     /// How far its making is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<DatabaseProgress>,
+    /// When it is deleted; absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_unix_seconds: Option<u64>,
     /// The newest proof of each of its snapshots that was proven, the newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proofs: Vec<DatabaseProof>,
@@ -83,7 +86,7 @@ pub struct DatabaseProof {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DatabaseVerify {
-    /// Absent: one is taken, and deleted afterwards.
+    /// A snapshot, or a time: then the newest at or before it. Absent: one is taken, and deleted afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
 }
@@ -159,12 +162,18 @@ pub struct DatabaseClone {
     /// Name of the clone.
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", example = "dev")]
     pub name: String,
-    /// As the database was then; absent: as it is now.
+    /// As the database was then: a snapshot, or a time, and then the newest snapshot at or before it. A time
+    /// is `13:05:07` (today or, when that is still to come, yesterday), `2026-11-28T13:05:07Z` or `-10s`, in
+    /// UTC by the clock of the array's machine. Absent: as it is now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "13:05:07")]
     pub snapshot: Option<String>,
     /// Absent: the first free one from 5433 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// The clone is deleted after so long, an event tells of it before. Absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_after_seconds: Option<u64>,
     /// Memory of all processes of its server, with the files that the kernel caches for them. Absent: the
     /// source's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -188,11 +197,21 @@ pub struct DatabaseClone {
     pub after_clone_database: Option<String>,
 }
 
+/// Request to set when a clone is deleted.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DatabaseExpiry {
+    /// After so long from now. Absent: never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 28800)]
+    pub expires_after_seconds: Option<u64>,
+}
+
 /// Request to give a clone another content: what it holds is lost. Its name, port and version stay.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DatabaseReset {
-    /// As its origin was in this snapshot; absent: in the one that it was last made from.
+    /// As its origin was in this snapshot, or at this time; absent: in the one that it was last made from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub snapshot: Option<String>,
     /// As its origin is now.
@@ -204,6 +223,7 @@ pub struct DatabaseReset {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct DatabaseRestore {
+    /// A snapshot, or a time: then the newest at or before it.
     pub snapshot: String,
 }
 
@@ -228,6 +248,9 @@ pub struct DatabaseReady {
     pub took_millis: u64,
     /// Of that, the start of its server with its recovery.
     pub start_millis: u64,
+    /// The snapshot that it was set back to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<String>,
     /// The snapshot that holds what was there before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,

@@ -17,6 +17,8 @@ mod lifecycle;
 mod openapi;
 mod paths;
 mod pool;
+mod schedule;
+mod schedule_paths;
 mod snapshot;
 mod space;
 mod status;
@@ -29,9 +31,9 @@ mod tests;
 pub use attachment::{AttachRequest, Attachment, FileSystem, Outlives};
 pub use client::{DoorClient, Health};
 pub use database::{
-    Database, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseOrigin, DatabaseProof, DatabaseReady,
-    DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseTablespace, DatabaseUrl,
-    DatabaseVerify, DatabaseVolume,
+    Database, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseExpiry, DatabaseOrigin, DatabaseProof,
+    DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseTablespace,
+    DatabaseUrl, DatabaseVerify, DatabaseVolume,
 };
 pub use database_change::{DatabaseResize, DatabaseSettings, DatabaseSettingsChange};
 pub use dedupe::{Dedupe, DedupeAction, DedupeBlocks, DedupeRequest};
@@ -46,6 +48,7 @@ pub use pool::{
     PoolImport, PoolState, Protection, Rebuild, Recovery, RecoveryStep, Removal,
     SEGMENT_NUMBERS_PERCENT_LATE, Scrub, ScrubAction, ScrubChange, ScrubReport, Space, TAKEN_OUT,
 };
+pub use schedule::{Schedule, ScheduleCreate, ScheduleDeletion, ScheduleProof, ScheduleState};
 pub use snapshot::{
     CloneCreate, HoldRequest, Restored, Snapshot, SnapshotCreate, SnapshotHold, SnapshotsDelete,
 };

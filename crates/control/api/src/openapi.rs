@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use crate::paths;
+use crate::{paths, schedule_paths};
 
 /// Collects the operations; the types come with them.
 #[derive(OpenApi)]
@@ -23,6 +23,7 @@ use crate::paths;
         (name = "volumes", description = "what hosts see as block devices"),
         (name = "snapshots", description = "images of volumes, and clones of them"),
         (name = "databases", description = "database servers by name, each with its volumes"),
+        (name = "schedules", description = "snapshots that are taken by themselves, and deleted in turn"),
         (name = "space", description = "where bytes are, and what would give them back"),
         (name = "attachments", description = "volumes as block devices of this machine"),
         (name = "array", description = "state, counters and events"),
@@ -87,6 +88,14 @@ use crate::paths;
         paths::database_import,
         paths::database_follow,
         paths::database_promote,
+        paths::database_expire,
+        schedule_paths::schedules_list,
+        schedule_paths::schedule_create,
+        schedule_paths::schedule_show,
+        schedule_paths::schedule_delete,
+        schedule_paths::schedule_run,
+        schedule_paths::schedule_pause,
+        schedule_paths::schedule_resume,
         paths::attachments_list,
         paths::attachment_create,
         paths::attachment_delete,

@@ -6,8 +6,8 @@
 
 use crate::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Database, DatabaseClone, DatabaseCreate,
-    DatabaseDeletion, DatabaseFollow, DatabaseImport, DatabasePromotion, DatabaseProof, DatabaseReady,
-    DatabaseReset, DatabaseResize, DatabaseRestore, DatabaseSettings, DatabaseSettingsChange,
+    DatabaseDeletion, DatabaseExpiry, DatabaseFollow, DatabaseImport, DatabasePromotion, DatabaseProof,
+    DatabaseReady, DatabaseReset, DatabaseResize, DatabaseRestore, DatabaseSettings, DatabaseSettingsChange,
     DatabaseSnapshot, DatabaseUrl, DatabaseVerify, Dedupe, DedupeRequest, DeletedVolume, Disconnected,
     DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Health,
     HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest,
@@ -857,6 +857,21 @@ fn database_follow() {}
     )
 )]
 fn database_promote() {}
+
+/// Sets when a clone is deleted, or that it is not.
+#[utoipa::path(
+    put, path = "/v1/databases/{database}/expiry", tag = "databases", operation_id = "database_expire",
+    params(("database" = String, Path, description = "name of the clone")),
+    request_body = DatabaseExpiry,
+    responses(
+        (status = 200, description = "the answer", body = Database),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn database_expire() {}
 
 /// The attached volumes.
 #[utoipa::path(

@@ -166,6 +166,7 @@ fn make_source(array: &Array, password: &str) -> Server {
         data: array.path("source/data"),
         wal: Some(array.path("source/log")),
         tablespaces: Vec::new(),
+        temporary: None,
         socket: array.path("source/run"),
         port: free_port(),
     };

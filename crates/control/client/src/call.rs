@@ -2,14 +2,14 @@
 
 use ashlar_api::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Database, DatabaseClone, DatabaseCreate,
-    DatabaseDeletion, DatabaseFollow, DatabaseImport, DatabasePromotion, DatabaseProof, DatabaseReady,
-    DatabaseReset, DatabaseResize, DatabaseRestore, DatabaseSettings, DatabaseSettingsChange,
+    DatabaseDeletion, DatabaseExpiry, DatabaseFollow, DatabaseImport, DatabasePromotion, DatabaseProof,
+    DatabaseReady, DatabaseReset, DatabaseResize, DatabaseRestore, DatabaseSettings, DatabaseSettingsChange,
     DatabaseSnapshot, DatabaseUrl, DatabaseVerify, Dedupe, DedupeRequest, DeletedVolume, Disconnected,
     DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, HoldRequest,
-    Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest, Restored,
-    ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, SnapshotsDelete, Status, StopRequest,
-    UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete,
-    VolumeUser,
+    Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest, Restored, Schedule,
+    ScheduleCreate, ScheduleDeletion, ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate,
+    SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy,
+    VolumeResize, VolumeUndelete, VolumeUser,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -379,6 +379,47 @@ impl Client {
     /// Takes a snapshot of databases at one instant.
     pub fn database_snapshot(&self, request: &DatabaseSnapshot) -> Result<Snapshot> {
         self.send(Method::POST, "/v1/database-snapshots", Some(request))
+    }
+
+    /// Sets when a clone is deleted, or that it is not.
+    pub fn database_expire(&self, name: &str, request: &DatabaseExpiry) -> Result<Database> {
+        self.send(Method::PUT, &format!("/v1/databases/{}/expiry", segment(name)), Some(request))
+    }
+
+    /// All schedules.
+    pub fn schedules(&self) -> Result<Vec<Schedule>> {
+        self.get("/v1/schedules")
+    }
+
+    /// One schedule.
+    pub fn schedule(&self, name: &str) -> Result<Schedule> {
+        self.get(&format!("/v1/schedules/{}", segment(name)))
+    }
+
+    /// Makes a schedule.
+    pub fn schedule_create(&self, request: &ScheduleCreate) -> Result<Schedule> {
+        self.send(Method::POST, "/v1/schedules", Some(request))
+    }
+
+    /// Deletes a schedule, with its snapshots if wanted.
+    pub fn schedule_delete(&self, name: &str, with_snapshots: bool) -> Result<ScheduleDeletion> {
+        let path = format!("/v1/schedules/{}?with_snapshots={with_snapshots}", segment(name));
+        self.send(Method::DELETE, &path, None::<&()>)
+    }
+
+    /// Has a schedule take a snapshot now.
+    pub fn schedule_run(&self, name: &str) -> Result<Snapshot> {
+        self.send(Method::POST, &format!("/v1/schedules/{}/run", segment(name)), None::<&()>)
+    }
+
+    /// Has it take none until it is let go on.
+    pub fn schedule_pause(&self, name: &str) -> Result<Schedule> {
+        self.send(Method::POST, &format!("/v1/schedules/{}/pause", segment(name)), None::<&()>)
+    }
+
+    /// Lets it go on.
+    pub fn schedule_resume(&self, name: &str) -> Result<Schedule> {
+        self.send(Method::POST, &format!("/v1/schedules/{}/resume", segment(name)), None::<&()>)
     }
 
     /// The attached volumes.

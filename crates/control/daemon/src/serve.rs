@@ -185,6 +185,7 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper, left: Option<(Left,
         tokio::spawn(service.clone().spare_when_lost(settings.spare_after_seconds));
         tokio::spawn(service.clone().reopen_when_writable());
         tokio::spawn(service.clone().take_back_awaited());
+        tokio::spawn(service.clone().tend_schedules());
         tokio::spawn(get_ready(service.clone()));
         order = tokio::select! {
             () = signals.next() => Order::Stop,
@@ -240,6 +241,7 @@ async fn get_ready(service: Arc<Service>) {
     service.attach_again().await;
     service.tell_unattached();
     tokio::spawn(service.clone().tend_databases());
+    tokio::spawn(service.clone().expire_databases());
     service.log.info("array", "ready");
     tell_supervisor(&service, "READY=1");
     feed_watchdog(&service);

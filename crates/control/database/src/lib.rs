@@ -30,7 +30,7 @@ pub use error::{Error, Result};
 pub use import::{Source, Survey};
 pub use progress::Progress;
 pub use record::{
-    CareKept, EngineKind, Follows, Limits, Origin, Part, Proof, Record, Role, ScriptKept, Stage,
+    CareKept, EngineKind, Expiry, Follows, Limits, Origin, Part, Proof, Record, Role, ScriptKept, Stage,
 };
 pub use settings::settings_of_clone;
 pub use site::Site;

@@ -30,6 +30,9 @@ pub struct Record {
     /// Snapshots that were taken for it and are not needed once it is ready.
     #[serde(default)]
     pub outdated: Vec<String>,
+    /// When it is deleted.
+    #[serde(default)]
+    pub expiry: Option<Expiry>,
     /// Whether something is under way.
     pub stage: Stage,
     /// Its server is to run.
@@ -169,6 +172,23 @@ pub struct Origin {
     pub is_own: bool,
     /// The database's volumes, which the snapshot holds.
     pub volumes: Vec<Part>,
+}
+
+/// When a clone is deleted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Expiry {
+    /// At this second.
+    pub unix_seconds: u64,
+    /// How long it was to last when that was set.
+    pub term_seconds: u64,
+}
+
+impl Expiry {
+    /// So long before is it told: an hour, or a tenth of the term if that is less.
+    #[must_use]
+    pub fn lead_seconds(self) -> u64 {
+        (self.term_seconds / 10).clamp(1, 3600)
+    }
 }
 
 /// Whether something is under way: what an array that was killed meanwhile has to finish.

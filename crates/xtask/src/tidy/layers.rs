@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::Findings;
 
 /// A crate and the crates it may name, dev-dependencies included.
-const LAYERS: [(&str, &[&str]); 41] = [
+const LAYERS: [(&str, &[&str]); 42] = [
     // Floor 0: words everyone speaks. Only `runtime` touches the world.
     ("units", &[]),
     ("runtime", &["units"]),
@@ -63,6 +63,7 @@ const LAYERS: [(&str, &[&str]); 41] = [
     ("client", &["units", "api"]),
     ("keeper", &[]),
     ("database", &["programs", "postgres"]),
+    ("schedule", &[]),
     (
         "daemon",
         &[
@@ -81,6 +82,7 @@ const LAYERS: [(&str, &[&str]); 41] = [
             "client",
             "keeper",
             "database",
+            "schedule",
         ],
     ),
     (
@@ -106,6 +108,7 @@ const LAYERS: [(&str, &[&str]); 41] = [
             "postgres",
             "workload",
             "keeper",
+            "schedule",
         ],
     ),
     // Floor 4: does it work.

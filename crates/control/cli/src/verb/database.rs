@@ -5,9 +5,9 @@ mod change;
 mod import;
 
 use ashlar_api::{
-    Database as Shown, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabasePromotion, DatabaseProof,
-    DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseStandby, DatabaseState,
-    DatabaseTablespace, DatabaseVerify,
+    Database as Shown, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseExpiry, DatabasePromotion,
+    DatabaseProof, DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseStandby,
+    DatabaseState, DatabaseTablespace, DatabaseVerify,
 };
 use ashlar_units::ByteCount;
 use clap::Subcommand;
@@ -118,17 +118,25 @@ enum Verb {
         snapshot: Option<String>,
     },
     /// Make a database of the content of another, at no space, and start its server.
+    ///
+    /// A time is 13:05:07 (today or, when that is still to come, yesterday), 2026-11-28T13:05:07Z or -10s, in
+    /// UTC by the clock of the array's machine. It means the newest snapshot of that second or before.
     #[command(after_help = "Example:\n  ashlar database clone prod dev\n  \
             ashlar database clone prod audit --at before-upgrade --port 5500\n  \
+            ashlar database clone prod undo --at 13:05:07\n  \
+            ashlar database clone prod undo --at -10s --expire 8h\n  \
             ashlar database clone prod dev --password --after-clone mask.sql --database app")]
     Clone {
         /// Name of the database that is cloned.
         name: String,
         /// Name of the clone.
         clone: String,
-        /// As it was in this snapshot [default: as it is now].
-        #[arg(long, value_name = "SNAPSHOT")]
+        /// As it was in this snapshot, or at this time [default: as it is now].
+        #[arg(long, value_name = "SNAPSHOT|TIME", allow_hyphen_values = true)]
         at: Option<String>,
+        /// Delete the clone after so long; an event tells of it before.
+        #[arg(long, value_name = "TIME", value_parser = ashlar_schedule::term)]
+        expire: Option<u64>,
         /// Where the clone's server listens, on 127.0.0.1 [default: the first free one from 5433 on].
         #[arg(long)]
         port: Option<u16>,
@@ -148,8 +156,9 @@ enum Verb {
     Reset {
         /// Name of the clone.
         name: String,
-        /// As its origin was in this snapshot [default: the one that the clone was last made from].
-        #[arg(long, value_name = "SNAPSHOT", conflicts_with = "latest")]
+        /// As its origin was in this snapshot, or at this time [default: the one that the clone was last made
+        /// from].
+        #[arg(long, value_name = "SNAPSHOT|TIME", conflicts_with = "latest", allow_hyphen_values = true)]
         to: Option<String>,
         /// As its origin is now.
         #[arg(long)]
@@ -163,8 +172,8 @@ enum Verb {
     Restore {
         /// Name of the database.
         name: String,
-        /// The snapshot.
-        #[arg(long, value_name = "SNAPSHOT")]
+        /// The snapshot, or a time: the newest snapshot of that second or before.
+        #[arg(long, value_name = "SNAPSHOT|TIME", allow_hyphen_values = true)]
         to: String,
         /// Do not ask.
         #[arg(long)]
@@ -177,8 +186,8 @@ enum Verb {
         after_help = "Example:\n  ashlar database verify prod\n  ashlar database verify prod@before-upgrade"
     )]
     Verify {
-        /// The database as it is, or one of its snapshots.
-        #[arg(value_name = "NAME[@SNAPSHOT]")]
+        /// The database as it is, or one of its snapshots, or the newest at a time: prod@-1h.
+        #[arg(value_name = "NAME[@SNAPSHOT|TIME]")]
         name: String,
     },
     /// Show or change settings of a database's server. It reads them at once.
@@ -190,6 +199,23 @@ enum Verb {
     /// Enlarge volumes of a database with their file systems, while it runs.
     #[command(after_help = "Example:\n  ashlar database resize prod --size 256GiB --log-size 32GiB")]
     Resize(change::Resize),
+    /// Set when a clone is deleted, or that it never is.
+    ///
+    /// An event tells of it an hour before, or a tenth of the time if that is less.
+    #[command(
+        after_help = "Example:\n  ashlar database expire dev --after 8h\n  ashlar database expire dev --never"
+    )]
+    Expire {
+        /// Name of the clone.
+        name: String,
+        /// So long from now.
+        #[arg(long, value_name = "TIME", value_parser = ashlar_schedule::term)]
+        #[arg(required_unless_present = "never", conflicts_with = "never")]
+        after: Option<u64>,
+        /// Keep it.
+        #[arg(long)]
+        never: bool,
+    },
     /// Stop a database and delete it with its volumes. Clones of it stay.
     #[command(after_help = "Example:\n  ashlar database delete dev --yes")]
     Delete {
@@ -252,17 +278,26 @@ impl Database {
             Verb::Import(import) => ready(context, &import.run(context)?),
             Verb::Follow(follow) => ready(context, &follow.run(context)?),
             Verb::Promote { name, yes } => promote(context, &name, yes),
-            Verb::Clone { name, clone, at, port, memory, cores, care } => {
+            Verb::Clone { name, clone, at, expire, port, memory, cores, care } => {
                 let plain = plain_clone(clone, at, port);
-                let request = care.into_request(DatabaseClone { memory_bytes: memory, cores, ..plain })?;
+                let request = care.into_request(DatabaseClone {
+                    memory_bytes: memory,
+                    cores,
+                    expires_after_seconds: expire,
+                    ..plain
+                })?;
                 ready(context, &client.database_clone(&name, &request)?)
+            }
+            Verb::Expire { name, after, never: _ } => {
+                let request = DatabaseExpiry { expires_after_seconds: after };
+                Ok(context.output.print(&client.database_expire(&name, &request)?, show)?)
             }
             Verb::Reset { name, to, latest, yes } => {
                 confirm(yes, &format!("reset database `{name}`? What it holds is lost."))?;
                 ready(context, &client.database_reset(&name, &DatabaseReset { snapshot: to, latest })?)
             }
             Verb::Restore { name, to, yes } => {
-                let question = format!("stop database `{name}` and set it back to snapshot `{to}`?");
+                let question = format!("stop database `{name}` and set it back to `{to}`?");
                 confirm(yes, &question)?;
                 ready(context, &client.database_restore(&name, &DatabaseRestore { snapshot: to })?)
             }
@@ -299,13 +334,22 @@ fn tablespace(text: &str) -> std::result::Result<DatabaseTablespace, String> {
 
 fn ready(context: &Context, ready: &DatabaseReady) -> Result<()> {
     Ok(context.output.print(ready, |ready| {
-        let DatabaseReady { database, url, took_millis, start_millis, backup, notes } = ready;
+        let DatabaseReady { database, url, took_millis, start_millis, restored, backup, notes } = ready;
         let seconds = |millis: &u64| *millis as f64 / 1000.0;
         let (took, start) = (seconds(took_millis), seconds(start_millis));
         let mut text = format!(
             "{url}\n{} is ready after {took:.1} s, of which its server's start took {start:.1} s\n",
             database.name
         );
+        if let Some(origin) = &database.origin {
+            text.push_str(&format!("as {} was in snapshot {}\n", origin.database, origin.snapshot));
+        }
+        if let Some(expires) = database.expires_unix_seconds {
+            text.push_str(&format!("it is deleted {}\n", utc(expires)));
+        }
+        if let Some(restored) = restored {
+            text.push_str(&format!("it was set back to snapshot {restored}\n"));
+        }
         if let Some(backup) = backup {
             text.push_str(&format!("what it was before is snapshot {backup}\n"));
         }
@@ -318,6 +362,7 @@ fn plain_clone(name: String, snapshot: Option<String>, port: Option<u16>) -> Dat
     DatabaseClone {
         memory_bytes: None,
         cores: None,
+        expires_after_seconds: None,
         name,
         snapshot,
         port,
@@ -393,10 +438,11 @@ fn list(databases: &[Shown]) -> String {
             state_of_now(database),
             database.port.to_string(),
             origin(database),
+            database.expires_unix_seconds.map_or("-".to_string(), utc),
         ]
     };
     let rows: Vec<Vec<String>> = databases.iter().map(row).collect();
-    table(&["NAME", "POOL", "ENGINE", "STATE", "PORT", "ORIGIN"], &[4], &rows)
+    table(&["NAME", "POOL", "ENGINE", "STATE", "PORT", "ORIGIN", "EXPIRES"], &[4], &rows)
 }
 
 fn show(database: &Shown) -> String {
@@ -409,6 +455,7 @@ fn show(database: &Shown) -> String {
         ("origin", origin(database)),
         ("created", utc(database.created_unix_seconds)),
     ];
+    pairs.extend(database.expires_unix_seconds.map(|time| ("expires", utc(time))));
     pairs.extend(
         database
             .volumes

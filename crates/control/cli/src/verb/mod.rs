@@ -14,6 +14,7 @@ pub mod inspect;
 pub mod keep;
 pub mod lab;
 pub mod pool;
+pub mod schedule;
 pub mod serve;
 pub mod sim;
 pub mod snapshot;

@@ -135,6 +135,16 @@ pub(super) async fn resize(
     to_the_end(async move { array.database_resize(&database, request).await }).await.map(Json)
 }
 
+pub(super) async fn expire(
+    State(array): Array,
+    caller: Caller,
+    Name(database): Name,
+    Body(request): Body<api::DatabaseExpiry>,
+) -> Answer<api::Database> {
+    check(caller)?;
+    to_the_end(async move { array.database_expire(&database, request).await }).await.map(Json)
+}
+
 pub(super) async fn snapshot(
     State(array): Array,
     Body(request): Body<api::DatabaseSnapshot>,

@@ -5,6 +5,7 @@ mod extract;
 mod guard;
 mod handlers;
 mod question;
+mod schedules;
 
 use std::sync::Arc;
 
@@ -73,6 +74,8 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/database-imports", post(databases::import))
         .route("/v1/database-standbys", post(databases::follow))
         .route("/v1/databases/{database}/promote", post(databases::promote))
+        .route("/v1/databases/{database}/expiry", put(databases::expire))
+        .merge(schedules::routes())
         .route("/v1/attachments", get(handlers::attachments_list).post(handlers::attachment_create))
         .route("/v1/attachments/{volume}", delete(handlers::attachment_delete))
         .route("/v1/clients", get(handlers::clients_list))

@@ -22,6 +22,7 @@ mod orders;
 mod pools;
 mod reopen;
 mod resume;
+mod schedules;
 mod scrubs;
 mod snapshots;
 mod space;
@@ -79,6 +80,7 @@ pub(crate) struct Service {
     handover_pause: OnceLock<Duration>,
     /// One at a time gives a new database its number and its port.
     new_databases: tokio::sync::Mutex<()>,
+    schedules: schedules::Live,
     /// False while all volumes are to be detached.
     may_tend_databases: AtomicBool,
     is_stopping: AtomicBool,
@@ -190,6 +192,7 @@ impl Service {
             orders: tokio::sync::watch::Sender::new(None),
             handover_pause: OnceLock::new(),
             new_databases: tokio::sync::Mutex::new(()),
+            schedules: schedules::Live::default(),
             may_tend_databases: AtomicBool::new(true),
             is_stopping: AtomicBool::new(false),
         }

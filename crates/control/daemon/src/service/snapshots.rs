@@ -24,11 +24,7 @@ impl Service {
 
     /// Takes a snapshot of volumes of one pool at one instant.
     pub(crate) async fn snapshot_create(&self, request: api::SnapshotCreate) -> Result<api::Snapshot> {
-        names::check("snapshot", &request.name)?;
-        let _turn = self.change().await?;
-        let pool = self.pool_of_group(&request)?;
-        let snapshot = self.array.snapshot_create(&pool, request).await?;
-        self.known().index.add_snapshot(&snapshot.name, &pool, &snapshot.volumes);
+        let snapshot = self.snapshot_take(request).await?;
         self.log.info(
             format!("snapshot {}", snapshot.name),
             format!("created of {}", snapshot.volumes.join(" ")),
@@ -36,7 +32,17 @@ impl Service {
         Ok(snapshot)
     }
 
-    fn pool_of_group(&self, request: &api::SnapshotCreate) -> Result<String> {
+    /// The same without a word.
+    pub(super) async fn snapshot_take(&self, request: api::SnapshotCreate) -> Result<api::Snapshot> {
+        names::check("snapshot", &request.name)?;
+        let _turn = self.change().await?;
+        let pool = self.pool_of_group(&request)?;
+        let snapshot = self.array.snapshot_create(&pool, request).await?;
+        self.known().index.add_snapshot(&snapshot.name, &pool, &snapshot.volumes);
+        Ok(snapshot)
+    }
+
+    pub(super) fn pool_of_group(&self, request: &api::SnapshotCreate) -> Result<String> {
         let known = self.known();
         known.index.check_snapshot_free(&request.name)?;
         let mut pools = Vec::new();
@@ -64,6 +70,11 @@ impl Service {
     /// Deletes snapshots, those of a pool together. All are checked first, and none is deleted where
     /// one cannot be; a pool that fails meanwhile keeps what it had not deleted.
     pub(crate) async fn snapshots_delete(&self, request: api::SnapshotsDelete) -> Result<()> {
+        self.snapshots_remove(request, true).await
+    }
+
+    /// The same, and each is told or none.
+    pub(super) async fn snapshots_remove(&self, request: api::SnapshotsDelete, is_told: bool) -> Result<()> {
         let _turn = self.change().await?;
         let of_pools = self.by_pool(&request.names)?;
         self.check_not_held(&request.names).await?;
@@ -82,7 +93,9 @@ impl Service {
             let left = if done.is_ok() { BTreeSet::new() } else { self.array.snapshots_of(&pool).await? };
             for name in names.iter().filter(|name| !left.contains(*name)) {
                 self.known().index.remove_snapshot(name);
-                self.log.info(format!("snapshot {name}"), "deleted");
+                if is_told {
+                    self.log.info(format!("snapshot {name}"), "deleted");
+                }
                 count += 1;
             }
             done.map_err(|error| only_some_deleted(error, count, all))?;

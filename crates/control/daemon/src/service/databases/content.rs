@@ -33,6 +33,7 @@ impl Service {
                 Origin { snapshot: self.name_of_origin(name), is_own: true, ..origin }
             }
             (false, Some(snapshot)) => {
+                let snapshot = self.snapshot_meant(&snapshot, &origin.database, &origin.volumes).await?;
                 self.check_snapshot_of(&snapshot, &origin.database, &origin.volumes)?;
                 let is_own = origin.is_own && snapshot == origin.snapshot;
                 Origin { snapshot, is_own, ..origin }
@@ -88,26 +89,26 @@ impl Service {
         check_ready(&known.record)?;
         check_leads(&known.record)?;
         let kept = known.record.kept_parts();
-        self.check_snapshot_of(&request.snapshot, name, &kept)?;
-        let is_alone = self.known().index.snapshot(&request.snapshot)?.volumes.len() == kept.len();
+        let snapshot = self.snapshot_meant(&request.snapshot, name, &kept).await?;
+        self.check_snapshot_of(&snapshot, name, &kept)?;
+        let is_alone = self.known().index.snapshot(&snapshot)?.volumes.len() == kept.len();
         if !is_alone {
-            let what = format!("snapshot `{}` holds volumes of others, too", request.snapshot);
-            let action =
-                format!("`ashlar database clone {name} NEW --at {}` shows what it holds", request.snapshot);
+            let what = format!("snapshot `{snapshot}` holds volumes of others, too");
+            let action = format!("`ashlar database clone {name} NEW --at {snapshot}` shows what it holds");
             return Err(crate::error::Error::invalid(what, action));
         }
         let site = self.site(&known.record);
         self.work(&site, Work::Stop).await?;
         self.unmount_parts(&known.record).await?;
-        let restored = self.snapshot_restore(&request.snapshot, false, true).await;
+        let restored = self.snapshot_restore(&snapshot, false, true).await;
         // Whether or not it was restored, the database goes on.
         known.record.is_wanted = true;
         self.keep_record(&known).await?;
         let started = self.start_server(&known.record).await;
         let (restored, started) = (restored?, started?);
-        self.log.info(format!("database {name}"), format!("restored to snapshot {}", request.snapshot));
+        self.log.info(format!("database {name}"), format!("restored to snapshot {snapshot}"));
         let ready = self.ready(&known, since, &started).await;
-        Ok(api::DatabaseReady { backup: restored.backup, ..ready })
+        Ok(api::DatabaseReady { restored: Some(restored.snapshot), backup: restored.backup, ..ready })
     }
 
     /// Mounts a database's volumes where they are not, and starts its server.
@@ -124,7 +125,7 @@ impl Service {
             let mount = site.mount(&part.role).display().to_string();
             let attached = self.attachments().into_iter().find(|one| one.volume == part.volume);
             match attached {
-                Some(attached) if attached.mount.as_ref() == Some(&mount) => continue,
+                Some(attached) if attached.mount.as_ref() == Some(&mount) && is_mounted(&mount) => continue,
                 // An attach that was cut short left it, perhaps mounted.
                 Some(_) => self.detach(&part.volume, false).await?,
                 None => {}
@@ -211,4 +212,10 @@ pub(super) fn attach_request(
         allows_devices: false,
         once: false,
     }
+}
+
+/// Whether it is still mounted where it was: an array that was killed within a detach, or a person,
+/// may have unmounted it.
+fn is_mounted(directory: &str) -> bool {
+    crate::attach::is_listed(std::path::Path::new(directory)).unwrap_or(true)
 }

@@ -95,6 +95,7 @@ impl Service {
             superuser: "postgres".to_string(),
             follows: None,
             care: None,
+            expiry: None,
         };
         let mut known = Known { pool, number, record };
         self.keep_record(&known).await?;

@@ -9,6 +9,7 @@ use ashlar_units::ByteCount;
 
 use super::super::Service;
 use super::care::{Asked, needs_password};
+use super::expire::expiry_in;
 use super::{Known, check_ready};
 use crate::error::{Error, Result};
 use crate::names;
@@ -51,6 +52,7 @@ impl Service {
             superuser: "postgres".to_string(),
             follows: None,
             care: None,
+            expiry: None,
         };
         self.make_site(&record)?;
         let found = self.work(&Site { major: request.major_version, ..self.site(&record) }, Work::Find).await;
@@ -110,14 +112,19 @@ impl Service {
         let _alone = self.work_alone(&request.name)?;
         let from = self.database_record(source).await?;
         check_ready(&from.record)?;
-        if let Some(snapshot) = &request.snapshot {
-            self.check_snapshot_of(snapshot, source, &from.record.kept_parts())?;
+        let expiry = expiry_in(&request.name, request.expires_after_seconds)?;
+        let kept = from.record.kept_parts();
+        let snapshot = self.snapshot_meant_if_any(request.snapshot.clone(), source, &kept).await?;
+        if let Some(snapshot) = &snapshot {
+            self.check_snapshot_of(snapshot, source, &kept)?;
         }
         let limits = limits(&request.name, request.memory_bytes, request.cores)?.or(from.record.limits);
         let has_password = self.site(&from.record).password().is_some();
         let asked = Asked::of(&request, needs_password(&from.record, has_password))?;
         let mut known =
-            self.begin_clone(&from, &request.name, request.snapshot, request.port, limits, &asked).await?;
+            self.begin_clone(&from, &request.name, snapshot, request.port, limits, &asked).await?;
+        // Written down with the next stage: one whose making is cut short is removed anyway.
+        known.record.expiry = expiry;
         let made = self.make_clone(&known, &from.record, &asked).await;
         let started = self.made_or_undone(&mut known, made).await?;
         let what = format!("cloned from {source}, on port {}", known.record.port);

@@ -7,9 +7,11 @@
 mod care;
 mod change;
 mod content;
+mod expire;
 mod imports;
 mod life;
 mod make;
+mod moment;
 mod prove;
 mod records;
 mod standbys;
@@ -60,16 +62,22 @@ impl Service {
 
     /// Takes a snapshot of databases at one instant.
     pub(crate) async fn database_snapshot(&self, request: api::DatabaseSnapshot) -> Result<api::Snapshot> {
-        let mut volumes = Vec::new();
-        for database in &request.databases {
-            let known = self.database_record(database).await?;
-            check_ready(&known.record)?;
-            volumes.extend(known.record.kept_parts().into_iter().map(|part| part.volume));
-        }
+        let volumes = self.volumes_of_databases(&request.databases).await?;
         if volumes.is_empty() {
             return Err(Error::invalid("no database is named", "name one or more databases of one pool"));
         }
         self.snapshot_create(api::SnapshotCreate { name: request.name, volumes }).await
+    }
+
+    /// What a snapshot of databases holds; refused while one is being made, reset or deleted.
+    pub(super) async fn volumes_of_databases(&self, databases: &[String]) -> Result<Vec<String>> {
+        let mut volumes = Vec::new();
+        for database in databases {
+            let known = self.database_record(database).await?;
+            check_ready(&known.record)?;
+            volumes.extend(known.record.kept_parts().into_iter().map(|part| part.volume));
+        }
+        Ok(volumes)
     }
 
     async fn view_of_now(&self, known: &Known) -> Result<api::Database> {
@@ -131,6 +139,7 @@ impl Service {
                 lag_millis: None,
             }),
             progress: (record.stage != Stage::Ready).then(|| site.progress()).flatten().map(progress),
+            expires_unix_seconds: record.expiry.map(|end| end.unix_seconds),
             proofs: Vec::new(),
         }
     }
@@ -168,6 +177,7 @@ impl Service {
             url: self.site(&known.record).url(),
             took_millis: since.elapsed().as_millis() as u64,
             start_millis: started.start_millis,
+            restored: None,
             backup: None,
             notes: started.notes.clone(),
         }

@@ -30,19 +30,21 @@ impl Service {
         check_ready(&source.record)?;
         let clone = format!("{name}.proof");
         let _alone = self.work_alone(&clone)?;
-        if let Some(snapshot) = &request.snapshot {
-            self.check_snapshot_of(snapshot, name, &source.record.kept_parts())?;
+        let kept = source.record.kept_parts();
+        let meant = self.snapshot_meant_if_any(request.snapshot, name, &kept).await?;
+        if let Some(snapshot) = &meant {
+            self.check_snapshot_of(snapshot, name, &kept)?;
         }
-        let (snapshot, asked) = (request.snapshot.clone(), Asked::nothing());
-        let known = self.begin_clone(&source, &clone, snapshot, None, None, &asked).await?;
+        let asked = Asked::nothing();
+        let known = self.begin_clone(&source, &clone, meant.clone(), None, None, &asked).await?;
         let proven = self.prove_clone(&known, &source.record).await;
         self.undo(&known).await;
         let Outcome { start_millis, findings, notes, .. } = proven?;
-        let snapshot = request.snapshot.clone().unwrap_or_else(|| format!("{name} as it is"));
+        let snapshot = meant.clone().unwrap_or_else(|| format!("{name} as it is"));
         let took_millis = since.elapsed().as_millis() as u64;
         let proof = Proof { snapshot, unix_seconds: unix_seconds(), start_millis, took_millis, findings };
         self.tell_proof(name, &proof);
-        if request.snapshot.is_some() {
+        if meant.is_some() {
             self.keep_proof(&source, &proof).await?;
         }
         Ok(api::DatabaseProof { notes, ..view(proof) })
@@ -133,6 +135,7 @@ impl Service {
             outdated: Vec::new(),
             follows: None,
             care: asked.kept.clone(),
+            expiry: None,
             ..source.record.clone()
         };
         let known = Known { pool: source.pool.clone(), number, record };

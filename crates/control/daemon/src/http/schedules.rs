@@ -1,0 +1,72 @@
+//! The operations on schedules. One that proves starts servers: it is for root over the socket.
+
+use std::sync::Arc;
+
+use ashlar_api as api;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde::Deserialize;
+
+use super::extract::{Body, Name, Question};
+use super::handlers::{AS_ROOT, Answer, Array, Created, check_owner, to_the_end};
+use crate::places::Caller;
+use crate::service::Service;
+
+pub(super) fn routes() -> Router<Arc<Service>> {
+    Router::new()
+        .route("/v1/schedules", get(list).post(create))
+        .route("/v1/schedules/{schedule}", get(show).delete(remove))
+        .route("/v1/schedules/{schedule}/run", post(run))
+        .route("/v1/schedules/{schedule}/pause", post(pause))
+        .route("/v1/schedules/{schedule}/resume", post(resume))
+}
+
+/// What may stand behind the question mark of a deletion.
+#[derive(Deserialize)]
+pub(super) struct DeleteQuery {
+    #[serde(default)]
+    with_snapshots: bool,
+}
+
+pub(super) async fn list(State(array): Array) -> Answer<Vec<api::Schedule>> {
+    array.schedules().await.map(Json)
+}
+
+pub(super) async fn create(
+    State(array): Array,
+    caller: Caller,
+    Body(request): Body<api::ScheduleCreate>,
+) -> Created<api::Schedule> {
+    if request.prove_every_count.is_some() {
+        check_owner(caller, "have snapshots proven", AS_ROOT)?;
+    }
+    let schedule = to_the_end(async move { array.schedule_create(request).await }).await?;
+    Ok((StatusCode::CREATED, Json(schedule)))
+}
+
+pub(super) async fn show(State(array): Array, Name(schedule): Name) -> Answer<api::Schedule> {
+    array.schedule(&schedule).await.map(Json)
+}
+
+pub(super) async fn remove(
+    State(array): Array,
+    Name(schedule): Name,
+    Question(query): Question<DeleteQuery>,
+) -> Answer<api::ScheduleDeletion> {
+    to_the_end(async move { array.schedule_delete(&schedule, query.with_snapshots).await }).await.map(Json)
+}
+
+pub(super) async fn run(State(array): Array, Name(schedule): Name) -> Created<api::Snapshot> {
+    let snapshot = to_the_end(async move { array.schedule_run(&schedule).await }).await?;
+    Ok((StatusCode::CREATED, Json(snapshot)))
+}
+
+pub(super) async fn pause(State(array): Array, Name(schedule): Name) -> Answer<api::Schedule> {
+    to_the_end(async move { array.schedule_pause(&schedule, true).await }).await.map(Json)
+}
+
+pub(super) async fn resume(State(array): Array, Name(schedule): Name) -> Answer<api::Schedule> {
+    to_the_end(async move { array.schedule_pause(&schedule, false).await }).await.map(Json)
+}

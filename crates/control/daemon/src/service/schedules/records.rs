@@ -1,0 +1,63 @@
+//! The records of schedules, and which snapshots are whose.
+
+use ashlar_api as api;
+use ashlar_schedule::{Record, Target};
+
+use super::super::Service;
+use super::super::scrubs::unix_seconds;
+use crate::error::{Error, Result};
+
+/// A schedule that a pool remembers.
+#[derive(Clone)]
+pub(super) struct Known {
+    pub(super) pool: String,
+    pub(super) number: u64,
+    pub(super) record: Record,
+}
+
+impl Service {
+    /// What the open pools remember.
+    pub(super) async fn schedule_records(&self) -> Result<Vec<Known>> {
+        let notes = self.array.schedule_notes().await?;
+        let known = |note: crate::array::ScheduleNote| {
+            let record = serde_json::from_slice(&note.value).ok()?;
+            Some(Known { pool: note.pool, number: note.number, record })
+        };
+        Ok(notes.into_iter().filter_map(known).collect())
+    }
+
+    pub(super) async fn schedule_record(&self, name: &str) -> Result<Known> {
+        let all = self.schedule_records().await?;
+        let found = all.into_iter().find(|known| known.record.name == name);
+        found.ok_or_else(|| Error::not_found("schedule", name))
+    }
+
+    /// Writes a record down.
+    pub(super) async fn keep_schedule(&self, known: &Known) -> Result<()> {
+        let value = serde_json::to_vec(&known.record).map_err(|error| {
+            Error::new(api::ErrorKind::Invalid, format!("record of a schedule: {error}"), "tell the authors")
+        })?;
+        self.array.schedule_note_put(&known.pool, known.number, value).await
+    }
+
+    pub(super) async fn forget_schedule(&self, known: &Known) -> Result<()> {
+        self.array.schedule_note_delete(&known.pool, known.number).await
+    }
+
+    /// The volumes that a snapshot would hold now.
+    pub(super) async fn volumes_of(&self, target: &Target) -> Result<Vec<String>> {
+        match target {
+            Target::Databases(databases) => self.volumes_of_databases(databases).await,
+            Target::Volumes(volumes) => Ok(volumes.clone()),
+        }
+    }
+}
+
+/// Those of these snapshots, the oldest first, that are the schedule's own.
+pub(super) fn own_snapshots<'a>(known: &Known, snapshots: &'a [api::Snapshot]) -> Vec<&'a api::Snapshot> {
+    let now = unix_seconds();
+    let is_own = |one: &&api::Snapshot| {
+        one.pool == known.pool && known.record.owns(&one.name, one.created_unix_seconds, now)
+    };
+    snapshots.iter().filter(is_own).collect()
+}
