@@ -6,7 +6,6 @@ mod support;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ashlar_postgres::{Address, Session, processes_below};
@@ -17,24 +16,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// An array with a pool whose directory the account of servers may pass. Its databases go with it.
 struct Site {
     array: Array,
-    /// Ports are the machine's: two arrays would look for the same at once.
-    _alone: MutexGuard<'static, ()>,
 }
-
-static ALONE: Mutex<()> = Mutex::new(());
 
 impl Site {
     fn new() -> Option<Site> {
         can_attach().then(|| {
-            let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
             let mut array = Array::unstarted();
             let open = std::fs::Permissions::from_mode(0o711);
             std::fs::set_permissions(array.path(""), open).unwrap();
-            array.configure("fuse_transport = \"classic\"\nattach_wait_seconds = 60\n");
+            array.configure(&support::for_databases());
             array.start();
             let drive = format!("{},size=2GiB", array.path("main.img").display());
             array.good(&["pool", "create", "main", "--drive", &drive]);
-            Site { array, _alone }
+            Site { array }
         })
     }
 

@@ -7,8 +7,8 @@ mod support;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use ashlar_postgres::{Address, Installation, Places, Search, Server, Session, Settings};
@@ -24,11 +24,7 @@ struct Site {
     source: Server,
     array: Array,
     password: String,
-    /// Ports are the machine's.
-    _alone: MutexGuard<'static, ()>,
 }
-
-static ALONE: Mutex<()> = Mutex::new(());
 
 fn free_port() -> u16 {
     std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
@@ -37,17 +33,16 @@ fn free_port() -> u16 {
 impl Site {
     fn new() -> Option<Site> {
         can_attach().then(|| {
-            let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
             let mut array = Array::unstarted();
             let open = std::fs::Permissions::from_mode(0o711);
             std::fs::set_permissions(array.path(""), open).unwrap();
-            array.configure("fuse_transport = \"classic\"\nattach_wait_seconds = 60\n");
+            array.configure(&support::for_databases());
             array.start();
             let drive = format!("{},size=3GiB", array.path("main.img").display());
             array.good(&["pool", "create", "main", "--drive", &drive]);
             let password = "so:ur\\ce@1".to_string();
             let source = make_source(&array, &password);
-            Site { source, array, password, _alone }
+            Site { source, array, password }
         })
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct Settings {
     pub(crate) fuse_transport: FuseTransport,
     #[serde(deserialize_with = "attach_wait_seconds")]
     pub(crate) attach_wait_seconds: u32,
+    #[serde(deserialize_with = "port_first")]
+    pub(crate) database_port_first: u32,
     #[serde(deserialize_with = "bytes")]
     pub(crate) cache_bytes: u64,
     #[serde(deserialize_with = "bytes")]
@@ -106,7 +108,7 @@ struct Described {
 }
 
 /// One line a field of [`Settings`]; a test keeps both in step.
-const DESCRIBED: [Described; 26] = [
+const DESCRIBED: [Described; 27] = [
     Described {
         name: "api",
         default: "\"off\"",
@@ -196,6 +198,13 @@ const DESCRIBED: [Described; 26] = [
         range: "0 to 86400, 0: for ever",
         text: "How long requests to attached volumes wait for an array once theirs is gone. Then they fail, and \
                databases on them end.",
+    },
+    Described {
+        name: "database_port_first",
+        default: "5433",
+        range: "1024 to 65535",
+        text: "Where the server of a database listens that is given no port: the first free one from here on. \
+               Two arrays on one machine need ports apart.",
     },
     Described {
         name: "cache_bytes",
@@ -308,6 +317,7 @@ impl Default for Settings {
             io_driver: IoDriver::Auto,
             fuse_transport: FuseTransport::Classic,
             attach_wait_seconds: 600,
+            database_port_first: 5433,
             cache_bytes: 256 << 20,
             map_cache_bytes: 128 << 20,
             buffer_bytes: 32 << 20,
@@ -497,6 +507,10 @@ fn after_seconds<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32
 
 fn attach_wait_seconds<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {
     within(input, "attach_wait_seconds", 0..=86_400, "1 to 86400, or 0 for ever")
+}
+
+fn port_first<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {
+    within(input, "database_port_first", 1024..=65_535, "1024 to 65535")
 }
 
 fn interval_days<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u16, D::Error> {

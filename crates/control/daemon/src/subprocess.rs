@@ -25,6 +25,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::process::own_path;
 
+/// What one that works on a database is called among processes.
+pub(crate) const DATABASE_PROCESS: &str = "ashlar-db-work";
 /// Such processes share it while they work.
 const LOCK: &str = "work.lock";
 /// How long those of the last array may take to end, once its requests are answered. Arbitrary.

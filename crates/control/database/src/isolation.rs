@@ -25,6 +25,8 @@ use crate::site::Site;
 
 /// A directory in memory that holds one directory.
 const OPTIONS: &std::ffi::CStr = c"mode=0711,size=64k";
+/// What the directory of an array's volumes is in the table of mounts.
+const VOLUMES_KIND: &str = "fuse.ashlar";
 
 /// Hides other databases from this thread, and from every process that it starts from now on.
 ///
@@ -39,16 +41,14 @@ pub(crate) fn hide_others(site: &Site) -> Result<()> {
 
 fn hide(own: &Path) -> io::Result<()> {
     let all = own.parent().ok_or(io::ErrorKind::InvalidInput)?;
-    let state = all.parent().unwrap_or(all);
     // SAFETY: only the table of mounts becomes this thread's own; no file descriptor does.
     unsafe { unshare_unsafe(UnshareFlags::NEWNS) }?;
     // What is unmounted on this machine is unmounted here, and not the other way round.
     mount_change("/", MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC)?;
     let tree = open_tree(CWD, own, OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::AT_RECURSIVE)?;
     let table = fs::read("/proc/self/mountinfo")?;
-    let hidden = mounts(&table).into_iter().filter(|one| one.is_to_go(all, state));
-    for one in hidden.collect::<Vec<_>>().into_iter().rev() {
-        unmount(&one.point, UnmountFlags::DETACH)?;
+    for point in to_hide(&mounts(&table), all, file_of_loop_device).iter().rev() {
+        unmount(*point, UnmountFlags::DETACH)?;
     }
     mount("ashlar", all, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, OPTIONS)?;
     fs::create_dir(own)?;
@@ -60,15 +60,21 @@ struct Mount {
     point: PathBuf,
     /// What happens to it on the machine happens here, too.
     is_led: bool,
+    kind: String,
     source: String,
 }
 
-impl Mount {
-    /// A copy that nobody would unmount keeps a volume from being detached for as long as the server runs.
-    fn is_to_go(&self, all: &Path, state: &Path) -> bool {
-        let is_of_array = || file_of_loop_device(&self.source).is_some_and(|file| file.starts_with(state));
-        self.point.starts_with(all) || !self.is_led && is_of_array()
-    }
+/// Databases, and what volumes of this array and of others are mounted on: a copy that nobody would unmount
+/// keeps a volume from being detached for as long as the server runs.
+fn to_hide<'a>(mounts: &'a [Mount], all: &Path, file_of: impl Fn(&str) -> Option<PathBuf>) -> Vec<&'a Path> {
+    let is_array = |one: &&Mount| one.kind == VOLUMES_KIND;
+    let arrays: Vec<&Path> = mounts.iter().filter(is_array).map(|one| one.point.as_path()).collect();
+    let is_volume =
+        |source: &str| file_of(source).is_some_and(|file| arrays.iter().any(|point| file.starts_with(point)));
+    let is_to_go = |one: &&Mount| {
+        one.point.starts_with(all) || !one.is_led && (one.kind == VOLUMES_KIND || is_volume(&one.source))
+    };
+    mounts.iter().filter(is_to_go).map(|one| one.point.as_path()).collect()
 }
 
 /// Reads /proc/PID/mountinfo (proc_pid_mountinfo(5)).
@@ -79,6 +85,7 @@ fn mounts(table: &[u8]) -> Vec<Mount> {
         Some(Mount {
             point: PathBuf::from(std::ffi::OsString::from_vec(unescaped(words.get(4)?))),
             is_led: words[..dash].iter().skip(6).any(|word| word.starts_with(b"master:")),
+            kind: String::from_utf8_lossy(words.get(dash + 1)?).into_owned(),
             source: String::from_utf8_lossy(words.get(dash + 2)?).into_owned(),
         })
     };
@@ -109,14 +116,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mounts_are_read_with_what_leads_them() {
-        let table = b"36 35 98:0 /mnt1 /a\\040b rw master:1 - ext4 /dev/loop9999 rw\n\
-            37 35 98:1 / /state/databases/x/data rw - ext4 /dev/vda rw\nrubbish\n";
+    fn databases_and_mounted_volumes_of_any_array_are_hidden_and_nothing_else() {
+        let table = b"30 1 0:30 / /state/volumes rw - fuse.ashlar ashlar rw\n\
+            31 1 0:31 / /other\\040array/volumes rw - fuse.ashlar ashlar rw\n\
+            32 1 7:0 / /state/databases/x/data rw - ext4 /dev/loop0 rw\n\
+            33 1 7:1 / /mnt/of-other rw - ext4 /dev/loop1 rw\n\
+            34 1 7:1 / /mnt/led rw master:1 - ext4 /dev/loop1 rw\n\
+            35 1 7:2 / /mnt/image rw - ext4 /dev/loop2 rw\nrubbish\n";
         let found = mounts(table);
-        assert_eq!(found.len(), 2);
-        assert_eq!((found[0].point.as_path(), found[0].is_led), (Path::new("/a b"), true));
-        assert_eq!(found[0].source, "/dev/loop9999");
-        let (all, state) = (Path::new("/state/databases"), Path::new("/state"));
-        assert!(!found[0].is_to_go(all, state) && found[1].is_to_go(all, state));
+        let file_of = |source: &str| match source {
+            "/dev/loop0" => Some(PathBuf::from("/state/volumes/x-data")),
+            "/dev/loop1" => Some(PathBuf::from("/other array/volumes/v")),
+            _ => Some(PathBuf::from("/images/disk.img")),
+        };
+        let hidden = to_hide(&found, Path::new("/state/databases"), file_of);
+        let expected = ["/state/volumes", "/other array/volumes", "/state/databases/x/data", "/mnt/of-other"];
+        assert_eq!(hidden, expected.map(Path::new));
     }
 }

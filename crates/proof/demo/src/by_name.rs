@@ -38,6 +38,8 @@ pub(crate) fn play(
     progress.result(&format!("`ashlar database create prod`: {}", millis(took.create)));
     let prod = client(site, postgres, "prod", &created)?;
     prod.fill(SCALE)?;
+    // What is filled at once is all log, which no database that is at work has to replay.
+    prod.query("checkpoint")?;
     let cloned = array.json(&["database", "clone", "prod", "dev"])?;
     (took.clone, took.clone_start) = (time(&cloned, "took_millis")?, time(&cloned, "start_millis")?);
     progress.result(&format!(

@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -36,6 +37,14 @@ pub struct Done {
     pub status: i32,
     pub out: String,
     pub err: String,
+}
+
+/// Settings of an array with databases that outlive it, on ports that no other test has.
+pub fn for_databases() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let of_process = 200 * (std::process::id() % 100);
+    let first = 10_000 + of_process + 20 * (NEXT.fetch_add(1, Ordering::Relaxed) % 10);
+    format!("fuse_transport = \"classic\"\nattach_wait_seconds = 60\ndatabase_port_first = {first}\n")
 }
 
 impl Array {

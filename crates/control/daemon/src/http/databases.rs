@@ -1,18 +1,42 @@
 //! The operations on databases. Who reaches a database's superuser runs programs as its account: what makes
 //! one, or tells its password, is for root over the socket.
 
+use std::sync::Arc;
+
 use ashlar_api as api;
-use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
+use axum::routing::{get, post, put};
+use axum::{Json, Router};
 
 use super::extract::{Body, Name, OptionalBody};
 use super::handlers::{AS_ROOT, Answer, Array, Created, check_owner, to_the_end};
 use crate::error::Result;
 use crate::places::Caller;
+use crate::service::Service;
 
 fn check(caller: Caller) -> Result<()> {
     check_owner(caller, "work on databases", AS_ROOT)
+}
+
+pub(super) fn routes() -> Router<Arc<Service>> {
+    Router::new()
+        .route("/v1/databases", get(list).post(create))
+        .route("/v1/databases/{database}", get(show).delete(remove))
+        .route("/v1/databases/{database}/url", get(url))
+        .route("/v1/databases/{database}/start", post(start))
+        .route("/v1/databases/{database}/stop", post(stop))
+        .route("/v1/databases/{database}/clone", post(clone))
+        .route("/v1/databases/{database}/reset", post(reset))
+        .route("/v1/databases/{database}/restore", post(restore))
+        .route("/v1/databases/{database}/verify", post(verify))
+        .route("/v1/databases/{database}/settings", get(settings).patch(settings_change))
+        .route("/v1/databases/{database}/resize", post(resize))
+        .route("/v1/database-snapshots", post(snapshot))
+        .route("/v1/database-imports", post(import))
+        .route("/v1/database-standbys", post(follow))
+        .route("/v1/databases/{database}/promote", post(promote))
+        .route("/v1/databases/{database}/expiry", put(expire))
 }
 
 pub(super) async fn list(State(array): Array) -> Answer<Vec<api::Database>> {

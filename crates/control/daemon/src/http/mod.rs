@@ -56,25 +56,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
             put(handlers::snapshot_hold).delete(handlers::snapshot_release),
         )
         .route("/v1/clones", post(handlers::clone_create))
-        .route("/v1/databases", get(databases::list).post(databases::create))
-        .route("/v1/databases/{database}", get(databases::show).delete(databases::remove))
-        .route("/v1/databases/{database}/url", get(databases::url))
-        .route("/v1/databases/{database}/start", post(databases::start))
-        .route("/v1/databases/{database}/stop", post(databases::stop))
-        .route("/v1/databases/{database}/clone", post(databases::clone))
-        .route("/v1/databases/{database}/reset", post(databases::reset))
-        .route("/v1/databases/{database}/restore", post(databases::restore))
-        .route("/v1/databases/{database}/verify", post(databases::verify))
-        .route(
-            "/v1/databases/{database}/settings",
-            get(databases::settings).patch(databases::settings_change),
-        )
-        .route("/v1/databases/{database}/resize", post(databases::resize))
-        .route("/v1/database-snapshots", post(databases::snapshot))
-        .route("/v1/database-imports", post(databases::import))
-        .route("/v1/database-standbys", post(databases::follow))
-        .route("/v1/databases/{database}/promote", post(databases::promote))
-        .route("/v1/databases/{database}/expiry", put(databases::expire))
+        .merge(databases::routes())
         .merge(schedules::routes())
         .route("/v1/attachments", get(handlers::attachments_list).post(handlers::attachment_create))
         .route("/v1/attachments/{volume}", delete(handlers::attachment_delete))

@@ -18,9 +18,9 @@ use ashlar_units::{Fault, plant, reached};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Processor time after which a seed counts as hung: far above the half minute of the longest. Real time
+/// Processor time after which a seed counts as hung: far above the two minutes of the longest. Real time
 /// would count what else the machine does; nothing in a seed waits without working.
-const HANG: Duration = Duration::from_secs(100);
+const HANG: Duration = Duration::from_secs(600);
 
 const USAGE: &str = "\
 usage: planted list                          the faults: name, file, loss

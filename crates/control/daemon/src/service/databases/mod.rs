@@ -29,13 +29,12 @@ use crate::state::DATABASES;
 use crate::subprocess;
 use records::Known;
 
-/// The hidden verb that runs [`run_database_process`], and what it is called among processes.
+/// The hidden verb that runs [`run_database_process`].
 const VERB: &str = "database-work";
-const PROCESS: &str = "ashlar-db-work";
 
 /// The life of a process that works on a database.
 pub fn run_database_process(state: &std::path::Path) -> std::io::Result<()> {
-    subprocess::answer(PROCESS, state, |task: Task| carry_out(&task))
+    subprocess::answer(subprocess::DATABASE_PROCESS, state, |task: Task| carry_out(&task))
 }
 
 impl Service {

@@ -10,8 +10,6 @@ use super::super::Service;
 use crate::error::{Error, Result};
 use crate::names;
 
-/// The first port that a database gets by itself: the one behind PostgreSQL's own.
-const PORT_FIRST: u16 = 5433;
 /// Longest name of a database: `NAME-data` is a volume's.
 const NAME_BYTES_MAX: usize = 58;
 
@@ -85,6 +83,11 @@ impl Service {
         Ok(Busy { service: self, name: name.to_string() })
     }
 
+    /// The first port that a database gets by itself.
+    fn port_first(&self) -> u16 {
+        u16::try_from(self.settings.database_port_first).unwrap_or(u16::MAX)
+    }
+
     /// A number, a port and a name that nobody has yet: until the record is kept nobody else may ask.
     pub(super) async fn check_new(&self, name: &str, port: Option<u16>) -> Result<(u64, u16)> {
         names::check("database", name)?;
@@ -113,7 +116,7 @@ impl Service {
                 ));
             }
             Some(port) => Some(port),
-            None => (PORT_FIRST..=u16::MAX).find(|port| !taken.contains(port) && is_free(*port)),
+            None => (self.port_first()..=u16::MAX).find(|port| !taken.contains(port) && is_free(*port)),
         };
         let no_port = || Error::new(api::ErrorKind::Busy, "no port is free", "end what listens");
         Ok((number, port.ok_or_else(no_port)?))
