@@ -139,15 +139,7 @@ impl Site {
 
 impl Drop for Site {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
-            for (name, _) in self.states() {
-                self.array.good(&["database", "delete", &name, "--yes"]);
-            }
-            return;
-        }
-        let _ = self.array.run(&["stop", "--detach", "--force", "--yes"]);
-        let below = self.array.state().join("databases");
-        ashlar_postgres::end_processes(&below, |_| true, &[rustix::process::Signal::KILL]);
+        support::end_databases(&self.array);
     }
 }
 

@@ -105,20 +105,33 @@ fn check_ledger(rows: &[Row], seen: &[i64], snapshot: &str, next_sent_after: u64
     }
 }
 
-fn array_with_database() -> Array {
-    let mut array = Array::unstarted();
-    std::fs::set_permissions(array.path(""), std::fs::Permissions::from_mode(0o711)).unwrap();
-    array.configure(&support::for_databases());
-    array.start();
-    let drive = format!("{},size=2GiB", array.path("main.img").display());
-    array.good(&["pool", "create", "main", "--drive", &drive]);
-    array.good(&["database", "create", "prod", "--size", "1GiB"]);
-    array
+/// An array with a database, which goes with it.
+struct WithDatabase(Array);
+
+impl WithDatabase {
+    fn new() -> WithDatabase {
+        let mut array = Array::unstarted();
+        std::fs::set_permissions(array.path(""), std::fs::Permissions::from_mode(0o711)).unwrap();
+        array.configure(&support::for_databases());
+        array.start();
+        let drive = format!("{},size=2GiB", array.path("main.img").display());
+        array.good(&["pool", "create", "main", "--drive", &drive]);
+        array.good(&["database", "create", "prod", "--size", "1GiB"]);
+        WithDatabase(array)
+    }
 }
 
-fn delete_databases(array: &Array) {
-    for one in array.json(&["database", "list"]).as_array().unwrap() {
-        array.good(&["database", "delete", one["name"].as_str().unwrap(), "--yes"]);
+impl std::ops::Deref for WithDatabase {
+    type Target = Array;
+
+    fn deref(&self) -> &Array {
+        &self.0
+    }
+}
+
+impl Drop for WithDatabase {
+    fn drop(&mut self) {
+        support::end_databases(&self.0);
     }
 }
 
@@ -128,7 +141,7 @@ fn a_dropped_table_is_undone_by_a_clone_of_the_right_second() {
     if !can_attach() {
         return;
     }
-    let array = array_with_database();
+    let array = WithDatabase::new();
     ask(&array, "prod", "create table ledger (number bigint primary key)");
     let words = ["--of", "prod", "--every", "1s", "--keep", "seconds=3600,hourly=24"];
     let made = array.json(&[&["schedule", "create", "undo"], &words[..]].concat());
@@ -185,7 +198,6 @@ fn a_dropped_table_is_undone_by_a_clone_of_the_right_second() {
     let deleted = array.json(&["schedule", "delete", "undo", "--with-snapshots", "--yes"]);
     assert!(deleted["deleted_count"].as_u64().unwrap() >= 6 && deleted["left_count"] == 0, "{deleted}");
     assert_eq!(snapshots(&array, "undo"), [""; 0]);
-    delete_databases(&array);
 }
 
 /// Every snapshot of a schedule is proven where that is wanted.

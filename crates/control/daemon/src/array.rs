@@ -9,7 +9,6 @@ mod deleted;
 mod drives;
 mod notes;
 mod reopen;
-mod schedule_notes;
 mod space;
 
 use std::cell::RefCell;
@@ -31,9 +30,8 @@ use crate::names;
 use crate::settings::{IoDriver, Settings};
 
 pub(crate) use deleted::Deleted;
-pub(crate) use notes::DatabaseNote;
+pub(crate) use notes::RecordNote;
 pub(crate) use reopen::Stopped;
-pub(crate) use schedule_notes::ScheduleNote;
 
 /// Pause before the data shard is told again to stop while too much is under way on it. Arbitrary.
 const FULL_RETRY: Duration = Duration::from_millis(10);

@@ -13,20 +13,16 @@ mod dump;
 mod server;
 mod settings;
 
-use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
-use ashlar_postgres::{Installation, Search};
-use ashlar_programs::Launcher;
+use ashlar_postgres::Installation;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use dump::run_with_input;
 pub(crate) use server::{drop_slot, read_pass_file, write_pass_file};
 
 use crate::error::{Error, Result};
-use crate::postgres::Postgres;
+use crate::postgres::{Postgres, failed, programs};
 use crate::progress::Teller;
 use crate::site::Site;
 use crate::task::Outcome;
@@ -106,24 +102,10 @@ pub(crate) fn bring(postgres: &mut Postgres, source: &Source, survey: &Survey) -
     }
 }
 
-/// The programs of a major version, or the newest.
-fn programs(site: &Site, major: Option<u32>) -> Result<Installation> {
-    let words = site.places().socket.join("programs");
-    fs::create_dir_all(&words).map_err(|error| failed("make", &words, &error))?;
-    let launcher = Arc::new(Launcher::new(PathBuf::from("/"), words, Arc::new(AtomicBool::new(false))));
-    Installation::find(&launcher, &Search { directory: None, major }).map_err(|error| {
-        Error::refused(error.to_string(), "install it (on Debian: apt-get install postgresql)")
-    })
-}
-
 /// The programs that a source of this version needs.
 fn programs_of(site: &Site, major: u32, what: &str) -> Result<Installation> {
     programs(site, Some(major)).map_err(|error| {
         let why = format!("{what} is of PostgreSQL {major}, which is not installed here: {}", error.what);
         Error::refused(why, format!("install it (on Debian: apt-get install postgresql-{major})"))
     })
-}
-
-fn failed(what: &str, path: &std::path::Path, error: &std::io::Error) -> Error {
-    Error::failed(format!("{what} {}: {error}", path.display()), "")
 }

@@ -46,16 +46,7 @@ pub struct Postgres {
 impl Postgres {
     /// Finds the programs of the site's version.
     pub fn at(site: &Site) -> Result<Postgres> {
-        let run = site.places().socket;
-        let words = run.join("programs");
-        fs::create_dir_all(&words).map_err(|error| failed("make", &words, &error))?;
-        let launcher = Arc::new(Launcher::new(PathBuf::from("/"), words, Arc::new(AtomicBool::new(false))));
-        let search = Search { directory: None, major: site.major };
-        let installation = Installation::find(&launcher, &search).map_err(|error| {
-            let action = "install it (on Debian: apt-get install postgresql), or name another with --version";
-            Error::refused(error.to_string(), action)
-        })?;
-        Ok(Postgres { site: site.clone(), installation })
+        Ok(Postgres { site: site.clone(), installation: programs(site, site.major)? })
     }
 
     pub(crate) fn server(&self) -> Server {
@@ -286,6 +277,17 @@ pub(crate) fn end_all(site: &Site) -> Result<()> {
         std::thread::sleep(END_POLL);
     }
     Ok(())
+}
+
+/// The programs of a major version, or the newest.
+pub(crate) fn programs(site: &Site, major: Option<u32>) -> Result<Installation> {
+    let words = site.places().socket.join("programs");
+    fs::create_dir_all(&words).map_err(|error| failed("make", &words, &error))?;
+    let launcher = Arc::new(Launcher::new(PathBuf::from("/"), words, Arc::new(AtomicBool::new(false))));
+    Installation::find(&launcher, &Search { directory: None, major }).map_err(|error| {
+        let action = "install it (on Debian: apt-get install postgresql), or name another with --version";
+        Error::refused(error.to_string(), action)
+    })
 }
 
 /// The processes of a user whose command line names a directory, or something in it.

@@ -87,6 +87,29 @@ pub struct ScriptKept {
 }
 
 impl Record {
+    /// One that is about to be made, of a version that is not known yet.
+    #[must_use]
+    pub fn beginning(name: &str, port: u16, parts: Vec<Part>, unix_seconds: u64) -> Record {
+        Record {
+            name: name.to_string(),
+            engine: EngineKind::Postgres,
+            major: 0,
+            port,
+            parts,
+            settings: BTreeMap::new(),
+            limits: None,
+            origin: None,
+            outdated: Vec::new(),
+            stage: Stage::Making,
+            is_wanted: true,
+            created_unix_seconds: unix_seconds,
+            superuser: superuser_of_ours(),
+            follows: None,
+            care: None,
+            expiry: None,
+        }
+    }
+
     /// Its volumes' names.
     #[must_use]
     pub fn volumes(&self) -> Vec<String> {

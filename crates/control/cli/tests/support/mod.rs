@@ -47,6 +47,19 @@ pub fn for_databases() -> String {
     format!("fuse_transport = \"classic\"\nattach_wait_seconds = 60\ndatabase_port_first = {first}\n")
 }
 
+/// Deletes the databases of an array; behind a test that failed, whatever there is of them.
+pub fn end_databases(array: &Array) {
+    if !std::thread::panicking() {
+        for one in array.json(&["database", "list"]).as_array().unwrap() {
+            array.good(&["database", "delete", one["name"].as_str().unwrap(), "--yes"]);
+        }
+        return;
+    }
+    let _ = array.run(&["stop", "--detach", "--force", "--yes"]);
+    let below = array.state().join("databases");
+    ashlar_postgres::end_processes(&below, |_| true, &[rustix::process::Signal::KILL]);
+}
+
 impl Array {
     /// A directory without a process.
     pub fn unstarted() -> Array {

@@ -7,14 +7,15 @@ use crate::error::Result;
 
 /// The version of what the control side writes into a note.
 const VERSION: u16 = 1;
-/// What is in which part of the note about a database.
+/// The part of a note that holds the record of what it is about.
 const RECORD: u16 = 0;
+/// Of the note about a database these, too.
 const PROOFS: u16 = 1;
 /// The first of the parts that hold a clone's SQL. Arbitrary: room for others is left before it.
 const SCRIPT: u16 = 16;
 
-/// A note about a database.
-pub(crate) struct DatabaseNote {
+/// The record of a database or of a schedule.
+pub(crate) struct RecordNote {
     pub(crate) pool: String,
     /// Its number in its pool.
     pub(crate) number: u64,
@@ -22,15 +23,15 @@ pub(crate) struct DatabaseNote {
 }
 
 impl Array {
-    /// The notes about databases in all open pools. Those of later versions are left out.
-    pub(crate) async fn database_notes(&self) -> Result<Vec<DatabaseNote>> {
-        self.run(|_, shard| {
+    /// The records of a kind in all open pools. Those of later versions are left out.
+    pub(crate) async fn record_notes(&self, kind: NoteKind) -> Result<Vec<RecordNote>> {
+        self.run(move |_, shard| {
             Box::pin(async move {
                 let engines = shard.engines.borrow();
                 let notes = engines.iter().flat_map(|(pool, engine)| {
-                    let notes = engine.notes_of(NoteKind::Database).into_iter();
+                    let notes = engine.notes_of(kind).into_iter();
                     let is_record = |note: &Note| note.version == VERSION && note.key.part == RECORD;
-                    notes.filter(is_record).map(|note| DatabaseNote {
+                    notes.filter(is_record).map(|note| RecordNote {
                         pool: pool.clone(),
                         number: note.key.subject,
                         value: note.value,
@@ -42,9 +43,15 @@ impl Array {
         .await
     }
 
-    /// Writes a note about a database, in place of the one of that number.
-    pub(crate) async fn database_note_put(&self, pool: &str, number: u64, value: Vec<u8>) -> Result<()> {
-        let batch = NoteBatch::new().put(NoteKind::Database, number, RECORD, VERSION, value);
+    /// Writes a record, in place of the one of that number.
+    pub(crate) async fn record_note_put(
+        &self,
+        kind: NoteKind,
+        pool: &str,
+        number: u64,
+        value: Vec<u8>,
+    ) -> Result<()> {
+        let batch = NoteBatch::new().put(kind, number, RECORD, VERSION, value);
         self.with_pool(pool, |engine, _| Box::pin(async move { engine.notes_put(batch).await.map(drop) }))
             .await
     }
@@ -93,14 +100,14 @@ impl Array {
             .await
     }
 
-    /// Removes whatever is noted about a database.
-    pub(crate) async fn database_note_delete(&self, pool: &str, number: u64) -> Result<()> {
+    /// Removes a record, and whatever else is noted under its number.
+    pub(crate) async fn record_note_delete(&self, kind: NoteKind, pool: &str, number: u64) -> Result<()> {
         self.with_pool(pool, move |engine, _| {
             Box::pin(async move {
-                let parts = engine.notes_range(NoteKind::Database, number);
-                let batch = parts.iter().fold(NoteBatch::new(), |batch, note| {
-                    batch.delete(NoteKind::Database, number, note.key.part)
-                });
+                let parts = engine.notes_range(kind, number);
+                let batch = parts
+                    .iter()
+                    .fold(NoteBatch::new(), |batch, note| batch.delete(kind, number, note.key.part));
                 if parts.is_empty() { Ok(()) } else { engine.notes_put(batch).await.map(drop) }
             })
         })

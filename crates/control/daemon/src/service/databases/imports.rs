@@ -1,14 +1,11 @@
 //! Databases that are brought in from elsewhere. The record is kept before anybody looks at the source, so
 //! that whatever is begun is removed by the next start when it is cut short.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ashlar_api as api;
-use ashlar_database::{
-    EngineKind, Follows, Outcome, Part, Primary, Record, Role, Source, Stage, Survey, Work,
-};
+use ashlar_database::{Follows, Outcome, Part, Primary, Record, Role, Source, Stage, Survey, Work};
 use ashlar_units::ByteCount;
 
 use super::super::Service;
@@ -79,24 +76,8 @@ impl Service {
         let roles = [Some(Role::Data), wanted.log_size_bytes.map(|_| Role::Log)];
         let parts: Vec<Part> = roles.into_iter().flatten().map(|role| part(&wanted.name, &role)).collect();
         self.check_parts_free(&parts)?;
-        let record = Record {
-            name: wanted.name.clone(),
-            engine: EngineKind::Postgres,
-            major: wanted.major.unwrap_or(0),
-            port,
-            parts,
-            settings: BTreeMap::new(),
-            limits: None,
-            origin: None,
-            stage: Stage::Making,
-            is_wanted: true,
-            created_unix_seconds: unix_seconds(),
-            outdated: Vec::new(),
-            superuser: "postgres".to_string(),
-            follows: None,
-            care: None,
-            expiry: None,
-        };
+        let mut record = Record::beginning(&wanted.name, port, parts, unix_seconds());
+        record.major = wanted.major.unwrap_or(0);
         let mut known = Known { pool, number, record };
         self.keep_record(&known).await?;
         drop(number_taken);

@@ -1,10 +1,9 @@
 //! Making databases: empty ones, and clones.
 
-use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use ashlar_api as api;
-use ashlar_database::{EngineKind, Limits, Origin, Outcome, Part, Record, Role, Site, Stage, Work};
+use ashlar_database::{Limits, Origin, Outcome, Part, Record, Role, Site, Stage, Work};
 use ashlar_units::ByteCount;
 
 use super::super::Service;
@@ -36,24 +35,8 @@ impl Service {
         let sizes = sizes_of(&request)?;
         let parts: Vec<Part> = sizes.iter().map(|(role, _)| part(&request.name, role)).collect();
         self.check_parts_free(&parts)?;
-        let mut record = Record {
-            name: request.name.clone(),
-            engine: EngineKind::Postgres,
-            major: 0,
-            port,
-            parts,
-            settings: BTreeMap::new(),
-            limits: limits(&request.name, request.memory_bytes, request.cores)?,
-            origin: None,
-            stage: Stage::Making,
-            is_wanted: true,
-            created_unix_seconds: unix_seconds(),
-            outdated: Vec::new(),
-            superuser: "postgres".to_string(),
-            follows: None,
-            care: None,
-            expiry: None,
-        };
+        let mut record = Record::beginning(&request.name, port, parts, unix_seconds());
+        record.limits = limits(&request.name, request.memory_bytes, request.cores)?;
         self.make_site(&record)?;
         let found = self.work(&Site { major: request.major_version, ..self.site(&record) }, Work::Find).await;
         record.major = match found {

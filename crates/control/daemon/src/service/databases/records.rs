@@ -5,6 +5,7 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use ashlar_api as api;
 use ashlar_database::{Record, Stage};
+use ashlar_engine::NoteKind;
 
 use super::super::Service;
 use crate::error::{Error, Result};
@@ -36,8 +37,8 @@ impl Drop for Busy<'_> {
 impl Service {
     /// What the open pools remember.
     pub(super) async fn database_records(&self) -> Result<Vec<Known>> {
-        let notes = self.array.database_notes().await?;
-        let known = |note: crate::array::DatabaseNote| {
+        let notes = self.array.record_notes(NoteKind::Database).await?;
+        let known = |note: crate::array::RecordNote| {
             let record = serde_json::from_slice(&note.value).ok()?;
             Some(Known { pool: note.pool, number: note.number, record })
         };
@@ -56,7 +57,7 @@ impl Service {
         let value = serde_json::to_vec(&known.record).map_err(|error| {
             Error::new(api::ErrorKind::Invalid, format!("record of a database: {error}"), "tell the authors")
         })?;
-        self.array.database_note_put(&known.pool, known.number, value).await
+        self.array.record_note_put(NoteKind::Database, &known.pool, known.number, value).await
     }
 
     pub(super) async fn set_stage(&self, known: &mut Known, stage: Stage) -> Result<()> {
@@ -65,7 +66,7 @@ impl Service {
     }
 
     pub(super) async fn forget_record(&self, known: &Known) -> Result<()> {
-        self.array.database_note_delete(&known.pool, known.number).await
+        self.array.record_note_delete(NoteKind::Database, &known.pool, known.number).await
     }
 
     /// One at a time works on a database.

@@ -1,6 +1,7 @@
 //! The records of schedules, and which snapshots are whose.
 
 use ashlar_api as api;
+use ashlar_engine::NoteKind;
 use ashlar_schedule::{Record, Target};
 
 use super::super::Service;
@@ -18,8 +19,8 @@ pub(super) struct Known {
 impl Service {
     /// What the open pools remember.
     pub(super) async fn schedule_records(&self) -> Result<Vec<Known>> {
-        let notes = self.array.schedule_notes().await?;
-        let known = |note: crate::array::ScheduleNote| {
+        let notes = self.array.record_notes(NoteKind::Schedule).await?;
+        let known = |note: crate::array::RecordNote| {
             let record = serde_json::from_slice(&note.value).ok()?;
             Some(Known { pool: note.pool, number: note.number, record })
         };
@@ -37,11 +38,11 @@ impl Service {
         let value = serde_json::to_vec(&known.record).map_err(|error| {
             Error::new(api::ErrorKind::Invalid, format!("record of a schedule: {error}"), "tell the authors")
         })?;
-        self.array.schedule_note_put(&known.pool, known.number, value).await
+        self.array.record_note_put(NoteKind::Schedule, &known.pool, known.number, value).await
     }
 
     pub(super) async fn forget_schedule(&self, known: &Known) -> Result<()> {
-        self.array.schedule_note_delete(&known.pool, known.number).await
+        self.array.record_note_delete(NoteKind::Schedule, &known.pool, known.number).await
     }
 
     /// The volumes that a snapshot would hold now.
