@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 
+use crate::namespace;
+
 /// The packages whose tests wait, by the ends of their directories. They hold real programs to their times,
 /// so nothing may go before them.
 const WAITING: [&str; 3] = ["crates/control/cli", "crates/lab/disk", "crates/lab/workload"];
@@ -80,7 +82,7 @@ impl Program {
     /// Runs the tests where cargo would. What they print is shown when they have ended, so that two lanes do
     /// not mix.
     fn run(&self, root: &Path, nice: &str, closing: &impl Fn(&str)) -> Result<bool, String> {
-        let mut command = Command::new("nice");
+        let mut command = namespace::apart("nice");
         command.args(["-n", nice]).arg(&self.executable).current_dir(&self.directory);
         command.env("CARGO_MANIFEST_DIR", &self.directory).stderr(Stdio::inherit());
         let ended = command.output().map_err(|error| format!("{} did not start: {error}", self.name))?;

@@ -14,17 +14,29 @@ pub fn enter() {
         leave_out_mounts_of_arrays();
         return;
     }
-    let unshare = || {
-        let mut command = Command::new("unshare");
-        command.args(["--mount", "--propagation", "private"]);
-        command
-    };
     let is_allowed = unshare().arg("true").output().is_ok_and(|output| output.status.success());
     let Ok(own_path) = std::env::current_exe() else { return };
     if is_allowed {
         let error = unshare().arg(own_path).args(std::env::args_os().skip(1)).env(ENTERED, "1").exec();
         println!("ci: without a mount namespace of its own: {error}");
     }
+}
+
+/// A program in a namespace of its own, where this process has one: what it mounts is in no other program's
+/// namespaces, not even for the moment in which these begin with a copy of all mounts.
+pub fn apart(program: &str) -> Command {
+    if std::env::var_os(ENTERED).is_none() {
+        return Command::new(program);
+    }
+    let mut command = unshare();
+    command.arg(program);
+    command
+}
+
+fn unshare() -> Command {
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private"]);
+    command
 }
 
 /// Unmounts them in this namespace only: whom they belong to keeps them.

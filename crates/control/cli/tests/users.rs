@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use support::nbd::Nbd;
@@ -31,7 +32,7 @@ impl Other {
         let end = Instant::now() + Duration::from_secs(20);
         while space(&other.0.id().to_string()) == space("self") || other.name() != "sleep" {
             assert!(Instant::now() < end, "unshare does not come to its program");
-            std::thread::sleep(Duration::from_millis(5));
+            thread::sleep(Duration::from_millis(5));
         }
         other
     }
@@ -106,8 +107,13 @@ fn a_mount_in_another_namespace_keeps_the_volume_attached_however_often_one_asks
         user["kind"] == "mount" && user["process_id"] == other.0.id() && user["path"] == mount.as_str()
     });
     assert!(found, "{users}");
-    drop(other);
+    // A process that is about to leave its copies behind is waited for.
+    let leaving = thread::spawn(move || {
+        thread::sleep(Duration::from_millis(300));
+        drop(other);
+    });
     array.good(&["detach", "db"]);
+    leaving.join().unwrap();
     assert_eq!(array.json(&["volume", "users", "db"]), serde_json::json!([]));
     array.good(&["volume", "delete", "db", "--now", "--yes"]);
 }

@@ -213,18 +213,7 @@ fn open_device(device: &Path) -> Result<File> {
 /// Lets go of the file. Refuses while somebody uses the device, and names who; waits for short users. A
 /// device that could not be let go stays attached as it was.
 pub fn detach(device: &Path) -> Result<()> {
-    let end = Instant::now() + RELEASE_WAIT_MAX;
-    loop {
-        let uses = uses_of_device(device)?;
-        if uses.is_empty() {
-            break;
-        }
-        let may_pass = uses.iter().all(Use::may_pass);
-        if !may_pass || Instant::now() > end {
-            return Err(in_use(device, &uses));
-        }
-        thread::sleep(RELEASE_POLL);
-    }
+    wait_for_users(device, RELEASE_WAIT_MAX, |_| ())?;
     let let_go = let_go(device);
     if let Err(error) = &let_go
         && error.kind == ErrorKind::Busy
@@ -233,6 +222,27 @@ pub fn detach(device: &Path) -> Result<()> {
         keep(device)?;
     }
     let_go
+}
+
+/// Waits until nobody uses the device, but for those that `leave_out` takes off the list. Refuses at once
+/// when somebody may stay, after a while otherwise, and names who.
+pub(super) fn wait_for_users(
+    device: &Path,
+    wait_max: Duration,
+    leave_out: impl Fn(&mut Vec<Use>),
+) -> Result<()> {
+    let end = Instant::now() + wait_max;
+    loop {
+        let mut uses = uses_of_device(device)?;
+        leave_out(&mut uses);
+        if uses.is_empty() {
+            return Ok(());
+        }
+        if !uses.iter().all(Use::may_pass) || Instant::now() > end {
+            return Err(in_use(device, &uses));
+        }
+        thread::sleep(RELEASE_POLL);
+    }
 }
 
 /// The refusal that names these uses.

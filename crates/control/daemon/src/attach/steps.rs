@@ -5,6 +5,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +13,9 @@ use super::error::{Error, ErrorKind, Result};
 use super::loop_device::{self, AttachOptions};
 use super::mount::{self, FileSystem, Trust};
 use super::uses::{Use, uses_of_device};
+
+/// How long a process in a mount namespace of its own may take to unmount what it does not need.
+const COPIES_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// What is to be done.
 #[derive(Debug, Serialize, Deserialize)]
@@ -167,17 +171,7 @@ fn detach(file: &Path, device: &PathBuf, is_forced: bool, is_loss_told: bool) ->
 /// Unmounts and detaches. Whoever uses the device in a way that an unmount here does not end is found before
 /// anything is unmounted, so that a refusal changes nothing.
 fn take_down(device: &Path, is_loss_told: bool) -> Result<()> {
-    let ends_with_unmount = |using: &Use| match using {
-        Use::Mounted { .. } | Use::MountedElsewhere { is_shared: true, .. } => true,
-        // What opened it for a moment is waited for at the end; what claims it may be our own mount.
-        Use::Open { .. } | Use::Claimed { .. } => true,
-        Use::MountedElsewhere { .. } | Use::MountedUpon { .. } => false,
-        Use::Device { .. } | Use::Swap { .. } => false,
-    };
-    let uses = uses_of_device(device)?;
-    if let Some(stays) = uses.iter().find(|using| !ends_with_unmount(using)) {
-        return Err(loop_device::in_use(device, std::slice::from_ref(stays)));
-    }
+    wait_for_other_users(device)?;
     // The kernel's table, not our memory: a person may have mounted or unmounted since.
     let mounts = mount::mounts_of_device(device)?;
     if !is_loss_told {
@@ -185,6 +179,20 @@ fn take_down(device: &Path, is_loss_told: bool) -> Result<()> {
     }
     mounts.iter().try_for_each(|mount| mount::unmount(&mount.directory))?;
     loop_device::detach(device)
+}
+
+/// Waits a moment until nobody uses the device in a way that an unmount here does not end.
+fn wait_for_other_users(device: &Path) -> Result<()> {
+    let ends_with_unmount = |using: &Use| match using {
+        Use::Mounted { .. } | Use::MountedElsewhere { is_shared: true, .. } => true,
+        // What opened it for a moment is waited for at the end; what claims it may be our own mount.
+        Use::Open { .. } | Use::Claimed { .. } => true,
+        Use::MountedElsewhere { .. } | Use::MountedUpon { .. } => false,
+        Use::Device { .. } | Use::Swap { .. } => false,
+    };
+    loop_device::wait_for_users(device, COPIES_WAIT_MAX, |uses| {
+        uses.retain(|using| !ends_with_unmount(using))
+    })
 }
 
 /// Takes everything out of sight; what is in use goes with its users. What they wrote so far is written out:

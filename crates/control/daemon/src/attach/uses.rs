@@ -89,9 +89,10 @@ pub enum Use {
 }
 
 impl Use {
-    /// True for what often ends by itself in a moment: udev and blkid open new and changed devices.
+    /// True for what often ends by itself in a moment: udev and blkid open new and changed devices, and a
+    /// process that makes a mount namespace of its own begins it with a copy of every mount.
     pub(super) fn may_pass(&self) -> bool {
-        matches!(self, Use::Open { .. } | Use::Claimed { .. })
+        matches!(self, Use::Open { .. } | Use::Claimed { .. } | Use::MountedElsewhere { .. })
     }
 }
 
