@@ -11,7 +11,6 @@ use ashlar_format::segment::SegmentState;
 use ashlar_format::superblock::{DriveEntry, DriveState, Superblock};
 use ashlar_units::{DriveIndex, Fault, SegmentId, planted};
 
-use crate::under_way::UnderWay;
 use crate::{Error, ErrorKind, Pool, Result, State};
 
 /// One drive of the pool.
@@ -272,10 +271,9 @@ pub(crate) fn lacks(state: DriveState) -> bool {
 }
 
 /// The least number of the segments that may have writes which no flush has covered yet: those that are
-/// open, those that have a number and will be opened, and those that writes are under way to.
-pub(crate) fn unsettled_from(state: &State, under_way: &UnderWay) -> u32 {
+/// open, and those that have a number and will be opened.
+pub(crate) fn unsettled_from(state: &State) -> u32 {
     let open = state.table.entries().iter().filter(|entry| entry.state == SegmentState::Open);
-    let least =
-        open.map(|entry| entry.segment).chain(state.frontier.unopened()).chain(under_way.least()).min();
+    let least = open.map(|entry| entry.segment).chain(state.frontier.unopened()).min();
     least.map_or(state.superblock.segment_next, |segment| segment.0)
 }

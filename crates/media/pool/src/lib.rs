@@ -42,7 +42,6 @@ mod space;
 mod steer;
 mod stripes;
 mod table;
-mod under_way;
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -68,7 +67,6 @@ pub use rebuild::{Rebuild, RebuildProgress};
 pub use scrub::ScrubCount;
 pub use space::CellCount;
 pub use table::SegmentTable;
-pub use under_way::AnnouncedWrite;
 
 use drives::{KnownDrive, unsettled_from};
 use frontier::Frontier;
@@ -76,7 +74,6 @@ use mend::HeldPlaces;
 use owner::Ownership;
 use rebuild::WriteGate;
 use stripes::Striping;
-use under_way::UnderWay;
 
 /// An open pool: its drives as one space.
 #[derive(Clone)]
@@ -97,7 +94,6 @@ struct Inner {
     striping: Option<Striping>,
     held: HeldPlaces,
     gate: WriteGate,
-    under_way: UnderWay,
     /// Blocks written back because their content was wrong or could not be read.
     mended_blocks: Cell<u64>,
     state: RefCell<State>,
@@ -268,6 +264,13 @@ impl Pool {
         })
     }
 
+    /// A segment is sealed when its last write has ended, and not before: a checkpoint takes a sealed one for
+    /// settled, and a drive that failed a write which ended later would not get it back when it returns.
+    fn assert_open(&self, segment: SegmentId) {
+        let state = self.with_table(|table| table.find(segment).map(|entry| entry.state));
+        assert_eq!(state, Some(SegmentState::Open), "a write to segment {segment}");
+    }
+
     /// True while this segment is in the table: a reader that finds damage looks here first, since a
     /// segment freed under it is no damage.
     #[must_use]
@@ -334,16 +337,17 @@ impl Pool {
     ) -> Result<()> {
         let end = offset + buffer.len() as u64;
         assert!(end <= self.inner.segment_bytes, "write to {end} is beyond segment {segment}");
-        let _announced = self.announce_write(segment);
         self.check_not_fenced()?;
         self.check_owner_if_overdue().await?;
         let place = self.place_of(segment)?;
+        self.assert_open(segment);
         if let Some(striping) = &self.inner.striping {
             self.write_stripes(striping, segment, place, offset, buffer, durability).await?;
         } else {
             let (drive, address) = self.address(place, offset)?;
             drive.write(address, buffer, durability).await?;
         }
+        self.assert_open(segment);
         // Whoever was frozen meanwhile must not tell of it: another may have opened the pool without it.
         self.check_owner_if_overdue().await
     }
@@ -710,7 +714,7 @@ impl Pool {
     #[must_use]
     pub fn opened_mark(&self) -> Vec<SegmentId> {
         let mut state = self.inner.state.borrow_mut();
-        state.settling_below = unsettled_from(&state, &self.inner.under_way);
+        state.settling_below = unsettled_from(&state);
         state.frontier.opened()
     }
 }

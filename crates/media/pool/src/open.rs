@@ -21,7 +21,6 @@ use crate::rebuild::WriteGate;
 use crate::steer::Paces;
 use crate::stripes::Striping;
 use crate::table::SegmentTable;
-use crate::under_way::UnderWay;
 use crate::{Error, ErrorKind, Inner, Pool, PoolSpec, Result, State};
 use ashlar_format::layout::Layout;
 use ashlar_format::rows::Rows;
@@ -79,7 +78,6 @@ impl Pool {
                 striping,
                 held: HeldPlaces::default(),
                 gate: WriteGate::default(),
-                under_way: UnderWay::default(),
                 mended_blocks: Cell::new(0),
                 state: RefCell::new(state),
                 superblock_turn: Mutex::new(()),

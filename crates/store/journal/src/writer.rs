@@ -382,12 +382,10 @@ impl<T: 'static> Inner<T> {
         let inner = self.clone();
         self.writing.set(self.writing.get() + 1);
         groups.begin();
-        let announced = self.pool.announce_write(segment);
         self.pool.runtime().spawn(Priority::Journal, async move {
             let durability =
                 if planted(Fault::ToldBeforeFlushed) { Durability::Cached } else { Durability::Durable };
             let result = inner.pool.write(segment, offset, buffer, durability).await;
-            drop(announced);
             groups.end(result.is_ok());
             inner.writing.set(inner.writing.get() - 1);
             inner.queue.poke();
@@ -456,25 +454,17 @@ impl<T: 'static> Inner<T> {
         self.pool.open_segment(SegmentKind::Journal, first_group).await
     }
 
-    /// Writes the footer and marks the segment sealed, once its groups are written too: the table says of no
-    /// segment that it is whole whose header, written along with the first group, a crash may still tear.
-    /// The footer spares the cleaner a walk over the groups; a segment without one is as good, so nobody
-    /// waits for it.
+    /// Writes the footer, which spares the cleaner a walk over the groups, and marks the segment sealed when
+    /// all its groups are written: the table says of no segment that it is whole whose header, written along
+    /// with the first group, a crash may still tear; and a sealed one may be freed and its place given to
+    /// another. Nobody waits for it.
     fn seal(self: &Rc<Self>, full: OpenTail) {
         let pool = self.pool.clone();
-        let Some(entries) = full.footer else {
-            pool.with_table_mut(|table| table.seal(full.segment));
-            return;
-        };
-        let footer = encode_footer(pool.key(), full.segment, SegmentKind::Journal, &entries);
-        let (offset, buffer) = pool.footer_buffer(&footer);
-        assert!(offset >= full.offset, "footer of segment {} overlaps its content", full.segment);
         let keeper = pool.clone();
         keeper.spawn(async move {
-            let written = pool.write(full.segment, offset, buffer, Durability::Cached).await;
-            let is_whole = full.groups.all_written().await && written.is_ok();
-            // Sealed only now: a sealed segment may be freed and its place given to another.
-            pool.with_table_mut(|table| match is_whole {
+            let has_footer = write_footer(&pool, &full).await;
+            let is_whole = planted(Fault::SealedUnderWay) || full.groups.all_written().await;
+            pool.with_table_mut(|table| match has_footer && is_whole {
                 true => table.seal_with_footer(full.segment),
                 false => table.seal(full.segment),
             });
@@ -533,6 +523,15 @@ const GROUP_BYTES_WORTH: usize = 64 << 10;
 /// How often and how long opening a journal segment waits for the cleaner.
 const OPEN_ATTEMPTS: usize = 200;
 const OPEN_RETRY: Duration = Duration::from_millis(20);
+
+/// True when the segment has a footer now; one of which not all groups are known gets none.
+async fn write_footer(pool: &Pool, full: &OpenTail) -> bool {
+    let Some(entries) = &full.footer else { return false };
+    let footer = encode_footer(pool.key(), full.segment, SegmentKind::Journal, entries);
+    let (offset, buffer) = pool.footer_buffer(&footer);
+    assert!(offset >= full.offset, "footer of segment {} overlaps its content", full.segment);
+    pool.write(full.segment, offset, buffer, Durability::Cached).await.is_ok()
+}
 
 /// Whether a group fits behind what is written, with room for the footer of all of it.
 fn fits(open: &OpenTail, room: Room, segment_bytes: u64, stripe_bytes: u64) -> bool {
