@@ -115,6 +115,21 @@ pub struct OperationSnapshot {
 }
 
 impl OperationSnapshot {
+    /// What was counted since an earlier snapshot of the same counters.
+    #[must_use]
+    pub fn since(&self, before: &OperationSnapshot) -> OperationSnapshot {
+        if before.completed > self.completed || before.failed > self.failed {
+            // They began anew in between.
+            return self.clone();
+        }
+        OperationSnapshot {
+            completed: self.completed - before.completed,
+            failed: self.failed - before.failed,
+            bytes: self.bytes.saturating_sub(before.bytes),
+            latency: self.latency.since(&before.latency),
+        }
+    }
+
     fn merge(&mut self, other: &OperationSnapshot) {
         self.completed += other.completed;
         self.failed += other.failed;
@@ -140,6 +155,19 @@ impl CountersSnapshot {
     #[must_use]
     pub fn of(&self, operation: Operation) -> &OperationSnapshot {
         &self.operations[operation as usize]
+    }
+
+    /// What was counted since an earlier snapshot of the same counters.
+    #[must_use]
+    pub fn since(&self, before: &CountersSnapshot) -> CountersSnapshot {
+        let pairs = self.operations.iter().zip(&before.operations);
+        CountersSnapshot { operations: pairs.map(|(now, then)| now.since(then)).collect() }
+    }
+
+    /// Whether nothing was counted at all.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.operations.iter().all(|operation| operation.completed + operation.failed == 0)
     }
 
     /// Adds the counts of another snapshot.

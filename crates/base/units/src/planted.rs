@@ -128,6 +128,8 @@ faults! {
         "The copy of a shared map page does not count its children: one image changes another."
     DeltaForgetsSlot "store/map/src/lineage.rs"
         "A change to a map page is missing in its next difference: after a restart old bytes are read."
+    DiffMissesUnmapped "store/map/src/diff.rs"
+        "The difference of two volumes leaves out what was unmapped in the first: who copies what differs copies too little."
     PlaceReleasedEarly "media/pool/src/lib.rs"
         "A freed place is trimmed before the superblock that frees it: after a crash the older one names what is gone."
     SegmentNumberTwice "media/pool/src/frontier.rs"

@@ -67,7 +67,8 @@ impl From<ashlar_postgres::Error> for Error {
             ashlar_postgres::ErrorKind::Environment => ErrorKind::Environment,
             ashlar_postgres::ErrorKind::Command
             | ashlar_postgres::ErrorKind::Refused(_)
-            | ashlar_postgres::ErrorKind::Lost => ErrorKind::Command,
+            | ashlar_postgres::ErrorKind::Lost
+            | ashlar_postgres::ErrorKind::Late => ErrorKind::Command,
             ashlar_postgres::ErrorKind::Interrupted => ErrorKind::Interrupted,
         };
         Self { kind, context: error.context }

@@ -97,6 +97,11 @@ impl fmt::Display for Summary {
             counters.failed_starts,
             counters.starts + counters.failed_starts
         )?;
+        writeln!(
+            f,
+            "compared {} pairs of images: {} blocks told to differ, {} of them equal all the same",
+            counters.differences, counters.blocks_told, counters.blocks_told_equal
+        )?;
         let probes: Vec<String> = self.probes.iter().map(|(name, count)| format!("{count} {name}")).collect();
         writeln!(f, "covered: {}", probes.join(", "))?;
         write!(

@@ -1,7 +1,7 @@
 //! The engine as the system under test.
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -33,6 +33,9 @@ impl From<Error> for Trouble {
 
 /// Longer than any simulated pool takes to count.
 const ACCOUNTS_WITHIN: Duration = Duration::from_secs(3600);
+
+/// Runs of blocks that differ, told at a time: few, so that answers have several pages.
+const RUNS_PER_PAGE: usize = 20;
 
 /// Makes engines; everything they know is on the drives.
 pub struct EngineMaker;
@@ -350,6 +353,22 @@ impl SystemUnderTest for EngineSystem {
         })
     }
 
+    fn difference(
+        &self,
+        one: String,
+        other: String,
+    ) -> LocalFuture<'static, Result<Option<BTreeSet<u64>>, Trouble>> {
+        let engine = self.engine.clone();
+        Box::pin(async move {
+            match difference(&engine, &one, &other).await {
+                Ok(blocks) => Ok(Some(blocks)),
+                // It may give way to the cleaner of a full pool.
+                Err(error) if error.kind == ErrorKind::Busy => Ok(None),
+                Err(error) => Err(error.into()),
+            }
+        })
+    }
+
     fn dedupe(&self, action: DedupeAction) -> LocalFuture<'static, Result<(), Trouble>> {
         let (engine, index_bytes) = (self.engine.clone(), self.index_bytes);
         Box::pin(async move {
@@ -531,6 +550,17 @@ impl SystemUnderTest for EngineSystem {
         let engine = self.engine.clone();
         Box::pin(async move { Ok(engine.close().await?) })
     }
+}
+
+/// All pages of the answer.
+async fn difference(engine: &Engine, one: &str, other: &str) -> Result<BTreeSet<u64>, Error> {
+    let (mut blocks, mut next) = (BTreeSet::new(), Some(0));
+    while let Some(from) = next {
+        let page = engine.difference(one, other, from, RUNS_PER_PAGE, ACCOUNTS_WITHIN).await?;
+        blocks.extend(page.runs.into_iter().flatten());
+        next = page.next_block;
+    }
+    Ok(blocks)
 }
 
 /// The walked accounts sum to physical, at whatever checkpoint they speak of.

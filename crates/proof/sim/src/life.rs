@@ -18,7 +18,7 @@ use crate::staff::Attendant;
 use crate::system::{PoolLayout, SystemMaker, SystemUnderTest, Trouble, TroubleKind};
 use crate::wall_clock::WallClock;
 use crate::workload::{Surroundings, World, carry_out, check, claims_for_delete, run_workload};
-use crate::workload::{verify_everything, verify_notes, verify_plausible};
+use crate::workload::{verify_differences, verify_everything, verify_notes, verify_plausible};
 
 /// Longest virtual time without any request completing. Far above the slowest drive's slowest request
 /// times the longest recovery.
@@ -28,6 +28,9 @@ const STALL: Duration = Duration::from_secs(1200);
 /// journal takes some for each that is refused, and a pool whose last one is gone cannot write any.
 /// Arbitrary: more than hosts may take.
 const STARVED_ABOVE: u64 = 4;
+
+/// Pairs of images whose difference is looked at behind each start. Arbitrary.
+const DIFFERENCES_AT_START: u64 = 2;
 
 /// Steps no life needs; beyond it the system spins.
 const STEPS_MAX: u64 = 30_000_000;
@@ -262,6 +265,7 @@ impl Life {
         if !self.is_judgeable() {
             return;
         }
+        verify_differences(&world, DIFFERENCES_AT_START).await;
         self.record.enter(Phase::Working);
         let operator = self.start_operator(&system);
         let puller = self.start_puller(&system);

@@ -51,6 +51,12 @@ pub struct Counters {
     pub bytes_verified: u64,
     pub checks: u64,
     pub note_batches: u64,
+    /// Pairs of images whose difference was compared with their bytes.
+    pub differences: u64,
+    /// Blocks that were told to differ.
+    pub blocks_told: u64,
+    /// Of these, blocks whose bytes are equal.
+    pub blocks_told_equal: u64,
 }
 
 impl Counters {
@@ -75,6 +81,9 @@ impl Counters {
         self.bytes_verified += other.bytes_verified;
         self.checks += other.checks;
         self.note_batches += other.note_batches;
+        self.differences += other.differences;
+        self.blocks_told += other.blocks_told;
+        self.blocks_told_equal += other.blocks_told_equal;
     }
 }
 

@@ -3,7 +3,7 @@
 //! The engine's adapter ([`crate::engine_system`]) and the deliberately broken fakes of the tests
 //! implement the same trait, so that the tester itself can be tested.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use ashlar_block::{BlockDevice, LocalFuture};
@@ -138,6 +138,15 @@ pub trait SystemUnderTest {
     }
     /// The pool's own full check: the errors it found.
     fn check(&self) -> LocalFuture<'static, Result<Vec<String>, Trouble>>;
+    /// The blocks of 4 KiB at which two images may differ; `None` when the system does not say, or gave way
+    /// to something more urgent.
+    fn difference(
+        &self,
+        _one: String,
+        _other: String,
+    ) -> LocalFuture<'static, Result<Option<BTreeSet<u64>>, Trouble>> {
+        Box::pin(async { Ok(None) })
+    }
     /// Does something to dedupe.
     fn dedupe(&self, _action: DedupeAction) -> LocalFuture<'static, Result<(), Trouble>> {
         Box::pin(async { Ok(()) })

@@ -178,13 +178,18 @@ impl Catalogue {
         volume.map_or(&image.origin_name, |volume| &volume.name)
     }
 
+    /// As a person names it: `db`, or `db@noon`.
+    pub(crate) fn full_name(&self, entry: &VolumeEntry) -> String {
+        match entry.kind {
+            VolumeKind::Volume => entry.name.clone(),
+            VolumeKind::Snapshot => format!("{}@{}", self.origin_name(entry), entry.name),
+        }
+    }
+
     /// What a volume was made from: the volume or the image that its origin is, by its present name.
     pub(crate) fn made_from(&self, volume: &VolumeEntry) -> Option<String> {
         let origin = self.get(volume.origin).filter(|origin| origin.deleted().is_none());
-        let origin = origin.map(|origin| match origin.kind {
-            VolumeKind::Volume => origin.name.clone(),
-            VolumeKind::Snapshot => format!("{}@{}", self.origin_name(origin), origin.name),
-        });
+        let origin = origin.map(|origin| self.full_name(origin));
         origin.or_else(|| (!volume.origin_name.is_empty()).then(|| volume.origin_name.clone()))
     }
 

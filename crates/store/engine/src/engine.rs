@@ -32,6 +32,7 @@ use crate::range_lock::RangeLock;
 use crate::removal::Removals;
 use crate::room::{Full, Lent};
 use crate::scrub::Scrubs;
+use crate::stages::{SlowRequest, Stages, StagesSnapshot};
 use crate::{Error, ErrorKind, Result, Settings};
 
 /// An open pool. Clones are the same pool.
@@ -91,6 +92,7 @@ pub(crate) struct Inner {
     /// Which blocks are being written.
     pub(crate) ranges: RangeLock,
     pub(crate) counters: RefCell<Counters>,
+    pub(crate) stages: Stages,
     pub(crate) life: RefCell<Life>,
     applier_ended: Notify,
     is_applier_ended: Cell<bool>,
@@ -146,6 +148,7 @@ impl Engine {
         Ok(Engine::start(parts))
     }
 
+    // tidy: long because it names every part once.
     fn start(parts: Parts) -> Engine {
         let Parts {
             runtime,
@@ -196,6 +199,7 @@ impl Engine {
             lent: Cell::default(),
             ranges: RangeLock::default(),
             counters: RefCell::default(),
+            stages: Stages::default(),
             life: RefCell::new(Life::Online),
             applier_ended: Notify::new(),
             is_applier_ended: Cell::new(false),
@@ -279,7 +283,7 @@ impl Engine {
         Some(ashlar_block::Identity { pool, image: self.image_named(name)?.0 })
     }
 
-    fn image_named(&self, name: &str) -> Option<VolumeId> {
+    pub(crate) fn image_named(&self, name: &str) -> Option<VolumeId> {
         let tree = self.inner.tree.borrow();
         Some(match name.split_once('@') {
             None => tree.catalogue.volume(name)?.id,
@@ -313,6 +317,18 @@ impl Engine {
     /// Fails when the pool takes no changes.
     pub fn check_online(&self) -> Result<()> {
         self.inner.check_online()
+    }
+
+    /// Where the time of hosts' requests went since the pool was opened.
+    #[must_use]
+    pub fn stages(&self) -> StagesSnapshot {
+        self.inner.stages_snapshot()
+    }
+
+    /// The slowest requests of the last five minutes, the slowest first.
+    #[must_use]
+    pub fn slow_requests(&self) -> Vec<SlowRequest> {
+        self.inner.slow_requests()
     }
 
     /// The pool as it is now.

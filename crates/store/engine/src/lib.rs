@@ -37,6 +37,7 @@ mod control;
 mod dedupe;
 mod deleted;
 mod device;
+mod difference;
 mod drives;
 mod engine;
 mod error;
@@ -61,6 +62,7 @@ mod removal;
 mod room;
 mod scrub;
 mod settings;
+mod stages;
 mod tables;
 mod walk;
 mod weigh;
@@ -78,6 +80,7 @@ pub use ashlar_format::segment::Protection;
 pub use ashlar_pool::{
     Away, DriveCounters, DriveSpec, Identity, Opening, PoolSpec, ProcessProbe, Remembered, ScrubCount,
 };
+pub use difference::Difference;
 pub use drives::RebuildStatus;
 pub use engine::Engine;
 pub use error::{Error, ErrorKind, Result};
@@ -89,3 +92,4 @@ pub use lineage::Lineage;
 pub use notebook::{NoteBatch, NotesStatus};
 pub use removal::RemovalStatus;
 pub use settings::Settings;
+pub use stages::{KindStages, SlowRequest, Stage, StageTimes, StagesSnapshot};

@@ -13,6 +13,7 @@ use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, Fault, SegmentId, VolumeId, p
 
 use crate::engine::Inner;
 use crate::media::{Location, stored_bytes};
+use crate::stages::{Course, Stage};
 use crate::{Error, ErrorKind, Result};
 
 /// Chunks that lie this close together are read in one piece: the gap costs less than a request.
@@ -48,31 +49,43 @@ impl Inner {
     pub(crate) async fn read(self: &Rc<Self>, id: VolumeId, offset: u64, into: &mut [u8]) -> Result<()> {
         self.counters.borrow_mut().host_bytes_read += into.len() as u64;
         let end = offset + into.len() as u64;
+        let mut course = Course::of(self, id, false, offset, into.len() as u64);
         if offset.is_multiple_of(BLOCK_BYTES) && end.is_multiple_of(BLOCK_BYTES) {
-            return self.read_blocks(id, offset / BLOCK_BYTES, into).await;
+            self.read_blocks(id, offset / BLOCK_BYTES, into, &mut course).await?;
+            course.served();
+            return Ok(());
         }
         let first = offset / BLOCK_BYTES * BLOCK_BYTES;
         let mut whole = vec![0; (end.next_multiple_of(BLOCK_BYTES) - first) as usize];
-        self.read_blocks(id, first / BLOCK_BYTES, &mut whole).await?;
+        self.read_blocks(id, first / BLOCK_BYTES, &mut whole, &mut course).await?;
         let start = (offset - first) as usize;
         into.copy_from_slice(&whole[start..start + into.len()]);
+        course.served();
         Ok(())
     }
 
     /// The same for whole blocks.
-    pub(crate) async fn read_blocks(&self, id: VolumeId, first_block: u64, into: &mut [u8]) -> Result<()> {
+    pub(crate) async fn read_blocks(
+        &self,
+        id: VolumeId,
+        first_block: u64,
+        into: &mut [u8],
+        course: &mut Course<'_>,
+    ) -> Result<()> {
         let count = into.len() as u64 / BLOCK_BYTES;
         let mut pointers = Vec::with_capacity(count as usize);
         let mut last_error = None;
         for _ in 0..ATTEMPTS {
             pointers.clear();
             self.look_up(id, first_block, count, &mut pointers).await?;
+            course.passed(Stage::Map);
             let missing = self.copy_cached(&pointers, into);
+            course.passed(Stage::Reduction);
             if missing.is_empty() {
                 return Ok(());
             }
             let epoch = self.media.epoch();
-            match self.fetch(&missing, into).await {
+            match self.fetch(&missing, into, course).await {
                 Ok(()) => return Ok(()),
                 Err(error) => {
                     let mut again = Vec::with_capacity(count as usize);
@@ -132,14 +145,23 @@ impl Inner {
     }
 
     /// Reads the chunks of missing blocks, copies the blocks and caches the chunks.
-    async fn fetch(&self, blocks: &[(Pointer, usize)], into: &mut [u8]) -> Result<()> {
+    async fn fetch(
+        &self,
+        blocks: &[(Pointer, usize)],
+        into: &mut [u8],
+        course: &mut Course<'_>,
+    ) -> Result<()> {
         let missing = self.locate_sorted(blocks).await?;
+        course.passed(Stage::Map);
         let mut extents = gather(&missing);
         if extents.len() == 1
             && let Some(extent) = extents.pop()
         {
             let read = self.pool.read(extent.segment, extent.start, extent.end - extent.start).await?;
-            return self.take_or_mend(&extent, read, &missing, into).await;
+            course.passed(Stage::Drive);
+            let taken = self.take_or_mend(&extent, read, &missing, into).await;
+            course.passed(Stage::Reduction);
+            return taken;
         }
         let reads: Vec<_> = extents
             .into_iter()
@@ -154,10 +176,12 @@ impl Inner {
         let mut result = Ok(());
         for read in reads {
             let (extent, read) = read.await;
+            course.passed(Stage::Drive);
             let taken = match read {
                 Ok(read) => self.take_or_mend(&extent, read, &missing, into).await,
                 Err(error) => Err(error.into()),
             };
+            course.passed(Stage::Reduction);
             result = result.and(taken);
         }
         result

@@ -14,6 +14,7 @@ use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, Fault, VolumeId, planted};
 use crate::apply::Outcome;
 use crate::engine::Inner;
 use crate::range_lock::{HeldRange, Turn};
+use crate::stages::{Course, Stage};
 use crate::{Error, ErrorKind, Result};
 
 thread_local! {
@@ -59,13 +60,17 @@ impl Inner {
         let entry = self.writable(id)?;
         let end = offset + data.len() as u64;
         let blocks = offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES);
+        let mut course = Course::of(self, id, true, offset, data.len() as u64);
         if offset.is_multiple_of(BLOCK_BYTES) && end.is_multiple_of(BLOCK_BYTES) {
             let held = self.ranges.hold(Turn::Whole, id, blocks.clone()).await;
-            self.write_blocks(&held, entry, blocks.start, data).await?;
+            course.passed(Stage::Turn);
+            self.write_blocks(&held, entry, blocks.start, data, &mut course).await?;
         } else {
             let held = self.ranges.hold(Turn::Part, id, blocks).await;
-            self.write_parts(&held, entry, offset, data).await?;
+            course.passed(Stage::Turn);
+            self.write_parts(&held, entry, offset, data, &mut course).await?;
         }
+        course.served();
         // What is refused is no load: others need not give way to it, and drives are not worn by it.
         self.counters.borrow_mut().host_bytes_written += data.len() as u64;
         Ok(())
@@ -78,6 +83,7 @@ impl Inner {
         entry: Writable,
         offset: u64,
         data: &[u8],
+        course: &mut Course<'_>,
     ) -> Result<()> {
         let end = offset + data.len() as u64;
         let first = offset / BLOCK_BYTES * BLOCK_BYTES;
@@ -86,14 +92,15 @@ impl Inner {
         // Only what is kept is read: of a block that is replaced whole nobody needs to know what it was.
         let is_first_cut = offset > first || (last == 0 && !end.is_multiple_of(BLOCK_BYTES));
         if is_first_cut {
-            self.read_blocks(entry.id, first / BLOCK_BYTES, &mut whole[..BLOCK_BYTES_USIZE]).await?;
+            let kept = &mut whole[..BLOCK_BYTES_USIZE];
+            self.read_blocks(entry.id, first / BLOCK_BYTES, kept, course).await?;
         }
         if last > 0 && !end.is_multiple_of(BLOCK_BYTES) && !planted(Fault::PartLosesTail) {
-            self.read_blocks(entry.id, end / BLOCK_BYTES, &mut whole[last..]).await?;
+            self.read_blocks(entry.id, end / BLOCK_BYTES, &mut whole[last..], course).await?;
         }
         let start = (offset - first) as usize;
         whole[start..start + data.len()].copy_from_slice(data);
-        self.write_blocks(held, entry, first / BLOCK_BYTES, &whole).await
+        self.write_blocks(held, entry, first / BLOCK_BYTES, &whole, course).await
     }
 
     /// Waits until no write of part of a block is under way in these volumes: it would bring back
@@ -112,10 +119,12 @@ impl Inner {
         entry: Writable,
         first_block: u64,
         data: &[u8],
+        course: &mut Course<'_>,
     ) -> Result<()> {
         let blocks = data.len() as u64 / BLOCK_BYTES;
         assert!(held.covers(entry.id, first_block..first_block + blocks), "block {first_block} is not held");
         self.load_pages_of(entry.id, first_block, blocks).await?;
+        course.passed(Stage::Map);
         let piece_blocks = (self.journal.submission_bytes_max() / BLOCK_BYTES).max(1);
         let mut pending = Vec::new();
         let mut block = first_block;
@@ -127,14 +136,15 @@ impl Inner {
             let blocks = if region_end > block { region_end - block } else { piece_blocks };
             let length = (blocks * BLOCK_BYTES).min(rest.len() as u64) as usize;
             let (piece, later) = rest.split_at(length);
-            match self.admit(Some(entry.id), length).await {
-                Ok(credits) => match self.submit_piece(entry, block, piece, credits).await {
-                    Ok(submitted) => pending.push(submitted),
-                    Err(error) => {
-                        result = Err(error);
-                        break;
-                    }
-                },
+            let admitted = self.admit(Some(entry.id), length).await;
+            course.passed(Stage::Room);
+            let submitted = match admitted {
+                Ok(credits) => self.submit_piece(entry, block, piece, credits).await,
+                Err(error) => Err(error),
+            };
+            course.passed(Stage::Reduction);
+            match submitted {
+                Ok(submitted) => pending.push(submitted),
                 Err(error) => {
                     result = Err(error);
                     break;
@@ -148,6 +158,7 @@ impl Inner {
         for waiting in pending {
             result = result.and(outcome_of(waiting.await));
         }
+        course.passed(Stage::Journal);
         if let (Some(fingerprints), Ok(())) = (fingerprints, &result) {
             self.dedupe.note_written(entry.id, first_block, fingerprints);
         }
@@ -271,7 +282,8 @@ impl Inner {
         let block = part.start / BLOCK_BYTES;
         let held = self.ranges.hold(Turn::Part, entry.id, block..block + 1).await;
         let mut whole = vec![0; BLOCK_BYTES_USIZE];
-        self.read_blocks(entry.id, block, &mut whole).await?;
+        let mut course = Course::of(self, entry.id, true, part.start, part.end - part.start);
+        self.read_blocks(entry.id, block, &mut whole, &mut course).await?;
         let start = (part.start % BLOCK_BYTES) as usize;
         let bytes = &mut whole[start..start + (part.end - part.start) as usize];
         if bytes.iter().all(|byte| *byte == 0) {
@@ -280,7 +292,7 @@ impl Inner {
         bytes.fill(0);
         match whole.iter().all(|byte| *byte == 0) {
             true => self.fill_blocks(&held, entry.id, block, 1, true).await,
-            false => self.write_blocks(&held, entry, block, &whole).await,
+            false => self.write_blocks(&held, entry, block, &whole, &mut course).await,
         }
     }
 

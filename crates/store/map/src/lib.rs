@@ -45,6 +45,7 @@ pub mod block_cache;
 
 mod arena;
 mod checkpoint;
+mod diff;
 mod error;
 mod geometry;
 mod lineage;
@@ -58,6 +59,7 @@ mod tests;
 pub use arena::{ArenaCounters, PageArena, PageNumber};
 pub use block_cache::BlockCache;
 pub use checkpoint::{PageRecord, PageToWrite, WriteOrder};
+pub use diff::{PagePair, TreeDiff};
 pub use error::{Missing, PageInvalid};
 pub use geometry::{BLOCKS_MAX, LEVELS, PAGE_POINTERS, Page, ROOT_LEVEL, page_index, slot_span_blocks};
 pub use lineage::{Delta, RecordForm, TrackedPage};

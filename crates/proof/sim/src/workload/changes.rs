@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use super::World;
 use super::claims::{Claim, Object, Use};
+use super::difference::verify_differences;
 use super::notes::change_notes;
 use super::verify::verify_image;
 use crate::chance::Chance;
@@ -44,7 +45,10 @@ pub async fn work(world: Rc<World>) {
         ];
         match world.draw(|chance| chance.weighted(&weights)) {
             11 => check(&world).await,
-            12 => verify_a_snapshot(&world).await,
+            12 => {
+                verify_a_snapshot(&world).await;
+                verify_differences(&world, 1).await;
+            }
             13 => change_dedupe(&world).await,
             14 => change_notes(&world).await,
             kind => {

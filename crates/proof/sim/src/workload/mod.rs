@@ -6,6 +6,7 @@
 mod changes;
 mod claims;
 mod data;
+mod difference;
 mod forging;
 mod handover;
 mod notes;
@@ -23,6 +24,7 @@ use ashlar_runtime::{Priority, Runtime};
 
 pub use changes::{carry_out, check};
 pub use claims::Claims;
+pub use difference::verify_differences;
 pub use notes::verify_notes;
 pub use progress::{claims_for_delete, prove_progress};
 pub use verify::{verify_everything, verify_plausible};

@@ -10,9 +10,9 @@ use crate::engine::Inner;
 use crate::{Error, ErrorKind, Result};
 
 /// The state a count speaks of. Taken under the checkpointer's lock, so all of it is of one checkpoint.
-pub(super) struct Frozen {
+pub(crate) struct Frozen {
     /// Volumes and images of snapshots, their roots on drives.
-    pub(super) images: Vec<VolumeEntry>,
+    pub(crate) images: Vec<VolumeEntry>,
     /// Records of the tables.
     pub(super) tables: Vec<Pointer>,
     pub(super) segments: Vec<SegmentEntry>,
@@ -27,7 +27,7 @@ pub(super) struct Frozen {
 
 impl Frozen {
     /// Writes a checkpoint if there is news, and reads back what it says.
-    pub(super) async fn take(inner: &Inner) -> Result<Frozen> {
+    pub(crate) async fn take(inner: &Inner) -> Result<Frozen> {
         let has_news = inner.applied.get().next_lsn.0 != inner.checkpoints.published_lsn.get();
         if has_news && inner.check_online().is_ok() {
             inner.checkpoint_now(false).await?;

@@ -41,7 +41,7 @@ use ashlar_runtime::{LocalFuture, Priority};
 use crate::engine::{Engine, Inner};
 use crate::{Error, ErrorKind, Result};
 
-use frozen::Frozen;
+pub(crate) use frozen::Frozen;
 pub use info::{
     Holder, HoldersReport, ReclaimReport, SpaceParts, SpaceReport, VolumeSpace, WalkedSpace, WalkedVolume,
 };
@@ -126,7 +126,7 @@ impl Engine {
     }
 
     /// Runs a count in the background; `close` waits for its end, which comes soon then.
-    async fn count<T: 'static>(
+    pub(crate) async fn count<T: 'static>(
         &self,
         work: impl FnOnce(Rc<Inner>) -> LocalFuture<'static, Result<T>>,
     ) -> Result<T> {

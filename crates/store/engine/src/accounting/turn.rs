@@ -27,7 +27,7 @@ pub(crate) struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     /// Waits for its turn; the time counts from then on.
-    pub(super) async fn begin(inner: &'a Inner, within: Duration) -> Result<Turn<'a>> {
+    pub(crate) async fn begin(inner: &'a Inner, within: Duration) -> Result<Turn<'a>> {
         let cleaner_waits = inner.hold_cleaner().await?;
         let started = inner.runtime.now();
         Ok(Turn { inner, _cleaner_waits: cleaner_waits, started, within, give_way_after: GIVE_WAY_AFTER })

@@ -13,6 +13,7 @@ mod dedupe;
 mod deleted;
 mod deleting;
 mod deltas;
+mod difference;
 mod doors;
 mod files;
 mod full;

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod block_cache;
+mod diff;
 mod lineage;
 mod model;
 mod single;

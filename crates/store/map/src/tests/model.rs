@@ -1,6 +1,6 @@
 //! Random histories against a plain model: content, reference counts and durability.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use ashlar_format::Pointer;
 
@@ -90,7 +90,10 @@ impl History {
                 self.arena.reap(pages_max);
             }
             80..=81 => self.extents(),
-            82 => self.read_stored(),
+            82 => {
+                self.read_stored();
+                self.diff_stored();
+            }
             83 => self.abandon_checkpoint(),
             _ => {
                 // Bursts, so that some trees stay unchanged through a whole checkpoint.
@@ -273,6 +276,23 @@ impl History {
         for tree in &self.stored {
             check_whole_tree(&mut arena, &mut self.media, tree);
         }
+    }
+
+    /// Two trees of the last complete checkpoint: every block that differs is told, and no other.
+    fn diff_stored(&mut self) {
+        let Some(last) = self.stored.len().checked_sub(1) else { return };
+        let draw = |random: &mut Random| random.below(last as u64 + 1) as usize;
+        let (one, other) = (draw(&mut self.random), draw(&mut self.random));
+        let from_block = if self.random.below(2) == 0 { 0 } else { self.place() };
+        let (one, other) = (&self.stored[one], &self.stored[other]);
+        let (runs, _) = super::diff::diff(&self.media, one.root, other.root, from_block);
+        let told: BTreeSet<u64> = runs.into_iter().flatten().collect();
+        let content = |tree: &Tree, block| Some(tree.model.get(block)).filter(|pointer| pointer.is_data());
+        let differs = |block: &u64| content(one, *block) != content(other, *block);
+        // As far as the longest change that begins in a region reaches.
+        let places = REGIONS.into_iter().flat_map(|region| region..region + REGION_BLOCKS + 700);
+        let expected: BTreeSet<u64> = places.filter(|block| *block >= from_block).filter(differs).collect();
+        assert_eq!(told, expected);
     }
 
     fn verify(&self) {
