@@ -32,6 +32,16 @@ impl Account {
         account.map(Some).ok_or_else(|| Error::environment(missing))
     }
 
+    /// The account of this name.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn named(name: &str) -> Result<Account> {
+        let accounts = fs::read_to_string("/etc/passwd").map_err(|e| Error::io("/etc/passwd", &e))?;
+        let account = account_in(&accounts, name);
+        account.ok_or_else(|| Error::environment(format!("no account `{name}` is in /etc/passwd")))
+    }
+
     /// Has a program run under this account.
     pub fn apply(&self, command: &mut Command) {
         command.uid(self.user).gid(self.group);

@@ -17,6 +17,8 @@ pub enum ErrorKind {
     Refused(SqlState),
     /// No answer came: whether the statement was done is not known.
     Lost,
+    /// A server that was started did not answer within its time.
+    Late,
 }
 
 /// An error of PostgreSQL.
@@ -98,7 +100,7 @@ impl From<Error> for ashlar_programs::Error {
         match error.kind {
             ErrorKind::Environment => ashlar_programs::Error::environment(error.context),
             ErrorKind::Interrupted => ashlar_programs::Error::interrupted(),
-            ErrorKind::Command | ErrorKind::Refused(_) | ErrorKind::Lost => {
+            ErrorKind::Command | ErrorKind::Refused(_) | ErrorKind::Lost | ErrorKind::Late => {
                 ashlar_programs::Error::command(error.context)
             }
         }

@@ -22,7 +22,7 @@ use crate::settings::{Settings, replace};
 
 /// Loading and checking some GiB may take a while on a slow machine, but not longer.
 pub(crate) const LONG: Duration = Duration::from_secs(900);
-/// Starting includes replaying the database's log.
+/// Starting includes replaying the database's log. Arbitrary; `set_start_limit` gives it another.
 const START_LIMIT: Duration = Duration::from_secs(180);
 /// Stopping includes a last checkpoint.
 const STOP_LIMIT: Duration = Duration::from_secs(120);
@@ -65,6 +65,7 @@ pub struct Server {
     superuser: String,
     /// It listens on its socket alone, whatever its settings say.
     is_private: bool,
+    start_limit: Duration,
     /// The data directory without links, as the kernel names it: its processes are found by it, also when
     /// it cannot be read any more.
     work: PathBuf,
@@ -86,6 +87,7 @@ impl Server {
             is_running: false,
             superuser: SUPERUSER.to_string(),
             is_private: false,
+            start_limit: START_LIMIT,
         }
     }
 
@@ -97,6 +99,11 @@ impl Server {
     /// Has it listen on its socket alone from the next start on, whatever its settings say.
     pub fn set_private(&mut self, is_private: bool) {
         self.is_private = is_private;
+    }
+
+    /// How long its start may take, with the replay of its log. `pg_ctl` counts whole seconds.
+    pub fn set_start_limit(&mut self, limit: Duration) {
+        self.start_limit = limit;
     }
 
     pub(crate) fn superuser(&self) -> &str {
@@ -203,7 +210,8 @@ impl Server {
     /// Starts the server and waits until it answers, which includes replaying its log.
     ///
     /// # Errors
-    /// When it does not start: the end of its log is in the message.
+    /// When it does not start: the end of its log is in the message. One that did not answer within its time
+    /// is late, and ends when it is dropped.
     pub fn start(&mut self) -> Result<Duration> {
         let Places { data, socket, port, .. } = self.places.clone();
         self.work = fs::canonicalize(&data).map_err(|e| Error::io(&data.display().to_string(), &e))?;
@@ -219,19 +227,33 @@ impl Server {
         self.installation.make_directory(&socket)?;
         let private = if self.is_private { " -c listen_addresses=" } else { "" };
         let (log, options) = (self.log(), format!("-p {port} -k {}{private}", quoted(&socket)));
-        let limit = START_LIMIT.as_secs().to_string();
+        let limit = self.start_limit.as_secs().to_string();
         let words = ["-w", "-s", "-t", &limit, "-o", &options, "start", "-l"].map(OsStr::new);
         let arguments = [&["-D".as_ref(), data.as_os_str()], &words[..], &[log.as_os_str()]].concat();
         self.is_running = true;
-        let started = self.run_limited("pg_ctl", &arguments, START_LIMIT + CONTROL_SLACK);
+        let since = Instant::now();
+        let said_before = fs::metadata(&log).map_or(0, |found| found.len());
+        let started = self.run_limited("pg_ctl", &arguments, self.start_limit + CONTROL_SLACK);
         match started {
             Ok(finished) => {
                 self.leftovers = Leftovers::default();
                 Ok(finished.took)
             }
             Err(error) if error.kind == ErrorKind::Interrupted => Err(error),
+            Err(_) if since.elapsed() >= self.start_limit => Err(self.late(said_before)),
             Err(error) => Err(self.with_log(error)),
         }
+    }
+
+    /// What it said before this start is left out.
+    fn late(&self, said_before: u64) -> Error {
+        let text = fs::read(self.log()).unwrap_or_default();
+        let new = text.get(said_before as usize..).unwrap_or_default();
+        let text = String::from_utf8_lossy(new);
+        let last = text.lines().rev().find_map(|line| line.split_once("LOG:")).map(|(_, words)| words.trim());
+        let last = last.map_or(String::new(), |words| format!("; last it said: {words}"));
+        let seconds = self.start_limit.as_secs();
+        Error { kind: ErrorKind::Late, context: format!("its server did not start within {seconds} s{last}") }
     }
 
     fn with_log(&self, error: Error) -> Error {

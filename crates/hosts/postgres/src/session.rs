@@ -11,10 +11,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::SinkExt;
 use tokio::runtime::Runtime;
-use tokio_postgres::{Client, Config, NoTls, SimpleQueryMessage};
+use tokio_postgres::{Client, Config, SimpleQueryMessage};
 pub use tokio_postgres::{Row, Statement, types::ToSql};
 
 use crate::error::{Error, Result};
+use crate::tls::Asked;
 
 /// The variable of the environment that libpq reads, too (manual, 34.15).
 const PASSWORD: &str = "PGPASSWORD";
@@ -29,7 +30,8 @@ pub enum Address {
     Socket { directory: PathBuf, port: u16, database: String },
     /// The same for a superuser of another name.
     SocketAs { directory: PathBuf, port: u16, database: String, user: String },
-    /// As libpq reads it: `postgres://USER@HOST:PORT/DATABASE`; a password may stand in `PGPASSWORD`.
+    /// As libpq reads it: `postgres://USER@HOST:PORT/DATABASE?sslmode=…&sslrootcert=…`; a password may stand
+    /// in `PGPASSWORD`.
     Url(String),
 }
 
@@ -40,19 +42,22 @@ impl Address {
         Address::Socket { directory: directory.into(), port, database: "postgres".into() }
     }
 
-    fn config(&self) -> Result<Config> {
+    fn config(&self) -> Result<(Config, Asked)> {
         match self {
             Address::Socket { directory, port, database } => {
                 let mut config = Config::new();
                 config.host_path(directory).port(*port).user("postgres").dbname(database);
-                Ok(config)
+                Ok((config, Asked::none()))
             }
             Address::SocketAs { directory, port, database, user } => {
                 let mut config = Config::new();
                 config.host_path(directory).port(*port).user(user).dbname(database);
-                Ok(config)
+                Ok((config, Asked::none()))
             }
             Address::Url(url) => {
+                let within =
+                    |error: Error| Error { context: format!("{}: {}", self.shown(), error.context), ..error };
+                let (url, asked) = Asked::take(url).map_err(within)?;
                 let mut config: Config = url.parse().map_err(|error: tokio_postgres::Error| {
                     let why =
                         std::error::Error::source(&error).map_or(error.to_string(), ToString::to_string);
@@ -62,9 +67,18 @@ impl Address {
                 {
                     config.password(password.as_encoded_bytes());
                 }
-                Ok(config)
+                config.ssl_mode(asked.mode.of_client());
+                Ok((config, asked))
             }
         }
+    }
+
+    /// What is looked at of the server's certificate where a session is encrypted, in words.
+    ///
+    /// # Errors
+    /// When the address asks for what does not exist.
+    pub fn certificate_in_words(&self) -> Result<&'static str> {
+        Ok(self.config()?.1.in_words())
     }
 
     /// For messages: without a password.
@@ -98,14 +112,22 @@ impl Session {
     /// # Errors
     /// When the server is not there, or refuses.
     pub fn open(address: &Address, application: &str, limit: Duration) -> Result<Session> {
-        let mut config = address.config()?;
+        let (mut config, asked) = address.config()?;
         config.application_name(application).connect_timeout(limit);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(|error| Error::io("begin a session", &error))?;
         let what = address.shown();
-        let (client, connection) = answer(&runtime, limit, &what, config.connect(NoTls))?;
+        let tls = asked.connector();
+        let tls = tls.map_err(|error| Error { context: format!("{what}: {}", error.context), ..error })?;
+        let connected = async {
+            config.connect(tls).await.map_err(|error| match asked.explained(&error) {
+                Some(why) => Error::environment(format!("{what}: {why}")),
+                None => Error::of_client(&what, &error),
+            })
+        };
+        let (client, connection) = within(&runtime, limit, &what, connected)?;
         runtime.spawn(connection);
         Ok(Session { client, runtime, limit })
     }
@@ -189,9 +211,19 @@ fn answer<T>(
     asked: impl Future<Output = std::result::Result<T, tokio_postgres::Error>>,
 ) -> Result<T> {
     let what = if what.len() > SHOWN_MAX { what.get(..SHOWN_MAX).unwrap_or("a statement") } else { what };
+    let asked = async { asked.await.map_err(|error| Error::of_client(what, &error)) };
+    within(runtime, limit, what, asked)
+}
+
+fn within<T>(
+    runtime: &Runtime,
+    limit: Duration,
+    what: &str,
+    asked: impl Future<Output = Result<T>>,
+) -> Result<T> {
     // The timer belongs to the runtime, so it is made inside.
     match runtime.block_on(async { tokio::time::timeout(limit, asked).await }) {
-        Ok(answered) => answered.map_err(|error| Error::of_client(what, &error)),
+        Ok(answered) => answered,
         Err(_late) => Err(Error::lost(format!("{what}: no answer within {} s", limit.as_secs_f64()))),
     }
 }

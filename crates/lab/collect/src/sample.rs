@@ -20,6 +20,8 @@ pub struct Sample {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<DiskSample>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_disk: Option<DiskSample>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<ServerSample>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArraySample>,
@@ -86,6 +88,7 @@ pub(crate) struct Reading {
     pub(crate) unix_millis: u64,
     pub(crate) machine: MachineReading,
     pub(crate) disk: Option<Counters>,
+    pub(crate) log_disk: Option<Counters>,
     pub(crate) server: Option<ServerReading>,
     pub(crate) array: Option<PoolCounters>,
 }
@@ -99,6 +102,7 @@ impl Reading {
             seconds,
             machine: self.machine.since(&before.machine, seconds),
             disk: self.disk.zip(before.disk).map(|(now, then)| disk(now - then, seconds)),
+            log_disk: self.log_disk.zip(before.log_disk).map(|(now, then)| disk(now - then, seconds)),
             server: self.server.as_ref().map(|now| now.since(before.server.as_ref(), seconds)),
             array: self.array.zip(before.array).map(|(now, then)| array(now - then, seconds)),
         }

@@ -27,6 +27,8 @@ pub fn interval(length: Duration) -> Duration {
 pub struct Sources<'a> {
     /// Name of the target's block device.
     pub disk: Option<&'a str>,
+    /// Of the one that a database's log lies on, where it is another.
+    pub log_disk: Option<&'a str>,
     /// They need not run yet.
     pub servers: Vec<Address>,
     /// What the pool counted so far.
@@ -86,6 +88,7 @@ fn look(sources: &Sources<'_>, servers: &mut [Watching<'_>]) -> Reading {
         unix_millis: unix_millis(),
         machine: machine::Reading::now(),
         disk: sources.disk.and_then(Counters::of),
+        log_disk: sources.log_disk.and_then(Counters::of),
         server: found.into_iter().reduce(server::Reading::and),
         array: sources.array.and_then(|counted| counted()),
     }

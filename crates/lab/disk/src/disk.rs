@@ -20,11 +20,13 @@ use crate::medium::Medium;
 use crate::mounts;
 use crate::pace::Pace;
 use crate::pacer::{Pacer, hurry};
-use crate::spec::{Kind, Spec};
+use crate::spec::{BLOCK_BYTES, Kind, Spec};
 
 /// Requests whose bytes are read or written at the same time: beyond that they wait for the file. Two cores
 /// have no use for more, and a device below that takes a millisecond gives 8,000 a second.
 const WORKERS: usize = 8;
+/// A file of a log is 16 MiB: inodes for smaller ones would only have to be written.
+const FEW_INODES: &[&str] = &["-i", "1048576"];
 /// What is added to the file's name for the directory in which the kernel shows the disk.
 const POINT_SUFFIX: &str = ".mount";
 
@@ -32,6 +34,8 @@ const POINT_SUFFIX: &str = ".mount";
 pub struct Disk {
     // In the order in which they go.
     device: LoopDevice,
+    /// What is behind the first part of the drives, as a device of its own.
+    second: Option<LoopDevice>,
     served: Served,
 }
 
@@ -61,13 +65,30 @@ impl Disk {
     /// When the description is wrong, the file is in use, or this machine cannot do it (no root, no FUSE, no
     /// loop devices): the error's kind says which.
     pub fn open(spec: Spec) -> Result<Disk> {
+        Disk::open_parted(spec, 0)
+    }
+
+    /// The same; its last bytes, so many, are a device of their own on the same drives.
+    ///
+    /// # Errors
+    /// As of [`Disk::open`].
+    pub fn open_parted(spec: Spec, second_bytes: u64) -> Result<Disk> {
         spec.check()?;
+        let is_part = second_bytes < spec.size_bytes && second_bytes.is_multiple_of(BLOCK_BYTES);
+        if !is_part {
+            let what = format!("{second_bytes} bytes are no part of {}, or no whole blocks", spec.size_bytes);
+            return Err(Error::new(ErrorKind::Description, what));
+        }
         let served = Served::begin(&spec)?;
         let is_rotational = matches!(spec.kind, Kind::Model(_));
-        let device = LoopDevice::attach(&served.point.join(FILE_NAME), is_rotational)?;
+        let (file, first) = (served.point.join(FILE_NAME), spec.size_bytes - second_bytes);
+        let device = LoopDevice::attach(&file, 0..first, is_rotational)?;
+        let second = (second_bytes > 0)
+            .then(|| LoopDevice::attach(&file, first..spec.size_bytes, is_rotational))
+            .transpose()?;
         // What the kernel asked while it attached the file is nobody's request.
         served.medium.begin_counting();
-        Ok(Disk { device, served })
+        Ok(Disk { device, second, served })
     }
 
     /// The block device, `/dev/loopN`.
@@ -82,11 +103,7 @@ impl Disk {
     /// # Errors
     /// When `mkfs.ext4` is missing or says no.
     pub fn format(&self) -> Result<()> {
-        self.unpaced(|| {
-            let now = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
-            let mut command = Command::new("mkfs.ext4");
-            loop_device::run(command.args(["-q", "-F", "-E", now]).arg(self.device())).map(drop)
-        })
+        self.unpaced(|| format(self.device(), &[]))
     }
 
     /// Mounts its ext4 at an existing directory. It is unmounted when the disk goes.
@@ -94,8 +111,19 @@ impl Disk {
     /// # Errors
     /// When it has none, or the kernel says no.
     pub fn mount(&self, at: &Path) -> Result<()> {
-        let failed = Error::system(format!("mount {} at {}", self.device().display(), at.display()));
-        mount(self.device(), at, "ext4", MountFlags::NOATIME, None).map_err(failed)
+        mount_ext4(self.device(), at)
+    }
+
+    /// Makes an ext4 for few large files on the second part, and mounts it.
+    ///
+    /// # Errors
+    /// When there is no such part, or one of the programs says no.
+    pub fn mount_second(&self, at: &Path) -> Result<()> {
+        let Some(second) = &self.second else {
+            return Err(Error::new(ErrorKind::Description, "it has one part".to_string()));
+        };
+        self.unpaced(|| format(&second.path, FEW_INODES))?;
+        mount_ext4(&second.path, at)
     }
 
     /// Does something while no answer is held back, such as loading data; the model learns of none of it.
@@ -153,9 +181,23 @@ impl Disk {
     /// When somebody still uses it: then it is taken from them, and their requests fail.
     pub fn close(mut self) -> Result<()> {
         self.served.turn_pacer(false);
+        let second = self.second.as_mut().map_or(Ok(()), LoopDevice::detach);
         self.device.detach()?;
+        second?;
         self.settle()
     }
+}
+
+/// Everything that ext4 would else write later is written at once.
+fn format(device: &Path, options: &[&str]) -> Result<()> {
+    let now = "nodiscard,lazy_itable_init=0,lazy_journal_init=0";
+    let mut command = Command::new("mkfs.ext4");
+    loop_device::run(command.args(["-q", "-F", "-E", now]).args(options).arg(device)).map(drop)
+}
+
+fn mount_ext4(device: &Path, at: &Path) -> Result<()> {
+    let failed = Error::system(format!("mount {} at {}", device.display(), at.display()));
+    mount(device, at, "ext4", MountFlags::NOATIME, None).map_err(failed)
 }
 
 impl Drop for Disk {

@@ -1,6 +1,7 @@
 //! A loop device on a file, by `losetup` of util-linux.
 
 use std::fs;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
@@ -28,11 +29,14 @@ enum State {
 }
 
 impl LoopDevice {
-    /// On this file, with direct and so asynchronous I/O: without, it would ask for one thing at a time.
-    pub(crate) fn attach(file: &Path, is_rotational: bool) -> Result<LoopDevice> {
+    /// On this part of the file, with direct and so asynchronous I/O: without, it would ask for one thing at
+    /// a time.
+    pub(crate) fn attach(file: &Path, part: Range<u64>, is_rotational: bool) -> Result<LoopDevice> {
         let shown = file.display();
-        let arguments = ["--direct-io=on", "--show", "--find"];
-        let said = run(Command::new("losetup").args(arguments).arg(file)).map_err(|error| {
+        let mut command = Command::new("losetup");
+        command.args(["--direct-io=on", "--show", "--find", "--offset", &part.start.to_string()]);
+        command.args(["--sizelimit", &(part.end - part.start).to_string()]).arg(file);
+        let said = run(&mut command).map_err(|error| {
             Error { context: format!("attach {shown} as a loop device: {}", error.context), ..error }
                 .of_kind(ErrorKind::Unsupported)
         })?;

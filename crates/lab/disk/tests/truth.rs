@@ -54,6 +54,31 @@ fn write_block(disk: &Disk, index: u64, byte: u8) {
 }
 
 #[test]
+fn two_file_systems_lie_on_the_same_drives() {
+    let bench = Bench::new();
+    let at = point(&bench);
+    let of_log = bench.folder.path().join("point-log");
+    fs::create_dir_all(&of_log).unwrap();
+    let kind = Kind::parse("sim-hdd:drives=2,raid=1").unwrap();
+    let spec = bench.spec(2 * SIZE, kind);
+    let Some(disk) = bench.opened(Disk::open_parted(spec.clone(), SIZE)) else { return };
+    disk.format().unwrap();
+    disk.mount(&at).unwrap();
+    disk.mount_second(&of_log).unwrap();
+    write(&at, "data");
+    write(&of_log, "log");
+    let written = disk.counters().writes;
+    write(&of_log, "more");
+    assert!(disk.counters().writes > written, "both are requests of the same disk");
+    assert!(holds(&at, "data") && holds(&of_log, "log"));
+    disk.close().unwrap();
+    for point in [&at, &of_log] {
+        assert!(fs::read_dir(point).unwrap().next().is_none(), "it is unmounted");
+    }
+    assert!(Disk::open_parted(spec, 2 * SIZE).is_err(), "a part is smaller than the whole");
+}
+
+#[test]
 fn an_ext4_and_its_files_survive_on_every_honest_disk() {
     let bench = Bench::new();
     let at = point(&bench);

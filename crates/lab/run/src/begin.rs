@@ -9,11 +9,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ashlar_fio::Fio;
 use ashlar_programs::Launcher;
 use ashlar_scenario::{Preset, Target};
-use ashlar_target::{Access, Footing, Machine, OWN_PREFIX, Place};
+use ashlar_target::{Access, Footing, Machine, MadeSnapshot, OWN_PREFIX, Place};
 use rustix::process::Signal;
 
 use crate::bill::{found_rates, work_out};
-use crate::record::{Begun, Records, Site, json, make, write};
+use crate::record::{Begun, Left, Records, Site, json, make, write};
 use crate::work::{Progress, Work};
 use crate::{Chosen, Error, ErrorKind, Outcome, Outline, Result};
 
@@ -28,6 +28,8 @@ pub struct Request {
     pub output: PathBuf,
     /// Of results whose rates are wanted, for what is worked out and not run.
     pub results: Vec<PathBuf>,
+    /// What is loaded is kept on the targets, and what was kept is used.
+    pub keeps_bases: bool,
 }
 
 /// Runs a scenario from its beginning. What was measured before an interruption or an error of a target is
@@ -40,7 +42,7 @@ pub fn begin(
     signals: Arc<AtomicBool>,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<Outcome> {
-    let Request { chosen, preset, seed, output, .. } = request;
+    let Request { chosen, preset, seed, output, keeps_bases, .. } = request;
     let here = Machine::here();
     let is_calculated = chosen.scenario.is_calculated();
     // What is worked out touches none.
@@ -57,7 +59,7 @@ pub fn begin(
     };
     fs::create_dir(output).map_err(unmade)?;
     let records = Records::new(output);
-    let keep = |sites: Vec<Site>, fio: String| {
+    let keep = |(sites, logs): (Vec<Site>, Vec<Site>), fio: String| {
         let begun = Begun {
             format: Begun::FORMAT,
             source: chosen.source.clone(),
@@ -65,6 +67,8 @@ pub fn begin(
             preset: preset.to_string(),
             seed: *seed,
             targets: sites,
+            logs,
+            keeps_bases: *keeps_bases,
             machine: here,
             fio,
             version: env!("CARGO_PKG_VERSION").to_string(),
@@ -76,12 +80,13 @@ pub fn begin(
         write(&records.at("scenario.toml"), &chosen.text)
     };
     if is_calculated {
-        keep(Vec::new(), String::new())?;
+        keep((Vec::new(), Vec::new()), String::new())?;
         work_out(&outline, &rates, &records)?;
         return report(output);
     }
-    let made = prepare(&records, signals, &outline, targets, &request.access).and_then(|work| {
-        keep(sites(&work.places, targets)?, work.fio.version.clone())?;
+    let asked = (&request.access, *keeps_bases);
+    let made = prepare(&records, signals, &outline, targets, asked).and_then(|work| {
+        keep((sites(&work.places, targets)?, logs(&work, targets)?), work.fio.version.clone())?;
         Ok((work, records.hold()?))
     });
     match made {
@@ -98,8 +103,8 @@ pub fn begin(
 /// # Errors
 /// When the directory holds no run.
 pub fn named(directory: &Path) -> Result<Vec<String>> {
-    let targets = Records::new(directory).begun()?.targets;
-    Ok(targets.into_iter().map(|site| site.address).collect())
+    let begun = Records::new(directory).begun()?;
+    Ok(begun.targets.into_iter().chain(begun.logs).map(|site| site.address).collect())
 }
 
 /// Goes on with a run that did not come to its end, with the same plan, targets and seed.
@@ -135,8 +140,9 @@ pub fn resume(
         return report(directory);
     }
     let targets = begun.named_targets();
-    let work = prepare(&records, signals, &outline, &targets, access)?;
-    for (was, is) in begun.targets.iter().zip(sites(&work.places, &targets)?) {
+    let work = prepare(&records, signals, &outline, &targets, (access, begun.keeps_bases))?;
+    let now = sites(&work.places, &targets)?.into_iter().chain(logs(&work, &targets)?);
+    for (was, is) in begun.targets.iter().chain(&begun.logs).zip(now) {
         if identity(&was.footing) != identity(&is.footing) {
             return Err(Error::environment(format!(
                 "{}: it stood on {} when this began, and stands on {} now: results are never mixed",
@@ -167,7 +173,7 @@ fn prepare<'a>(
     signals: Arc<AtomicBool>,
     outline: &'a Outline,
     targets: &[Target],
-    access: &Access,
+    (access, keeps_bases): (&Access, bool),
 ) -> Result<Work<'a>> {
     let log = records.at("log");
     make(&log)?;
@@ -176,15 +182,27 @@ fn prepare<'a>(
     remove_left(records, access)?;
     crate::several::check_versions(&launcher, &outline.plan)?;
     let mut places: Vec<(String, Place)> = Vec::new();
-    let of_variants = outline.plan.variants.iter().map(|variant| &variant.target);
-    for Target { address, .. } in targets.iter().chain(of_variants) {
+    let variants = &outline.plan.variants;
+    let named = targets.iter().chain(variants.iter().map(|variant| &variant.target));
+    let named = named.map(|target| &target.address);
+    for address in named.chain(variants.iter().filter_map(|variant| variant.log.as_ref())) {
         if !places.iter().any(|(known, _)| known == address) {
             let place =
                 Place::open(address, access).map_err(|refusal| Error::environment(refusal.to_string()))?;
             places.push((address.clone(), place));
         }
     }
-    let work = Work { records, plan: &outline.plan, seed: outline.seed, fio, launcher, signals, places };
+    let work = Work {
+        records,
+        plan: &outline.plan,
+        seed: outline.seed,
+        fio,
+        launcher,
+        signals,
+        places,
+        access: access.clone(),
+        keeps_bases,
+    };
     records.keep_left(&work.left())?;
     work.check_room()?;
     Ok(work)
@@ -214,6 +232,7 @@ fn remove_left(records: &Records, access: &Access) -> Result<()> {
         let Some(array) = &access.array else { return Ok(()) };
         ashlar_target::remove(array, volume).map_err(|refusal| Error::environment(refusal.to_string()))?;
     }
+    left.snapshots.extend(not_noted(&left, access)?);
     for snapshot in &left.snapshots {
         let Some(array) = &access.array else { return Ok(()) };
         let removed = ashlar_target::remove_snapshot(array, snapshot);
@@ -223,6 +242,20 @@ fn remove_left(records: &Records, access: &Access) -> Result<()> {
         let _absent = fs::remove_dir_all(own);
     }
     Ok(())
+}
+
+/// Snapshots that were taken while a database worked, by the process that made the directories.
+fn not_noted(left: &Left, access: &Access) -> Result<Vec<MadeSnapshot>> {
+    let Some(array) = access.array.as_ref().filter(|_| !left.volumes.is_empty()) else {
+        return Ok(Vec::new());
+    };
+    let mut found = Vec::new();
+    for own in &left.directories {
+        let name = own.file_name().unwrap_or_default().to_string_lossy();
+        let of_process = ashlar_target::snapshots_of_process(array, &name, &left.volumes);
+        found.extend(of_process.map_err(|refusal| Error::environment(refusal.to_string()))?);
+    }
+    Ok(found)
 }
 
 /// Works until the end or an error, removes the data sets, and tells what there is.
@@ -249,10 +282,22 @@ fn sites(places: &[(String, Place)], targets: &[Target]) -> Result<Vec<Site>> {
     for (address, place) in places {
         let Some(target) = targets.iter().find(|target| target.address == *address) else { continue };
         let footing = place.footing().map_err(|refusal| Error::environment(refusal.to_string()))?;
-        let (id, space_bytes) = (target.id.clone(), target.space_bytes);
-        sites.push(Site { id, address: address.clone(), footing, space_bytes });
+        let Target { id, space_bytes, log, .. } = target.clone();
+        sites.push(Site { id, address: address.clone(), footing, space_bytes, log });
     }
     Ok(sites)
+}
+
+/// What logs lie on that the user put on none of the targets.
+fn logs(work: &Work<'_>, targets: &[Target]) -> Result<Vec<Site>> {
+    let named = targets.iter().find_map(|target| target.log.as_ref());
+    let named = named.filter(|log| targets.iter().all(|target| target.address != **log));
+    let is_used = |log: &&String| work.plan.variants.iter().any(|variant| variant.log.as_ref() == Some(*log));
+    let Some(address) = named.filter(is_used) else { return Ok(Vec::new()) };
+    let footing = work.place(address).footing();
+    let footing = footing.map_err(|refusal| Error::environment(refusal.to_string()))?;
+    let (id, address) = ("log".to_string(), address.clone());
+    Ok(vec![Site { id, address, footing, space_bytes: None, log: None }])
 }
 
 /// What must be the same when a run goes on.

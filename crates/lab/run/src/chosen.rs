@@ -9,6 +9,9 @@ use crate::{Error, Result};
 /// What the name of a file ends with.
 const FILE_END: &str = ".toml";
 
+/// The experiment that has no file.
+const DOCTOR: &str = "ashlar/db-doctor";
+
 /// A scenario with the text it was read from.
 #[derive(Clone, Debug)]
 pub struct Chosen {
@@ -24,6 +27,11 @@ impl Chosen {
     /// # Errors
     /// When there is none of this name, or it is wrong: the message names the key and the place.
     pub fn of(named: &str) -> Result<Chosen> {
+        if named == DOCTOR {
+            return Err(Error::environment(format!(
+                "{DOCTOR} is a command of its own: `ashlar lab doctor --target DIR`"
+            )));
+        }
         if !named.ends_with(FILE_END) {
             let text = ashlar_scenario::text(named).map_err(|error| {
                 Error::environment(format!(

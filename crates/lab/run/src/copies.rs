@@ -141,9 +141,10 @@ fn look_into<P: Promises>(
     let open = begun.elapsed();
     let places = source.places();
     let below = places.data.file_name().unwrap_or_default();
+    let log_below = places.wal.as_deref().and_then(Path::file_name).unwrap_or_default();
     let places = Places {
         data: opened.directory.join(below),
-        wal: None,
+        wal: opened.log.as_ref().map(|log| log.join(log_below)),
         tablespaces: Vec::new(),
         temporary: None,
         socket: scratch.join("clone-socket"),

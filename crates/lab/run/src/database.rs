@@ -26,16 +26,17 @@ use std::time::Duration;
 
 use ashlar_fio::Second;
 use ashlar_postgres::{
-    Address, ColdStart, Installation, Limits, Places, Server, Settings, Statistics, Value,
+    Address, Adoption, ColdStart, Installation, Limits, Places, Server, Settings, Statistics, Value,
 };
 use ashlar_programs::Launcher;
 use ashlar_scenario::{Base, DatabaseLoad, Plan, Rate, Run, Tables, Variant};
 use ashlar_statistics::histogram::Histogram;
-use ashlar_target::{Copies, OWN_PREFIX};
+use ashlar_target::{Copies, Laid, OWN_PREFIX};
 use ashlar_workload::driver::{self, Ending, Loop, Observer, Outcome};
 use ashlar_workload::orders::conditions::Verdict;
 use serde::{Deserialize, Serialize};
 
+use crate::bases::FromBase;
 use crate::copies::{self, CopyFigures, Kept, Promises, Taken};
 use crate::figures::Figures;
 use crate::several::EachFigures;
@@ -69,6 +70,8 @@ pub(crate) struct Database {
     scratch: Scratch,
     /// Of what it lies on; absent where the target has no snapshots.
     copies: Option<Copies>,
+    /// It was not loaded.
+    from: Option<FromBase>,
 }
 
 /// Where the server's socket and log are: outside the target, which may go away.
@@ -136,6 +139,9 @@ pub struct DatabaseFigures {
     pub cold: Option<ColdStart>,
     /// What the engine counted meanwhile.
     pub statistics: Option<Statistics>,
+    /// What was there before the first run was not loaded, but came from an earlier one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<FromBase>,
 }
 
 /// One kind of transaction.
@@ -151,17 +157,18 @@ pub struct KindFigures {
 }
 
 impl Database {
-    /// Makes a server in a directory of the target and loads it; it is stopped at the end.
+    /// Makes a server where the target has room for it and loads it, or takes what a base has of it; it is
+    /// stopped at the end.
     pub(crate) fn make(
         launcher: &Arc<Launcher>,
-        (directory, scratch, copies): (&Path, Scratch, Option<Copies>),
+        (laid, scratch, copies, from): (&Laid, Scratch, Option<Copies>, Option<FromBase>),
         base: &Base,
         (seed, stop): (u64, &AtomicBool),
     ) -> Result<Database> {
         let installation = Installation::ensure(launcher, &ashlar_postgres::Search::default())?.0;
         let places = Places {
-            data: directory.join("pgdata"),
-            wal: None,
+            data: laid.data.join("pgdata"),
+            wal: laid.log.as_ref().map(|log| log.join("wal")),
             tablespaces: Vec::new(),
             temporary: None,
             socket: scratch.directory.clone(),
@@ -172,10 +179,15 @@ impl Database {
             let limits = Limits { memory_bytes: Some(memory.0), ..Limits::default() };
             server.limit(&limits)?;
         }
+        if from.is_some() {
+            server.adopt(&Adoption::default())?;
+            let server = Engine::Own(Box::new(server));
+            return Ok(Database { server, base: base.clone(), seed, scratch, copies, from });
+        }
         server.initialise()?;
         server.start()?;
         let server = Engine::Own(Box::new(server));
-        let mut database = Database { server, base: base.clone(), seed, scratch, copies };
+        let mut database = Database { server, base: base.clone(), seed, scratch, copies, from };
         let loaded = database.load(stop);
         database.or_out_of_memory(loaded)?;
         database.server.end()?;
@@ -190,7 +202,7 @@ impl Database {
         (seed, stop): (u64, &AtomicBool),
     ) -> Result<Database> {
         let server = Engine::There { address, version: version.to_string() };
-        let database = Database { server, base: base.clone(), seed, scratch, copies: None };
+        let database = Database { server, base: base.clone(), seed, scratch, copies: None, from: None };
         database.load(stop)?;
         Ok(database)
     }
@@ -301,6 +313,7 @@ impl Database {
         figures.cold = cold;
         figures.engine = format!("PostgreSQL {}", self.server.version());
         figures.not_limited = self.server.not_limited();
+        figures.base = self.from.clone();
         if let Some(level) = &mut figures.level {
             level.shared_because = confined;
         }

@@ -62,6 +62,9 @@ pub struct Figures {
     /// What the device of the target counted, from before the warm-up to the end; absent where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device: Option<Counters>,
+    /// The same of the one that a log apart lies on; absent where it is none of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_device: Option<Counters>,
     /// With a database: what it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub database: Option<DatabaseFigures>,

@@ -14,6 +14,7 @@
 
 mod against;
 mod answer;
+mod bases;
 mod begin;
 mod bill;
 mod chosen;
@@ -23,6 +24,7 @@ mod figures;
 mod held;
 mod jobs;
 mod judge;
+mod lay;
 mod limits;
 mod meanwhile;
 mod mixed;
@@ -44,11 +46,12 @@ mod work;
 
 pub use against::{Against, Asked, against};
 pub use ashlar_programs::{Error, ErrorKind, Result};
+pub use bases::bases_told;
 pub use begin::{Request, begin, named, report, resume};
 pub use chosen::Chosen;
 pub use judge::{Answer, Checked};
 pub use outcome::{Outcome, Verdict};
-pub use outline::{Figured, Outline, machine, measured_space, outline, targets};
+pub use outline::{Figured, Outline, machine, measured_space, outline, targets, with_log};
 pub use pack::{Imported, import, pack};
 pub use paper::{
     PaperOutcome, PaperRequest, Part, begin_paper, experiments, is_paper, named_of_paper, papers, plan_paper,

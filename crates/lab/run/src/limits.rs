@@ -2,6 +2,7 @@
 
 use ashlar_report::{bytes, count, seconds};
 use ashlar_scenario::{Load, Preset};
+use ashlar_statistics::plausible;
 
 use ashlar_target::Kind;
 
@@ -34,6 +35,7 @@ pub(crate) fn limits(begun: &Begun, outline: &Outline, runs: &[Figures]) -> Vec<
     }
     limits.extend(cached(begun, outline));
     limits.extend(open_loops(runs));
+    limits.extend(stolen(runs));
     limits.extend(mixes(outline, runs));
     limits.extend(servers(begun));
     limits.extend(databases(begun, outline, runs));
@@ -153,6 +155,21 @@ fn open_loops(runs: &[Figures]) -> Option<String> {
     ))
 }
 
+/// What others on the host of a virtual machine took.
+fn stolen(runs: &[Figures]) -> Option<String> {
+    let taken = |run: &Figures| plausible::stolen(100.0 * run.meanwhile.as_ref()?.stolen);
+    let disturbed: Vec<&Figures> = runs.iter().filter(|run| taken(run).is_some()).collect();
+    let of = |run: &&Figures| run.meanwhile.as_ref().map_or(0.0, |found| found.stolen);
+    let worst = disturbed.iter().copied().max_by(|one, other| of(one).total_cmp(&of(other)))?;
+    Some(format!(
+        "In {} of {} runs the host of this machine took more than 2 % of the processors for others, {} % in {}.",
+        disturbed.len(),
+        runs.len(),
+        count(100.0 * of(&worst)),
+        worst.id
+    ))
+}
+
 /// What a database keeps in memory, and what it keeps from run to run.
 fn databases(begun: &Begun, outline: &Outline, runs: &[Figures]) -> Vec<String> {
     if outline.plan.variants.iter().all(|variant| matches!(variant.load, Load::Space(_))) {
@@ -175,13 +192,38 @@ fn databases(begun: &Begun, outline: &Outline, runs: &[Figures]) -> Vec<String> 
     let mut sentences = vec![
         "The database is loaded once for each target and goes on from run to run: later runs find more in it.".into(),
     ];
-    if begun.targets.iter().any(|site| !is_server(site)) {
+    let own = || outline.plan.variants.iter().filter(|variant| !variant.target.is_server());
+    if begun.targets.iter().any(|site| !is_server(site)) && own().any(|variant| variant.log.is_none()) {
         sentences.push("Data and log lie on one file system of the target.".into());
     }
+    let shares = |run: &&Figures| run.device.is_some() && run.log_device.is_none();
+    if own().any(|variant| variant.log.is_some()) && runs.iter().any(|run| shares(&run)) {
+        sentences.push(
+            "Data and log lie apart from each other and on one device: its counters are of both.".into(),
+        );
+    }
+    sentences.extend(from_bases(runs));
     sentences.extend(levels(runs));
     let not_limited = runs.iter().find_map(|figures| figures.database.as_ref()?.not_limited.clone());
     sentences.extend(not_limited.map(|why| format!("The memory of the server was not limited: {why}")));
     sentences
+}
+
+/// What was not loaded for this result.
+fn from_bases(runs: &[Figures]) -> Vec<String> {
+    let of = |run: &Figures| Some((run.target.clone(), run.database.as_ref()?.base.clone()?));
+    let mut told: Vec<String> = Vec::new();
+    for (target, base) in runs.iter().filter_map(of) {
+        let sentence = format!(
+            "The data on {target} were not loaded for this: they are of {}. Its blocks lie elsewhere than those of \
+             a load, and may be shared with the base.",
+            base.in_words()
+        );
+        if !told.contains(&sentence) {
+            told.push(sentence);
+        }
+    }
+    told
 }
 
 /// A server that was not as busy as was asked for, or whose processors were not its own.

@@ -46,6 +46,9 @@ pub struct Outcome {
     pub limits: Vec<String>,
     pub plan: Figured,
     pub targets: Vec<Site>,
+    /// What logs stand on that lie on none of the targets.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<Site>,
     pub machine: Machine,
     pub fio: String,
     pub version: String,
@@ -137,6 +140,7 @@ impl Outcome {
             limits: limits::limits(&begun, &outline, &runs),
             plan: outline.figured(),
             targets: begun.targets,
+            logs: begun.logs,
             machine: begun.machine,
             fio: begun.fio,
             version: begun.version,

@@ -71,6 +71,21 @@ pub fn targets(named: &[String]) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
+/// The targets, with the place where the logs of databases on them lie.
+///
+/// # Errors
+/// When a log cannot lie there.
+pub fn with_log(targets: Vec<Target>, named: &str) -> Result<Vec<Target>> {
+    let kind = kind_of(named)?;
+    if !kind.has_file_system() {
+        return Err(Error::environment(format!(
+            "{named}: a log needs a file system: name a directory, or a pool as ashlar:POOL"
+        )));
+    }
+    let log = self::targets(&[named.to_string()])?.pop().map(|target| target.address);
+    Ok(targets.into_iter().map(|target| Target { log: log.clone(), ..target }).collect())
+}
+
 /// What a target is called: the last word of its address. Simulated drives say that they are.
 fn name(kind: Kind, address: &str) -> &str {
     let path = match kind {
@@ -178,7 +193,35 @@ pub(crate) fn outline_as(
         plan = planned(&narrowed, targets)?;
     }
     skipped.extend(left_out(scenario, &mut narrowed, &plan)?);
+    skipped.extend(log_left_out(targets, &plan));
+    check_moment(&plan)?;
     Ok(Outline { scenario: narrowed, plan, seed, left_out: skipped })
+}
+
+/// A log target that nothing is put on.
+fn log_left_out(targets: &[Target], plan: &Plan) -> Option<String> {
+    let log = targets.iter().find_map(|target| target.log.as_ref())?;
+    let is_used = plan.variants.iter().any(|variant| variant.log.is_some());
+    (!is_used).then(|| format!("Nothing lies on {log}: no database of the lab's own has a log to put there."))
+}
+
+/// A snapshot of a database is of its data and its log at one moment: both are of one pool.
+fn check_moment(plan: &Plan) -> Result<()> {
+    let pool = |address: &str| {
+        let is_pool = Kind::of(address).is_ok_and(Kind::has_snapshots);
+        is_pool.then(|| Kind::rest(address).split('/').next().unwrap_or_default().to_string())
+    };
+    let elsewhere = plan.variants.iter().filter(|_| !plan.snapshots_at.is_empty()).find_map(|variant| {
+        let log = variant.log.as_ref()?;
+        (pool(log) != pool(&variant.target.address)).then_some((log, &variant.target.address))
+    });
+    match elsewhere {
+        Some((log, data)) => Err(Error::environment(format!(
+            "snapshots of a database are of its data on {data} and its log on {log} at one moment: name the same \
+             pool with --log-target, or leave it out"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The targets of which it is known what they have room for, where the scenario asks.
@@ -383,6 +426,9 @@ pub struct Figured {
     pub bytes_stored: u64,
     pub cuts: Vec<String>,
     pub left_out: Vec<String>,
+    /// What of the data is there already, and what will be kept; where that was asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bases: Vec<String>,
 }
 
 impl Outline {
@@ -403,6 +449,7 @@ impl Outline {
             bytes_stored: plan.bytes_stored.0,
             cuts: plan.cuts.clone(),
             left_out: self.left_out.clone(),
+            bases: Vec::new(),
         }
     }
 
@@ -441,6 +488,12 @@ impl Outline {
             .map(|variant| format!("{} ({})", variant.target.id, variant.target.address))
             .collect();
         lines.push(format!("on {}", targets.into_iter().collect::<Vec<_>>().join(", ")));
+        let logs: BTreeSet<&str> =
+            plan.variants.iter().filter_map(|variant| variant.log.as_deref()).collect();
+        if !logs.is_empty() {
+            let logs: Vec<&str> = logs.into_iter().collect();
+            lines.push(format!("with write-ahead logs apart from the data, on {}", logs.join(", ")));
+        }
         for sentence in plan.cuts.iter().chain(&self.left_out) {
             lines.push(format!("- {sentence}"));
         }

@@ -221,11 +221,13 @@ impl Outcome {
         };
         let targets: Vec<String> =
             self.targets.iter().enumerate().map(|(index, site)| target(index, &site.address)).collect();
+        let log = self.targets.iter().find_map(|site| site.log.as_ref());
+        let log = log.map_or(String::new(), |address| format!(" --log-target {address}"));
         let is_file = Path::new(&self.source).extension().is_some();
         let source = if is_file { "scenario.toml" } else { &self.source };
         let (preset, seed) = (&self.plan.preset, self.plan.seed);
         page.verbatim(&format!(
-            "ashlar lab run {source} -s {preset} --seed {seed}{}{}",
+            "ashlar lab run {source} -s {preset} --seed {seed}{}{log}{}",
             targets.concat(),
             self.results_named()
         ));

@@ -40,6 +40,8 @@ pub struct PaperRequest {
     pub access: Access,
     /// A directory that does not exist yet.
     pub output: PathBuf,
+    /// As of [`Request`].
+    pub keeps_bases: bool,
 }
 
 /// How it began, and what did not.
@@ -52,6 +54,8 @@ struct Begun {
     preset: String,
     seed: u64,
     targets: Vec<Target>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    keeps_bases: bool,
     /// By id, why there is no result of it.
     not_begun: BTreeMap<String, String>,
 }
@@ -149,7 +153,7 @@ pub fn begin_paper(
     signals: &Arc<AtomicBool>,
     tell: &mut dyn FnMut(&Progress),
 ) -> Result<PaperOutcome> {
-    let PaperRequest { paper, preset, seed, targets, output, .. } = request;
+    let PaperRequest { paper, preset, seed, targets, output, keeps_bases, .. } = request;
     let experiments = experiments(paper)?.into_iter().map(String::from).collect();
     fs::create_dir(output).map_err(|error| {
         let what = "name another directory with -o, or go on with `ashlar lab resume`";
@@ -162,6 +166,7 @@ pub fn begin_paper(
         preset: preset.to_string(),
         seed: *seed,
         targets: targets.clone(),
+        keeps_bases: *keeps_bases,
         not_begun: BTreeMap::new(),
     };
     begun.keep(output)?;
@@ -232,7 +237,9 @@ fn of(directory: &Path, told: &mut dyn FnMut(&Path) -> Result<Outcome>) -> Resul
 /// # Errors
 /// When the directory holds no paper.
 pub fn named_of_paper(directory: &Path) -> Result<Vec<String>> {
-    Ok(Begun::read(directory)?.targets.into_iter().map(|target| target.address).collect())
+    let targets = Begun::read(directory)?.targets;
+    let logs: Vec<String> = targets.iter().filter_map(|target| target.log.clone()).collect();
+    Ok(targets.into_iter().map(|target| target.address).chain(logs).collect())
 }
 
 /// The directories of the results that are there.
@@ -334,6 +341,7 @@ impl Begun {
             targets: self.targets.clone(),
             access,
             output,
+            keeps_bases: self.keeps_bases,
         })
     }
 

@@ -41,6 +41,12 @@ pub struct Begun {
     pub fio: String,
     pub version: String,
     pub begun_unix_seconds: u64,
+    /// What logs stand on that lie on none of the targets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub logs: Vec<Site>,
+    /// What was loaded is kept, and what was kept is used.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub keeps_bases: bool,
     /// What its plan was cut to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) kept: Option<Kept>,
@@ -58,6 +64,9 @@ pub struct Site {
     /// What it had room for when this began, where the scenario asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space_bytes: Option<u64>,
+    /// Where the logs of its databases lie, where that was said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
 }
 
 impl Begun {
@@ -74,8 +83,11 @@ impl Begun {
     }
 
     pub(crate) fn named_targets(&self) -> Vec<Target> {
-        let target =
-            |site: &Site| Target { space_bytes: site.space_bytes, ..Target::new(&site.id, &site.address) };
+        let target = |site: &Site| Target {
+            space_bytes: site.space_bytes,
+            log: site.log.clone(),
+            ..Target::new(&site.id, &site.address)
+        };
         self.targets.iter().map(target).collect()
     }
 }

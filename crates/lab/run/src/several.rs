@@ -16,15 +16,17 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use ashlar_postgres::{Address, ColdStart, Limits, Places, Server, Statistics};
+use ashlar_postgres::{Address, Adoption, ColdStart, Limits, Places, Server, Statistics};
 use ashlar_programs::Launcher;
 use ashlar_scenario::{Place, Plan, Rate, Run, Servers, SeveralLoad, Variant};
+use ashlar_target::Laid;
 use ashlar_workload::broker::{self, Broker};
 use ashlar_workload::driver::{self, Loop, Observer, Phase};
 
 pub use figures::EachFigures;
-pub(crate) use versions::check as check_versions;
+pub(crate) use versions::{check as check_versions, choose as chosen};
 
+use crate::bases::FromBase;
 use crate::copies::{Kept, Promises};
 use crate::database::{self, ANSWER_LIMIT, Ledger, Scratch};
 use crate::figures::Figures;
@@ -36,6 +38,8 @@ pub(crate) struct Several {
     servers: Vec<Server>,
     bases: Servers,
     seed: u64,
+    /// They were not loaded.
+    from: Option<FromBase>,
     /// Behind the servers, which write there to their end.
     _scratches: Vec<Scratch>,
 }
@@ -53,10 +57,11 @@ struct Watch {
 }
 
 impl Several {
-    /// Makes the servers in a directory of the target and loads the databases; they are stopped at the end.
+    /// Makes the servers where the target has room for them and loads the databases, or takes what a base has
+    /// of them; they are stopped at the end.
     pub(crate) fn make(
         launcher: &Arc<Launcher>,
-        (directory, sockets, records): (&Path, &Path, &Path),
+        (laid, sockets, records, from): (&Laid, &Path, &Path, Option<FromBase>),
         bases: &Servers,
         (seed, stop): (u64, &AtomicBool),
     ) -> Result<Several> {
@@ -67,8 +72,8 @@ impl Several {
             make(&records)?;
             let socket = sockets.with_extension(name);
             let places = Places {
-                data: directory.join(format!("pgdata-{name}")),
-                wal: None,
+                data: laid.data.join(format!("pgdata-{name}")),
+                wal: laid.log.as_ref().map(|log| log.join(format!("wal-{name}"))),
                 tablespaces: Vec::new(),
                 temporary: None,
                 socket: socket.clone(),
@@ -79,10 +84,17 @@ impl Several {
             if let Some(memory) = base.memory {
                 server.limit(&Limits { memory_bytes: Some(memory.0), ..Limits::default() })?;
             }
-            server.initialise()?;
+            match &from {
+                Some(_) => server.adopt(&Adoption::default()).map(drop)?,
+                None => server.initialise()?,
+            }
             servers.push(server);
         }
-        let mut several = Several { servers, bases: bases.clone(), seed, _scratches: scratches };
+        let is_loaded = from.is_some();
+        let mut several = Several { servers, bases: bases.clone(), seed, from, _scratches: scratches };
+        if is_loaded {
+            return Ok(several);
+        }
         (0..several.servers.len()).try_for_each(|index| several.load(index, stop))?;
         Ok(several)
     }
@@ -143,7 +155,9 @@ impl Several {
             statistics,
             processor_seconds: watch.processor_seconds(),
         };
-        Ok(figures::told((run, variant), load, (each.collect(), &driven), of_servers))
+        let mut told = figures::told((run, variant), load, (each.collect(), &driven), of_servers);
+        told.database.iter_mut().for_each(|database| database.base = self.from.clone());
+        Ok(told)
     }
 
     fn statistics(&self, used: &[usize]) -> Result<Vec<Statistics>> {

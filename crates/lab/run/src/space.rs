@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use ashlar_postgres::{ErrorKind, Installation, Places, Server};
 use ashlar_programs::Launcher;
 use ashlar_scenario::{Base, Origin, Run, SpaceLoad, Tables, Variant};
-use ashlar_target::{Account, Refusal, Timed, Volumes, free_bytes};
+use ashlar_target::{Account, Laid, Refusal, Timed, Volumes, free_bytes};
 
 pub(crate) use figures::Factors;
 pub use figures::SpaceFigures;
@@ -31,6 +31,8 @@ use crate::{Error, Result, jobs};
 const LONG: Duration = Duration::from_secs(3600);
 /// Arbitrary: less than any database, more than what an array notes for itself.
 const OF_OTHERS_MAX: i64 = 1 << 20;
+/// Of the servers that change a copy, one after the other.
+const SOCKET: &str = "space-socket";
 /// Of zeroes that are written at once.
 const ZEROES: usize = 1 << 20;
 
@@ -75,7 +77,9 @@ impl Bases {
                 make(&records)?;
                 let scratch = Scratch { directory: directory.join(format!("{name}-socket")), records };
                 let seed = jobs::mixed(seed, &name);
-                drop(Database::make(launcher, (&place, scratch, None), &plain(base), (seed, stop))?);
+                let laid = Laid { data: place, log: None };
+                let ground = (&laid, scratch, None, None);
+                drop(Database::make(launcher, ground, &plain(base), (seed, stop))?);
             }
         }
         Ok(Bases { directory: directory.to_path_buf(), launcher: launcher.clone() })
@@ -116,6 +120,7 @@ impl Bases {
         names.iter().rev().try_for_each(|name| ground.volumes.forget(name)).map_err(refused)?;
         let left = ground.volumes.settled().map_err(refused)? - before;
         (ground.keep)()?;
+        let _none_was_changed = fs::remove_dir_all(ground.scratch.join(SOCKET));
         alone(&left)?;
         let mean = |time: fn(&Timed) -> Duration| {
             let sum: Duration = placed.iter().map(|one| time(&one.volume)).sum();
@@ -258,7 +263,7 @@ fn server(installation: &Installation, placed: &Placed<'_>, scratch: &Path) -> S
         wal: None,
         tablespaces: Vec::new(),
         temporary: None,
-        socket: scratch.join("space-socket"),
+        socket: scratch.join(SOCKET),
         port: database::PORT,
     };
     Server::new(installation, places, database::settings(&plain(placed.base)))

@@ -97,12 +97,15 @@ fn begun(text: &str, targets: &[&str]) -> Begun {
                 address: format!("/{id}"),
                 footing: footing(),
                 space_bytes: None,
+                log: None,
             })
             .collect(),
         machine: MACHINE(),
         fio: "fio-3".into(),
         version: "0".into(),
         begun_unix_seconds: 1_700_000_000,
+        logs: Vec::new(),
+        keeps_bases: false,
         kept: None,
         rates: Vec::new(),
     }

@@ -150,6 +150,7 @@ fn difference(kept: &Figures, derived: Figures) -> Option<String> {
     let derived = Figures {
         begun_unix_seconds: kept.begun_unix_seconds,
         device: kept.device,
+        log_device: kept.log_device,
         pool: kept.pool,
         meanwhile: kept.meanwhile.clone(),
         ..derived

@@ -8,15 +8,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ashlar_collect::{Sources, during, interval};
 use ashlar_fio::Fio;
-use ashlar_postgres::Address;
+use ashlar_postgres::{Address, Installation, Search};
 use ashlar_programs::Launcher;
 use ashlar_report::{bytes, count, nanos, seconds};
 use ashlar_scenario::{
     DataSet, DatabaseLoad, IoLoad, Load, Plan, Precondition, RestoreLoad, Run, SeveralLoad, SpaceLoad,
     Variant, largest,
 };
-use ashlar_target::{Counters, Databases, Form, Ground, Needs, OWN_PREFIX, Place, PoolCounters};
+use ashlar_target::{
+    Access, Counters, Databases, Form, Ground, Laid, Needs, OWN_PREFIX, Place, PoolCounters,
+};
 
+use crate::bases::MadeOf;
 use crate::database::{Database, Scratch};
 use crate::figures::Figures;
 use crate::jobs::{self, Area};
@@ -25,7 +28,7 @@ use crate::outline::WRITE_BYTES_PER_SECOND;
 use crate::record::{Left, Records, make};
 use crate::several::Several;
 use crate::{Error, Result};
-use crate::{held, restored, space};
+use crate::{held, lay, restored, space};
 
 /// Of a run beside its phases, until it is known: fio starts, ends and is read.
 const OVERHEAD: Duration = Duration::from_secs(1);
@@ -75,22 +78,30 @@ pub(crate) struct Work<'a> {
     pub(crate) signals: Arc<AtomicBool>,
     /// By their address.
     pub(crate) places: Vec<(String, Place)>,
+    /// For bases, which lie beside them.
+    pub(crate) access: Access,
+    /// What is loaded is kept, and what was kept is used.
+    pub(crate) keeps_bases: bool,
 }
 
 /// A data set on a target.
-struct Set<'a> {
-    address: &'a str,
+pub(crate) struct Set<'a> {
+    pub(crate) address: &'a str,
+    /// Where the log of its database lies apart, which may be the same target.
+    pub(crate) log: Option<&'a str>,
     /// Nothing of it is stored.
     is_virtual: bool,
     /// Of the first variant that needs it; the others need the same.
     load: &'a Load,
     /// Of all on its target.
-    needs: Needs,
+    pub(crate) needs: Needs,
     made: Made,
     /// Of one that grows: what it lies on.
     ground: Option<Ground>,
     /// The one device that it lies on, whose counters say what came down; absent where there are several.
     device: Option<String>,
+    /// The one that a log apart lies on, where it is another.
+    log_device: Option<String>,
 }
 
 /// What there is of a data set.
@@ -176,8 +187,11 @@ impl Work<'_> {
                 };
                 tell(&Progress { step, left: time_to_write(to_write) + all_runs, before: None });
             }
-            sets[index].made = self.write(set)?;
-            sets[index].device = self.device(&sets[index]);
+            let (made, laid) = self.write(set, tell)?;
+            let set = &mut sets[index];
+            (set.device, set.log_device) =
+                laid.map_or_else(|| (self.device(set), None), |laid| lay::devices(&laid));
+            set.made = made;
         }
         let mut before = None;
         for (index, run) in left.iter().enumerate() {
@@ -204,7 +218,7 @@ impl Work<'_> {
     /// The data sets that the runs need, each once, with room for all.
     fn sets(&self, runs: &[&Run]) -> Result<Vec<Set<'_>>> {
         let mut sets: Vec<Set<'_>> = Vec::new();
-        for (address, place) in &self.places {
+        for (address, _) in &self.places {
             let mut needed = 0;
             for run in runs {
                 let variant = &self.plan.variants[run.variant];
@@ -216,14 +230,19 @@ impl Work<'_> {
                 needed += needs.size_bytes;
                 sets.push(Set {
                     address,
+                    log: variant.log.as_deref(),
                     is_virtual: variant.target.is_virtual(),
                     load: &variant.load,
                     needs,
                     made: Made::Nothing,
                     ground: None,
                     device: None,
+                    log_device: None,
                 });
             }
+        }
+        for (address, place) in &self.places {
+            let needed = needed_on(address, &sets);
             let room = place.room_bytes().map_err(|refusal| Error::environment(refusal.to_string()))?;
             let usable = if place.is_shared() { (room as f64 * ROOM_SHARE) as u64 } else { room };
             if needed > usable {
@@ -237,37 +256,52 @@ impl Work<'_> {
         Ok(sets)
     }
 
-    /// Makes a data set; tells where it lies.
-    fn write(&self, set: &Set<'_>) -> Result<Made> {
+    /// Makes a data set; tells where a database lies.
+    fn write(&self, set: &Set<'_>, tell: &mut dyn FnMut(&Progress)) -> Result<(Made, Option<Laid>)> {
         match set.load {
-            Load::Io(load) => self.fill(set, &load.set).map(Made::Areas),
-            Load::Database(load) => Ok(Made::Database(Box::new(self.load(set, load)?))),
-            Load::Space(load) => self.bases(set, load).map(Made::Bases),
-            Load::Several(load) => Ok(Made::Several(Box::new(self.load_several(set, load)?))),
-            Load::Restore(_) | Load::Bill(_) => Ok(Made::Nothing),
+            Load::Io(load) => Ok((Made::Areas(self.fill(set, &load.set)?), None)),
+            Load::Database(load) => self.load(set, load, tell),
+            Load::Space(load) => Ok((Made::Bases(self.bases(set, load)?), None)),
+            Load::Several(load) => self.load_several(set, load, tell),
+            Load::Restore(_) | Load::Bill(_) => Ok((Made::Nothing, None)),
         }
     }
 
     /// A server on the target, loaded and stopped.
-    fn load(&self, set: &Set<'_>, load: &DatabaseLoad) -> Result<Database> {
-        let of_set = |what: &str| scratch().join(format!("{what}-{}", set.needs.number));
+    fn load(
+        &self,
+        set: &Set<'_>,
+        load: &DatabaseLoad,
+        tell: &mut dyn FnMut(&Progress),
+    ) -> Result<(Made, Option<Laid>)> {
         make(&scratch())?;
         if let Some(server) = self.place(set.address).server() {
-            return self.load_there(set, load, server);
+            return Ok((Made::Database(Box::new(self.load_there(set, load, server)?)), None));
         }
-        let directory = self.place(set.address).lay_directory(set.needs, &of_set("mount"));
-        self.records.keep_left(&self.left())?;
-        let directory = directory.map_err(|refusal| Error::environment(refusal.to_string()))?;
-        let seed = jobs::mixed(self.seed, set.address);
+        let (seed, stop) = (jobs::mixed(self.seed, set.address), &*self.signals);
+        let made_of = match self.keeps_bases {
+            true => {
+                let installation = Installation::ensure(&self.launcher, &Search::default())?.0;
+                Some(MadeOf::database(&installation, &load.base, (seed, set.log.is_some())))
+            }
+            false => None,
+        };
+        let grounds = self.lay(set, made_of.as_ref(), tell)?;
         let records = self.records.at("data").join(format!("set-{}", set.needs.number));
         make(&records)?;
-        let scratch = Scratch { directory: of_set("socket"), records };
-        let copies = self.place(set.address).copies(&directory);
-        let copies = copies.filter(|_| !self.plan.snapshots_at.is_empty());
-        let make = || {
-            Database::make(&self.launcher, (&directory, scratch, copies), &load.base, (seed, &self.signals))
-        };
-        self.place(set.address).unpaced(make)
+        let scratch = Scratch { directory: scratch().join(format!("socket-{}", set.needs.number)), records };
+        let copies = self.copies(set, &grounds.laid)?;
+        let database = self.unpaced(set, || {
+            let from = self.take_base(set, (&grounds, made_of.as_ref()), tell)?;
+            let is_new = from.is_none();
+            let ground = (&grounds.laid, scratch, copies, from);
+            let database = Database::make(&self.launcher, ground, &load.base, (seed, stop))?;
+            if let Some(made_of) = made_of.filter(|_| is_new) {
+                self.keep_base(set, (&grounds.laid, &made_of), tell)?;
+            }
+            Ok::<Database, Error>(database)
+        })?;
+        Ok((Made::Database(Box::new(database)), Some(grounds.laid)))
     }
 
     /// A database of its own on a server that was there.
@@ -282,17 +316,35 @@ impl Work<'_> {
     }
 
     /// Servers with databases on the target, loaded and stopped.
-    fn load_several(&self, set: &Set<'_>, load: &SeveralLoad) -> Result<Several> {
-        let of_set = |what: &str| scratch().join(format!("{what}-{}", set.needs.number));
+    fn load_several(
+        &self,
+        set: &Set<'_>,
+        load: &SeveralLoad,
+        tell: &mut dyn FnMut(&Progress),
+    ) -> Result<(Made, Option<Laid>)> {
         make(&scratch())?;
-        let place = self.place(set.address);
-        let directory = place.lay_directory(set.needs, &of_set("mount"));
-        self.records.keep_left(&self.left())?;
-        let directory = directory.map_err(|refusal| Error::environment(refusal.to_string()))?;
+        let (seed, stop) = (jobs::mixed(self.seed, set.address), &*self.signals);
+        let made_of = match self.keeps_bases {
+            true => {
+                let installations = crate::several::chosen(&self.launcher, &load.bases)?;
+                Some(MadeOf::several(&installations, &load.bases, (seed, set.log.is_some())))
+            }
+            false => None,
+        };
+        let grounds = self.lay(set, made_of.as_ref(), tell)?;
         let records = self.records.at("data").join(format!("set-{}", set.needs.number));
-        let seed = jobs::mixed(self.seed, set.address);
-        let places = (directory.as_path(), &*of_set("socket"), records.as_path());
-        place.unpaced(|| Several::make(&self.launcher, places, &load.bases, (seed, &self.signals)))
+        let sockets = scratch().join(format!("socket-{}", set.needs.number));
+        let several = self.unpaced(set, || {
+            let from = self.take_base(set, (&grounds, made_of.as_ref()), tell)?;
+            let is_new = from.is_none();
+            let ground = (&grounds.laid, &*sockets, &*records, from);
+            let several = Several::make(&self.launcher, ground, &load.bases, (seed, stop))?;
+            if let Some(made_of) = made_of.filter(|_| is_new) {
+                self.keep_base(set, (&grounds.laid, &made_of), tell)?;
+            }
+            Ok::<Several, Error>(several)
+        })?;
+        Ok((Made::Several(Box::new(several)), Some(grounds.laid)))
     }
 
     /// Databases to copy from, beside the target.
@@ -384,7 +436,7 @@ impl Work<'_> {
         Some(footing.devices.first()?.name.clone())
     }
 
-    fn place(&self, address: &str) -> &Place {
+    pub(crate) fn place(&self, address: &str) -> &Place {
         let found = self.places.iter().find(|(known, _)| known == address);
         &found.expect("every target of the plan was opened").1
     }
@@ -471,11 +523,13 @@ impl Work<'_> {
         let count = || meter.as_ref()?.counted();
         let before = count();
         let device = sets[index].device.clone().filter(|_| is_of_load);
-        let look = || Counters::of(device.as_ref()?);
-        let device_before = look();
+        let log_device = sets[index].log_device.clone();
+        let look = |device: &Option<String>| Counters::of(device.as_ref()?);
+        let (device_before, log_before) = (look(&device), look(&log_device));
         let load = crate::offered::resolved(self.plan, run, self.records)?;
         let sources = Sources {
             disk: device.as_deref(),
+            log_disk: log_device.as_deref(),
             servers: sets[index].made.servers(),
             array: before.is_some().then_some(&count as &(dyn Fn() -> Option<PoolCounters> + Sync)),
         };
@@ -489,8 +543,10 @@ impl Work<'_> {
             false => (work()?, None),
         };
         let pool = before.and_then(|before| Some(count()? - before));
-        let device = device_before.and_then(|before| Some(look()? - before));
-        let mut figures = Figures { begun_unix_seconds: begun, pool, device, ..measured };
+        let counted = device_before.and_then(|before| Some(look(&device)? - before));
+        let log = log_before.and_then(|before| Some(look(&log_device)? - before));
+        let mut figures =
+            Figures { begun_unix_seconds: begun, pool, device: counted, log_device: log, ..measured };
         if let Some(watched) = watched {
             figures.meanwhile = Some(Meanwhile::of(&figures, &watched));
             meanwhile::keep(self.records, &run.id, &watched.samples)?;
@@ -525,7 +581,7 @@ impl Work<'_> {
 }
 
 /// Sockets of servers and mounts of volumes, outside of any target; gone when nothing is in it.
-fn scratch() -> PathBuf {
+pub(crate) fn scratch() -> PathBuf {
     std::env::temp_dir().join(format!("{OWN_PREFIX}{}", std::process::id()))
 }
 
@@ -558,6 +614,16 @@ fn needs(load: &Load, number: usize, offset_bytes: u64) -> Needs {
         }
         Load::Bill(_) => Needs { number, files: 0, volumes: 0, size_bytes: 0, offset_bytes },
     }
+}
+
+/// Of all that lies there; of a log apart on the same target its database's needs know.
+fn needed_on(address: &str, sets: &[Set<'_>]) -> u64 {
+    let of = |set: &Set<'_>| {
+        let data = if set.address == address { set.needs.size_bytes } else { 0 };
+        let has_log = set.log == Some(address) && set.address != address;
+        data + if has_log { set.load.log_room_bytes() } else { 0 }
+    };
+    sets.iter().map(of).sum()
 }
 
 fn find(sets: &[Set<'_>], variant: &Variant) -> Option<usize> {

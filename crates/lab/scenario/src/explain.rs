@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::bill::{Amount, Per};
 use crate::error::Result;
-use crate::file::{Check, Published, Scenario};
+use crate::file::{Check, LogRole, Published, Scenario};
 use crate::mix::{Operation, Part};
 use crate::plan::{Machine, Plan, Request, Target, plan};
 use crate::quantity::{Rate, percent_text, size_about, size_text, time_text};
@@ -43,7 +43,8 @@ pub fn explain(scenario: &Scenario, preset: Preset, machine: Machine, sql_of: Sq
     page.list("What it leaves out", scenario.missing.iter().cloned());
     page.list("Where it contradicts itself", scenario.contradictions.iter().cloned());
     page.list("What it claims and nobody can check here", scenario.claims.iter().cloned());
-    page.list("What we do", scenario.rerun.iter().cloned().chain(work_sentences(scenario, &planned)));
+    let work = work_sentences(scenario, &planned).into_iter().chain(log_sentence(scenario));
+    page.list("What we do", scenario.rerun.iter().cloned().chain(work));
     page.list(
         "How it is judged",
         scenario.checks.iter().map(|check| match check {
@@ -60,6 +61,12 @@ pub fn explain(scenario: &Scenario, preset: Preset, machine: Machine, sql_of: Sq
 /// Consistency of what has no database.
 const EVERY_BYTE: &str =
     "What came back is what was written before: the same files, and every byte of them, in every run.";
+
+fn log_sentence(scenario: &Scenario) -> Option<String> {
+    let what = "The write-ahead log lies apart from the data: on a volume of its own, a second file system on the \
+                same simulated drives, or in a directory of its own.";
+    (scenario.roles.log == LogRole::Apart).then(|| what.to_string())
+}
 
 fn has_no_database(planned: &Plan) -> bool {
     planned.variants.iter().all(|variant| matches!(variant.load, Load::Restore(_)))

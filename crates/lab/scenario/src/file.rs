@@ -111,12 +111,25 @@ pub enum Engine {
     },
 }
 
-/// Where files go. Log, temporary and source files come with the engines that have them.
+/// Where files go. Temporary and source files lie with the data.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Roles {
     #[serde(default)]
     pub data: Role,
+    #[serde(default)]
+    pub log: LogRole,
+}
+
+/// Where the write-ahead log of a database lies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogRole {
+    /// In the data directory, as PostgreSQL makes it.
+    #[default]
+    WithData,
+    /// On a volume, a disk or in a directory of its own.
+    Apart,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
@@ -244,6 +257,7 @@ impl Scenario {
             return Err(Error::file("missing [phases]: a run has a warmup, and a measure above 0 s"));
         }
         self.check_matrix()?;
+        self.check_log()?;
         self.metrics().try_for_each(|metric| self.check_metric(metric))?;
         self.checks.iter().try_for_each(|check| self.check_only(check))?;
         self.check_events()?;
@@ -341,6 +355,17 @@ impl Scenario {
             _ => None,
         });
         self.published.iter().map(|published| &published.metric).chain(checked)
+    }
+
+    /// Only a server on the target has a log to be put anywhere.
+    fn check_log(&self) -> Result<()> {
+        let has_server = !matches!(self.engine, Engine::None {}) && !self.is_untimed();
+        match self.roles.log {
+            LogRole::Apart if !has_server => {
+                Err(Error::file("roles: a log apart is that of a database which a run works on"))
+            }
+            LogRole::Apart | LogRole::WithData => Ok(()),
+        }
     }
 
     /// Snapshots are of a database, within the measured time.

@@ -37,7 +37,9 @@ pub use catalogue::{ids, load, text};
 pub use database::{Base, DatabaseLoad, Processors, SOURCES, Tables};
 pub use error::{Error, ErrorKind, Result};
 pub use explain::{SqlOf, SqlOfKind, explain};
-pub use file::{Axis, Check, Engine, Entry, Event, Phases, Published, Role, Roles, Scenario, Source, TSql};
+pub use file::{
+    Axis, Check, Engine, Entry, Event, LogRole, Phases, Published, Role, Roles, Scenario, Source, TSql,
+};
 pub use file_system::FileSystem;
 pub use formula::Names;
 pub use held::{CloneUse, Held};

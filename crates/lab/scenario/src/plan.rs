@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bill::CALCULATED;
 use crate::error::{Error, Result};
-use crate::file::{Axis, Entry, Event, Scenario, is_name};
+use crate::file::{Axis, Entry, Event, LogRole, Scenario, is_name};
 use crate::formula::Names;
 use crate::quantity::time_text;
 use crate::scale::Preset;
@@ -41,10 +41,15 @@ pub struct Target {
     /// What it has room for, where a scenario asks; a pool says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub space_bytes: Option<u64>,
+    /// Where the logs of its databases lie, where the user said it; the same of all targets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
 }
 
 /// What addresses of simulated targets begin with.
 const SIMULATED: &str = "sim-";
+/// What addresses of servers that are there already begin with.
+const SERVERS: [&str; 2] = ["postgres:", "postgresql:"];
 /// What stands before the place that holds the bytes of a target that is answered for.
 pub const OVER: &str = " over ";
 /// Where those bytes are where the user named no directory.
@@ -59,7 +64,7 @@ const SIMULATED_RUN: Duration = Duration::from_secs(3);
 impl Target {
     #[must_use]
     pub fn new(id: impl Into<String>, address: impl Into<String>) -> Target {
-        Target { id: id.into(), address: address.into(), space_bytes: None }
+        Target { id: id.into(), address: address.into(), space_bytes: None, log: None }
     }
 
     /// One that is not known yet, for a look at what a scenario takes.
@@ -78,6 +83,12 @@ impl Target {
     #[must_use]
     pub fn is_calculated(&self) -> bool {
         self.address == CALCULATED
+    }
+
+    /// A database server that is there already: where its files lie is its own business.
+    #[must_use]
+    pub fn is_server(&self) -> bool {
+        SERVERS.iter().any(|scheme| self.address.starts_with(scheme))
     }
 
     /// It stores nothing, and its time is virtual.
@@ -113,6 +124,9 @@ pub struct Variant {
     pub entries: Vec<String>,
     pub target: Target,
     pub load: Load,
+    /// The address where the log of its database lies apart, which may be the target's; `None` is beside the
+    /// data.
+    pub log: Option<String>,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -419,7 +433,8 @@ impl<'a> Draft<'a> {
         let mut variants = Vec::new();
         self.refused.clear();
         for choice in &choices {
-            let of_choice = self.variants_of(choice)?;
+            let of_choice: Vec<Variant> =
+                self.variants_of(choice)?.into_iter().map(|variant| self.with_log(variant)).collect();
             let Some(first) = of_choice.first() else {
                 let names = choice.iter().map(|entry| entry.id.as_str()).collect::<Vec<_>>().join("-");
                 self.refused
@@ -442,6 +457,14 @@ impl<'a> Draft<'a> {
             return Err(Error::file("two variants have the same name: change the ids of entries or targets"));
         }
         Ok(variants)
+    }
+
+    /// What the user said goes before what the file says.
+    fn with_log(&self, variant: Variant) -> Variant {
+        let is_possible = variant.load.has_log() && !variant.target.is_server();
+        let named = self.request.targets.iter().find_map(|target| target.log.clone());
+        let own = (self.scenario.roles.log == LogRole::Apart).then(|| variant.target.address.clone());
+        Variant { log: named.or(own).filter(|_| is_possible), ..variant }
     }
 
     /// With the first directory that the user named in the place of `@target`.
@@ -479,24 +502,28 @@ impl<'a> Draft<'a> {
             let values = if let Load::Bill(bill) = &load { bill.values.as_str() } else { CALCULATED };
             // So that each number stands beside what its values are.
             let target = Target::new(format!("{values}-values"), CALCULATED);
-            return Ok(vec![Variant { name, entries, target, load }]);
+            return Ok(vec![Variant { name, entries, target, load, log: None }]);
         }
         for entry in choice {
             if let Some(address) = entry.target.as_ref().filter(|address| address.ends_with(EACH_TARGET)) {
                 let (target, load) = (Target::new("", ""), load_on(None)?);
-                return Ok(self.over_each(&entry.id, address, &Variant { name, entries, target, load }));
+                return Ok(self.over_each(
+                    &entry.id,
+                    address,
+                    &Variant { name, entries, target, load, log: None },
+                ));
             }
             if let Some(address) = entry.target.as_ref().filter(|address| *address != USER_TARGET) {
                 let target = Target::new(&entry.id, self.over_directory(address));
                 let load = load_on(None)?;
-                return Ok(vec![Variant { name, entries, target, load }]);
+                return Ok(vec![Variant { name, entries, target, load, log: None }]);
             }
         }
         let on = |target: &Target| {
             let words = entries.iter().chain([&target.id]).map(String::as_str);
             let name = words.collect::<Vec<_>>().join("-");
             let load = load_on(Some(target))?;
-            Ok(Variant { name, entries: entries.clone(), target: target.clone(), load })
+            Ok(Variant { name, entries: entries.clone(), target: target.clone(), load, log: None })
         };
         self.request.targets.iter().map(on).collect()
     }

@@ -33,7 +33,7 @@ const TABLES: &[Table] = &[
     ("source", None, SOURCE),
     ("engine-none", Some("none"), &[]),
     ("engine-postgres", Some("postgres"), POSTGRES),
-    ("roles", None, &[may("data", "role", "Files of data.")]),
+    ("roles", None, ROLES),
     ("role", None, &[must("files", "count", "How many files the data lie in.")]),
     ("phases", None, PHASES),
     ("snapshot", Some("snapshot"), &[must("at", "share", "When, as a share of the measured time.")]),
@@ -98,6 +98,11 @@ const SOURCE: &[Key] = &[
 const POSTGRES: &[Key] = &[
     may("memory", "scaled-size", "Of the server with all its processes and cached pages."),
     may("settings", "settings", "Names and values as PostgreSQL takes them."),
+];
+
+const ROLES: &[Key] = &[
+    may("data", "role", "Files of data."),
+    may("log", "log-role", "Where the write-ahead log of a database lies."),
 ];
 
 const PHASES: &[Key] = &[
@@ -356,6 +361,7 @@ fn plain() -> Map<String, Value> {
         "clone-use": words(&["beside", "measured"]),
         "origin": words(&["apart", "copied", "changed"]),
         "version": words(&["any", "each", "newer", "older"]),
+        "log-role": words(&["with-data", "apart"]),
         "map": words(&["simple", "concat", "stripe"]),
         "file-system": words(&["none", "ext4"]),
         "precondition": words(&["ordered", "aged"]),

@@ -32,6 +32,11 @@ pub(crate) const BILL: &str = "bill";
 /// Of a run of I/O, beside its phases.
 pub(crate) const RUN_OVERHEAD: Duration = Duration::from_secs(1);
 
+/// A server keeps up to 2 GiB of its log, and a little more while it cannot help it.
+const LOG_ROOM_MAX: u64 = 3 << 30;
+/// Of a server that has hardly begun.
+const LOG_ROOM_MIN: u64 = 512 << 20;
+
 /// A workload as the file states it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Workload {
@@ -185,6 +190,18 @@ impl Load {
                 _,
             ) => false,
         }
+    }
+
+    /// A server works on its target, whose log may lie elsewhere.
+    #[must_use]
+    pub fn has_log(&self) -> bool {
+        matches!(self, Load::Database(_) | Load::Several(_))
+    }
+
+    /// What that log takes at most, of one with little in it.
+    #[must_use]
+    pub fn log_room_bytes(&self) -> u64 {
+        LOG_ROOM_MAX.min(2 * self.size_bytes() + LOG_ROOM_MIN)
     }
 
     /// What must be there grows from variant to variant.

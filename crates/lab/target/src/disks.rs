@@ -23,8 +23,8 @@ pub struct Disks {
     kind: Kind,
     /// A directory of its own in the one that was named.
     own: PathBuf,
-    /// With where its file system is mounted.
-    open: RefCell<Vec<(Disk, Option<PathBuf>)>>,
+    /// With where their file systems are mounted.
+    open: RefCell<Vec<(Disk, Vec<PathBuf>)>>,
 }
 
 impl std::fmt::Debug for Disks {
@@ -73,7 +73,7 @@ impl Disks {
     pub(crate) fn make(&self, number: usize, size_bytes: u64) -> Result<PathBuf, Refusal> {
         let disk = self.make_one(number, size_bytes)?;
         let device = disk.device().to_path_buf();
-        self.open.borrow_mut().push((disk, None));
+        self.open.borrow_mut().push((disk, Vec::new()));
         Ok(device)
     }
 
@@ -85,30 +85,66 @@ impl Disks {
         mount: &Path,
     ) -> Result<PathBuf, Refusal> {
         let disk = self.make_one(number, size_bytes + FILE_SYSTEM_BYTES)?;
-        let refused = |error: &dyn std::fmt::Display| Refusal(format!("{}: {error}", self.named));
-        fs::create_dir_all(mount).map_err(|error| refused(&error))?;
-        disk.format().and_then(|()| disk.mount(mount)).map_err(|error| refused(&error))?;
-        self.open.borrow_mut().push((disk, Some(mount.to_path_buf())));
+        self.mount(disk, mount, None)?;
         Ok(mount.to_path_buf())
     }
 
+    /// Two on the same drives, one behind the other: of this size, and for a log.
+    pub(crate) fn make_mounted_with_log(
+        &self,
+        number: usize,
+        (size_bytes, log_bytes): (u64, u64),
+        (mount, log): (&Path, &Path),
+    ) -> Result<(), Refusal> {
+        let size_bytes = (size_bytes + FILE_SYSTEM_BYTES).next_multiple_of(SIZE_STEP_BYTES);
+        let log_bytes = log_bytes.next_multiple_of(SIZE_STEP_BYTES);
+        let spec = self.spec(&number.to_string(), number, size_bytes + log_bytes);
+        let disk = Disk::open_parted(spec, log_bytes).map_err(|error| self.refused(&error))?;
+        self.mount(disk, mount, Some(log))
+    }
+
+    /// One for the log of a database that lies elsewhere.
+    pub(crate) fn make_log(&self, number: usize, size_bytes: u64, mount: &Path) -> Result<(), Refusal> {
+        let spec = self.spec(&format!("{number}-log"), number, size_bytes + FILE_SYSTEM_BYTES);
+        let disk = Disk::open(spec).map_err(|error| self.refused(&error))?;
+        self.mount(disk, mount, None)
+    }
+
+    fn mount(&self, disk: Disk, mount: &Path, log: Option<&Path>) -> Result<(), Refusal> {
+        let mounts: Vec<PathBuf> = [Some(mount), log].into_iter().flatten().map(Path::to_path_buf).collect();
+        mounts.iter().try_for_each(|at| fs::create_dir_all(at).map_err(|error| self.refused(&error)))?;
+        let mounted = disk.format().and_then(|()| disk.mount(mount));
+        let mounted = mounted.and_then(|()| log.map_or(Ok(()), |log| disk.mount_second(log)));
+        mounted.map_err(|error| self.refused(&error))?;
+        self.open.borrow_mut().push((disk, mounts));
+        Ok(())
+    }
+
     fn make_one(&self, number: usize, size_bytes: u64) -> Result<Disk, Refusal> {
-        let spec = Spec {
-            backing: self.own.join(format!("disk-{number}")),
+        let spec = self.spec(&number.to_string(), number, size_bytes);
+        Disk::open(spec).map_err(|error| self.refused(&error))
+    }
+
+    fn spec(&self, name: &str, number: usize, size_bytes: u64) -> Spec {
+        Spec {
+            backing: self.own.join(format!("disk-{name}")),
             size_bytes: size_bytes.next_multiple_of(SIZE_STEP_BYTES),
             kind: self.kind.clone(),
             seed: number as u64,
-        };
-        Disk::open(spec).map_err(|error| Refusal(format!("{}: {error}", self.named)))
+        }
+    }
+
+    fn refused(&self, error: &dyn std::fmt::Display) -> Refusal {
+        Refusal(format!("{}: {error}", self.named))
     }
 
     /// Does something while no answer is held back, and has it written down.
     pub(crate) fn unpaced<T>(&self, work: impl FnOnce() -> T) -> T {
         let open = self.open.borrow();
-        let Some((last, mount)) = open.last() else { return work() };
+        let Some((last, mounts)) = open.last() else { return work() };
         last.unpaced(|| {
             let done = work();
-            if let Some(mount) = mount {
+            for mount in mounts {
                 let _not_all = fs::File::open(mount).and_then(|at| Ok(rustix::fs::syncfs(&at)?));
             }
             done
@@ -118,9 +154,9 @@ impl Disks {
     /// Removes all of them.
     pub(crate) fn clear(&self) -> Result<(), Refusal> {
         loop {
-            let Some((disk, mount)) = self.open.borrow_mut().pop() else { break };
+            let Some((disk, mounts)) = self.open.borrow_mut().pop() else { break };
             let closed = disk.close();
-            if let Some(mount) = mount {
+            for mount in mounts {
                 let _stays = fs::remove_dir(mount);
             }
             closed.map_err(|error| Refusal(format!("{}: {error}", self.named)))?;

@@ -7,6 +7,7 @@
 //! say what really came down.
 
 mod accounts;
+mod bases;
 mod below;
 mod copies;
 mod counters;
@@ -21,12 +22,13 @@ mod server;
 mod volumes;
 
 pub use accounts::{Account, Timed};
+pub use bases::{Copied, KeptBase, Manifest, Shelf, count_tree, digest};
 pub use below::{BlockDevice, Footing};
-pub use copies::{Copies, MadeSnapshot, Opened, remove_snapshot};
+pub use copies::{Copies, MadeSnapshot, Opened, remove_snapshot, snapshots_of_process};
 pub use counters::Counters;
 pub use disks::{Disks, OVER, remove_disks};
 pub use kind::Kind;
 pub use machine::Machine;
-pub use place::{Access, Ground, Needs, OWN_PREFIX, Place, Refusal, free_bytes, space_bytes};
+pub use place::{Access, Ground, Laid, Needs, OWN_PREFIX, Place, Refusal, free_bytes, space_bytes};
 pub use server::{Databases, MadeDatabase, remove_database};
 pub use volumes::{ArrayPool, Form, MadeVolume, Meter, PoolCounters, Volumes, remove};

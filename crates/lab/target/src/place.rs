@@ -71,6 +71,14 @@ pub enum Ground {
     Nothing,
 }
 
+/// Where a database lies.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Laid {
+    pub data: PathBuf,
+    /// Where its write-ahead log has a place of its own.
+    pub log: Option<PathBuf>,
+}
+
 /// What a data set needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Needs {
@@ -160,6 +168,43 @@ impl Place {
             Place::Server(server) => {
                 Err(Refusal(format!("{}: it takes databases, and no files", server.named())))
             }
+        }
+    }
+
+    /// Directories for the data of a database and for its log, apart from each other: two volumes of a pool,
+    /// two file systems on the same drives, or two directories.
+    ///
+    /// # Errors
+    /// When they cannot be made, or the target has no file system.
+    pub fn lay_apart(&self, needs: Needs, log_bytes: u64, mounts: (&Path, &Path)) -> Result<Laid, Refusal> {
+        let (mount, of_log) = mounts;
+        if let Place::Disks(disks) = self {
+            disks.make_mounted_with_log(needs.number, (needs.size_bytes, log_bytes), mounts)?;
+            return Ok(Laid { data: mount.to_path_buf(), log: Some(of_log.to_path_buf()) });
+        }
+        let data = self.lay_directory(needs, mount)?;
+        let log = self.lay_log(needs.number, log_bytes, of_log)?;
+        Ok(Laid { data, log: Some(log) })
+    }
+
+    /// A directory for the log of a database whose data may lie elsewhere.
+    ///
+    /// # Errors
+    /// When it cannot be made, or the target has no file system.
+    pub fn lay_log(&self, number: usize, size_bytes: u64, mount: &Path) -> Result<PathBuf, Refusal> {
+        match self {
+            Place::Directory { own, .. } => {
+                let directory = own.join(format!("set-{number}-log"));
+                fs::create_dir_all(&directory)
+                    .map_err(|error| Refusal(format!("{}: {error}", directory.display())))?;
+                Ok(directory)
+            }
+            Place::Volumes(made) => made.make_log(size_bytes, mount).map(|()| mount.to_path_buf()),
+            Place::Disks(disks) => disks.make_log(number, size_bytes, mount).map(|()| mount.to_path_buf()),
+            _ => Err(Refusal(format!(
+                "{}: a log needs a file system: name a directory, or a pool as ashlar:POOL",
+                self.name()
+            ))),
         }
     }
 

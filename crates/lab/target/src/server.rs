@@ -19,6 +19,8 @@ pub struct Databases {
     named: String,
     /// `15.18`.
     version: String,
+    /// In words.
+    encryption: String,
     made: RefCell<Vec<MadeDatabase>>,
 }
 
@@ -36,8 +38,8 @@ impl Databases {
         refuse_password(named)?;
         let rows = ask(
             named,
-            "select current_setting('server_version'), rolcreatedb or rolsuper, pg_is_in_recovery() \
-             from pg_roles where rolname = current_user",
+            "select current_setting('server_version'), rolcreatedb or rolsuper, pg_is_in_recovery(), \
+             (select version from pg_stat_ssl where ssl and pid = pg_backend_pid()) from pg_roles where rolname = current_user",
         )?;
         let cell =
             |column: usize| rows.first().and_then(|row| row.get(column)?.as_deref()).unwrap_or_default();
@@ -49,8 +51,16 @@ impl Databases {
                 "{named}: this role may not make a database: ALTER ROLE … CREATEDB, or name another role"
             )));
         }
+        let encryption = match cell(3) {
+            "" => "without TLS".to_string(),
+            version => {
+                let address = Address::Url(named.to_string());
+                let checked = address.certificate_in_words().map_err(|error| Refusal(error.to_string()))?;
+                format!("over {version}, {checked}")
+            }
+        };
         let version = cell(0).split(' ').next().unwrap_or_default().to_string();
-        Ok(Databases { named: named.to_string(), version, made: RefCell::default() })
+        Ok(Databases { named: named.to_string(), version, encryption, made: RefCell::default() })
     }
 
     pub(crate) fn named(&self) -> &str {
@@ -59,7 +69,7 @@ impl Databases {
 
     /// For a page.
     pub(crate) fn in_words(&self) -> String {
-        format!("PostgreSQL {}, which was there before", self.version)
+        format!("PostgreSQL {}, which was there before, reached {}", self.version, self.encryption)
     }
 
     #[must_use]

@@ -16,6 +16,8 @@ use crate::place::{OWN_PREFIX, Refusal};
 
 /// Volumes are whole multiples of it.
 pub(crate) const BLOCK_BYTES: u64 = 4096;
+/// What the name of a volume for a log ends with.
+pub(crate) const LOG_SUFFIX: &str = "-log";
 /// How long a device may be in use by a program that ends just now.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How often to look.
@@ -174,6 +176,19 @@ impl Volumes {
         Ok(mount.to_path_buf())
     }
 
+    /// One for a log, with an ext4, mounted.
+    pub(crate) fn make_log(&self, size_bytes: u64, mount: &Path) -> Result<(), Refusal> {
+        let size_bytes = size_bytes.next_multiple_of(BLOCK_BYTES);
+        let name = self.next_name(LOG_SUFFIX);
+        let name = self.create_named(name, (size_bytes, BLOCK_BYTES as u32, false), Some(mount))?;
+        let request = AttachRequest {
+            format: Some(FileSystem::Ext4),
+            mount: Some(mount.display().to_string()),
+            ..plain_attachment(&name)
+        };
+        self.client.attach(&request).map(drop).map_err(|error| self.refusal(&error))
+    }
+
     /// One of this size and with logical blocks of that, with an ext4 that hands out clusters, mounted.
     pub(crate) fn make_formatted(
         &self,
@@ -207,15 +222,24 @@ impl Volumes {
         self.create_of((size_bytes, BLOCK_BYTES as u32, dedupe), mount)
     }
 
-    fn create_of(
+    fn create_of(&self, form: (u64, u32, bool), mount: Option<&Path>) -> Result<String, Refusal> {
+        self.create_named(self.next_name(""), form, mount)
+    }
+
+    /// Of the volume that is made next; what it is for stands at its end.
+    pub(crate) fn next_name(&self, suffix: &str) -> String {
+        match locked(&self.made).len() {
+            0 => format!("{}{suffix}", self.base),
+            before => format!("{}-{}{suffix}", self.base, before + 1),
+        }
+    }
+
+    fn create_named(
         &self,
+        name: String,
         (size_bytes, logical_block_bytes, dedupe): (u64, u32, bool),
         mount: Option<&Path>,
     ) -> Result<String, Refusal> {
-        let name = match locked(&self.made).len() {
-            0 => self.base.clone(),
-            before => format!("{}-{}", self.base, before + 1),
-        };
         let request = VolumeCreate {
             name: name.clone(),
             size_bytes,
@@ -273,6 +297,7 @@ impl Volumes {
             client: self.client.clone(),
             named: self.named.clone(),
             volume: volume.name.clone(),
+            log: None,
             pool_id: volume.pool_id.clone(),
             volumes: self.made.clone(),
             snapshots: self.snapshots.clone(),

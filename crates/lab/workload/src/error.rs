@@ -72,9 +72,9 @@ impl From<ashlar_postgres::Error> for Error {
             _ if error.is_conflict() => ErrorKind::Conflict,
             ashlar_postgres::ErrorKind::Refused(_) => ErrorKind::Refused,
             ashlar_postgres::ErrorKind::Lost => ErrorKind::Lost,
-            ashlar_postgres::ErrorKind::Environment | ashlar_postgres::ErrorKind::Command => {
-                ErrorKind::Environment
-            }
+            ashlar_postgres::ErrorKind::Environment
+            | ashlar_postgres::ErrorKind::Command
+            | ashlar_postgres::ErrorKind::Late => ErrorKind::Environment,
             ashlar_postgres::ErrorKind::Interrupted => ErrorKind::Interrupted,
         };
         Error { kind, context: error.context }

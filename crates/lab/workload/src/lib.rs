@@ -23,6 +23,7 @@ mod error;
 pub mod factload;
 mod fields;
 mod jobs;
+mod loaders;
 pub mod orders;
 pub mod points;
 mod prepare;
@@ -31,6 +32,7 @@ pub mod rows;
 mod workload;
 
 pub use error::{Error, ErrorKind, Result};
+pub use loaders::loaders;
 pub use prepare::Listed;
 pub use random::{NonUniform, Random};
 pub use workload::{Client, Done, Kind, Workload};

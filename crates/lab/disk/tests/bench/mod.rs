@@ -27,7 +27,12 @@ impl Bench {
 
     /// None, and a word about it, on a machine that has no such disks.
     pub fn open(&self, size_bytes: u64, kind: Kind) -> Option<Disk> {
-        match Disk::open(self.spec(size_bytes, kind)) {
+        self.opened(Disk::open(self.spec(size_bytes, kind)))
+    }
+
+    /// The same of one that was opened otherwise.
+    pub fn opened(&self, disk: ashlar_disk::Result<Disk>) -> Option<Disk> {
+        match disk {
             Ok(disk) => Some(disk),
             Err(error) if error.kind == ErrorKind::Unsupported => {
                 eprintln!("skipped: {error}");

@@ -40,6 +40,8 @@ fn told(text: &str, rates: Vec<FoundRate>) -> Outcome {
         fio: String::new(),
         version: "0".into(),
         begun_unix_seconds: 1_700_000_000,
+        logs: Vec::new(),
+        keeps_bases: false,
         kept: None,
         rates,
     };

@@ -23,6 +23,9 @@ const ROUNDS: usize = 5;
 /// load generator was late otherwise. Arbitrary: it is nearly all or nearly none.
 const DEPTH_USED_UP: f64 = 0.5;
 
+/// Of the client's bytes: less cannot have been seen below it, but for requests at the edges.
+const SEEN_SHARE: f64 = 0.99;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
@@ -290,6 +293,9 @@ fn is_plausible(table: &Table<'_>, variant: &Variant) -> Found {
         let moved = runs.iter().map(|figures| figures.bytes).sum::<u64>();
         alarm(plausible::bytes(requests as u64, expected / requests.max(1.0), moved));
     }
+    if variant.load.io().is_some() {
+        runs.iter().for_each(|figures| alarm(below_client(figures)));
+    }
     if let Some(late) =
         runs.iter().find(|figures| figures.is_behind() && figures.depth_used_up < DEPTH_USED_UP)
     {
@@ -306,6 +312,14 @@ fn is_plausible(table: &Table<'_>, variant: &Variant) -> Found {
     } else {
         Found::Bad(format!("{}: {}", variant.name, alarms.join(", ")))
     }
+}
+
+/// Bytes that the client counted in the measured time and the array, which looked for longer, never saw.
+fn below_client(figures: &Figures) -> Option<plausible::Alarm> {
+    let pool = figures.pool?;
+    let seen = (pool.host_read_bytes + pool.host_written_bytes) as f64;
+    let asked = figures.bytes as f64;
+    (seen < SEEN_SHARE * asked).then(|| plausible::device_counter(asked, seen, SEEN_SHARE..=1.0)).flatten()
 }
 
 /// What was asked for; more, as far as requests that were under way when counting began explain it: they

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ashlar_fio::Second;
 use ashlar_scenario::{Check, Metric};
+use ashlar_target::PoolCounters;
 
 use super::{Answer, Table, check, metric};
 use crate::Outline;
@@ -54,6 +55,24 @@ fn a_run_is_steady_moves_or_is_too_short() {
             .collect();
     });
     assert_eq!(passed, Answer::Passed, "{said}");
+}
+
+#[test]
+fn bytes_that_the_array_never_saw_are_not_plausible() {
+    let outline = outline(&text(""), &["a"]).unwrap();
+    let seen = |share: f64| {
+        let runs = one_changed(&outline, |figures| {
+            let bytes = (figures.bytes as f64 * share) as u64;
+            figures.pool = Some(PoolCounters { host_read_bytes: bytes, ..PoolCounters::default() });
+        });
+        judged(&outline, &runs, &Check::Plausible {})
+    };
+    assert_eq!(seen(3.0).0, Answer::Passed, "the array counts the warm-up, too");
+    let (failed, said) = seen(0.5);
+    assert!(
+        failed == Answer::Failed && said.contains("a cache above the device answered the rest"),
+        "{said}"
+    );
 }
 
 #[test]

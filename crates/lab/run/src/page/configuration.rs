@@ -44,6 +44,7 @@ impl Outcome {
         rows.extend(
             self.targets.iter().map(|target| vec![format!("Target {}", target.id), stands_on(target)]),
         );
+        rows.extend(self.logs.iter().map(|site| vec!["Logs".to_string(), stands_on(site)]));
         rows.push(vec![
             "Machine".into(),
             format!(
@@ -73,6 +74,11 @@ impl Outcome {
     fn sets(&self) -> Vec<String> {
         let mut sets: Vec<String> = Vec::new();
         for variant in &self.outline.plan.variants {
+            let log = match &variant.log {
+                Some(address) if *address == variant.target.address => "; its log lies apart".to_string(),
+                Some(address) => format!("; its log lies on {address}"),
+                None => String::new(),
+            };
             let load = match &variant.load {
                 Load::Io(load) => load,
                 Load::Several(load) => {
@@ -83,7 +89,7 @@ impl Outcome {
                         format!("server {name} has {memory}")
                     });
                     let servers: Vec<String> = servers.collect();
-                    sets.push(format!("{}; {}", load.in_words(), servers.join(", ")));
+                    sets.push(format!("{}; {}{log}", load.in_words(), servers.join(", ")));
                     continue;
                 }
                 Load::Space(load) => {
@@ -98,7 +104,7 @@ impl Outcome {
                     let memory = load.base.memory.map_or("all the machine's memory".into(), |memory| {
                         format!("{} of memory", bytes(memory.0))
                     });
-                    sets.push(format!("{}; the server has {memory}", load.in_words()));
+                    sets.push(format!("{}; the server has {memory}{log}", load.in_words()));
                     continue;
                 }
                 Load::Bill(_) => continue,

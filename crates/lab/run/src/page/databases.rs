@@ -1,6 +1,7 @@
 //! What the database did in each run: transactions, what it read and wrote, and what was checked.
 
 use ashlar_report::{Page, bytes, count, nanos};
+use ashlar_target::Counters;
 
 use crate::copies::CopyFigures;
 use crate::database::mixed::READS;
@@ -60,6 +61,7 @@ impl Outcome {
                  snapshot must be in it, and what was sent behind it must not.",
             );
         }
+        self.logs_apart(page);
         self.levels(page);
         self.steps(page);
         self.parts(page);
@@ -102,6 +104,33 @@ impl Outcome {
                 "Transactions a second. Users are those who offer as much if each keys in and thinks for 21 s \
                  between two transactions.",
             );
+        }
+    }
+
+    /// Nothing where no log had a device of its own.
+    fn logs_apart(&self, page: &mut Page) {
+        let row = |run: &Figures, what: &str, found: Counters| {
+            vec![
+                run.id.clone(),
+                what.into(),
+                count(found.reads as f64),
+                bytes(found.read_bytes),
+                count(found.writes as f64),
+                bytes(found.written_bytes),
+                count(found.flushes as f64),
+                found.mean_millis().map_or_else(String::new, |millis| nanos(1e6 * millis)),
+            ]
+        };
+        let of_run = |run: &Figures| {
+            let log = run.log_device?;
+            Some([run.device.map(|found| row(run, "data", found)), Some(row(run, "log", log))])
+        };
+        let rows: Vec<Vec<String>> = self.runs.iter().filter_map(of_run).flatten().flatten().collect();
+        if !rows.is_empty() {
+            page.heading("Data and log, each on its own");
+            let header = ["Run", "", "Reads", "Bytes", "Writes", "Bytes", "Flushes", "Mean"];
+            page.table(&header, &[2, 3, 4, 5, 6, 7], &rows);
+            page.remark("As their devices counted, from before the warm-up to the end of the checks.");
         }
     }
 

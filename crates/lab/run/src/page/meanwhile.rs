@@ -131,6 +131,8 @@ fn charts(figures: &Figures, samples: &[Sample]) -> Vec<Chart> {
             vec![
                 line("read", &|one| Some(one.disk?.read_bytes_per_second)),
                 line("written", &|one| Some(one.disk?.written_bytes_per_second)),
+                line("read of the log", &|one| Some(one.log_disk?.read_bytes_per_second)),
+                line("written to the log", &|one| Some(one.log_disk?.written_bytes_per_second)),
             ],
         ),
         (

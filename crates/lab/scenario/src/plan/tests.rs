@@ -264,3 +264,37 @@ fn a_pattern_of_rows_has_its_own_buffers_and_durability() {
     assert_eq!(safe.settings.get("synchronous_commit"), None);
     assert!(base("p3-1-a") == fast && base("p3-2-a") == safe, "they share what is loaded");
 }
+
+#[test]
+fn a_log_lies_apart_where_the_file_or_the_user_says_so() {
+    let text = |engine: &str, roles: &str| {
+        format!(
+            "format = 1\nid = \"test/log\"\ntitle = \"t\"\nquestion = \"q\"\nbudget = \"1h\"\n{roles}\
+             engine = {{ kind = \"{engine}\" }}\nphases = {{ warmup = \"1s\", measure = \"1s\", repeat = 1 }}\n\
+             workload = {{ kind = \"points\", data = \"1MB\", users = 1 }}\n\
+             [[matrix.place]]\nid = \"here\"\n\
+             [[matrix.place]]\nid = \"drives\"\nuse = \"sim-hdd:drives=2,raid=1 over @target\"\n"
+        )
+    };
+    let logs = |roles: &str, log: Option<&str>, address: &str| {
+        let scenario = Scenario::parse(&text("postgres", roles)).unwrap();
+        let log = log.map(str::to_string);
+        let targets = [Target { log, ..Target::new("data", address) }];
+        let request = Request { preset: Preset::S, seed: 1, targets: &targets, machine: MACHINE };
+        let planned = plan(&scenario, &request).unwrap();
+        planned.variants.into_iter().map(|variant| variant.log).collect::<Vec<_>>()
+    };
+    let apart = "roles = { log = \"apart\" }\n";
+    let named = |log: &str| Some(log.to_string());
+    assert_eq!(logs("", None, "/data"), [None, None]);
+    assert_eq!(logs(apart, None, "/data")[0], named("/data"));
+    assert_eq!(
+        logs(apart, None, "/data")[1],
+        named("sim-hdd:drives=2,raid=1 over /data"),
+        "on the same drives"
+    );
+    assert_eq!(logs(apart, Some("/log"), "/data"), [named("/log"), named("/log")], "the user goes first");
+    assert_eq!(logs("", Some("/log"), "postgres://db")[0], None, "a server that is there has its own");
+    let refused = Scenario::parse(&text("none", apart)).unwrap_err().to_string();
+    assert!(refused.contains("a log apart is that of a database"), "{refused}");
+}
