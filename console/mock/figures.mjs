@@ -1,0 +1,66 @@
+// What the mock's hosts do: figures of a second, and histories, that rise and fall like those of a database.
+import { dice } from './world.mjs';
+
+const wave = (seconds, period, phase) => 0.5 + 0.5 * Math.sin((seconds / period) * 2 * Math.PI + phase);
+
+function latency(p50, roll) {
+  const p99 = p50 * (3 + roll() * 4);
+  return { p50: Math.round(p50), p99: Math.round(p99), max: Math.round(p99 * 2) };
+}
+
+/// Rates of an object at a time; `weight` says how busy it is.
+export function ratesAt(seconds, weight, seed) {
+  const roll = dice(seed * 31 + Math.floor(seconds));
+  const busy = weight * (0.35 + 0.5 * wave(seconds, 86_400, seed) + 0.25 * wave(seconds, 97, seed * 3) + 0.15 * roll());
+  const reads = 4200 * busy;
+  const writes = 1900 * busy * (0.7 + 0.6 * roll());
+  return {
+    reads_per_second: reads,
+    writes_per_second: writes,
+    read_bytes_per_second: reads * 11_000,
+    write_bytes_per_second: writes * 9_300,
+    others_per_second: writes * 0.05,
+    errors_per_second: 0,
+    read_latency_micros: reads >= 0.5 ? latency(140 + 90 * roll(), roll) : null,
+    write_latency_micros: writes >= 0.5 ? latency(310 + 160 * roll(), roll) : null,
+  };
+}
+
+const weightOf = (index) => (index < 2 ? 0.8 : index < 12 ? 0.12 : 0.01);
+
+export function figuresOf(world, millis) {
+  const seconds = millis / 1000;
+  const active = world.volumes.filter((_, index) => index < 12 || (index + Math.floor(seconds / 7)) % 5 === 0);
+  const isBusy = world.volumes.length > 0;
+  return {
+    unix_millis: millis,
+    interval_millis: 1000,
+    array: ratesAt(seconds, isBusy ? 2 : 0, 1),
+    pools: world.pools.map((pool, index) => ({
+      pool: pool.name,
+      full_percent: pool.full_percent,
+      rates: ratesAt(seconds, index === 0 ? 1.9 : 0.1, 2 + index),
+      drive_read_bytes_per_second: 60e6 * (1 + wave(seconds, 60, index)),
+      drive_write_bytes_per_second: 45e6 * (1 + wave(seconds, 45, index)),
+    })),
+    volumes: active.slice(0, 3000).map((volume) => ({
+      volume: volume.name,
+      rates: ratesAt(seconds, weightOf(world.volumes.indexOf(volume)), volume.id),
+    })),
+  };
+}
+
+const STEPS = { hour: [10, 3600], day: [300, 86_400], week: [1800, 604_800] };
+
+export function historyOf(world, object, range) {
+  const [step, span] = STEPS[range] ?? STEPS.hour;
+  const end = Math.floor(Date.now() / 1000 / step) * step;
+  const seed = object === 'array' ? 1 : [...object].reduce((sum, letter) => sum + letter.charCodeAt(0), 0);
+  const points = [];
+  for (let at = end - span; world.volumes.length > 0 && at <= end; at += step) {
+    // The array was down for a while: its points are missing.
+    if (range !== 'hour' && at > end - span * 0.62 && at < end - span * 0.55) continue;
+    points.push({ unix_millis: at * 1000, rates: ratesAt(at, object === 'array' ? 2 : 0.5, seed) });
+  }
+  return { object, range, step_seconds: step, points };
+}

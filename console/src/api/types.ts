@@ -1,0 +1,88 @@
+// Short names of the API's types, and those of the live stream and history.
+import type { components } from './schema';
+
+type Schemas = components['schemas'];
+export type Attachment = Schemas['Attachment'];
+export type Database = Schemas['Database'];
+export type DatabaseProof = Schemas['DatabaseProof'];
+export type DatabaseReady = Schemas['DatabaseReady'];
+export type Door = Schemas['Door'];
+export type DoorClient = Schemas['DoorClient'];
+export type DoorIo = Schemas['DoorIo'];
+export type Drive = Schemas['Drive'];
+export type ErrorBody = Schemas['ErrorBody'];
+export type Event = Schemas['Event'];
+export type Pool = Schemas['Pool'];
+export type PoolSpace = Schemas['PoolSpace'];
+export type Reclaim = Schemas['Reclaim'];
+export type Schedule = Schemas['Schedule'];
+export type Snapshot = Schemas['Snapshot'];
+export type Space = Schemas['Space'];
+export type Status = Schemas['Status'];
+export type Volume = Schemas['Volume'];
+export type VolumeUser = Schemas['VolumeUser'];
+export type DeletedVolume = Schemas['DeletedVolume'];
+
+export interface Percentiles {
+  p50: number;
+  p99: number;
+  max: number;
+}
+
+export interface Rates {
+  reads_per_second: number;
+  writes_per_second: number;
+  read_bytes_per_second: number;
+  write_bytes_per_second: number;
+  others_per_second: number;
+  errors_per_second: number;
+  read_latency_micros: Percentiles | null;
+  write_latency_micros: Percentiles | null;
+}
+
+export interface PoolFigures {
+  pool: string;
+  full_percent: number;
+  rates: Rates;
+  drive_read_bytes_per_second: number;
+  drive_write_bytes_per_second: number;
+}
+
+export interface Figures {
+  unix_millis: number;
+  interval_millis: number;
+  array: Rates;
+  pools: PoolFigures[];
+  volumes: { volume: string; rates: Rates }[];
+}
+
+export interface Hello {
+  boot_id: string;
+  interval_millis: number;
+  version: string;
+}
+
+export type HistoryRange = 'hour' | 'day' | 'week';
+
+export interface Point {
+  unix_millis: number;
+  rates: Rates;
+}
+
+export interface History {
+  object: string;
+  range: HistoryRange;
+  step_seconds: number;
+  points: Point[];
+}
+
+export const NO_RATES: Rates = {
+  reads_per_second: 0,
+  writes_per_second: 0,
+  read_bytes_per_second: 0,
+  write_bytes_per_second: 0,
+  others_per_second: 0,
+  errors_per_second: 0,
+  read_latency_micros: null,
+  write_latency_micros: null,
+};

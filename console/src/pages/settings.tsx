@@ -1,0 +1,69 @@
+// What the array is, how this page looks, and who is signed in.
+import { connection } from '../api/live';
+import { useGet } from '../api/resource';
+import { leave } from '../api/session';
+import { setTheme, theme, type Theme } from '../state/theme';
+import { useStore } from '../state/store';
+import { Button, Bytes, Command, Facts, Failure, Loading, Page, Panel, Time } from '../ui/basics';
+import { Radios } from '../ui/fields';
+import { duration } from '../ui/format';
+
+export function Settings() {
+  const { data: status, error } = useGet('/v1/status');
+  const live = useStore(connection);
+  const chosen = useStore(theme);
+  return (
+    <Page title="Settings">
+      <Panel title="This page">
+        <Radios<Theme>
+          label="Colours"
+          value={chosen}
+          onChange={setTheme}
+          options={[
+            { id: 'system', label: 'As the system has them' },
+            { id: 'light', label: 'Light' },
+            { id: 'dark', label: 'Dark' },
+          ]}
+        />
+        <p className="note">Kept in this browser. The session ends with this tab, or after twelve hours.</p>
+        <Button onPress={leave}>Sign out</Button>
+      </Panel>
+      <Panel title="The array">
+        {error && <Failure error={error} />}
+        {!status && !error && <Loading what="Asking for the status" />}
+        {status && (
+          <Facts
+            of={[
+              ['Version', status.version],
+              [
+                'Running for',
+                <>
+                  {duration(status.uptime_seconds)}
+                  {status.started_unix_millis ? (
+                    <>
+                      , since <Time millis={status.started_unix_millis} as="clock" />
+                    </>
+                  ) : null}
+                </>,
+              ],
+              ['Process', status.process_id],
+              ['Input and output', status.io_driver],
+              ['Memory', <Bytes of={status.memory_resident_bytes} />],
+              ['Processor time', duration(status.cpu_micros / 1_000_000)],
+              ['State directory', <code>{status.state_directory}</code>],
+              ['Attached volumes', status.attachment_count],
+              ['This start', <code>{live.bootId ?? '–'}</code>],
+            ]}
+          />
+        )}
+      </Panel>
+      <Panel title="Change settings" note="Settings are a file of the array's machine; they count from its next start.">
+        <Command text="ashlar serve --config /etc/ashlar.toml" />
+        <p className="note">
+          <code>docs/reference/settings.md</code> lists all of them. Everything on these pages comes from the API that
+          scripts use, too: <code>docs/reference/openapi.json</code>.
+        </p>
+      </Panel>
+    </Page>
+  );
+}

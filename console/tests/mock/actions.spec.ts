@@ -1,0 +1,228 @@
+// What can be done, what is refused, and what is said then.
+import { expect, test } from './fixture';
+import { expectAccessible } from '../watch';
+
+test('a volume is created, and shown', async ({ page, open, mock }) => {
+  await open('/volumes');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await expectAccessible(page);
+  await page.getByRole('textbox', { name: 'Name', exact: true }).fill('fresh');
+  await page.getByRole('textbox', { name: 'Size' }).fill('1.5 TiB');
+  await expect(page.getByText('1,649,267,441,664 bytes')).toBeVisible();
+  await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click();
+  await expect(page.getByRole('heading', { level: 1, name: 'fresh' })).toBeVisible();
+  expect(mock.world.volumes.find((one: { name: string }) => one.name === 'fresh').size_bytes).toBe(1.5 * 2 ** 40);
+});
+
+test('a refusal says what happened and what to do', async ({ page, open, seen }) => {
+  seen.allowed.push(/status of 409/);
+  await open('/volumes');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('textbox', { name: 'Name', exact: true }).fill('docs');
+  await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click();
+  const alert = page.getByRole('dialog').getByRole('alert');
+  await expect(alert).toContainText('there is a volume docs already');
+  await expect(alert).toContainText('What to do: take another name');
+});
+
+test('a size that no volume can have is refused while it is typed', async ({ page, open }) => {
+  await open('/volumes');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('textbox', { name: 'Name', exact: true }).fill('odd');
+  await page.getByRole('textbox', { name: 'Size' }).fill('1000');
+  await expect(page.getByText('A size is a multiple of 4096 bytes.')).toBeVisible();
+  await expect(page.getByRole('dialog').getByRole('button', { name: 'Create' })).toBeDisabled();
+});
+
+test('an attached volume may not be deleted, and the menu says why', async ({ page, open }) => {
+  await open('/volumes');
+  await page.getByRole('button', { name: 'Actions for volume docs', exact: true }).click();
+  const item = page.getByRole('menuitem', { name: 'Delete…' });
+  await expect(item).toHaveAttribute('aria-disabled', 'true');
+  await expect(item).toContainText('It is attached as /dev/loop9: detach it first.');
+});
+
+test('a volume is deleted after its name is typed, and comes back', async ({ page, open }) => {
+  await open('/volumes');
+  await page.getByRole('button', { name: 'Actions for volume mail' }).click();
+  await page.getByRole('menuitem', { name: 'Delete…' }).click();
+  const remove = page.getByRole('dialog').getByRole('button', { name: 'Delete', exact: true });
+  await expect(remove).toBeDisabled();
+  await page.getByLabel('Type mail to confirm').fill('mai');
+  await expect(remove).toBeDisabled();
+  await page.getByLabel('Type mail to confirm').fill('mail');
+  await remove.click();
+  await expect(page.getByText('It can come back for 1 d')).toBeVisible();
+  await page.locator('tr', { hasText: 'mail' }).getByRole('button', { name: 'Bring back' }).click();
+  await expect(page.getByRole('link', { name: 'mail', exact: true })).toBeVisible();
+});
+
+test('the policy of a volume is changed, only what was changed', async ({ page, open, mock }) => {
+  await open('/volumes/mail?tab=policy');
+  await page.getByRole('button', { name: /Compression/ }).click();
+  await page.getByRole('option', { name: /Zstandard/ }).click();
+  await page.getByRole('button', { name: 'Save' }).click();
+  await expect.poll(() => mock.world.volumes.find((one: { name: string }) => one.name === 'mail').compression).toBe('zstd');
+  const sent = mock.exchanges.find(({ method, url }) => method === 'PUT' && url.pathname.endsWith('/policy'));
+  expect(sent?.body).toEqual({ compression: 'zstd' });
+});
+
+test('a database is cloned: it shows that it runs, then how to reach it', async ({ page, open, mock }) => {
+  mock.world.slowMillis = 2500;
+  await open('/databases');
+  await page.getByRole('button', { name: 'Actions for database prod', exact: true }).click();
+  await page.getByRole('menuitem', { name: 'Clone…' }).click();
+  await page.getByLabel('Name of the clone').fill('feature');
+  await page.getByRole('dialog').getByRole('button', { name: 'Clone', exact: true }).click();
+  await expect(page.getByRole('dialog').getByRole('progressbar')).toBeVisible();
+  await page.getByRole('button', { name: 'Close, it goes on' }).click();
+  await expect(page.locator('.tray')).toContainText('clone database prod to feature runs');
+  await expect(page.locator('.tray')).toContainText('is done');
+  await expect(page.locator('.tray').getByRole('button', { name: 'Copy the connection string' })).toBeVisible();
+  await expect(page.getByRole('row', { name: /feature/ })).toHaveAttribute('aria-level', '2');
+});
+
+test('only a clone is reset, and a database in the making waits', async ({ page, open }) => {
+  await open('/databases');
+  await page.getByRole('button', { name: 'Actions for database prod', exact: true }).click();
+  await expect(page.getByRole('menuitem', { name: 'Reset…' })).toContainText('It is no clone');
+  await page.keyboard.press('Escape');
+  await page.getByRole('button', { name: 'Actions for database archive' }).click();
+  await expect(page.getByRole('menuitem', { name: 'Clone…' })).toContainText('It is making');
+});
+
+test('a clone is reset after its name is typed', async ({ page, open, mock }) => {
+  await open('/databases/dev');
+  await page.getByRole('button', { name: /More: actions for database dev/ }).click();
+  await page.getByRole('menuitem', { name: 'Reset…' }).click();
+  await expect(page.getByRole('dialog')).toContainText('All that dev holds of its own is lost');
+  await page.getByLabel('Type dev to confirm').fill('dev');
+  await page.getByRole('dialog').getByRole('button', { name: 'Reset' }).click();
+  await expect(page.locator('.tray')).toContainText('reset database dev is done');
+  expect(mock.requests).toContain('POST /v1/databases/dev/reset');
+});
+
+test('a snapshot is proven', async ({ page, open }) => {
+  await open('/databases/prod');
+  await page.getByRole('button', { name: 'Prove…' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Prove' }).click();
+  await expect(page.locator('.tray')).toContainText(/proven, recovery 390 ms/);
+});
+
+test('the connection string is shown and copied when somebody wants it', async ({ page, open, mock, context }) => {
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await open('/databases/prod');
+  expect(mock.requests).not.toContain('GET /v1/databases/prod/url');
+  await page.getByRole('button', { name: 'Copy the connection string' }).click();
+  await expect(page.getByText('Copied')).toBeVisible();
+  expect(await page.evaluate(() => navigator.clipboard.readText())).toBe(
+    'postgres://postgres:secret@127.0.0.1:5433/postgres',
+  );
+});
+
+test('what a selection gives back, and a held snapshot that may not be deleted', async ({ page, open, mock }) => {
+  await open('/snapshots');
+  const back = page.getByRole('button', { name: 'What will I get back?' });
+  await expect(back).toHaveAttribute('aria-disabled', 'true');
+  await page.getByLabel('Select docs.day-00').check();
+  await page.getByLabel('Select docs.day-01').check();
+  await back.click();
+  await expect(page.getByRole('dialog')).toContainText('Comes back');
+  await page.getByRole('dialog').getByRole('button', { name: 'Close' }).click();
+  await page.getByLabel('Search by name').fill('before-upgrade');
+  await page.getByLabel('Select before-upgrade').check();
+  // It is disabled for what reads the page, and still says why when it is pressed.
+  await page.getByRole('button', { name: 'Delete…' }).click({ force: true });
+  await expect(page.getByText('A snapshot of the selection is held: release it first.')).toBeVisible();
+  await page.getByRole('button', { name: 'Actions for snapshot before-upgrade' }).click();
+  await page.getByRole('menuitem', { name: 'Release the hold' }).click();
+  await expect.poll(() => mock.world.snapshots.find((one: { name: string }) => one.name === 'before-upgrade').hold).toBe(undefined);
+});
+
+test('a schedule is created, paused and run', async ({ page, open, mock }) => {
+  await open('/snapshots/schedules');
+  await page.getByRole('button', { name: 'Create' }).click();
+  await page.getByRole('textbox', { name: 'Name', exact: true }).fill('nightly');
+  await page.getByRole('button', { name: /Of/ }).click();
+  await page.getByRole('option', { name: 'dev', exact: true }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Create' }).click();
+  await expect(page.locator('td.c-name', { hasText: 'nightly' })).toBeVisible();
+  await page.getByRole('button', { name: 'Actions for schedule nightly' }).click();
+  await page.getByRole('menuitem', { name: 'Pause' }).click();
+  await expect(page.locator('td.c-name', { hasText: /nightly.*paused/ })).toBeVisible();
+  await page.getByRole('button', { name: 'Actions for schedule nightly' }).click();
+  await page.getByRole('menuitem', { name: 'Take a snapshot now' }).click();
+  await expect(page.locator('.tray')).toContainText('is taken');
+  expect(mock.requests).toContain('POST /v1/schedules/nightly/run');
+});
+
+test('a drive is replaced step by step', async ({ page, open, seen, mock }) => {
+  seen.allowed.push(/status of 409/);
+  await open('/drives');
+  await page.getByRole('button', { name: 'Replace a drive…' }).first().click();
+  await page.getByText('Drive 6, online').click();
+  await page.getByRole('button', { name: 'Next' }).click();
+  await page.getByLabel('Path of the new drive').fill('/dev/full');
+  await page.getByRole('button', { name: 'Next' }).click();
+  await expect(page.getByRole('dialog')).toContainText('serves until the new one has everything');
+  await expectAccessible(page);
+  await page.getByRole('button', { name: 'Replace it' }).click();
+  await expect(page.getByRole('alert')).toContainText('/dev/full holds an ext4 file system');
+  await page.getByRole('button', { name: 'Back' }).click();
+  await page.getByLabel('Path of the new drive').fill('/dev/nvme9n1');
+  await page.getByRole('button', { name: 'Next' }).click();
+  await page.getByRole('button', { name: 'Replace it' }).click();
+  await expect(page.getByRole('dialog').getByText('Drive 6 is being rebuilt')).toBeVisible();
+  mock.world.pools[0].rebuild.done_bytes = mock.world.pools[0].rebuild.total_bytes;
+  await expect(page.getByText('Drive 6 has everything and is in service.')).toBeVisible();
+});
+
+test('the only drive of a pool without protection stays in service', async ({ page, open }) => {
+  await open('/drives');
+  const shelf = page.getByRole('group', { name: 'Drives of pool lab' });
+  await shelf.getByRole('button', { name: /^drive 0/ }).click();
+  await page.getByRole('button', { name: /Actions: actions for drive 0 of pool lab/ }).click();
+  await expect(page.getByRole('menuitem', { name: 'Take out of service…' })).toContainText('The pool has no protection');
+});
+
+test('a scrub is started, paused and stopped', async ({ page, open, mock }) => {
+  await open('/drives');
+  await page.getByRole('button', { name: 'Scrub', exact: true }).last().click();
+  await page.getByRole('button', { name: 'Pause' }).click();
+  await expect(page.getByText('Scrub, paused')).toBeVisible();
+  expect(mock.world.pools[1].scrub.is_paused).toBe(true);
+  await page.getByRole('button', { name: 'Stop' }).click();
+  await expect(page.locator('.tray')).toContainText('scrub pool lab is done');
+});
+
+test('a client is cut off', async ({ page, open, mock }) => {
+  await open('/clients');
+  await page.locator('tr', { hasText: 'qemu-system' }).getByRole('button', { name: 'Cut off…' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Cut off' }).click();
+  await expect(page.getByText('qemu-system-x86')).toHaveCount(0);
+  expect(mock.requests).toContain('DELETE /v1/clients/12');
+});
+
+test('an alert is acknowledged, and stays so', async ({ page, open, mock }) => {
+  await open('/');
+  const alert = page.locator('.alert', { hasText: 'was given up' });
+  await alert.getByRole('button', { name: /Acknowledge/ }).click();
+  await expect(alert).toHaveCount(0);
+  await page.reload();
+  await expect(page.locator('.alert').first()).toBeVisible();
+  await expect(alert).toHaveCount(0);
+  mock.say('error', 'pool main', 'segment 812 checksum mismatch');
+  await expect(page.locator('.alert', { hasText: 'segment 812' })).toBeVisible();
+});
+
+test('by keyboard alone: from the list into a menu, a dialog and back', async ({ page, open }) => {
+  await open('/volumes');
+  await page.getByRole('button', { name: 'Actions for volume mail' }).focus();
+  await page.keyboard.press('Enter');
+  await expect(page.getByRole('menuitem', { name: 'Take a snapshot…' })).toBeFocused();
+  await page.keyboard.press('Enter');
+  await expect(page.getByRole('textbox', { name: 'Name', exact: true })).toBeFocused();
+  await page.keyboard.press('Escape');
+  await expect(page.getByRole('dialog')).toHaveCount(0);
+  await expect(page.getByRole('button', { name: 'Actions for volume mail' })).toBeFocused();
+});

@@ -1,0 +1,36 @@
+// What needs no browser: the stream's reader, sizes, times, tickets.
+import { expect, test } from '@playwright/test';
+import { MessageReader, type Message } from '../../src/api/sse';
+import { ago, bytes, count, duration, micros, parseSize } from '../../src/ui/format';
+
+test('a stream is read in whatever pieces it comes', () => {
+  const text = ': keep-alive\n\nevent: hello\r\ndata: {"a":1}\r\n\r\nid: b:7\nevent: event\ndata: x\ndata: y\n\n';
+  for (let size = 1; size < text.length; size += 1) {
+    const heard: Message[] = [];
+    const reader = new MessageReader((message) => heard.push(message));
+    for (let at = 0; at < text.length; at += size) reader.push(text.slice(at, at + size));
+    expect(heard).toEqual([
+      { event: 'hello', data: '{"a":1}', id: undefined },
+      { event: 'event', data: 'x\ny', id: 'b:7' },
+    ]);
+  }
+});
+
+test('sizes are read as people write them, and no others', () => {
+  expect(parseSize('64 GiB')).toBe(64 * 2 ** 30);
+  expect(parseSize('1.5t')).toBe(1.5 * 2 ** 40);
+  expect(parseSize('512')).toBe(512);
+  expect(parseSize('10,485,760 bytes')).toBe(10_485_760);
+  for (const wrong of ['', 'GiB', '-1', '1 GX', '1..2', '9e99P']) expect(parseSize(wrong)).toBe(null);
+});
+
+test('numbers have sensible digits', () => {
+  expect([0, 1023, 1024, 1536, 85 * 2 ** 30, 1.999 * 2 ** 40, -4096].map(bytes)).toEqual(
+    ['0 B', '1023 B', '1 KiB', '1.5 KiB', '85 GiB', '2 TiB', '−4 KiB'],
+  );
+  expect([0, 0.4, 12.3, 1234, 25_600].map(count)).toEqual(['0', '0.4', '12', '1,234', '25.6k']);
+  expect([null, 40, 1250, 2_100_000].map(micros)).toEqual(['–', '40 µs', '1.25 ms', '2.1 s']);
+  expect([0.25, 59, 90, 7200, 86_400 * 3 + 7200].map(duration)).toEqual(['0.25 s', '59 s', '1 min 30 s', '2 h', '3 d 2 h']);
+  expect(ago(0, 61_000)).toBe('1 min 1 s ago');
+  expect(ago(61_000, 0)).toBe('in 1 min 1 s');
+});
