@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::database_change::DatabaseAutoGrow;
+use crate::hooks::{DatabaseCommands, DatabaseEngine, DatabaseHooks};
 use crate::import::{DatabaseProgress, DatabaseStandby};
 
 /// What a database does.
@@ -33,11 +35,11 @@ pub struct Database {
     /// The kind of its server.
     #[schema(example = "postgres")]
     pub engine: String,
-    /// Its major version.
+    /// Its major version; 0 without a server.
     #[schema(example = 15)]
     pub major_version: u32,
     pub state: DatabaseState,
-    /// Where its server listens, on 127.0.0.1.
+    /// Where its server listens, on 127.0.0.1; 0 without one.
     pub port: u16,
     pub volumes: Vec<DatabaseVolume>,
     /// What its server may use of memory; absent: all.
@@ -59,6 +61,18 @@ pub struct Database {
     /// When it is deleted; absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_unix_seconds: Option<u64>,
+    /// How long a start of its server may take; absent: 180 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_timeout_seconds: Option<u64>,
+    /// Why its server does not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Its volumes grow by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_grow: Option<DatabaseAutoGrow>,
+    /// Commands that stand for a server that Ashlar does not know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands: Option<DatabaseCommands>,
     /// The newest proof of each of its snapshots that was proven, the newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub proofs: Vec<DatabaseProof>,
@@ -143,6 +157,23 @@ pub struct DatabaseCreate {
     /// Processors that its server may keep busy at once; 1.5 is one and a half. Absent: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<f64>,
+    /// How long a start of its server may take, with its recovery; after that nothing of it is left.
+    /// Kept for later starts. Absent: 180 s.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 600)]
+    pub start_timeout_seconds: Option<u64>,
+    /// With `none` there are volumes and commands alone.
+    #[serde(default)]
+    pub engine: DatabaseEngine,
+    /// With the engine `none`: commands that stand for a server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hooks: Option<DatabaseHooks>,
+    /// Volumes grow by a quarter when their file systems are 85 % full.
+    #[serde(default)]
+    pub auto_grow: bool,
+    /// With `auto_grow`: the largest size of each. Absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_grow_bytes_max: Option<u64>,
 }
 
 /// A tablespace that is to be made.
@@ -181,6 +212,11 @@ pub struct DatabaseClone {
     /// Processors that its server may keep busy at once; 1.5 is one and a half. Absent: the source's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cores: Option<f64>,
+    /// How long a start of its server may take, with its recovery; after that nothing of the clone is left.
+    /// Kept for later starts. Absent: the source's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 600)]
+    pub start_timeout_seconds: Option<u64>,
     /// A password of its own for its superuser, which stays at a reset. The source's stays as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub password: Option<String>,
@@ -217,6 +253,11 @@ pub struct DatabaseReset {
     /// As its origin is now.
     #[serde(default)]
     pub latest: bool,
+    /// How long a start of its server may take, with its recovery; after that it is ended and stays stopped.
+    /// Kept for later starts. Absent: as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 600)]
+    pub start_timeout_seconds: Option<u64>,
 }
 
 /// Request to set a database back to a snapshot of its own volumes.
@@ -225,6 +266,11 @@ pub struct DatabaseReset {
 pub struct DatabaseRestore {
     /// A snapshot, or a time: then the newest at or before it.
     pub snapshot: String,
+    /// How long a start of its server may take, with its recovery; after that it is ended and stays stopped.
+    /// Kept for later starts. Absent: as before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 600)]
+    pub start_timeout_seconds: Option<u64>,
 }
 
 /// Request to take a snapshot of databases of one pool at one instant, without stopping them.
@@ -274,6 +320,9 @@ pub struct DatabaseDeletion {
     pub recoverable_seconds: u64,
     /// Databases that were cloned from it, and stay.
     pub clones: Vec<String>,
+    /// Schedules of it alone that went with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub schedules: Vec<String>,
     /// What is left elsewhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Database;
+use crate::{Database, DatabaseTablespace};
 
 /// Request to bring a database in. Exactly one of `from_directory` and `from` is given.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
@@ -31,6 +31,9 @@ pub struct DatabaseImport {
     /// Puts the write-ahead log on a volume of its own, of this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_size_bytes: Option<u64>,
+    /// How large the volumes of its tablespaces are to be. Absent: 64 GiB, or twice what is there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tablespaces: Vec<DatabaseTablespace>,
     /// May be left out when there is one pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,
@@ -57,6 +60,9 @@ pub struct DatabaseFollow {
     /// Puts the write-ahead log on a volume of its own, of this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_size_bytes: Option<u64>,
+    /// How large the volumes of its tablespaces are to be. Absent: 64 GiB, or twice what is there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tablespaces: Vec<DatabaseTablespace>,
     /// May be left out when there is one pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<String>,

@@ -6,11 +6,18 @@
 
 mod attachment;
 mod client;
+mod console;
+mod console_paths;
 mod database;
 mod database_change;
+mod database_paths;
 mod dedupe;
+mod diff_paths;
+mod difference;
 mod error;
 mod event;
+mod figures;
+mod hooks;
 mod import;
 mod io;
 mod lifecycle;
@@ -30,15 +37,27 @@ mod tests;
 
 pub use attachment::{AttachRequest, Attachment, FileSystem, Outlives};
 pub use client::{DoorClient, Health};
+pub use console::{ConsoleSession, ConsoleSessionCreate, ConsoleTicket};
 pub use database::{
     Database, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseExpiry, DatabaseOrigin, DatabaseProof,
     DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseState, DatabaseTablespace,
     DatabaseUrl, DatabaseVerify, DatabaseVolume,
 };
-pub use database_change::{DatabaseResize, DatabaseSettings, DatabaseSettingsChange};
+pub use database_change::{
+    DatabaseAutoGrow, DatabaseResize, DatabaseSettings, DatabaseSettingsChange, DatabaseStart,
+};
 pub use dedupe::{Dedupe, DedupeAction, DedupeBlocks, DedupeRequest};
+pub use difference::{
+    ByteRange, DIFF_COPIES, DatabaseDiff, DatabaseDiffRequest, DatabaseVolumeDiff, FilesDiff, RANGES_DEFAULT,
+    RANGES_MAX, RelationChange, RelationDiff, VolumeDiff,
+};
 pub use error::{ErrorBody, ErrorKind};
 pub use event::{Event, EventLevel};
+pub use figures::{
+    Figures, Hello, History, HistoryPoint, HistoryRange, Latency, PoolFigures, Rates, SlowRequest, StageTime,
+    VolumeFigures,
+};
+pub use hooks::{DatabaseCommands, DatabaseEngine, DatabaseHooks};
 pub use import::{DatabaseFollow, DatabaseImport, DatabaseProgress, DatabasePromotion, DatabaseStandby};
 pub use io::{DoorIo, OperationIo};
 pub use lifecycle::{Program, StopRequest, UpgradeRequest};
@@ -48,7 +67,9 @@ pub use pool::{
     PoolImport, PoolState, Protection, Rebuild, Recovery, RecoveryStep, Removal,
     SEGMENT_NUMBERS_PERCENT_LATE, Scrub, ScrubAction, ScrubChange, ScrubReport, Space, TAKEN_OUT,
 };
-pub use schedule::{Schedule, ScheduleCreate, ScheduleDeletion, ScheduleProof, ScheduleState};
+pub use schedule::{
+    Schedule, ScheduleChange, ScheduleCreate, ScheduleDeletion, ScheduleProof, ScheduleState,
+};
 pub use snapshot::{
     CloneCreate, HoldRequest, Restored, Snapshot, SnapshotCreate, SnapshotHold, SnapshotsDelete,
 };

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use crate::{paths, schedule_paths};
+use crate::{Figures, Hello};
+use crate::{console_paths, database_paths, diff_paths, paths, schedule_paths};
 
 /// Collects the operations; the types come with them.
 #[derive(OpenApi)]
@@ -26,8 +27,10 @@ use crate::{paths, schedule_paths};
         (name = "schedules", description = "snapshots that are taken by themselves, and deleted in turn"),
         (name = "space", description = "where bytes are, and what would give them back"),
         (name = "attachments", description = "volumes as block devices of this machine"),
+        (name = "console", description = "the console, and figures as they come"),
         (name = "array", description = "state, counters and events"),
     ),
+    components(schemas(Hello, Figures)),
     paths(
         paths::pools_list,
         paths::pool_create,
@@ -61,6 +64,7 @@ use crate::{paths, schedule_paths};
         paths::deleted_volume_purge,
         paths::volume_users,
         paths::volume_disconnect,
+        diff_paths::volume_diff,
         paths::snapshots_list,
         paths::snapshot_create,
         paths::snapshot_show,
@@ -73,14 +77,15 @@ use crate::{paths, schedule_paths};
         paths::databases_list,
         paths::database_create,
         paths::database_show,
-        paths::database_delete,
-        paths::database_url,
-        paths::database_start,
-        paths::database_stop,
+        database_paths::database_delete,
+        database_paths::database_url,
+        database_paths::database_start,
+        database_paths::database_stop,
         paths::database_clone,
         paths::database_reset,
         paths::database_restore,
         paths::database_verify,
+        diff_paths::database_diff,
         paths::database_settings,
         paths::database_settings_change,
         paths::database_resize,
@@ -92,10 +97,16 @@ use crate::{paths, schedule_paths};
         schedule_paths::schedules_list,
         schedule_paths::schedule_create,
         schedule_paths::schedule_show,
+        schedule_paths::schedule_change,
         schedule_paths::schedule_delete,
         schedule_paths::schedule_run,
         schedule_paths::schedule_pause,
         schedule_paths::schedule_resume,
+        console_paths::console_ticket_create,
+        console_paths::console_session_create,
+        console_paths::live,
+        console_paths::history,
+        console_paths::slow_requests,
         paths::attachments_list,
         paths::attachment_create,
         paths::attachment_delete,

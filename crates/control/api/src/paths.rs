@@ -6,14 +6,13 @@
 
 use crate::{
     AttachRequest, Attachment, CheckReport, CloneCreate, Database, DatabaseClone, DatabaseCreate,
-    DatabaseDeletion, DatabaseExpiry, DatabaseFollow, DatabaseImport, DatabasePromotion, DatabaseProof,
-    DatabaseReady, DatabaseReset, DatabaseResize, DatabaseRestore, DatabaseSettings, DatabaseSettingsChange,
-    DatabaseSnapshot, DatabaseUrl, DatabaseVerify, Dedupe, DedupeRequest, DeletedVolume, Disconnected,
-    DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Health,
-    HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest,
-    Restored, ScrubChange, ScrubReport, Snapshot, SnapshotCreate, SnapshotsDelete, Status, StopRequest,
-    UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete,
-    VolumeUser,
+    DatabaseExpiry, DatabaseFollow, DatabaseImport, DatabasePromotion, DatabaseProof, DatabaseReady,
+    DatabaseReset, DatabaseResize, DatabaseRestore, DatabaseSettings, DatabaseSettingsChange,
+    DatabaseSnapshot, DatabaseVerify, Dedupe, DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo,
+    DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Health, HoldRequest, Holders, Pool,
+    PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest, Restored, ScrubChange, ScrubReport,
+    Snapshot, SnapshotCreate, SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate,
+    VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete, VolumeUser,
 };
 
 /// All pools, also those that could not be opened.
@@ -626,60 +625,6 @@ fn database_create() {}
     )
 )]
 fn database_show() {}
-
-/// Stops a database and deletes it with its volumes. Its clones stay.
-#[utoipa::path(
-    delete, path = "/v1/databases/{database}", tag = "databases", operation_id = "database_delete",
-    params(("database" = String, Path, description = "name of the database")),
-    responses(
-        (status = 200, description = "the answer", body = DatabaseDeletion),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
-    )
-)]
-fn database_delete() {}
-
-/// Where a database is found, with the password of its superuser.
-#[utoipa::path(
-    get, path = "/v1/databases/{database}/url", tag = "databases", operation_id = "database_url",
-    params(("database" = String, Path, description = "name of the database")),
-    responses(
-        (status = 200, description = "the answer", body = DatabaseUrl),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-    )
-)]
-fn database_url() {}
-
-/// Mounts a database's volumes where they are not, and starts its server.
-#[utoipa::path(
-    post, path = "/v1/databases/{database}/start", tag = "databases", operation_id = "database_start",
-    params(("database" = String, Path, description = "name of the database")),
-    responses(
-        (status = 200, description = "the answer", body = DatabaseReady),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
-    )
-)]
-fn database_start() {}
-
-/// Stops the server of a database. It is not started again until somebody asks.
-#[utoipa::path(
-    post, path = "/v1/databases/{database}/stop", tag = "databases", operation_id = "database_stop",
-    params(("database" = String, Path, description = "name of the database")),
-    responses(
-        (status = 200, description = "the answer", body = Database),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
-    )
-)]
-fn database_stop() {}
 
 /// Makes a database of the content of another, at no space, and starts its server.
 #[utoipa::path(

@@ -91,6 +91,24 @@ pub struct ScheduleCreate {
     pub prove_every_count: Option<u32>,
 }
 
+/// Request to change a schedule in place. What is absent stays. Its snapshots stay its own: those that a new
+/// rule does not keep are deleted in turn.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ScheduleChange {
+    /// How often, aligned to the clock. 1 to 31622400.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 900)]
+    pub every_seconds: Option<u64>,
+    /// Which snapshots stay.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "hourly=24,daily=7,weekly=4")]
+    pub keep: Option<String>,
+    /// While it is paused it takes no snapshots, and deletes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub is_paused: Option<bool>,
+}
+
 /// What the deleting of a schedule did.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ScheduleDeletion {

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
-use crate::{ErrorBody, Schedule, ScheduleCreate, ScheduleDeletion, Snapshot};
+use crate::{ErrorBody, Schedule, ScheduleChange, ScheduleCreate, ScheduleDeletion, Snapshot};
 
 /// All schedules.
 #[utoipa::path(
@@ -54,6 +54,20 @@ fn schedule_show() {}
     )
 )]
 fn schedule_delete() {}
+
+/// Changes how often a schedule takes snapshots, which it keeps, and whether it pauses.
+#[utoipa::path(
+    patch, path = "/v1/schedules/{schedule}", tag = "schedules", operation_id = "schedule_change",
+    params(("schedule" = String, Path, description = "name of the schedule")),
+    request_body = ScheduleChange,
+    responses(
+        (status = 200, description = "the answer", body = Schedule),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+    )
+)]
+fn schedule_change() {}
 
 /// Takes a snapshot now, also while the schedule is paused.
 #[utoipa::path(

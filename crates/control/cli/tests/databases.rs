@@ -480,3 +480,245 @@ fn settings_and_sizes_change_while_a_database_runs() {
     site.array.refused(&["database", "resize", "prod", "--size", "1GiB"], &["it only grows"]);
     assert_eq!(site.ask("prod", "select 1"), "1");
 }
+
+/// Makes a certificate of its own for a server, and the key of it.
+fn make_certificate(data: &Path, passphrase: &str) {
+    let mut command = Command::new("openssl");
+    command.args(["req", "-x509", "-newkey", "rsa:2048", "-days", "2", "-subj", "/CN=localhost"]);
+    command.arg("-passout").arg(format!("pass:{passphrase}")).arg("-keyout").arg(data.join("server.key"));
+    let done = command.arg("-out").arg(data.join("server.crt")).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    let owner = std::fs::metadata(data).unwrap();
+    for name in ["server.key", "server.crt"] {
+        use std::os::unix::fs::MetadataExt;
+        std::fs::set_permissions(data.join(name), std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::chown(data.join(name), Some(owner.uid()), Some(owner.gid())).unwrap();
+    }
+    // A snapshot holds what was written out.
+    rustix::fs::syncfs(std::fs::File::open(data).unwrap()).unwrap();
+}
+
+/// A server asks a program for the passphrase of its key, which takes three seconds while a file is there: so
+/// long none of it is ready.
+#[test]
+fn a_start_that_takes_too_long_is_ended() {
+    let Some(site) = Site::new() else { return };
+    if !support::has_program("openssl") {
+        return;
+    }
+    site.make("prod", &[]);
+    site.ask("prod", "create table t as select 7 as x");
+    make_certificate(&site.array.state().join("databases/prod/data/pgdata"), "secret");
+    // A copy whose settings name a file elsewhere would be refused.
+    let slow = Path::new("/dev/shm").join(format!("ashlar-test-{}-slow", std::process::id()));
+    let program = format!(
+        "ssl_passphrase_command=n=0; while [ -e {} ] && [ $n -lt 30 ]; do sleep 0.1; n=$((n+1)); done; \
+         echo secret",
+        slow.display()
+    );
+    site.array.good(&["database", "settings", "prod", "ssl=on", &program]);
+    site.array.misused(&["database", "start", "prod", "--start-timeout", "soon"], &["`soon` is no time"]);
+    site.array
+        .refused(&["database", "start", "prod", "--start-timeout", "2d"], &["cannot be given 172800 s"]);
+
+    std::fs::write(&slow, "").unwrap();
+    let late = "its server did not start within 1 s";
+    let clone = ["database", "clone", "prod", "dev", "--start-timeout"];
+    site.array.refused(&[&clone[..], &["1s"]].concat(), &[late, "nothing of it is left", "--start-timeout"]);
+    site.check_nothing_else(&["prod"]);
+    assert_eq!(site.array.json(&["snapshot", "list"]), serde_json::json!([]));
+    std::fs::remove_file(&slow).unwrap();
+    let made = site.array.json(&[&clone[..], &["30s"]].concat());
+    assert_eq!(made["database"]["start_timeout_seconds"], 30);
+    assert_eq!(site.ask("dev", "select x from t"), "7");
+
+    // A reset that is too late: the clone is stopped, says why, and the next start goes on with it.
+    std::fs::write(&slow, "").unwrap();
+    site.array.refused(
+        &["database", "reset", "dev", "--latest", "--start-timeout", "1s", "--yes"],
+        &[late, "it stays stopped"],
+    );
+    let shown = site.array.json(&["database", "show", "dev"]);
+    assert_eq!(
+        (&shown["state"], &shown["start_timeout_seconds"]),
+        (&"stopped".into(), &30.into()),
+        "{shown}"
+    );
+    assert!(shown["reason"].as_str().unwrap().contains(late), "{shown}");
+    assert!(site.processes("dev").is_empty());
+    site.array.refused(&["database", "snapshot", "dev", "no"], &["in the middle of its reset", late]);
+    site.array.good(&["database", "stop", "prod"]);
+    site.array.refused(&["database", "start", "prod", "--start-timeout", "1s"], &[late, "it stays stopped"]);
+    std::fs::remove_file(&slow).unwrap();
+    let text = site.array.good(&["database", "show", "prod"]);
+    assert!(text.contains("stopped") && text.contains(late), "{text}");
+    for name in ["dev", "prod"] {
+        let started = site.array.json(&["database", "start", name]);
+        assert!(started["database"]["reason"].is_null(), "{started}");
+        assert_eq!(site.ask(name, "select x from t"), "7");
+    }
+}
+
+#[test]
+fn a_volume_that_is_nearly_full_grows_by_itself() {
+    let Some(site) = Site::new() else { return };
+    site.array.good(&["database", "create", "prod", "--size", "256MiB", "--auto-grow"]);
+    let place = site.array.state().join("databases/prod/data");
+    let size = || {
+        let found = rustix::fs::statvfs(&place).unwrap();
+        (found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize)
+    };
+    let before = size().0;
+    let shown = site.array.json(&["database", "show", "prod"])["auto_grow"].clone();
+    assert_eq!(shown, serde_json::json!({"at_percent": 85, "step_percent": 25}));
+    site.array.good(&["database", "resize", "prod", "--no-auto-grow"]);
+    assert!(site.array.json(&["database", "show", "prod"])["auto_grow"].is_null());
+    site.array.refused(&["database", "resize", "prod"], &["no size is named"]);
+
+    let filler = std::fs::File::create(place.join("filler")).unwrap();
+    let flags = rustix::fs::FallocateFlags::empty();
+    rustix::fs::fallocate(&filler, flags, 0, size().1 - (16 << 20)).unwrap();
+    drop(filler);
+    site.array.good(&["database", "resize", "prod", "--auto-grow-max", "256MiB"]);
+    site.array.wait_for_events(&["volume prod-data is nearly full and has its largest size, 256 MiB"]);
+    site.array.good(&["database", "resize", "prod", "--auto-grow", "--auto-grow-max", "1GiB"]);
+    let volume = || site.array.json(&["volume", "show", "prod-data"])["size_bytes"].as_u64().unwrap();
+    let end = Instant::now() + PATIENCE;
+    while volume() == 256 << 20 {
+        assert!(Instant::now() < end, "{}", site.array.log());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    site.settle();
+    assert_eq!(volume(), 320 << 20);
+    let text = site.array.good(&["database", "show", "prod"]);
+    assert!(text.contains("at 85 % by 25 %, up to 1 GiB"), "{text}");
+    // Growing a mounted ext4 takes a right that root may lack, as in containers: then before the next start.
+    let waiting = || site.array.json(&["database", "show", "prod"])["auto_grow"]["waiting"].clone();
+    while size().0 == before && !site.array.log().contains("its file system does not grow") {
+        assert!(Instant::now() < end, "{}", site.array.log());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    if size().0 == before {
+        assert_eq!(waiting(), serde_json::json!(["prod-data"]));
+        site.array.wait_for_events(&["CAP_SYS_RESOURCE; without it `ashlar database stop prod`"]);
+        site.array.good(&["database", "stop", "prod"]);
+        site.array.good(&["database", "start", "prod"]);
+        site.array.wait_for_events(&["the file system of volume prod-data has grown"]);
+    } else {
+        site.array.wait_for_events(&["grown from 256 MiB to 320 MiB"]);
+    }
+    assert!(size().0 > before + (50 << 20), "{} of {before}", size().0);
+    assert!(waiting().is_null());
+    assert_eq!(site.ask("prod", "select 1"), "1");
+    assert_eq!(volume(), 320 << 20, "once");
+}
+
+/// A server that Ashlar does not know: it writes two files that agree whenever it holds still.
+const SERVER: &str = "cd \"$ASHLAR_DATA\" || exit 1\n\
+    n=0\n\
+    while [ ! -e stop ]; do\n\
+    while [ -e freeze ]; do touch frozen; sleep 0.02; done; rm -f frozen\n\
+    n=$((n+1)); echo $n > a; sync a; sleep 0.1; echo $n > b; sync b; sleep 0.01\n\
+    done\n";
+const START: &str = "cd \"$ASHLAR_DATA\" && rm -f stop freeze frozen && \
+    { nohup sh DIR/server >/dev/null 2>&1 & } && echo $! > pid && echo $ASHLAR_DATABASE > name";
+const STOP: &str =
+    "cd \"$ASHLAR_DATA\" && touch stop && while kill -0 $(cat pid) 2>/dev/null; do sleep 0.02; done";
+const FREEZE: &str = "cd \"$ASHLAR_DATA\" && touch freeze && while [ ! -e frozen ]; do sleep 0.02; done; \
+    sync -f \"$ASHLAR_DATA\"";
+
+fn write_scripts(site: &Site) -> Vec<String> {
+    let directory = site.array.path("scripts");
+    let shown = directory.display().to_string();
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let scripts = [
+        ("server", SERVER),
+        ("start", START),
+        ("stop", STOP),
+        ("freeze", FREEZE),
+        ("thaw", "rm -f \"$ASHLAR_DATA/freeze\"; id -un > \"$ASHLAR_DATA/who\""),
+        ("check", "cmp \"$ASHLAR_DATA/a\" \"$ASHLAR_DATA/b\""),
+    ];
+    for (name, text) in scripts {
+        std::fs::write(directory.join(name), text.replace("DIR", &shown)).unwrap();
+    }
+    let command = |name: &str| [format!("--{name}"), format!("sh {shown}/{name}")];
+    ["start", "stop", "freeze", "thaw", "check"].into_iter().flat_map(command).collect()
+}
+
+// tidy: long because it is one story of one server.
+#[test]
+fn a_server_that_ashlar_does_not_know_holds_still_for_snapshots() {
+    let Some(mut site) = Site::new() else { return };
+    let scripts = write_scripts(&site);
+    let commands: Vec<&str> = scripts.iter().map(String::as_str).collect();
+    let create = ["database", "create", "files", "--engine", "none", "--size", "256MiB"];
+    let refused = |more: &[&str], said: &[&str]| site.array.refused(&[&create[..], more].concat(), said);
+    refused(&["--freeze", "true", "--thaw", "true"], &["no account to run as", "root only where you say so"]);
+    refused(&["--account", "no-such", "--start", "true"], &["no account `no-such`"]);
+    refused(&["--version", "15"], &["leave them out"]);
+    site.array.misused(&[&create[..], &["--freeze", "true"]].concat(), &["--thaw"]);
+    site.check_nothing_else(&[]);
+    let made = site.array.good(&[&create[..], &["--account", "nobody"], &commands[..]].concat());
+    let data = site.array.state().join("databases/files/data");
+    assert_eq!(made.lines().next().unwrap(), data.display().to_string());
+    let shown = site.array.good(&["database", "show", "files"]);
+    assert!(shown.contains("freeze, thaw, start, stop, check as nobody, within 30 s"), "{shown}");
+    let has = |path: &Path| path.exists();
+    let end = Instant::now() + PATIENCE;
+    while !has(&data.join("b")) {
+        assert!(Instant::now() < end, "{}", site.array.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+
+    // Held still its two files agree; behind its back they do not.
+    for _ in 0..2 {
+        let proof = site.array.json(&["database", "verify", "files"]);
+        assert_eq!(proof["findings"], serde_json::json!([]), "{proof}");
+    }
+    assert_eq!(std::fs::read_to_string(data.join("who")).unwrap(), "nobody\n");
+    let is_torn = (0..20).any(|number| {
+        let name = format!("raw{number}");
+        site.array.good(&["snapshot", "create", &name, "files-data"]);
+        site.array.run(&["database", "verify", &format!("files@{name}")]).status == 4
+    });
+    assert!(is_torn, "the check finds nothing");
+    site.array.good(&["database", "clone", "files", "copy"]);
+    let copy = site.array.state().join("databases/copy/data");
+    assert_eq!(std::fs::read_to_string(copy.join("name")).unwrap(), "copy\n");
+    site.array.good(&["database", "snapshot", "files", "good"]);
+    site.array.good(&["database", "restore", "files", "--to", "good", "--yes"]);
+    site.array.good(&["database", "reset", "copy", "--latest", "--yes"]);
+
+    // A freeze that fails, and one that an array is killed in.
+    let freeze = site.array.path("scripts/freeze");
+    std::fs::write(&freeze, "echo busy >&2; touch \"$ASHLAR_DATA/freeze\"; exit 3").unwrap();
+    site.array.refused(
+        &["database", "snapshot", "files", "no"],
+        &["its command `freeze` failed with", "busy", "ran as nobody"],
+    );
+    assert!(!has(&data.join("freeze")), "it goes on");
+    std::fs::write(&freeze, "touch \"$ASHLAR_DATA/freeze\"; sleep 60; touch \"$ASHLAR_DATA/freeze\"")
+        .unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
+    command.arg("--state").arg(site.array.state()).args(["database", "snapshot", "files", "no"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while !has(&data.join("freeze")) {
+        assert!(Instant::now() < end, "{}", site.array.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    site.array.kill();
+    child.wait().unwrap();
+    assert!(has(&site.array.state().join("databases/files/frozen")));
+    site.array.start();
+    site.array.wait_for_events(&["goes on: a snapshot that it held still for was cut short"]);
+    assert!(!has(&data.join("freeze")) && !has(&site.array.state().join("databases/files/frozen")));
+    site.array.refused(&["snapshot", "show", "no"], &["does not exist"]);
+    std::fs::write(&freeze, FREEZE).unwrap();
+    let proof = site.array.json(&["database", "verify", "files"]);
+    assert_eq!(proof["findings"], serde_json::json!([]), "{proof}");
+    site.array.good(&["database", "stop", "files"]);
+    assert!(has(&data.join("stop")), "its command was run");
+    site.array.good(&["database", "start", "files"]);
+}

@@ -106,6 +106,7 @@ impl Site {
             volumes.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap()).collect();
         let is_known = |volume: &&str| {
             let owner = volume.strip_suffix("-data").or_else(|| volume.strip_suffix("-log"));
+            let owner = owner.or_else(|| volume.split_once("-tablespace-").map(|(owner, _)| owner));
             owner.is_some_and(|owner| databases.contains(&owner))
         };
         assert!(volumes.iter().all(is_known), "{volumes:?}");
@@ -223,7 +224,7 @@ fn a_stopped_servers_directory_is_imported() {
     refused(&site, &[], &["20", "are to be copied, and pool `main` has"]);
     std::fs::remove_file(data.join("base/large")).unwrap();
     symlink("/elsewhere", data.join("pg_tblspc/16999")).unwrap();
-    refused(&site, &[], &["tablespaces of its own: 16999 in /elsewhere"]);
+    refused(&site, &[], &["tablespace 16999", "leads to /elsewhere, which is not there"]);
     std::fs::remove_file(data.join("pg_tblspc/16999")).unwrap();
     let configuration = data.join("postgresql.conf");
     let aside = site.array.path("etc");
@@ -515,4 +516,136 @@ fn a_clone_has_a_password_and_a_content_of_its_own() {
     assert_ne!(site.url("fresh").split('@').next(), before.split('@').next());
     assert_eq!(site.ask("fresh", "select count(*) from people where name = 'secret'"), "101");
     site.check_nothing_else(&["dev", "fresh", "prod"]);
+}
+
+/// Two tablespaces, one with a name that no volume can have: by a base backup, and of a directory.
+#[test]
+fn tablespaces_come_in_on_volumes_of_their_own() {
+    let Some(mut site) = Site::new() else { return };
+    let mut session = site.source.session().unwrap();
+    for (name, directory) in [("archive", "space=1"), ("\"Odd Name\"", "space2")] {
+        let place = site.array.path(directory);
+        site.source.installation().make_directory(&place).unwrap();
+        session.run(&format!("create tablespace {name} location '{}'", place.display())).unwrap();
+    }
+    session.run("create table old tablespace archive as select generate_series(1, 500) as x").unwrap();
+    session.run("create table odd tablespace \"Odd Name\" as select generate_series(1, 300) as x").unwrap();
+    drop(session);
+    let primary = site.primary();
+    let copy = ["import", "copy", "--from", &primary, "--size", "1GiB"];
+    site.refused(
+        &[&copy[..], &["--tablespace", "new=1GiB"]].concat(),
+        &["its source has no tablespace `new`", "it has archive, oid"],
+    );
+    site.refused(
+        &[&copy[..], &["--tablespace", "archive=1MiB"]].concat(),
+        &["tablespace-archive", "--tablespace"],
+    );
+    site.array.good(&["volume", "create", "copy-tablespace-archive", "--size", "64MiB"]);
+    site.refused(&copy, &["volume `copy-tablespace-archive` exists"]);
+    site.array.good(&["volume", "delete", "copy-tablespace-archive", "--yes"]);
+    site.check_nothing_else(&[]);
+
+    let told = site.good(&[&copy[..], &["--tablespace", "archive=512MiB"]].concat());
+    assert!(told.contains("its tablespaces have volumes of their own: archive, oid"), "{told}");
+    let volume = site.array.json(&["volume", "show", "copy-tablespace-archive"]);
+    assert_eq!(volume["size_bytes"], 512 << 20);
+    let check = |site: &Site, name: &str| {
+        let counts = "select (select count(*) from old) || ' ' || (select count(*) from odd)";
+        assert_eq!(site.ask(name, counts), "500 300");
+        let links =
+            "select count(*) from pg_tablespace where pg_tablespace_location(oid) like '%/NAME/tablespace-%'";
+        assert_eq!(site.ask(name, &links.replace("NAME", name)), "2");
+        // Rewritten where it is, and what the other has is not touched.
+        site.ask(name, "update old set x = x + 1");
+        site.ask(name, "vacuum full old");
+    };
+    check(&site, "copy");
+    site.good(&["clone", "copy", "dev"]);
+    check(&site, "dev");
+    site.good(&["delete", "dev", "--yes"]);
+    site.source.stop().unwrap();
+    let data = site.data().display().to_string();
+    site.good(&["import", "moved", "--from-directory", &data, "--size", "1GiB"]);
+    check(&site, "moved");
+    site.source.start().unwrap();
+    assert_eq!(ask(&site.source.address(), "select min(x) || ' ' || count(*) from old"), "1 500");
+    site.check_nothing_else(&["copy", "moved"]);
+}
+
+/// Makes a certificate that signs itself, for this machine's own address.
+fn make_certificate(key: &Path, certificate: &Path) {
+    let mut command = Command::new("openssl");
+    command.args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]);
+    command.args(["-addext", "subjectAltName=IP:127.0.0.1,DNS:localhost", "-keyout"]).arg(key);
+    let done = command.arg("-out").arg(certificate).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
+
+/// The file that the certificate is checked against is root's alone, and gone later.
+#[test]
+fn a_primary_is_asked_over_tls_and_its_certificate_checked() {
+    use std::os::unix::fs::MetadataExt;
+    let Some(site) = Site::new() else { return };
+    if !support::has_program("openssl") {
+        return;
+    }
+    let with = |parameters: &str| format!("{}?{parameters}", site.primary());
+    site.refused(
+        &["import", "copy", "--from", &with("sslmode=require")],
+        &["does not support SSL", "ssl = on", "leave sslmode out"],
+    );
+    let data = site.data();
+    make_certificate(&data.join("server.key"), &data.join("server.crt"));
+    let owner = std::fs::metadata(&data).unwrap();
+    for name in ["server.key", "server.crt"] {
+        std::fs::set_permissions(data.join(name), std::fs::Permissions::from_mode(0o600)).unwrap();
+        std::os::unix::fs::chown(data.join(name), Some(owner.uid()), Some(owner.gid())).unwrap();
+    }
+    ask(&site.source.address(), "grant pg_read_all_data to copier");
+    ask(&site.source.address(), "alter system set ssl = on");
+    ask(&site.source.address(), "select pg_reload_conf()");
+    let secret = site.array.path("secret");
+    std::fs::create_dir(&secret).unwrap();
+    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let (root, other) = (secret.join("root.crt"), secret.join("other.crt"));
+    std::fs::copy(data.join("server.crt"), &root).unwrap();
+    make_certificate(&secret.join("other.key"), &other);
+
+    let full = |file: &Path| with(&format!("sslmode=verify-full&sslrootcert={}", file.display()));
+    site.refused(
+        &["follow", "copy", "--primary", &full(&other)],
+        &["certificate verify failed", "sslrootcert"],
+    );
+    site.refused(&["follow", "copy", "--primary", &full(Path::new("/nowhere"))], &["/nowhere: No such file"]);
+    site.refused(&["import", "copy", "--from", &full(Path::new("ca.crt"))], &["ca.crt is no absolute path"]);
+    site.refused(&["import", "copy", "--from", &with("sslmode=verify-full")], &["root", "sslrootcert"]);
+    site.check_nothing_else(&[]);
+    site.good(&["import", "copy", "--from", &with("sslmode=require"), "--size", "1GiB"]);
+    site.good(&["import", "app", "--from", &full(&root), "--logical", "--size", "1GiB"]);
+    assert_eq!(site.ask("app", "select count(*) from t"), "1000");
+    assert!(!site.array.state().join("databases/app/primary-root.crt").exists());
+
+    site.good(&["follow", "standby", "--primary", &full(&root), "--size", "1GiB"]);
+    std::fs::remove_file(&root).unwrap();
+    let is_streaming = || {
+        let statement = "select count(*) from pg_stat_ssl join pg_stat_replication using (pid) \
+                         where ssl and state = 'streaming' and application_name = 'standby'";
+        ask(&site.source.address(), statement) == "1"
+    };
+    for _ in 0..2 {
+        let end = Instant::now() + PATIENCE;
+        while !is_streaming() {
+            assert!(Instant::now() < end, "{}", site.array.log());
+            std::thread::sleep(LOOK);
+        }
+        site.good(&["stop", "standby"]);
+        site.good(&["start", "standby"]);
+    }
+    site.good(&["clone", "standby", "dev"]);
+    let volume = site.array.state().join("databases/dev/data/ashlar-primary-root.crt");
+    assert!(!volume.exists(), "a clone keeps nothing of the primary");
+    site.good(&["delete", "standby", "--yes"]);
+    assert_eq!(ask(&site.source.address(), "select count(*) from pg_replication_slots"), "0");
+    site.check_silent();
 }

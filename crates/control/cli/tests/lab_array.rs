@@ -236,6 +236,7 @@ fn a_database_on_a_volume_takes_orders_and_keeps_every_one() {
     assert!(page.contains("derived from TPC-C"), "the report says what it is");
 }
 
+/// Data and log are on volumes of their own; what was loaded is kept, and cloned by a second run.
 #[test]
 fn a_clone_of_every_snapshot_taken_under_load_holds_what_was_promised_before() {
     if !can_attach() {
@@ -246,6 +247,7 @@ fn a_clone_of_every_snapshot_taken_under_load_holds_what_was_promised_before() {
     array.good(&["pool", "create", "main", "--drive", &drive]);
     let text = "format = 1\nid = \"test/snapshots\"\ntitle = \"t\"\nquestion = \"q\"\nbudget = \"10m\"\n\
         engine = { kind = \"postgres\" }\nworkload = { kind = \"orders\", warehouses = 1, users = 4 }\n\
+        roles = { log = \"apart\" }\n\
         phases = { warmup = \"0.5s\", measure = \"4s\", repeat = 1 }\n\
         [[event]]\nkind = \"snapshot\"\nat = \"30%\"\n[[event]]\nkind = \"snapshot\"\nat = \"60%\"\n\
         [[check]]\nkind = \"consistency\"\n";
@@ -256,17 +258,36 @@ fn a_clone_of_every_snapshot_taken_under_load_holds_what_was_promised_before() {
     let other = directory.path().display().to_string();
     let (kept, named) = output(&array, "result");
     unable(&array, &["lab", "plan", &file, "--target", &other], &["it takes snapshots"]);
-    let run = ["lab", "run", &file, "--target", "ashlar:main", "-o", &named];
+    let moment = ["lab", "plan", &file, "--target", "ashlar:main", "--log-target", &other];
+    unable(&array, &moment, &["at one moment", "name the same pool"]);
+    let run = ["lab", "run", &file, "--target", "ashlar:main", "--keep-base", "-o", &named];
     let done = array.run(&run);
     assert_eq!(done.status, 0, "{}{}", done.out, done.err);
-    let result = result(&kept);
+    let first = |kept: &Path| result(kept);
+    let result = first(&kept);
+    for device in ["device", "log_device"] {
+        assert!(result["runs"][0][device]["writes"].as_u64().unwrap() > 0, "{device} has its own counters");
+    }
     let copies = result["runs"][0]["database"]["copies"].as_array().unwrap();
     assert_eq!(copies.len(), 2, "{copies:?}");
     let count = |copy: &serde_json::Value| copy["acknowledged"].as_u64().unwrap();
     assert!(0 < count(&copies[0]) && count(&copies[0]) < count(&copies[1]), "{copies:?}");
     assert!(count(&copies[1]) < result["runs"][0]["database"]["acknowledged"].as_u64().unwrap());
-    assert_eq!(volumes(&array), 0, "nothing stays");
-    assert_eq!(array.json(&["snapshot", "list"]).as_array().unwrap().len(), 0, "nothing stays");
+    let snapshots = || array.json(&["snapshot", "list"]).as_array().unwrap().clone();
+    assert_eq!((volumes(&array), snapshots().len()), (0, 1), "nothing stays but the base");
+    let base = snapshots()[0]["name"].as_str().unwrap().to_string();
+    assert!(base.starts_with("ashlar-lab-base-orders-"), "{base}");
+
+    let (kept, named) = output(&array, "second");
+    let run = ["lab", "run", &file, "--target", "ashlar:main", "--keep-base", "-o", &named];
+    let done = array.run(&run);
+    assert_eq!(done.status, 0, "{}{}", done.out, done.err);
+    let result = first(&kept);
+    let database = &result["runs"][0]["database"];
+    assert_eq!((&database["base"]["name"], &database["base"]["way"]), (&base.into(), &"clone".into()));
+    assert_eq!(database["copies"].as_array().unwrap().len(), 2, "{database}");
+    array.good(&["lab", "bases", "--target", "ashlar:main", "--delete"]);
+    assert_eq!((volumes(&array), snapshots().len()), (0, 0), "nothing stays");
 }
 
 /// Volumes with logical blocks of both sizes, each with an ext4 of its own; small writes only where they fit.

@@ -195,6 +195,7 @@ fn a_dropped_table_is_undone_by_a_clone_of_the_right_second() {
 
     check_proofs(&array);
     check_expiry(&array);
+    check_scheduled(&array);
     let deleted = array.json(&["schedule", "delete", "undo", "--with-snapshots", "--yes"]);
     assert!(deleted["deleted_count"].as_u64().unwrap() >= 6 && deleted["left_count"] == 0, "{deleted}");
     assert_eq!(snapshots(&array, "undo"), [""; 0]);
@@ -234,6 +235,79 @@ fn check_expiry(array: &Array) {
     array.good(&["volume", "undelete", "before-data"]);
     array.good(&["volume", "delete", "before-data", "--yes"]);
     assert_eq!(ask(array, "middle", "select 1"), "1", "it was kept");
+}
+
+/// A database with schedules is not deleted by the way. One of several databases goes on with the rest.
+fn check_scheduled(array: &Array) {
+    let words = ["--every", "1d", "--keep", "daily=2"];
+    array.good(&[&["schedule", "create", "alone", "--of", "middle"], &words[..]].concat());
+    array.good(&[&["schedule", "create", "both", "--of", "prod,middle"], &words[..]].concat());
+    let taken = text(&array.json(&["schedule", "run", "both"])["name"]);
+    array.refused(
+        &["database", "delete", "middle", "--yes"],
+        &["database `middle` has the schedules alone, both", "--with-schedules"],
+    );
+    assert_eq!(ask(array, "middle", "select 1"), "1");
+    let deleted = array.json(&["database", "delete", "middle", "--with-schedules", "--yes"]);
+    assert_eq!(deleted["schedules"], serde_json::json!(["alone"]), "{deleted}");
+    assert!(deleted["notes"][0].as_str().unwrap().contains("goes on without it: schedule both"), "{deleted}");
+    array.refused(&["schedule", "show", "alone"], &["schedule `alone` does not exist"]);
+    let both = array.json(&["schedule", "show", "both"]);
+    assert_eq!((&both["databases"], &both["snapshot_count"]), (&serde_json::json!(["prod"]), &1.into()));
+    let volumes = array.json(&["snapshot", "show", &taken])["volumes"].to_string();
+    assert!(volumes.contains("middle-data"), "its snapshots stay: {volumes}");
+    array.good(&["schedule", "run", "both"]);
+    array.good(&["schedule", "delete", "both", "--with-snapshots", "--yes"]);
+}
+
+/// How often, what stays, and the pause of one that is there.
+#[test]
+fn a_schedule_changes_in_place_and_metrics_tell_of_it() {
+    let array = Array::with_pool();
+    array.good(&["volume", "create", "data", "--size", "64MiB"]);
+    let metric = |line: &str| {
+        let (_, text) = array.http("GET", "/metrics", None);
+        let found = text.lines().find_map(|one| one.strip_prefix(line)).map(str::trim);
+        found.unwrap_or_else(|| panic!("no {line} in\n{text}")).parse::<f64>().unwrap()
+    };
+    let of_slow = |name: &str| metric(&format!("{name}{{pool=\"main\",schedule=\"slow\"}}"));
+    assert_eq!(metric("ashlar_schedules{state=\"active\"}"), 0.0);
+    let create = ["schedule", "create", "slow", "--of-volume", "data", "--every", "1d", "--keep", "last=9"];
+    array.good(&create);
+    for _ in 0..3 {
+        array.good(&["schedule", "run", "slow"]);
+    }
+    let before = snapshots(&array, "slow");
+    array.misused(&["schedule", "change", "slow"], &["--every"]);
+    array.misused(&["schedule", "change", "slow", "--pause", "--resume"], &["cannot be used with"]);
+    array.misused(&["schedule", "change", "slow", "--keep", "often"], &["WORD=COUNT"]);
+    array
+        .refused(&["schedule", "change", "nothing", "--every", "1h"], &["schedule `nothing` does not exist"]);
+    let unasked = array.run(&["schedule", "change", "slow", "--keep", "last=1"]);
+    assert!(unasked.status != 0 && unasked.err.contains("nothing was changed"), "{}", unasked.err);
+    let paused = array.json(&["schedule", "change", "slow", "--keep", "last=1", "--pause", "--yes"]);
+    assert_eq!((&paused["state"], &paused["keep"]), (&"paused".into(), &"last=1".into()), "{paused}");
+    assert_eq!(metric("ashlar_schedules{state=\"paused\"}"), 1.0);
+    assert_eq!((snapshots(&array, "slow"), of_slow("ashlar_schedule_snapshots")), (before.clone(), 3.0));
+    let last = of_slow("ashlar_schedule_last_snapshot_unix_seconds");
+    assert!(last as u64 + 60 > millis() / 1000, "{last}");
+
+    // Those that were taken by the old rule are its own, and go by the new one.
+    let resumed = array.json(&["schedule", "change", "slow", "--resume", "--every", "1h"]);
+    assert_eq!((&resumed["state"], &resumed["every_seconds"]), (&"active".into(), &3600.into()), "{resumed}");
+    wait_until(&array, "none is deleted", || snapshots(&array, "slow") == before[2..]);
+    array.wait_for_events(&[
+        "schedule slow: keeps last=1 instead of last=9, paused",
+        "every 1h instead of 1d",
+    ]);
+    array.good(&["schedule", "change", "slow", "--every", "1s", "--keep", "last=2", "--yes"]);
+    wait_until(&array, "none is taken", || snapshots(&array, "slow").len() >= 2);
+    assert_eq!(of_slow("ashlar_schedule_failures_total"), 0.0);
+    array.good(&["volume", "delete", "data", "--yes"]);
+    wait_until(&array, "none fails", || of_slow("ashlar_schedule_failures_total") >= 1.0);
+    assert_eq!(metric("ashlar_schedules{state=\"failing\"}"), 1.0);
+    let (status, said) = array.http("PATCH", "/v1/schedules/slow", Some("{}"));
+    assert!(status == 400 && said.contains("nothing is named to change"), "{status} {said}");
 }
 
 /// Of two volumes at once. What is no snapshot of the schedule stays, and so does what is held.

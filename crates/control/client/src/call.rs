@@ -1,15 +1,16 @@
 //! One method an operation.
 
 use ashlar_api::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, Database, DatabaseClone, DatabaseCreate,
-    DatabaseDeletion, DatabaseExpiry, DatabaseFollow, DatabaseImport, DatabasePromotion, DatabaseProof,
-    DatabaseReady, DatabaseReset, DatabaseResize, DatabaseRestore, DatabaseSettings, DatabaseSettingsChange,
-    DatabaseSnapshot, DatabaseUrl, DatabaseVerify, Dedupe, DedupeRequest, DeletedVolume, Disconnected,
-    DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, HoldRequest,
-    Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest, Restored, Schedule,
-    ScheduleCreate, ScheduleDeletion, ScrubAction, ScrubChange, ScrubReport, Snapshot, SnapshotCreate,
-    SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy,
-    VolumeResize, VolumeUndelete, VolumeUser,
+    AttachRequest, Attachment, CheckReport, CloneCreate, ConsoleTicket, Database, DatabaseClone,
+    DatabaseCreate, DatabaseDeletion, DatabaseExpiry, DatabaseFollow, DatabaseImport, DatabasePromotion,
+    DatabaseProof, DatabaseReady, DatabaseReset, DatabaseResize, DatabaseRestore, DatabaseSettings,
+    DatabaseSettingsChange, DatabaseSnapshot, DatabaseStart, DatabaseUrl, DatabaseVerify, Dedupe,
+    DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec,
+    DrivesAdd, ErrorKind, Event, HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program,
+    Reclaim, ReclaimRequest, Restored, Schedule, ScheduleChange, ScheduleCreate, ScheduleDeletion,
+    ScrubAction, ScrubChange, ScrubReport, SlowRequest, Snapshot, SnapshotCreate, SnapshotsDelete, Status,
+    StopRequest, UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy, VolumeResize,
+    VolumeUndelete, VolumeUser,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -307,14 +308,15 @@ impl Client {
         self.send(Method::POST, "/v1/databases", Some(request))
     }
 
-    /// Deletes a database with its volumes.
-    pub fn database_delete(&self, name: &str) -> Result<DatabaseDeletion> {
-        self.send(Method::DELETE, &format!("/v1/databases/{}", segment(name)), None::<&()>)
+    /// Deletes a database with its volumes, and with its schedules if wanted.
+    pub fn database_delete(&self, name: &str, with_schedules: bool) -> Result<DatabaseDeletion> {
+        let path = format!("/v1/databases/{}?with_schedules={with_schedules}", segment(name));
+        self.send(Method::DELETE, &path, None::<&()>)
     }
 
     /// Starts the server of a database.
-    pub fn database_start(&self, name: &str) -> Result<DatabaseReady> {
-        self.send(Method::POST, &format!("/v1/databases/{}/start", segment(name)), None::<&()>)
+    pub fn database_start(&self, name: &str, request: &DatabaseStart) -> Result<DatabaseReady> {
+        self.send(Method::POST, &format!("/v1/databases/{}/start", segment(name)), Some(request))
     }
 
     /// Stops it.
@@ -401,6 +403,11 @@ impl Client {
         self.send(Method::POST, "/v1/schedules", Some(request))
     }
 
+    /// Changes a schedule in place.
+    pub fn schedule_change(&self, name: &str, request: &ScheduleChange) -> Result<Schedule> {
+        self.send(Method::PATCH, &format!("/v1/schedules/{}", segment(name)), Some(request))
+    }
+
     /// Deletes a schedule, with its snapshots if wanted.
     pub fn schedule_delete(&self, name: &str, with_snapshots: bool) -> Result<ScheduleDeletion> {
         let path = format!("/v1/schedules/{}?with_snapshots={with_snapshots}", segment(name));
@@ -448,6 +455,11 @@ impl Client {
         self.send(Method::POST, "/v1/upgrade", Some(request))
     }
 
+    /// An address that opens the console once.
+    pub fn console_ticket(&self) -> Result<ConsoleTicket> {
+        self.send(Method::POST, "/v1/console-tickets", None::<&()>)
+    }
+
     /// The clients that are connected to NBD.
     pub fn clients(&self) -> Result<Vec<DoorClient>> {
         self.get("/v1/clients")
@@ -458,11 +470,24 @@ impl Client {
         self.call(Method::DELETE, &format!("/v1/clients/{id}"), None).map(drop)
     }
 
-    fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+    /// The slowest requests of the last five minutes, the slowest first.
+    pub fn slow_requests(&self) -> Result<Vec<SlowRequest>> {
+        self.get("/v1/slow-requests")
+    }
+
+    pub(crate) fn token(&self) -> Option<&str> {
+        self.token.as_deref()
+    }
+
+    pub(crate) fn runtime(&self) -> &tokio::runtime::Runtime {
+        &self.runtime
+    }
+
+    pub(crate) fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
         self.send(Method::GET, path, None::<&()>)
     }
 
-    fn send<B: Serialize, T: DeserializeOwned>(
+    pub(crate) fn send<B: Serialize, T: DeserializeOwned>(
         &self,
         method: Method,
         path: &str,
@@ -511,7 +536,7 @@ fn drive_path(pool: &str, number: u32, what: &str) -> String {
 
 /// A name as one segment of a path: what is not plain in a URL is percent-encoded, so that a wrong
 /// name reaches the array, which says what is wrong with it.
-fn segment(name: &str) -> String {
+pub(crate) fn segment(name: &str) -> String {
     let mut text = String::with_capacity(name.len());
     for byte in name.bytes() {
         if byte.is_ascii_alphanumeric() || b"-_.~@".contains(&byte) {

@@ -5,7 +5,9 @@
 
 mod call;
 mod content;
+mod difference;
 mod error;
+mod live;
 mod transport;
 
 #[cfg(test)]
@@ -14,6 +16,7 @@ mod tests;
 pub use call::Client;
 pub use content::Content;
 pub use error::{Error, Result};
+pub use live::{Live, Message};
 pub use transport::Address;
 
 pub use ashlar_api as api;

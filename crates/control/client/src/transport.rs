@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use ashlar_api::{ErrorBody, ErrorKind};
 use http_body_util::{BodyExt, Full};
-use hyper::body::Bytes;
+use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
-use hyper::{Method, Request, StatusCode};
+use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpStream, UnixStream};
 
@@ -102,33 +102,19 @@ async fn exchange_unbounded(
     path: &str,
     body: Option<String>,
 ) -> Result<Bytes> {
-    match address {
-        Address::Socket(socket) => {
-            let stream = UnixStream::connect(socket).await.map_err(|e| not_connected(address, &e))?;
-            over(stream, address, token, method, path, body).await
-        }
-        Address::Tcp(tcp) => {
-            let stream = TcpStream::connect(tcp).await.map_err(|e| not_connected(address, &e))?;
-            over(stream, address, token, method, path, body).await
-        }
-    }
+    let response = open(address, token, method, path, body, &[]).await?;
+    whole(address, response).await
 }
 
-async fn over<S>(
-    stream: S,
+/// A request over one of our connections.
+fn request_to(
     address: &Address,
     token: Option<&str>,
     method: Method,
     path: &str,
     body: Option<String>,
-) -> Result<Bytes>
-where
-    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
-{
-    let (mut sender, connection) =
-        http1::handshake(TokioIo::new(stream)).await.map_err(|e| broken(address, &e.to_string()))?;
-    // The connection's errors come out of `send_request` too.
-    tokio::spawn(connection);
+    more: &[(&str, &str)],
+) -> Result<Request<Full<Bytes>>> {
     let host = match address {
         Address::Socket(_) => "localhost".to_string(),
         Address::Tcp(tcp) => tcp.to_string(),
@@ -140,23 +126,59 @@ where
     if body.is_some() {
         request = request.header("content-type", "application/json");
     }
-    let request = request.body(Full::new(Bytes::from(body.unwrap_or_default()))).map_err(|e| {
+    let request = more.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+    request.body(Full::new(Bytes::from(body.unwrap_or_default()))).map_err(|e| {
         Error::new(
             ErrorKind::Invalid,
             format!("`{path}` is not a request: {e}"),
             "check the name of the object",
         )
-    })?;
-    let response = sender
-        .send_request(request)
-        .await
-        .map_err(|e| if e.is_canceled() { not_taken(address) } else { broken(address, &e.to_string()) })?;
+    })
+}
+
+/// Sends a request over a fresh connection; returns the head of a success, its body still to come.
+pub(crate) async fn open(
+    address: &Address,
+    token: Option<&str>,
+    method: Method,
+    path: &str,
+    body: Option<String>,
+    more: &[(&str, &str)],
+) -> Result<Response<Incoming>> {
+    let request = request_to(address, token, method, path, body, more)?;
+    let response = match address {
+        Address::Socket(socket) => {
+            let stream = UnixStream::connect(socket).await.map_err(|e| not_connected(address, &e))?;
+            over(stream, address, request).await?
+        }
+        Address::Tcp(tcp) => {
+            let stream = TcpStream::connect(tcp).await.map_err(|e| not_connected(address, &e))?;
+            over(stream, address, request).await?
+        }
+    };
     let status = response.status();
-    let bytes = response.into_body().collect().await.map_err(|e| broken(address, &e.to_string()))?.to_bytes();
     if status.is_success() {
-        return Ok(bytes);
+        return Ok(response);
     }
+    let bytes = whole(address, response).await?;
     Err(refused(address, status, &bytes))
+}
+
+async fn over<S>(stream: S, address: &Address, request: Request<Full<Bytes>>) -> Result<Response<Incoming>>
+where
+    S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
+{
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(stream)).await.map_err(|e| broken(address, &e.to_string()))?;
+    // The connection's errors come out of `send_request` too.
+    tokio::spawn(connection);
+    let sent = sender.send_request(request).await;
+    sent.map_err(|e| if e.is_canceled() { not_taken(address) } else { broken(address, &e.to_string()) })
+}
+
+async fn whole(address: &Address, response: Response<Incoming>) -> Result<Bytes> {
+    let body = response.into_body().collect().await;
+    Ok(body.map_err(|e| broken(address, &e.to_string()))?.to_bytes())
 }
 
 fn refused(address: &Address, status: StatusCode, bytes: &[u8]) -> Error {
@@ -198,7 +220,7 @@ fn not_taken(address: &Address) -> Error {
     )
 }
 
-fn broken(address: &Address, why: &str) -> Error {
+pub(crate) fn broken(address: &Address, why: &str) -> Error {
     Error::new(
         ErrorKind::Closed,
         format!("the connection to the array at {address} broke ({why})"),

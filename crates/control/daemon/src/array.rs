@@ -6,6 +6,7 @@
 mod content;
 mod dedupe;
 mod deleted;
+mod difference;
 mod drives;
 mod notes;
 mod reopen;
@@ -555,6 +556,34 @@ impl Array {
             Box::pin(async move { Ok(shard.device(&name).map(|device| device.geometry())) })
         })
         .await
+    }
+
+    /// Where the time of requests went so far, by pool.
+    pub(crate) async fn stages(&self) -> Result<BTreeMap<String, ashlar_engine::StagesSnapshot>> {
+        self.run(|_, shard| {
+            Box::pin(async move {
+                let engines = shard.engines.borrow();
+                Ok(engines.iter().map(|(pool, engine)| (pool.clone(), engine.stages())).collect())
+            })
+        })
+        .await
+    }
+
+    /// The slowest requests of the last minutes, the slowest first.
+    pub(crate) async fn slow_requests(&self) -> Result<Vec<(String, ashlar_engine::SlowRequest)>> {
+        let slow = self.run(|_, shard| {
+            Box::pin(async move {
+                let engines = shard.engines.borrow();
+                let of_pool = |(pool, engine): (&String, &ashlar_engine::Engine)| {
+                    let slow = engine.slow_requests().into_iter();
+                    slow.map(|request| (pool.clone(), request)).collect::<Vec<_>>()
+                };
+                Ok(engines.iter().flat_map(of_pool).collect::<Vec<_>>())
+            })
+        });
+        let mut slow = slow.await?;
+        slow.sort_by_key(|(_, request)| std::cmp::Reverse(request.total));
+        Ok(slow)
     }
 
     /// What hosts did so far.

@@ -18,12 +18,14 @@ pub struct Error {
     pub message: String,
     /// What to do about it.
     pub action: String,
+    /// A server did not start within its time, and was ended.
+    pub(crate) is_late: bool,
 }
 
 impl Error {
     /// A new error.
     pub fn new(kind: ErrorKind, message: impl Into<String>, action: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), action: action.into() }
+        Error { kind, message: message.into(), action: action.into(), is_late: false }
     }
 
     pub(crate) fn invalid(message: impl Into<String>, action: impl Into<String>) -> Error {

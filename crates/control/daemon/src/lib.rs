@@ -12,6 +12,7 @@
 
 mod array;
 pub mod attach;
+mod console;
 mod doors;
 mod drive_file;
 mod error;
@@ -27,6 +28,7 @@ mod process;
 mod serve;
 mod server;
 mod service;
+mod sessions;
 mod settings;
 mod sockets;
 mod state;

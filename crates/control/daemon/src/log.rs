@@ -66,6 +66,11 @@ impl Log {
         ring.events.push_back(event);
     }
 
+    /// The number of the newest event.
+    pub(crate) fn newest(&self) -> u64 {
+        self.ring.lock().expect("no holder of this lock panics").sequence_last
+    }
+
     /// Events with a sequence number above `after`, oldest first.
     pub(crate) fn after(&self, after: u64) -> Vec<Event> {
         let ring = self.ring.lock().expect("no holder of this lock panics");

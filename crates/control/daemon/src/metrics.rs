@@ -15,6 +15,17 @@ pub(crate) struct Readings {
     pub(crate) volumes: Vec<api::Volume>,
     pub(crate) counters: Snapshot,
     pub(crate) crowds: Vec<Crowd>,
+    pub(crate) schedules: Vec<ScheduleReading>,
+}
+
+/// What is told of one schedule.
+pub(crate) struct ScheduleReading {
+    pub(crate) name: String,
+    pub(crate) pool: String,
+    pub(crate) state: api::ScheduleState,
+    pub(crate) snapshot_count: u64,
+    pub(crate) last_unix_seconds: Option<u64>,
+    pub(crate) failure_count: u64,
 }
 
 /// One metric: name, Prometheus type, labels, help.
@@ -37,7 +48,7 @@ const LEVELS: [(&str, &str); 7] = [
     ("ashlar_pool_dedupe_blocks_queued", "dedupe_blocks_queued"),
 ];
 
-const METRICS: [Metric; 41] = [
+const METRICS: [Metric; 45] = [
     Metric { name: "ashlar_build_info", kind: "gauge", labels: "version", help: "Always 1." },
     Metric { name: "ashlar_uptime_seconds", kind: "gauge", labels: "", help: "Since the start." },
     Metric {
@@ -252,6 +263,30 @@ const METRICS: [Metric; 41] = [
         help: "How much of what hosts can use is alive or kept for some volume.",
     },
     Metric {
+        name: "ashlar_schedules",
+        kind: "gauge",
+        labels: "state",
+        help: "Schedules that are `active`, `paused`, `no-space` or `failing`.",
+    },
+    Metric {
+        name: "ashlar_schedule_snapshots",
+        kind: "gauge",
+        labels: "pool, schedule",
+        help: "Snapshots of a schedule that are there.",
+    },
+    Metric {
+        name: "ashlar_schedule_last_snapshot_unix_seconds",
+        kind: "gauge",
+        labels: "pool, schedule",
+        help: "When the newest snapshot of a schedule was taken: `time() -` it is its age. Absent without one.",
+    },
+    Metric {
+        name: "ashlar_schedule_failures_total",
+        kind: "counter",
+        labels: "pool, schedule",
+        help: "How often a snapshot of a schedule could not be taken, since the array's start.",
+    },
+    Metric {
         name: "ashlar_requests_total",
         kind: "counter",
         labels: "volume, door, operation",
@@ -397,6 +432,12 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
             .iter()
             .map(|pool| (vec![("pool", pool.name.clone())], f64::from(pool.full_percent)))
             .collect(),
+        "ashlar_schedules" => schedule_states(readings),
+        "ashlar_schedule_snapshots" => schedule_samples(readings, |one| Some(one.snapshot_count)),
+        "ashlar_schedule_last_snapshot_unix_seconds" => {
+            schedule_samples(readings, |one| one.last_unix_seconds)
+        }
+        "ashlar_schedule_failures_total" => schedule_samples(readings, |one| Some(one.failure_count)),
         "ashlar_requests_total" => request_samples(|counted| counted.completed),
         "ashlar_request_errors_total" => request_samples(|counted| counted.failed),
         "ashlar_request_bytes_total" => request_samples(|counted| counted.bytes),
@@ -475,6 +516,24 @@ fn drive_bytes(pool: &api::Pool) -> Vec<(Labels, f64)> {
         })
     };
     pool.drives.iter().flat_map(samples).collect()
+}
+
+fn schedule_states(readings: &Readings) -> Vec<(Labels, f64)> {
+    use api::ScheduleState::{Active, Failing, NoSpace, Paused};
+    let states = [(Active, "active"), (Paused, "paused"), (NoSpace, "no-space"), (Failing, "failing")];
+    let count = |state| readings.schedules.iter().filter(|one| one.state == state).count();
+    states.into_iter().map(|(state, name)| (vec![("state", name.to_string())], count(state) as f64)).collect()
+}
+
+fn schedule_samples(
+    readings: &Readings,
+    value: impl Fn(&ScheduleReading) -> Option<u64>,
+) -> Vec<(Labels, f64)> {
+    let sample = |one: &ScheduleReading| {
+        let labels = vec![("pool", one.pool.clone()), ("schedule", one.name.clone())];
+        Some((labels, value(one)? as f64))
+    };
+    readings.schedules.iter().filter_map(sample).collect()
 }
 
 fn pool_rebuild(pool: &api::Pool) -> Vec<(Labels, f64)> {
@@ -585,6 +644,14 @@ mod tests {
             volumes: vec![serde_json::from_value(volume).unwrap()],
             counters: registry.snapshot(),
             crowds: vec![Crowd { door: "nbd", clients: 3, refused: 2, cut: Some(1) }],
+            schedules: vec![ScheduleReading {
+                name: "undo".to_string(),
+                pool: "main".to_string(),
+                state: api::ScheduleState::Active,
+                snapshot_count: 3,
+                last_unix_seconds: Some(7),
+                failure_count: 1,
+            }],
         }
     }
 

@@ -180,6 +180,7 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper, left: Option<(Left,
     let mut order = Order::Stop;
     if !is_stop_asked {
         tokio::spawn(service.clone().watch());
+        tokio::spawn(service.clone().watch_figures());
         tokio::spawn(service.clone().keep_deleted());
         tokio::spawn(service.clone().scrub_when_due(settings.scrub_interval_days));
         tokio::spawn(service.clone().spare_when_lost(settings.spare_after_seconds));
@@ -242,7 +243,9 @@ async fn get_ready(service: Arc<Service>) {
     service.tell_unattached();
     tokio::spawn(service.clone().tend_databases());
     tokio::spawn(service.clone().expire_databases());
+    tokio::spawn(service.clone().grow_databases());
     service.log.info("array", "ready");
+    service.note_ready();
     tell_supervisor(&service, "READY=1");
     feed_watchdog(&service);
     // A pool that stopped and could not be opened again is waited for as well.

@@ -4,7 +4,7 @@
 //! the head of a request. Who finds no place is told so.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -22,8 +22,9 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
+use crate::console::ConsoleDoor;
 use crate::error::{Error, Result};
-use crate::http;
+use crate::http::{self, Keys};
 use crate::log::{Log, announce};
 use crate::places::Caller;
 use crate::process::Descriptors;
@@ -44,6 +45,8 @@ const REFUSAL_WAIT_MAX: Duration = Duration::from_secs(1);
 const REFUSED_MAX: usize = 8;
 /// Places out of four that guests may have.
 const GUESTS_PER_FOUR: usize = 3;
+/// Connections to the console. Arbitrary: a browser opens six.
+const CONSOLE_PLACES: usize = 64;
 /// Pause between two lines about it. Arbitrary: refused clients come back many times a second.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
@@ -177,14 +180,16 @@ impl Server {
         let mut server = Server { stop, tasks: Vec::new() };
         let router = http::router(service.clone());
         let api = Tcp { name: "api", setting: "--api", port_file: API_PORT, places: descriptors.api_tcp };
-        server
-            .open_tcp(service, api, settings.api, std::slice::from_ref(&tokens.api), router.clone())
-            .await?;
+        let keys =
+            Keys { tokens: [tokens.api.clone()].into(), sessions: Some(service.console.sessions.clone()) };
+        let bound = server.open_tcp(service, api, settings.api, guarded(router.clone(), keys)).await?;
+        let door = bound.map(|address| ConsoleDoor { address, listener: None });
+        *service.console.door.lock().await = door;
         let metrics =
             Tcp { name: "metrics", setting: "metrics", port_file: METRICS_PORT, places: descriptors.metrics };
-        let tokens = [tokens.metrics, tokens.api];
-        let metrics_router = http::metrics_router(service.clone());
-        server.open_tcp(service, metrics, settings.metrics, &tokens, metrics_router).await?;
+        let keys = Keys { tokens: [tokens.metrics, tokens.api].into(), sessions: None };
+        let metrics_router = guarded(http::metrics_router(service.clone()), keys);
+        server.open_tcp(service, metrics, settings.metrics, metrics_router).await?;
         server.open_socket(service, group, descriptors.api_socket, router)?;
         Ok(server)
     }
@@ -213,12 +218,11 @@ impl Server {
         service: &Arc<Service>,
         tcp: Tcp,
         address: Address,
-        tokens: &[Token],
         router: Router,
-    ) -> Result<()> {
+    ) -> Result<Option<SocketAddr>> {
         let Tcp { name, setting, port_file, places } = tcp;
         service.state().remove(port_file);
-        let Address::At(address) = address else { return Ok(()) };
+        let Address::At(address) = address else { return Ok(None) };
         let (listener, bound) = listen(address).await.map_err(|error| {
             Error::new(
                 ErrorKind::Busy,
@@ -227,15 +231,11 @@ impl Server {
             )
         })?;
         service.state().store_port(port_file, bound.port())?;
-        let tokens: Arc<[Token]> = tokens.into();
-        let router = router
-            .layer(axum::middleware::from_fn_with_state(tokens, http::only_with_token))
-            .layer(axum::middleware::from_fn(http::only_local));
         let entrance = Entrance::new(name, format!("http://{bound}"), places);
         self.serve(service, listener, entrance, router);
         announce(&format!("{name}: http://{bound}"));
         service.doors.note_api(name, "tcp", format!("http://{bound}"));
-        Ok(())
+        Ok(Some(bound))
     }
 
     fn serve<L>(&mut self, service: &Arc<Service>, listener: L, entrance: Arc<Entrance>, router: Router)
@@ -251,7 +251,12 @@ impl Server {
     /// Lets answers under way go out, then closes and removes the socket.
     pub(crate) async fn stop(self, service: &Service) {
         self.stop.send_replace(true);
-        for mut task in self.tasks {
+        let console = service.console.door.lock().await.take().and_then(|door| door.listener);
+        let console = console.map(|(stop, task)| {
+            stop.send_replace(true);
+            task
+        });
+        for mut task in self.tasks.into_iter().chain(console) {
             if tokio::time::timeout(DRAIN_MAX, &mut task).await.is_err() {
                 task.abort();
             }
@@ -260,6 +265,42 @@ impl Server {
             service.state().remove(name);
         }
     }
+}
+
+/// Opens a loopback address for the console where the API has none; tells where it is.
+pub(crate) async fn open_console(service: &Arc<Service>) -> Result<SocketAddr> {
+    let mut door = service.console.door.lock().await;
+    if service.is_stopping() {
+        return Err(Error::stopping());
+    }
+    if let Some(open) = &*door {
+        return Ok(open.address);
+    }
+    let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, service.console_port()));
+    let (listener, address) = listen(wanted).await.map_err(|error| {
+        Error::new(
+            ErrorKind::Busy,
+            format!("the console cannot listen on {wanted}: {error}"),
+            "name another port in the setting `console_port`, 0 for any free one",
+        )
+    })?;
+    let keys = Keys { tokens: [].into(), sessions: Some(service.console.sessions.clone()) };
+    let router = guarded(http::router(service.clone()), keys);
+    let entrance = Entrance::new("console", format!("http://{address}"), CONSOLE_PLACES);
+    service.doors.note_entrance(entrance.clone());
+    service.doors.note_api("console", "tcp", format!("http://{address}"));
+    service.log.info("console", format!("opened at http://{address}/console/"));
+    let (stop, stopped) = watch::channel(false);
+    let task = tokio::spawn(accept_all(listener, entrance, router, service.log.clone(), stopped));
+    *door = Some(ConsoleDoor { address, listener: Some((stop, task)) });
+    Ok(address)
+}
+
+/// For who shows one of these keys, from this machine.
+fn guarded(router: Router, keys: Keys) -> Router {
+    router
+        .layer(axum::middleware::from_fn_with_state(keys, http::only_with_token))
+        .layer(axum::middleware::from_fn(http::only_local))
 }
 
 /// A TCP address that asks for a token.

@@ -31,6 +31,8 @@ pub(crate) struct Settings {
     pub(crate) attach_wait_seconds: u32,
     #[serde(deserialize_with = "port_first")]
     pub(crate) database_port_first: u32,
+    #[serde(deserialize_with = "console_port")]
+    pub(crate) console_port: u32,
     #[serde(deserialize_with = "bytes")]
     pub(crate) cache_bytes: u64,
     #[serde(deserialize_with = "bytes")]
@@ -108,7 +110,7 @@ struct Described {
 }
 
 /// One line a field of [`Settings`]; a test keeps both in step.
-const DESCRIBED: [Described; 27] = [
+const DESCRIBED: [Described; 28] = [
     Described {
         name: "api",
         default: "\"off\"",
@@ -205,6 +207,13 @@ const DESCRIBED: [Described; 27] = [
         range: "1024 to 65535",
         text: "Where the server of a database listens that is given no port: the first free one from here on. \
                Two arrays on one machine need ports apart.",
+    },
+    Described {
+        name: "console_port",
+        default: "0",
+        range: "0 to 65535; 0: any free port",
+        text: "Where on 127.0.0.1 the console is served once `ashlar console` asks for it. Where `api` has an \
+               address, the console is there.",
     },
     Described {
         name: "cache_bytes",
@@ -318,6 +327,7 @@ impl Default for Settings {
             fuse_transport: FuseTransport::Classic,
             attach_wait_seconds: 600,
             database_port_first: 5433,
+            console_port: 0,
             cache_bytes: 256 << 20,
             map_cache_bytes: 128 << 20,
             buffer_bytes: 32 << 20,
@@ -511,6 +521,10 @@ fn attach_wait_seconds<'de, D: Deserializer<'de>>(input: D) -> std::result::Resu
 
 fn port_first<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {
     within(input, "database_port_first", 1024..=65_535, "1024 to 65535")
+}
+
+fn console_port<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u32, D::Error> {
+    within(input, "console_port", 0..=65_535, "0 to 65535")
 }
 
 fn interval_days<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<u16, D::Error> {

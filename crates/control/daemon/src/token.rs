@@ -76,13 +76,18 @@ impl Token {
         Ok(Token(token.to_string()))
     }
 
+    /// A token that is in no file, and its text.
+    pub(crate) fn by_chance() -> Result<(Token, String)> {
+        let source = Path::new("/dev/urandom");
+        let text = text_by_chance().map_err(|error| Error::file("read", source, &error))?;
+        Ok((Token(text.clone()), text))
+    }
+
     /// Written aside and renamed, so that no reader meets half a token.
     fn make(path: &Path) -> Result<Token> {
         let aside = path.with_extension("new");
         let make = || -> io::Result<String> {
-            let mut chance = [0; CHANCE_BYTES];
-            File::open("/dev/urandom")?.read_exact(&mut chance)?;
-            let token: String = chance.iter().map(|byte| format!("{byte:02x}")).collect();
+            let token = text_by_chance()?;
             // What a start that was killed left there may have been made by somebody else.
             match std::fs::remove_file(&aside) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -101,6 +106,12 @@ impl Token {
     pub(crate) fn is(&self, shown: &str) -> bool {
         self.0.as_bytes().ct_eq(shown.as_bytes()).into()
     }
+}
+
+fn text_by_chance() -> io::Result<String> {
+    let mut chance = [0; CHANCE_BYTES];
+    File::open("/dev/urandom")?.read_exact(&mut chance)?;
+    Ok(chance.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 #[cfg(test)]

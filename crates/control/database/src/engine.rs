@@ -1,10 +1,13 @@
 //! What the array asks of a kind of database server.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::care::Care;
+use crate::difference::{FileDifference, Named, Pieces};
 use crate::error::Result;
 use crate::import::{Source, Survey};
+use crate::site::Site;
 use crate::standby::Standing;
 use crate::task::Outcome;
 
@@ -92,6 +95,40 @@ pub trait Engine {
     /// # Errors
     /// When it does not run.
     fn waiting_settings(&mut self) -> Result<Vec<String>>;
+
+    /// Has the server replay its log, and stops it again; what it wrote is on its volumes then.
+    ///
+    /// # Errors
+    /// When it does not recover.
+    fn recover(&mut self) -> Result<()>;
+
+    /// Compares its files with those of another database, given the pieces of their volumes that differ.
+    /// Neither server runs.
+    ///
+    /// # Errors
+    /// When a file cannot be read.
+    fn compare(&self, other: &Site, changed: &[Pieces]) -> Result<Vec<FileDifference>>;
+
+    /// Starts the server, asks it for the relations of some files, and stops it again.
+    ///
+    /// # Errors
+    /// When it does not start, or does not answer.
+    fn name_files(&mut self, stems: &BTreeSet<String>) -> Result<Vec<Named>>;
+    /// Holds still, so that a snapshot of it is whole. A server that recovers by itself need not.
+    ///
+    /// # Errors
+    /// When it does not.
+    fn freeze(&mut self) -> Result<()> {
+        Ok(())
+    }
+
+    /// Goes on, if it held still.
+    ///
+    /// # Errors
+    /// When it does not.
+    fn thaw(&mut self) -> Result<()> {
+        Ok(())
+    }
 
     /// Starts the server, has everything in it checked, and stops it; what is wrong is in the outcome.
     ///

@@ -16,17 +16,20 @@ pub struct Error {
     pub action: String,
     /// The request is at fault, not this machine.
     pub is_of_request: bool,
+    /// A server did not start within its time, and was ended.
+    #[serde(default)]
+    pub is_late: bool,
 }
 
 impl Error {
     /// This machine or the database is at fault.
     pub fn failed(what: impl Into<String>, action: impl Into<String>) -> Error {
-        Error { what: what.into(), action: action.into(), is_of_request: false }
+        Error { what: what.into(), action: action.into(), is_of_request: false, is_late: false }
     }
 
     /// The request is at fault.
     pub fn refused(what: impl Into<String>, action: impl Into<String>) -> Error {
-        Error { what: what.into(), action: action.into(), is_of_request: true }
+        Error { what: what.into(), action: action.into(), is_of_request: true, is_late: false }
     }
 }
 
@@ -40,6 +43,8 @@ impl std::error::Error for Error {}
 
 impl From<ashlar_postgres::Error> for Error {
     fn from(error: ashlar_postgres::Error) -> Error {
-        Error::failed(error.to_string(), "")
+        let is_late = error.kind == ashlar_postgres::ErrorKind::Late;
+        let action = if is_late { "give it more with --start-timeout" } else { "" };
+        Error { is_late, ..Error::failed(error.to_string(), action) }
     }
 }

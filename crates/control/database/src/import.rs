@@ -12,6 +12,7 @@ mod directory;
 mod dump;
 mod server;
 mod settings;
+mod spaces;
 
 use std::path::PathBuf;
 
@@ -20,12 +21,14 @@ use serde::{Deserialize, Serialize};
 
 pub(crate) use dump::run_with_input;
 pub(crate) use server::{drop_slot, read_pass_file, write_pass_file};
+pub use spaces::Space;
 
 use crate::error::{Error, Result};
 use crate::postgres::{Postgres, failed, programs};
 use crate::progress::Teller;
 use crate::site::Site;
 use crate::task::Outcome;
+use crate::tls;
 use crate::url::Primary;
 
 /// What is brought in.
@@ -66,6 +69,9 @@ pub struct Survey {
     /// Settings of a source whose files of settings are elsewhere.
     #[serde(default)]
     pub settings: Vec<(String, String)>,
+    /// Tablespaces of its own. Their files are not in `data_bytes` where they are known.
+    #[serde(default)]
+    pub spaces: Vec<Space>,
 }
 
 /// Looks at a source, and refuses what cannot be brought in. Nothing is changed.
@@ -77,9 +83,11 @@ pub(crate) fn survey(site: &Site, source: &Source) -> Result<Outcome> {
     teller.stage("looks at the source", 0)?;
     let found = match source {
         Source::Directory { path, configuration } => directory::survey(site, path, configuration.as_deref())?,
-        Source::Server(primary) => server::survey(site, primary, None)?,
-        Source::Followed { primary, slot } => server::survey(site, primary, Some(slot))?,
-        Source::Dump(primary) => dump::survey(site, primary)?,
+        Source::Server(primary) => server::survey(site, &tls::take_in(site, primary)?, None)?,
+        Source::Followed { primary, slot } => {
+            server::survey(site, &tls::take_in(site, primary)?, Some(slot))?
+        }
+        Source::Dump(primary) => dump::survey(site, &tls::take_in(site, primary)?)?,
     };
     Ok(Outcome { major: found.major, survey: Some(found), ..Outcome::default() })
 }
@@ -90,16 +98,28 @@ pub(crate) fn survey(site: &Site, source: &Source) -> Result<Outcome> {
 /// When something of it cannot be read, or cannot be here.
 pub(crate) fn bring(postgres: &mut Postgres, source: &Source, survey: &Survey) -> Result<Outcome> {
     let mut teller = Teller::new(postgres.site());
-    match source {
+    let outcome = match source {
         Source::Directory { path, configuration } => {
             directory::bring(postgres, path, configuration.as_deref(), survey, &mut teller)
         }
-        Source::Server(primary) => backup::bring(postgres, primary, None, survey, &mut teller),
-        Source::Followed { primary, slot } => {
-            backup::bring(postgres, primary, Some(slot), survey, &mut teller)
+        Source::Server(primary) => {
+            let primary = tls::reached(postgres.site(), primary);
+            backup::bring(postgres, &primary, None, survey, &mut teller)
         }
-        Source::Dump(primary) => dump::bring(postgres, primary, survey, &mut teller),
+        Source::Followed { primary, slot } => {
+            let primary = tls::reached(postgres.site(), primary);
+            tls::keep(postgres)?;
+            backup::bring(postgres, &primary, Some(slot), survey, &mut teller)
+        }
+        Source::Dump(primary) => {
+            let primary = tls::reached(postgres.site(), primary);
+            dump::bring(postgres, &primary, survey, &mut teller)
+        }
+    }?;
+    if !matches!(source, Source::Followed { .. }) {
+        tls::forget(postgres.site())?;
     }
+    Ok(outcome)
 }
 
 /// The programs that a source of this version needs.

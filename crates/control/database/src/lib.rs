@@ -10,8 +10,10 @@
 //! knows of pools or of the API.
 
 mod care;
+mod difference;
 mod engine;
 mod error;
+mod hooked;
 mod import;
 mod isolation;
 mod postgres;
@@ -22,18 +24,25 @@ mod settings;
 mod site;
 mod standby;
 mod task;
+mod tls;
 mod url;
+mod usage;
 
 pub use care::{Care, Script};
+pub use difference::{
+    FileDifference, FilesChanged, Named, Pieces, RelationChanged, Side, State, by_relation, stems,
+};
 pub use engine::Engine;
 pub use error::{Error, Result};
-pub use import::{Source, Survey};
+pub use import::{Source, Space, Survey};
 pub use progress::Progress;
 pub use record::{
-    CareKept, EngineKind, Expiry, Follows, Limits, Origin, Part, Proof, Record, Role, ScriptKept, Stage,
+    AutoGrow, CareKept, EngineKind, Expiry, Follows, Hooks, Limits, Origin, Part, Proof, Record, Role,
+    ScriptKept, Stage,
 };
 pub use settings::settings_of_clone;
 pub use site::Site;
 pub use standby::Standing;
 pub use task::{Outcome, Task, Work, carry_out};
 pub use url::{Primary, Secret};
+pub use usage::Usage;

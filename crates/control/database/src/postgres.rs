@@ -1,5 +1,6 @@
 //! PostgreSQL as an engine.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -16,6 +17,7 @@ use ashlar_programs::Launcher;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::care::{Care, care, set_password};
+use crate::difference::{self, FileDifference, Named, Pieces};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::import::{self, Source, Survey};
@@ -25,6 +27,7 @@ use crate::settings;
 use crate::site::Site;
 use crate::standby::{self, Standing};
 use crate::task::Outcome;
+use crate::tls;
 
 /// Where the superuser's password is on the volume of data: it goes along with snapshots and clones.
 const PASSWORD: &str = "ashlar-password";
@@ -52,6 +55,9 @@ impl Postgres {
     pub(crate) fn server(&self) -> Server {
         let mut server = Server::new(&self.installation, self.site.places(), settings::settings(&self.site));
         server.set_superuser(&self.site.superuser);
+        if let Some(seconds) = self.site.start_timeout_seconds {
+            server.set_start_limit(Duration::from_secs(seconds));
+        }
         server
     }
 
@@ -172,6 +178,7 @@ impl Engine for Postgres {
         self.forget_source()?;
         // A clone of a standby knows its primary's password no more than the primary.
         remove_file(&self.pass_file())?;
+        tls::forget(&self.site)?;
         take_settings_out(&self.data(), self.installation.account, |name, _| settings::is_of_source(name))?;
         let moves = vec![(from.to_path_buf(), self.site.directory.clone())];
         self.server().adopt(&Adoption { moves, shared: Vec::new() })?;
@@ -225,6 +232,18 @@ impl Engine for Postgres {
 
     fn prove(&mut self) -> Result<Outcome> {
         prove(self.server(), self.programs())
+    }
+
+    fn recover(&mut self) -> Result<()> {
+        difference::recover(self)
+    }
+
+    fn compare(&self, other: &Site, changed: &[Pieces]) -> Result<Vec<FileDifference>> {
+        difference::compare(&self.site, other, changed)
+    }
+
+    fn name_files(&mut self, stems: &BTreeSet<String>) -> Result<Vec<Named>> {
+        difference::name_files(self, stems)
     }
 
     fn bring(&mut self, source: &Source, survey: &Survey) -> Result<Outcome> {

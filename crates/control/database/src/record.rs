@@ -48,6 +48,53 @@ pub struct Record {
     /// What is done to a clone before others reach it, each time it gets a content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub care: Option<CareKept>,
+    /// How long its server's start may take; `None` is the usual.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_timeout_seconds: Option<u64>,
+    /// Why its server does not run, where the array gave up on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Its volumes grow by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto_grow: Option<AutoGrow>,
+    /// Commands that stand for a server that Ashlar does not know.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hooks: Option<Hooks>,
+}
+
+/// Commands of a database without a server of ours. Each is one for `sh -c`.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Hooks {
+    /// Who runs them.
+    pub account: String,
+    /// Before a snapshot.
+    #[serde(default)]
+    pub freeze: Option<String>,
+    /// Behind it, whatever became of it.
+    #[serde(default)]
+    pub thaw: Option<String>,
+    /// Once its volumes are mounted.
+    #[serde(default)]
+    pub start: Option<String>,
+    /// Before they are unmounted.
+    #[serde(default)]
+    pub stop: Option<String>,
+    /// Says whether a copy is whole.
+    #[serde(default)]
+    pub check: Option<String>,
+    /// How long `freeze` and `thaw` may take.
+    pub seconds_max: u64,
+}
+
+/// Volumes that grow when their file systems are nearly full.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct AutoGrow {
+    /// Each up to this size; `None` is as far as it goes.
+    #[serde(default)]
+    pub size_bytes_max: Option<u64>,
+    /// Volumes that are larger already, and whose file systems grow before the next start of the server.
+    #[serde(default)]
+    pub waiting: Vec<String>,
 }
 
 /// The superuser of databases that are made here.
@@ -107,6 +154,10 @@ impl Record {
             follows: None,
             care: None,
             expiry: None,
+            start_timeout_seconds: None,
+            reason: None,
+            auto_grow: None,
+            hooks: None,
         }
     }
 
@@ -140,6 +191,19 @@ pub struct Limits {
 pub enum EngineKind {
     /// PostgreSQL.
     Postgres,
+    /// None: volumes, and commands of somebody else.
+    None,
+}
+
+impl EngineKind {
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            EngineKind::Postgres => "postgres",
+            EngineKind::None => "none",
+        }
+    }
 }
 
 /// A volume of a database.

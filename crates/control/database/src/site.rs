@@ -8,8 +8,11 @@
 //! DIRECTORY/temp         the volume of temporary files, mounted: files/
 //! DIRECTORY/password     a copy of what is on the volume
 //! DIRECTORY/primary      a copy of the password of a standby's primary
+//! DIRECTORY/primary-root.crt  a copy of the certificates that the primary's is checked against
 //! DIRECTORY/progress     how far the work on it is
 //! DIRECTORY/cancel       somebody wants that work to end
+//! DIRECTORY/started      its command `start` was run, since this start of the machine
+//! DIRECTORY/frozen       a snapshot was begun, and its command `thaw` not run since
 //! ```
 
 use std::collections::BTreeMap;
@@ -19,8 +22,9 @@ use std::path::PathBuf;
 use ashlar_postgres::{Places, processes_below};
 use serde::{Deserialize, Serialize};
 
+use crate::hooked;
 use crate::progress::{CANCEL, PROGRESS, PROGRESS_ASIDE, Progress};
-use crate::record::{EngineKind, Follows, Limits, Record, Role, superuser_of_ours};
+use crate::record::{EngineKind, Follows, Hooks, Limits, Record, Role, superuser_of_ours};
 use crate::url::encoded;
 
 /// A database in a directory of this machine.
@@ -50,6 +54,12 @@ pub struct Site {
     /// What it follows as a standby.
     #[serde(default)]
     pub follows: Option<Follows>,
+    /// How long its server's start may take; `None` is the usual.
+    #[serde(default)]
+    pub start_timeout_seconds: Option<u64>,
+    /// Commands that stand for a server that Ashlar does not know.
+    #[serde(default)]
+    pub hooks: Option<Hooks>,
 }
 
 impl Site {
@@ -69,6 +79,8 @@ impl Site {
             limits: record.limits,
             superuser: record.superuser.clone(),
             follows: record.follows.clone(),
+            start_timeout_seconds: record.start_timeout_seconds,
+            hooks: record.hooks.clone(),
         }
     }
 
@@ -116,10 +128,28 @@ impl Site {
         self.places().wal // tidy: word because PostgreSQL calls it so
     }
 
-    /// Whether processes of its server are there. Asks the kernel's table alone, not the volume.
+    /// Whether processes of its server are there, or its command `start` was run since the machine's start.
+    /// Asks the kernel's table or the directory beside the volumes, not the volumes.
     #[must_use]
     pub fn is_running(&self) -> bool {
-        !processes_below(&self.places().data).is_empty()
+        match self.engine {
+            EngineKind::Postgres => !processes_below(&self.places().data).is_empty(),
+            EngineKind::None => hooked::is_started(self),
+        }
+    }
+
+    /// Whether a snapshot of it was begun, and its command `thaw` not run since.
+    #[must_use]
+    pub fn is_frozen(&self) -> bool {
+        self.frozen_file().exists()
+    }
+
+    pub(crate) fn frozen_file(&self) -> PathBuf {
+        self.directory.join("frozen")
+    }
+
+    pub(crate) fn started_file(&self) -> PathBuf {
+        self.directory.join("started")
     }
 
     /// The password of its superuser, where one is known.
@@ -133,9 +163,12 @@ impl Site {
         self.directory.join("password")
     }
 
-    /// Where clients of this machine find it.
+    /// Where clients of this machine find it; without a server of ours the directory of its data.
     #[must_use]
     pub fn url(&self) -> String {
+        if self.engine == EngineKind::None {
+            return self.mount(&Role::Data).display().to_string();
+        }
         let password = self.password().map_or(String::new(), |password| format!(":{}", encoded(&password)));
         format!("postgres://{}{password}@127.0.0.1:{}/postgres", encoded(&self.superuser), self.port)
     }
@@ -145,10 +178,25 @@ impl Site {
         self.directory.join("primary")
     }
 
+    /// The certificates that its primary's is checked against.
+    pub(crate) fn root_file(&self) -> PathBuf {
+        self.directory.join("primary-root.crt")
+    }
+
     /// The files beside its volumes.
     #[must_use]
-    pub fn files(&self) -> [PathBuf; 5] {
-        ["password", "primary", PROGRESS, PROGRESS_ASIDE, CANCEL].map(|name| self.directory.join(name))
+    pub fn files(&self) -> [PathBuf; 8] {
+        let all = [
+            "password",
+            "primary",
+            "primary-root.crt",
+            PROGRESS,
+            PROGRESS_ASIDE,
+            CANCEL,
+            "started",
+            "frozen",
+        ];
+        all.map(|name| self.directory.join(name))
     }
 
     /// How far the work on it is, where somebody says so.

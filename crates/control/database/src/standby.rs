@@ -10,6 +10,7 @@ use crate::import::{drop_slot, read_pass_file, write_pass_file};
 use crate::postgres::{Postgres, remove_file};
 use crate::record::Role;
 use crate::site::Site;
+use crate::tls;
 use crate::url::Primary;
 
 /// On the volume of data, for the server alone.
@@ -37,8 +38,8 @@ pub(crate) fn settings(site: &Site, settings: &mut Settings) {
     let Some(follows) = &site.follows else { return };
     let primary = Primary { url: follows.primary.clone(), user: String::new(), password: None };
     let pass_file = site.mount(&Role::Data).join(PASS_FILE).display().to_string();
-    let information =
-        primary.with(&[("passfile", pass_file.as_str()), ("application_name", site.name.as_str())]);
+    let information = tls::for_server(site, &primary)
+        .with(&[("passfile", pass_file.as_str()), ("application_name", site.name.as_str())]);
     settings.set("primary_conninfo", information);
     settings.set("primary_slot_name", follows.slot.as_str());
     settings.set("hot_standby", "on");
@@ -89,9 +90,11 @@ pub(crate) fn leave_primary(postgres: &Postgres) -> Result<()> {
     let (copy, on_volume) = (postgres.site().primary_file(), postgres.pass_file());
     let password = read_pass_file(&copy).or_else(|| read_pass_file(&on_volume));
     let primary = Primary { password, ..Primary::parse(&follows.primary)? };
+    let primary = tls::reached(postgres.site(), &primary);
     let dropped = drop_slot(postgres.installation(), &primary, &follows.slot);
     remove_file(&copy)?;
     remove_file(&on_volume)?;
+    tls::forget(postgres.site())?;
     dropped
 }
 

@@ -1,18 +1,22 @@
 //! What is done to a database, by a process that does nothing else.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
 use crate::care::Care;
+use crate::difference::{FileDifference, Named, Pieces};
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::hooked::{self, Hooked};
 use crate::import::{Source, Survey, survey};
 use crate::isolation::hide_others;
 use crate::postgres::{Postgres, end_all};
 use crate::record::EngineKind;
 use crate::site::Site;
 use crate::standby::Standing;
+use crate::usage::{Usage, usage};
 
 /// One piece of work.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -24,7 +28,7 @@ pub struct Task {
 }
 
 /// What is to be done.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
     /// Finds the programs; nothing is changed.
@@ -67,14 +71,40 @@ pub enum Work {
     Stop,
     /// Starts its server, checks everything in it, and stops it again.
     Prove,
+    /// Has its server replay its log, and stops it again.
+    Recover,
+    /// Compares its files with those of another database; no server runs.
+    Compare {
+        /// The other one.
+        other: Box<Site>,
+        /// The pieces of their volumes that differ.
+        changed: Vec<Pieces>,
+    },
+    /// Starts its server, asks it for the relations of some files, and stops it again.
+    NameFiles(BTreeSet<String>),
     /// Ends its server without a word to its files, if it runs.
     End,
+    /// Looks how full its mounted volumes are.
+    LookAtUsage,
+    /// Has it hold still for a snapshot.
+    Freeze,
+    /// Has it go on, if it held still.
+    Thaw,
 }
 
 impl Work {
     /// Whether a server is started meanwhile.
     fn has_server(&self) -> bool {
-        matches!(self, Work::Make | Work::Start | Work::Prove | Work::Care(_) | Work::Bring { .. })
+        matches!(
+            self,
+            Work::Make
+                | Work::Start
+                | Work::Prove
+                | Work::Care(_)
+                | Work::Bring { .. }
+                | Work::Recover
+                | Work::NameFiles(_)
+        )
     }
 }
 
@@ -100,6 +130,15 @@ pub struct Outcome {
     /// How far a standby is behind.
     #[serde(default)]
     pub standing: Option<Standing>,
+    /// The files that differ from another database's.
+    #[serde(default)]
+    pub files: Vec<FileDifference>,
+    /// The relations of files.
+    #[serde(default)]
+    pub named: Vec<Named>,
+    /// How full its volumes are.
+    #[serde(default)]
+    pub usage: Vec<Usage>,
 }
 
 /// Does it.
@@ -111,18 +150,28 @@ pub fn carry_out(task: &Task) -> Result<Outcome> {
         // Its programs are known only afterwards.
         Work::Survey(source) => return survey(&task.site, source),
         // Needs none, which may be gone.
-        Work::End => return end_all(&task.site).map(|()| Outcome::default()),
+        Work::End => {
+            match task.site.engine {
+                EngineKind::Postgres => end_all(&task.site)?,
+                EngineKind::None => hooked::end(&task.site)?,
+            }
+            return Ok(Outcome::default());
+        }
+        Work::LookAtUsage => return Ok(Outcome { usage: usage(&task.site), ..Outcome::default() }),
         _ => {}
     }
-    if task.work.has_server() {
+    if task.work.has_server() && task.site.engine == EngineKind::Postgres {
         hide_others(&task.site)?;
     }
     let mut engine: Box<dyn Engine> = match task.site.engine {
         EngineKind::Postgres => Box::new(Postgres::at(&task.site)?),
+        EngineKind::None => Box::new(Hooked::at(&task.site)?),
     };
     let mut outcome = engine.programs();
     match &task.work {
-        Work::Find | Work::Survey(_) | Work::End => {}
+        Work::Find | Work::Survey(_) | Work::End | Work::LookAtUsage => {}
+        Work::Freeze => engine.freeze()?,
+        Work::Thaw => engine.thaw()?,
         Work::Make => engine.make()?,
         Work::Adopt { from } => engine.adopt(from)?,
         Work::Bring { source, survey } => outcome = engine.bring(source, survey)?,
@@ -137,6 +186,9 @@ pub fn carry_out(task: &Task) -> Result<Outcome> {
         Work::LookAtSettings => outcome.notes = engine.waiting_settings()?,
         Work::Stop => engine.stop()?,
         Work::Prove => outcome = engine.prove()?,
+        Work::Recover => engine.recover()?,
+        Work::Compare { other, changed } => outcome.files = engine.compare(other, changed)?,
+        Work::NameFiles(stems) => outcome.named = engine.name_files(stems)?,
     }
     Ok(outcome)
 }

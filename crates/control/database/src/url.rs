@@ -75,6 +75,23 @@ impl Primary {
         decoded(name).filter(|name| !name.is_empty())
     }
 
+    /// A parameter behind the question mark.
+    pub(crate) fn parameter(&self, key: &str) -> Option<String> {
+        let (_, parameters) = self.url.split_once('?')?;
+        let value = |one: &str| one.strip_prefix(key)?.strip_prefix('=').and_then(decoded);
+        parameters.split('&').find_map(value)
+    }
+
+    /// The same with another value of a parameter that it has.
+    pub(crate) fn with_instead(&self, key: &str, value: &str) -> Primary {
+        let Some((front, parameters)) = self.url.split_once('?') else { return self.clone() };
+        let is_it = |one: &str| one.split('=').next() == Some(key);
+        let replaced =
+            |one: &str| if is_it(one) { format!("{key}={}", encoded(value)) } else { one.to_string() };
+        let parameters: Vec<String> = parameters.split('&').map(replaced).collect();
+        Primary { url: format!("{front}?{}", parameters.join("&")), ..self.clone() }
+    }
+
     /// The same with more parameters.
     pub(crate) fn with(&self, parameters: &[(&str, &str)]) -> String {
         parameters.iter().fold(self.url.clone(), |url, (key, value)| {
@@ -128,6 +145,12 @@ mod tests {
         assert_eq!((primary.user.as_str(), primary.database().as_deref()), ("o@x", Some("app")));
         assert!(!format!("{primary:?}").contains("p:w"));
         assert!(primary.with(&[("passfile", "/a b")]).ends_with("?sslmode=require&passfile=%2Fa%20b"));
+        let secured =
+            Primary::parse("postgres://me@h/?sslmode=verify-full&sslrootcert=%2Fa%20b&x=1").unwrap();
+        assert_eq!(secured.parameter("sslrootcert").as_deref(), Some("/a b"));
+        assert_eq!(secured.parameter("ssl"), None);
+        let replaced = secured.with_instead("sslrootcert", "/c&d").url;
+        assert!(replaced.ends_with("?sslmode=verify-full&sslrootcert=%2Fc%26d&x=1"), "{replaced}");
         let without = Primary::parse("postgres://me@[::1]:5432").unwrap();
         assert_eq!((without.password.clone(), without.database()), (None, None));
     }

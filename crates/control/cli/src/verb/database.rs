@@ -2,20 +2,22 @@
 
 mod care;
 mod change;
+mod diff;
+mod hooks;
 mod import;
+mod shown;
 
 use ashlar_api::{
-    Database as Shown, DatabaseClone, DatabaseCreate, DatabaseDeletion, DatabaseExpiry, DatabasePromotion,
-    DatabaseProof, DatabaseReady, DatabaseReset, DatabaseRestore, DatabaseSnapshot, DatabaseStandby,
-    DatabaseState, DatabaseTablespace, DatabaseVerify,
+    DatabaseClone, DatabaseCreate, DatabaseExpiry, DatabasePromotion, DatabaseReady, DatabaseReset,
+    DatabaseRestore, DatabaseSnapshot, DatabaseStart, DatabaseTablespace, DatabaseVerify,
 };
-use ashlar_units::ByteCount;
 use clap::Subcommand;
+use shown::{deletion, list, proof_lines, show};
 
 use crate::Context;
 use crate::ask::confirm;
 use crate::failure::{Failure, Result};
-use crate::output::{fields, size as bytes, table, utc};
+use crate::output::utc;
 use crate::parse;
 
 /// Databases by name: made, cloned in seconds, reset, restored. Their servers are PostgreSQL.
@@ -35,7 +37,8 @@ enum Verb {
         disable_version_flag = true,
         after_help = "Example:\n  ashlar database create prod --size 64GiB\n  \
             ashlar database create prod --size 64GiB --log-size 16GiB --port 5440 --version 15\n  \
-            ashlar database create prod --tablespace archive=1TiB --temp-size 32GiB"
+            ashlar database create prod --tablespace archive=1TiB --temp-size 32GiB\n  \
+            ashlar database create shop --engine none --account mysql --freeze /etc/shop/freeze --thaw /etc/shop/thaw"
     )]
     Create {
         /// Name of the database; its volumes are called NAME-data, NAME-log and so on.
@@ -68,6 +71,14 @@ enum Verb {
         /// Processors that its server may keep busy at once, as in 1.5 [default: no limit].
         #[arg(long)]
         cores: Option<f64>,
+        /// How long its server's start may take, with its recovery; after that nothing of it is left
+        /// [default: 180s].
+        #[arg(long, value_name = "TIME", value_parser = ashlar_schedule::term)]
+        start_timeout: Option<u64>,
+        #[command(flatten)]
+        grow: change::Grow,
+        #[command(flatten)]
+        hooks: Box<hooks::Hooks>,
     },
     Import(Box<import::Import>),
     Follow(Box<import::Follow>),
@@ -96,10 +107,16 @@ enum Verb {
         name: String,
     },
     /// Start the server of a database; its volumes are mounted where they are not.
-    #[command(after_help = "Example:\n  ashlar database start prod")]
+    #[command(
+        after_help = "Example:\n  ashlar database start prod\n  ashlar database start prod --start-timeout 1h"
+    )]
     Start {
         /// Name of the database.
         name: String,
+        /// How long its server's start may take, with its recovery; after that it is ended and stays
+        /// stopped [default: as before, at first 180s].
+        #[arg(long, value_name = "TIME", value_parser = ashlar_schedule::term)]
+        start_timeout: Option<u64>,
     },
     /// Stop the server of a database. It stays stopped until somebody starts it.
     #[command(after_help = "Example:\n  ashlar database stop prod")]
@@ -146,6 +163,10 @@ enum Verb {
         /// Processors that its server may keep busy at once, as in 1.5 [default: its source's].
         #[arg(long)]
         cores: Option<f64>,
+        /// How long its server's start may take, with its recovery; after that nothing of the clone is
+        /// left [default: its source's].
+        #[arg(long, value_name = "TIME", value_parser = ashlar_schedule::term)]
+        start_timeout: Option<u64>,
         #[command(flatten)]
         care: care::Care,
     },
@@ -163,6 +184,10 @@ enum Verb {
         /// As its origin is now.
         #[arg(long)]
         latest: bool,
+        /// How long its server's start may take, with its recovery; after that it is ended and stays
+        /// stopped [default: as before].
+        #[arg(long, value_name = "TIME", value_parser = ashlar_schedule::term)]
+        start_timeout: Option<u64>,
         /// Do not ask.
         #[arg(long)]
         yes: bool,
@@ -175,6 +200,10 @@ enum Verb {
         /// The snapshot, or a time: the newest snapshot of that second or before.
         #[arg(long, value_name = "SNAPSHOT|TIME", allow_hyphen_values = true)]
         to: String,
+        /// How long its server's start may take, with its recovery; after that it is ended and stays
+        /// stopped [default: as before].
+        #[arg(long, value_name = "TIME", value_parser = ashlar_schedule::term)]
+        start_timeout: Option<u64>,
         /// Do not ask.
         #[arg(long)]
         yes: bool,
@@ -190,14 +219,16 @@ enum Verb {
         #[arg(value_name = "NAME[@SNAPSHOT|TIME]")]
         name: String,
     },
+    Diff(diff::Diff),
     /// Show or change settings of a database's server. It reads them at once.
     #[command(
         after_help = "Example:\n  ashlar database settings prod work_mem=64MB max_connections=200 --restart\n  \
             ashlar database settings prod --reset work_mem"
     )]
     Settings(change::Settings),
-    /// Enlarge volumes of a database with their file systems, while it runs.
-    #[command(after_help = "Example:\n  ashlar database resize prod --size 256GiB --log-size 32GiB")]
+    /// Enlarge volumes of a database with their file systems, while it runs, or have them grow by themselves.
+    #[command(after_help = "Example:\n  ashlar database resize prod --size 256GiB --log-size 32GiB\n  \
+            ashlar database resize prod --auto-grow --auto-grow-max 1TiB")]
     Resize(change::Resize),
     /// Set when a clone is deleted, or that it never is.
     ///
@@ -216,11 +247,15 @@ enum Verb {
         #[arg(long)]
         never: bool,
     },
-    /// Stop a database and delete it with its volumes. Clones of it stay.
-    #[command(after_help = "Example:\n  ashlar database delete dev --yes")]
+    /// Stop a database and delete it with its volumes. Clones of it stay, and so do its snapshots.
+    #[command(after_help = "Example:\n  ashlar database delete dev --yes\n  \
+            ashlar database delete prod --with-schedules --yes")]
     Delete {
         /// Name of the database.
         name: String,
+        /// Delete its schedules, too. Those of other databases as well go on without it.
+        #[arg(long)]
+        with_schedules: bool,
         /// Do not ask.
         #[arg(long)]
         yes: bool,
@@ -232,6 +267,7 @@ impl Database {
     pub fn run(self, context: &Context) -> Result<()> {
         let client = context.client()?;
         match self.verb {
+            Verb::Diff(diff) => diff.run(context),
             Verb::Settings(settings) => settings.run(context),
             Verb::Resize(resize) => resize.run(context),
             Verb::Create {
@@ -245,7 +281,11 @@ impl Database {
                 major,
                 memory,
                 cores,
+                start_timeout,
+                grow,
+                hooks,
             } => {
+                let (engine, hooks) = hooks.into_request();
                 let request = DatabaseCreate {
                     name,
                     size_bytes: size,
@@ -257,6 +297,11 @@ impl Database {
                     major_version: major,
                     memory_bytes: memory,
                     cores,
+                    start_timeout_seconds: start_timeout,
+                    engine,
+                    hooks,
+                    auto_grow: grow.is_wanted(),
+                    auto_grow_bytes_max: grow.auto_grow_max,
                 };
                 ready(context, &client.database_create(&request)?)
             }
@@ -265,7 +310,10 @@ impl Database {
             Verb::Url { name } => {
                 Ok(context.output.print(&client.database_url(&name)?, |found| format!("{}\n", found.url))?)
             }
-            Verb::Start { name } => ready(context, &client.database_start(&name)?),
+            Verb::Start { name, start_timeout } => {
+                let request = DatabaseStart { start_timeout_seconds: start_timeout };
+                ready(context, &client.database_start(&name, &request)?)
+            }
             Verb::Stop { name } => Ok(context.output.print(&client.database_stop(&name)?, show)?),
             Verb::Snapshot { databases, snapshot } => {
                 let databases: Vec<String> = databases.split(',').map(str::to_string).collect();
@@ -278,12 +326,13 @@ impl Database {
             Verb::Import(import) => ready(context, &import.run(context)?),
             Verb::Follow(follow) => ready(context, &follow.run(context)?),
             Verb::Promote { name, yes } => promote(context, &name, yes),
-            Verb::Clone { name, clone, at, expire, port, memory, cores, care } => {
+            Verb::Clone { name, clone, at, expire, port, memory, cores, start_timeout, care } => {
                 let plain = plain_clone(clone, at, port);
                 let request = care.into_request(DatabaseClone {
                     memory_bytes: memory,
                     cores,
                     expires_after_seconds: expire,
+                    start_timeout_seconds: start_timeout,
                     ..plain
                 })?;
                 ready(context, &client.database_clone(&name, &request)?)
@@ -292,14 +341,16 @@ impl Database {
                 let request = DatabaseExpiry { expires_after_seconds: after };
                 Ok(context.output.print(&client.database_expire(&name, &request)?, show)?)
             }
-            Verb::Reset { name, to, latest, yes } => {
+            Verb::Reset { name, to, latest, start_timeout, yes } => {
                 confirm(yes, &format!("reset database `{name}`? What it holds is lost."))?;
-                ready(context, &client.database_reset(&name, &DatabaseReset { snapshot: to, latest })?)
+                let request = DatabaseReset { snapshot: to, latest, start_timeout_seconds: start_timeout };
+                ready(context, &client.database_reset(&name, &request)?)
             }
-            Verb::Restore { name, to, yes } => {
+            Verb::Restore { name, to, start_timeout, yes } => {
                 let question = format!("stop database `{name}` and set it back to `{to}`?");
                 confirm(yes, &question)?;
-                ready(context, &client.database_restore(&name, &DatabaseRestore { snapshot: to })?)
+                let request = DatabaseRestore { snapshot: to, start_timeout_seconds: start_timeout };
+                ready(context, &client.database_restore(&name, &request)?)
             }
             Verb::Verify { name } => {
                 let (name, snapshot) = match name.split_once('@') {
@@ -317,9 +368,10 @@ impl Database {
                     ))),
                 }
             }
-            Verb::Delete { name, yes } => {
-                confirm(yes, &format!("stop database `{name}` and delete it with its volumes?"))?;
-                let deleted = client.database_delete(&name)?;
+            Verb::Delete { name, with_schedules, yes } => {
+                let too = if with_schedules { " and its schedules" } else { "" };
+                confirm(yes, &format!("stop database `{name}` and delete it with its volumes{too}?"))?;
+                let deleted = client.database_delete(&name, with_schedules)?;
                 Ok(context.output.print(&deleted, deletion)?)
             }
         }
@@ -363,6 +415,7 @@ fn plain_clone(name: String, snapshot: Option<String>, port: Option<u16>) -> Dat
         memory_bytes: None,
         cores: None,
         expires_after_seconds: None,
+        start_timeout_seconds: None,
         name,
         snapshot,
         port,
@@ -381,126 +434,6 @@ fn promote(context: &Context, name: &str, yes: bool) -> Result<()> {
 fn promoted(done: &DatabasePromotion) -> String {
     let mut text = format!("{}\n{} follows nobody any more\n", done.url, done.database.name);
     text.extend(done.notes.iter().map(|note| format!("{note}\n")));
-    text
-}
-
-/// How far a database is, or a standby is behind.
-fn state_of_now(database: &Shown) -> String {
-    let state = state(database);
-    match (&database.progress, &database.standby) {
-        (Some(found), _) if found.total_bytes > 0 => {
-            let percent = (found.done_bytes * 100 / found.total_bytes).min(100);
-            format!("{state}: {}, {percent} % of {}", found.stage, bytes(found.total_bytes))
-        }
-        (Some(found), _) => format!("{state}: {}", found.stage),
-        (None, Some(standby)) if database.state == DatabaseState::Running => lag(standby),
-        _ => state.to_string(),
-    }
-}
-
-fn lag(standby: &DatabaseStandby) -> String {
-    match standby {
-        DatabaseStandby { is_streaming: Some(is_streaming), lag_bytes: Some(behind), lag_millis, .. } => {
-            let seconds = lag_millis.unwrap_or(0) as f64 / 1000.0;
-            let heard = if *is_streaming { "" } else { ", hears nothing of its primary" };
-            format!("standby, {} and {seconds:.1} s behind{heard}", bytes(*behind))
-        }
-        _ => "standby, does not say how far it is".to_string(),
-    }
-}
-
-fn state(database: &Shown) -> &'static str {
-    match database.state {
-        DatabaseState::Making => "being made",
-        DatabaseState::Busy => "busy",
-        DatabaseState::Running => "running",
-        DatabaseState::Stopped => "stopped",
-        DatabaseState::Failed => "failed",
-        DatabaseState::Resetting => "being reset",
-        DatabaseState::Deleting => "being deleted",
-    }
-}
-
-fn origin(database: &Shown) -> String {
-    match (&database.origin, &database.standby) {
-        (Some(origin), _) => format!("{}@{}", origin.database, origin.snapshot),
-        (None, Some(standby)) => standby.primary.clone(),
-        (None, None) => "-".to_string(),
-    }
-}
-
-fn list(databases: &[Shown]) -> String {
-    let row = |database: &Shown| {
-        vec![
-            database.name.clone(),
-            database.pool.clone(),
-            format!("{} {}", database.engine, database.major_version),
-            state_of_now(database),
-            database.port.to_string(),
-            origin(database),
-            database.expires_unix_seconds.map_or("-".to_string(), utc),
-        ]
-    };
-    let rows: Vec<Vec<String>> = databases.iter().map(row).collect();
-    table(&["NAME", "POOL", "ENGINE", "STATE", "PORT", "ORIGIN", "EXPIRES"], &[4], &rows)
-}
-
-fn show(database: &Shown) -> String {
-    let mut pairs = vec![
-        ("name", database.name.clone()),
-        ("pool", database.pool.clone()),
-        ("engine", format!("{} {}", database.engine, database.major_version)),
-        ("state", state_of_now(database)),
-        ("port", database.port.to_string()),
-        ("origin", origin(database)),
-        ("created", utc(database.created_unix_seconds)),
-    ];
-    pairs.extend(database.expires_unix_seconds.map(|time| ("expires", utc(time))));
-    pairs.extend(
-        database
-            .volumes
-            .iter()
-            .map(|one| (one.role.as_str(), format!("volume {} on {}", one.volume, one.mount))),
-    );
-    pairs.extend(database.memory_bytes.map(|bytes| ("memory", ByteCount(bytes).to_string())));
-    pairs.extend(database.cores.map(|cores| ("processors", cores.to_string())));
-    pairs.extend(
-        database.standby.iter().map(|one| ("follows", format!("{} by slot {}", one.primary, one.slot))),
-    );
-    pairs.extend(database.proofs.iter().map(|proof| ("proof", proof_line(proof))));
-    fields(&pairs)
-}
-
-fn proof_lines(proof: &DatabaseProof) -> String {
-    let mut text = format!("{}\n", proof_line(proof));
-    text.extend(proof.findings.iter().map(|finding| format!("  {finding}\n")));
-    text.extend(proof.notes.iter().map(|note| format!("  note: {note}\n")));
-    text
-}
-
-fn proof_line(proof: &DatabaseProof) -> String {
-    let seconds = |millis: u64| millis as f64 / 1000.0;
-    let verdict = if proof.findings.is_empty() { "proven" } else { "NOT proven" };
-    format!(
-        "{}: {verdict} {}, recovery {:.1} s, {} errors, took {:.1} s",
-        proof.snapshot,
-        utc(proof.proven_unix_seconds),
-        seconds(proof.start_millis),
-        proof.findings.len(),
-        seconds(proof.took_millis)
-    )
-}
-
-fn deletion(deleted: &DatabaseDeletion) -> String {
-    let mut text = format!("deleted database {} with volumes {}\n", deleted.name, deleted.volumes.join(" "));
-    if deleted.recoverable_seconds > 0 {
-        let hours = deleted.recoverable_seconds / 3600;
-        text.push_str(&format!("`ashlar volume undelete` brings the volumes back for {hours} hours\n"));
-    }
-    if !deleted.clones.is_empty() {
-        text.push_str(&format!("its clones stay: {}\n", deleted.clones.join(" ")));
-    }
-    text.extend(deleted.notes.iter().map(|note| format!("{note}\n")));
     text
 }
 

@@ -10,6 +10,7 @@ use clap::Subcommand;
 use crate::Context;
 use crate::failure::{Failure, Result};
 
+mod bases;
 mod compare;
 mod doctor;
 mod explain;
@@ -37,6 +38,7 @@ pub struct Lab {
 #[derive(Subcommand)]
 enum Verb {
     Doctor(doctor::Doctor),
+    Bases(bases::Bases),
     List(list::List),
     Explain(explain::Explain),
     Export(export::Export),
@@ -53,6 +55,7 @@ impl Lab {
     pub fn run(self, context: &Context) -> Result<()> {
         match self.verb {
             Verb::Doctor(verb) => verb.run(context),
+            Verb::Bases(verb) => verb.run(context),
             Verb::List(verb) => verb.run(context),
             Verb::Explain(verb) => verb.run(context),
             Verb::Export(verb) => verb.run(context),
@@ -85,6 +88,15 @@ struct Experiment {
     /// A further target, interleaved with the first; may be given several times.
     #[arg(long, value_name = "TARGET")]
     also: Vec<String>,
+    /// Where the write-ahead log of a database lies: a directory, or a pool as ashlar:POOL; the same pool as
+    /// the target's makes a second volume in it [default: beside the data, or apart on the same target where
+    /// the paper had it so].
+    #[arg(long, value_name = "TARGET")]
+    log_target: Option<String>,
+    /// Keep what is loaded into a database on its target for a later run, and use what an earlier run kept
+    /// there, where engine, workload, size, seed and settings are the same. `ashlar lab bases` lists them.
+    #[arg(long)]
+    keep_base: bool,
     /// A number decides the order of the runs and what fio draws. A word stands for a paper, as SCENARIO may.
     #[arg(long, value_name = "NUMBER", default_value = "1", value_parser = seed)]
     seed: Seed,
@@ -133,7 +145,7 @@ impl Experiment {
 
     /// What it takes to open the targets.
     fn access(&self, context: &Context, may_destroy: bool) -> Result<Access> {
-        access(context, may_destroy, self.target.iter().chain(&self.also))
+        access(context, may_destroy, self.target.iter().chain(&self.also).chain(&self.log_target))
     }
 
     /// What is worked out and not run needs none.
@@ -143,7 +155,11 @@ impl Experiment {
         if self.target.is_none() && !needs_none {
             return Err(Failure::Unable("name the place to be measured with --target".into()));
         }
-        Ok(ashlar_run::targets(&named)?)
+        let targets = ashlar_run::targets(&named)?;
+        match &self.log_target {
+            Some(log) => Ok(ashlar_run::with_log(targets, log)?),
+            None => Ok(targets),
+        }
     }
 }
 

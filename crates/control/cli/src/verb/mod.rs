@@ -3,6 +3,7 @@
 pub mod attach;
 pub mod client;
 pub mod clone;
+pub mod console;
 pub mod database;
 pub mod database_work;
 pub mod demo;

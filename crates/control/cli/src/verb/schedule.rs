@@ -1,6 +1,6 @@
 //! `ashlar schedule`: snapshots that are taken by themselves, and deleted in turn.
 
-use ashlar_api::{Schedule as Shown, ScheduleCreate, ScheduleDeletion, ScheduleState};
+use ashlar_api::{Schedule as Shown, ScheduleChange, ScheduleCreate, ScheduleDeletion, ScheduleState};
 use ashlar_schedule::{Every, Keep};
 use clap::Subcommand;
 
@@ -68,6 +68,29 @@ enum Verb {
         /// Name of the schedule.
         name: String,
     },
+    /// Change how often it takes snapshots, which stay, or whether it pauses. Its snapshots stay its own.
+    #[command(after_help = "Example:\n  ashlar schedule change prod --every 5m\n  \
+        ashlar schedule change prod --keep hourly=48,daily=14 --resume --yes")]
+    Change {
+        /// Name of the schedule.
+        name: String,
+        /// How often, aligned to the clock: 1s, 15m, 6h, 1d, 1w.
+        #[arg(long, value_name = "TIME", value_parser = Every::parse)]
+        #[arg(required_unless_present_any = ["keep", "pause", "resume"])]
+        every: Option<Every>,
+        /// Which snapshots stay, as with `create`. Those that it does not keep any more are deleted.
+        #[arg(long, value_name = "RULE", value_parser = Keep::parse)]
+        keep: Option<Keep>,
+        /// Take no snapshots until somebody lets it go on, and delete none.
+        #[arg(long, conflicts_with = "resume")]
+        pause: bool,
+        /// Go on.
+        #[arg(long)]
+        resume: bool,
+        /// Do not ask whether snapshots that a new rule does not keep may go.
+        #[arg(long)]
+        yes: bool,
+    },
     /// Take no snapshots until somebody lets it go on, and delete none.
     #[command(after_help = "Example:\n  ashlar schedule pause prod")]
     Pause {
@@ -115,6 +138,19 @@ impl Schedule {
             Verb::Run { name } => context.output.print(&client.schedule_run(&name)?, |taken| {
                 format!("snapshot {} of {}\n", taken.name, taken.volumes.join(" "))
             })?,
+            Verb::Change { name, every, keep, pause, resume, yes } => {
+                if let Some(keep) = &keep {
+                    let question =
+                        format!("have schedule `{name}` keep {keep}, and delete its other snapshots?");
+                    confirm(yes, &question)?;
+                }
+                let request = ScheduleChange {
+                    every_seconds: every.map(Every::seconds),
+                    keep: keep.map(|keep| keep.to_string()),
+                    is_paused: (pause || resume).then_some(pause),
+                };
+                context.output.print(&client.schedule_change(&name, &request)?, show)?;
+            }
             Verb::Pause { name } => context.output.print(&client.schedule_pause(&name)?, show)?,
             Verb::Resume { name } => context.output.print(&client.schedule_resume(&name)?, show)?,
             Verb::Delete { name, with_snapshots, yes } => {

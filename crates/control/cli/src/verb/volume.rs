@@ -1,6 +1,7 @@
 //! `ashlar volume`: what a host sees as one block device.
 
 mod deleted;
+mod diff;
 mod users;
 
 use ashlar_api::{
@@ -130,6 +131,7 @@ enum Verb {
     Delete(deleted::Delete),
     Undelete(deleted::Undelete),
     Purge(deleted::Purge),
+    Diff(diff::Diff),
     Users(users::Users),
     Disconnect(users::Disconnect),
 }
@@ -256,6 +258,7 @@ impl Volume {
                 context.output.print(&verb.run(&client)?, show)?;
             }
             Verb::Purge(verb) => verb.run(context)?,
+            Verb::Diff(verb) => verb.run(context)?,
             Verb::Users(verb) => verb.run(context)?,
             Verb::Disconnect(verb) => verb.run(context)?,
         }

@@ -51,7 +51,7 @@ pub fn for_databases() -> String {
 pub fn end_databases(array: &Array) {
     if !std::thread::panicking() {
         for one in array.json(&["database", "list"]).as_array().unwrap() {
-            array.good(&["database", "delete", one["name"].as_str().unwrap(), "--yes"]);
+            array.good(&["database", "delete", one["name"].as_str().unwrap(), "--with-schedules", "--yes"]);
         }
         return;
     }

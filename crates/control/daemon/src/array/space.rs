@@ -78,7 +78,7 @@ async fn space(
 }
 
 /// `Busy` means one thing here: no answer in the time allowed.
-fn from_count(error: ashlar_engine::Error) -> Error {
+pub(super) fn from_count(error: ashlar_engine::Error) -> Error {
     if error.kind == ErrorKind::Busy {
         let action = "allow more time with --within, or ask again when the pool is less busy";
         return Error::new(api::ErrorKind::Busy, error.context, action);

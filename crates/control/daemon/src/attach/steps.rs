@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::error::{Error, ErrorKind, Result};
 use super::loop_device::{self, AttachOptions};
 use super::mount::{self, FileSystem, Trust};
-use super::uses::{Use, uses_of_device};
+use super::uses::Use;
 
 /// How long a process in a mount namespace of its own may take to unmount what it does not need.
 const COPIES_WAIT_MAX: Duration = Duration::from_secs(2);

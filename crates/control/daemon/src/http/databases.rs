@@ -8,14 +8,15 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
+use serde::Deserialize;
 
-use super::extract::{Body, Name, OptionalBody};
+use super::extract::{Body, Name, OptionalBody, Question};
 use super::handlers::{AS_ROOT, Answer, Array, Created, check_owner, to_the_end};
 use crate::error::Result;
 use crate::places::Caller;
 use crate::service::Service;
 
-fn check(caller: Caller) -> Result<()> {
+pub(super) fn check(caller: Caller) -> Result<()> {
     check_owner(caller, "work on databases", AS_ROOT)
 }
 
@@ -37,6 +38,13 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .route("/v1/database-standbys", post(follow))
         .route("/v1/databases/{database}/promote", post(promote))
         .route("/v1/databases/{database}/expiry", put(expire))
+}
+
+/// What may stand behind the question mark of a deletion.
+#[derive(Deserialize)]
+pub(super) struct DeleteQuery {
+    #[serde(default)]
+    with_schedules: bool,
 }
 
 pub(super) async fn list(State(array): Array) -> Answer<Vec<api::Database>> {
@@ -70,18 +78,21 @@ pub(super) async fn remove(
     State(array): Array,
     caller: Caller,
     Name(database): Name,
+    Question(query): Question<DeleteQuery>,
 ) -> Answer<api::DatabaseDeletion> {
     check(caller)?;
-    to_the_end(async move { array.database_delete(&database).await }).await.map(Json)
+    let with_schedules = query.with_schedules;
+    to_the_end(async move { array.database_delete(&database, with_schedules).await }).await.map(Json)
 }
 
 pub(super) async fn start(
     State(array): Array,
     caller: Caller,
     Name(database): Name,
+    OptionalBody(request): OptionalBody<api::DatabaseStart>,
 ) -> Answer<api::DatabaseReady> {
     check(caller)?;
-    to_the_end(async move { array.database_start(&database).await }).await.map(Json)
+    to_the_end(async move { array.database_start(&database, request).await }).await.map(Json)
 }
 
 pub(super) async fn stop(State(array): Array, caller: Caller, Name(database): Name) -> Answer<api::Database> {

@@ -1,8 +1,8 @@
-//! Who may use a TCP port: who shows the token, and no page in a browser on this machine.
+//! Who may use a TCP port: who shows a token, and no page but ours in a browser on this machine.
 //!
 //! The port answers to this machine only, but every user and every container with its network reaches it, so
-//! it asks for a token. And a browser here runs other people's programs: a page cannot hide where it comes
-//! from (`Origin`) nor the name it used for us (`Host`).
+//! it asks for a token: that of its file, or of a session of the console. And a browser here runs other
+//! people's programs: a page cannot hide where it comes from (`Origin`) nor the name it used for us (`Host`).
 
 use std::sync::Arc;
 
@@ -11,22 +11,50 @@ use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::console;
 use crate::error::Error;
+use crate::places::Caller;
+use crate::sessions::Sessions;
 use crate::token::Token;
 
-/// Refuses requests that show none of these tokens.
-pub(crate) async fn only_with_token(
-    State(tokens): State<Arc<[Token]>>,
-    request: Request,
-    next: Next,
-) -> Response {
-    match check_token(request.headers(), &tokens) {
-        Ok(()) => next.run(request).await,
+/// What opens an address.
+#[derive(Clone)]
+pub(crate) struct Keys {
+    pub(crate) tokens: Arc<[Token]>,
+    /// Where the console is served, too.
+    pub(crate) sessions: Option<Arc<Sessions>>,
+}
+
+/// Refuses requests that show none of these.
+pub(crate) async fn only_with_token(State(keys): State<Keys>, mut request: Request, next: Next) -> Response {
+    if keys.sessions.is_some() && console::is_open(request.uri().path()) {
+        return next.run(request).await;
+    }
+    match keys.check(request.headers()) {
+        Ok(None) => next.run(request).await,
+        Ok(Some(caller)) => {
+            request.extensions_mut().insert(caller);
+            next.run(request).await
+        }
         Err(error) => error.into_response(),
     }
 }
 
-fn check_token(headers: &HeaderMap, tokens: &[Token]) -> Result<(), Error> {
+impl Keys {
+    /// Who shows a session's token; `None` for that of a file.
+    fn check(&self, headers: &HeaderMap) -> Result<Option<Caller>, Error> {
+        let shown = shown_token(headers)?;
+        if self.tokens.iter().any(|token| token.is(shown)) {
+            return Ok(None);
+        }
+        let session = self.sessions.as_ref().and_then(|sessions| sessions.caller(shown));
+        session.map(Some).ok_or_else(|| {
+            Error::unauthorized("the token that the request shows is not the one of this address")
+        })
+    }
+}
+
+fn shown_token(headers: &HeaderMap) -> Result<&str, Error> {
     let Some(shown) = headers.get("authorization") else {
         return Err(Error::unauthorized("this address asks for a token, and the request shows none"));
     };
@@ -37,13 +65,7 @@ fn check_token(headers: &HeaderMap, tokens: &[Token]) -> Result<(), Error> {
         .and_then(|text| text.split_once(' '))
         .filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"))
         .map(|(_, token)| token.trim());
-    match token {
-        Some(shown) if tokens.iter().any(|token| token.is(shown)) => Ok(()),
-        Some(_) => {
-            Err(Error::unauthorized("the token that the request shows is not the one of this address"))
-        }
-        None => Err(Error::unauthorized("the request's `Authorization` is not `Bearer` and a token")),
-    }
+    token.ok_or_else(|| Error::unauthorized("the request's `Authorization` is not `Bearer` and a token"))
 }
 
 /// Refuses requests that a page from elsewhere made.
@@ -106,14 +128,18 @@ mod tests {
         let path = scratch.path().join("token");
         let token = Token::load_or_make(&path, crate::token::Readers::Owner).unwrap();
         let text = std::fs::read_to_string(path).unwrap().trim().to_string();
+        let sessions = Arc::new(Sessions::default());
+        let session = sessions.open(&sessions.ticket(Caller::Owner).unwrap()).unwrap();
+        let keys = Keys { tokens: [token].into(), sessions: Some(sessions) };
         let check = |value: Option<String>| {
             let mut headers = HeaderMap::new();
             if let Some(value) = value {
                 headers.insert("authorization", value.parse().unwrap());
             }
-            check_token(&headers, std::slice::from_ref(&token))
+            keys.check(&headers)
         };
-        assert!(check(Some(format!("Bearer {text}"))).is_ok());
+        assert_eq!(check(Some(format!("Bearer {text}"))), Ok(None));
+        assert_eq!(check(Some(format!("Bearer {session}"))), Ok(Some(Caller::Owner)));
         assert!(check(Some(format!("bearer  {text}"))).is_ok());
         let wrong = [
             String::new(),

@@ -481,10 +481,24 @@ pub(super) async fn metrics(State(array): Array) -> Result<Response> {
     Ok(([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], text).into_response())
 }
 
+/// For who starts it again when it hangs: the thread that serves hosts answers.
+pub(super) async fn healthz(State(array): Array) -> Result<&'static str> {
+    array.health().await.map(|_| "ok\n")
+}
+
+/// For who sends work to it: all known pools take writes.
+pub(super) async fn readyz(State(array): Array) -> (StatusCode, String) {
+    let reasons = array.reasons_not_ready().await;
+    match reasons.is_empty() {
+        true => (StatusCode::OK, "ready\n".to_string()),
+        false => (StatusCode::SERVICE_UNAVAILABLE, reasons.join("\n") + "\n"),
+    }
+}
+
 pub(super) async fn only_metrics() -> Error {
     Error::new(
         api::ErrorKind::NotFound,
-        "this address answers GET /metrics and nothing else",
+        "this address answers GET /metrics, /healthz and /readyz, and nothing else",
         "ask the API: the socket, or the address of the setting `api`",
     )
 }

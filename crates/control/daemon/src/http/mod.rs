@@ -1,9 +1,12 @@
 //! The API over HTTP: routes, the same on the UNIX socket and on TCP.
 
+mod console;
 mod databases;
+mod difference;
 mod extract;
 mod guard;
 mod handlers;
+mod live;
 mod question;
 mod schedules;
 
@@ -15,7 +18,7 @@ use axum::routing::{delete, get, patch, post, put};
 
 use crate::service::Service;
 
-pub(crate) use guard::{only_local, only_with_token};
+pub(crate) use guard::{Keys, only_local, only_with_token};
 
 /// Every operation of the API; a test of the binary compares it with the description.
 pub(crate) fn router(service: Arc<Service>) -> Router {
@@ -57,7 +60,9 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         )
         .route("/v1/clones", post(handlers::clone_create))
         .merge(databases::routes())
+        .merge(difference::routes())
         .merge(schedules::routes())
+        .merge(console::routes())
         .route("/v1/attachments", get(handlers::attachments_list).post(handlers::attachment_create))
         .route("/v1/attachments/{volume}", delete(handlers::attachment_delete))
         .route("/v1/clients", get(handlers::clients_list))
@@ -65,11 +70,16 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/stop", post(handlers::stop))
         .route("/v1/upgrade", post(handlers::upgrade))
         .route("/v1/health", get(handlers::health))
+        .route("/v1/live", get(live::live))
+        .route("/v1/history", get(live::history))
+        .route("/v1/slow-requests", get(live::slow_requests))
         .route("/v1/status", get(handlers::status))
         .route("/v1/io", get(handlers::io))
         .route("/v1/events", get(handlers::events))
         .route("/openapi.json", get(handlers::openapi))
         .route("/metrics", get(handlers::metrics))
+        .route("/healthz", get(handlers::healthz))
+        .route("/readyz", get(handlers::readyz))
         .route_layer(from_fn(question::only_known))
         .fallback(handlers::no_such_path)
         .method_not_allowed_fallback(handlers::no_such_method)
@@ -80,6 +90,8 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
 pub(crate) fn metrics_router(service: Arc<Service>) -> Router {
     Router::new()
         .route("/metrics", get(handlers::metrics))
+        .route("/healthz", get(handlers::healthz))
+        .route("/readyz", get(handlers::readyz))
         .route_layer(from_fn(question::only_known))
         .fallback(handlers::only_metrics)
         .method_not_allowed_fallback(handlers::only_metrics)

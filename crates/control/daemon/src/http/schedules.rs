@@ -17,7 +17,7 @@ use crate::service::Service;
 pub(super) fn routes() -> Router<Arc<Service>> {
     Router::new()
         .route("/v1/schedules", get(list).post(create))
-        .route("/v1/schedules/{schedule}", get(show).delete(remove))
+        .route("/v1/schedules/{schedule}", get(show).patch(change).delete(remove))
         .route("/v1/schedules/{schedule}/run", post(run))
         .route("/v1/schedules/{schedule}/pause", post(pause))
         .route("/v1/schedules/{schedule}/resume", post(resume))
@@ -56,6 +56,14 @@ pub(super) async fn remove(
     Question(query): Question<DeleteQuery>,
 ) -> Answer<api::ScheduleDeletion> {
     to_the_end(async move { array.schedule_delete(&schedule, query.with_snapshots).await }).await.map(Json)
+}
+
+pub(super) async fn change(
+    State(array): Array,
+    Name(schedule): Name,
+    Body(request): Body<api::ScheduleChange>,
+) -> Answer<api::Schedule> {
+    to_the_end(async move { array.schedule_change(&schedule, request).await }).await.map(Json)
 }
 
 pub(super) async fn run(State(array): Array, Name(schedule): Name) -> Created<api::Snapshot> {

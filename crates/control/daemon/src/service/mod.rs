@@ -9,11 +9,13 @@ mod awaited;
 mod clients;
 mod databases;
 mod deleted;
+mod difference;
 mod drive_content;
 mod drive_files;
 mod drives;
 mod ends;
 mod failures;
+mod figures;
 mod forecast;
 mod generations;
 mod index;
@@ -41,6 +43,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use ashlar_api as api;
 
 use crate::array::Array;
+use crate::console::Console;
 use crate::doors::Doors;
 use crate::error::{Error, Result};
 use crate::keeping::Keeping;
@@ -51,6 +54,7 @@ use crate::state::{KnownPool, State};
 
 pub use databases::run_database_process;
 pub(crate) use failures::ClosedPools;
+pub(crate) use figures::INTERVAL as FIGURES_INTERVAL;
 use index::Index;
 pub(crate) use orders::Order;
 pub use orders::own_program;
@@ -81,6 +85,12 @@ pub(crate) struct Service {
     /// One at a time gives a new database its number and its port.
     new_databases: tokio::sync::Mutex<()>,
     schedules: schedules::Live,
+    pub(crate) figures: figures::Live,
+    pub(crate) console: Console,
+    /// Another one for each start of the array.
+    pub(crate) boot_id: String,
+    /// Known pools are open, or their wait is over.
+    is_ready: AtomicBool,
     /// False while all volumes are to be detached.
     may_tend_databases: AtomicBool,
     is_stopping: AtomicBool,
@@ -105,6 +115,8 @@ struct Known {
     to_attach: std::collections::BTreeMap<String, resume::Return>,
     /// Databases that somebody works on.
     busy_databases: std::collections::BTreeSet<String>,
+    /// Why a database is not as it is to be, where that is tried again.
+    database_troubles: std::collections::BTreeMap<String, String>,
 }
 
 impl Known {
@@ -193,6 +205,10 @@ impl Service {
             handover_pause: OnceLock::new(),
             new_databases: tokio::sync::Mutex::new(()),
             schedules: schedules::Live::default(),
+            figures: figures::Live::default(),
+            console: Console::default(),
+            boot_id: random_id(),
+            is_ready: AtomicBool::new(false),
             may_tend_databases: AtomicBool::new(true),
             is_stopping: AtomicBool::new(false),
         }
@@ -215,7 +231,7 @@ impl Service {
         Ok(turn)
     }
 
-    fn is_stopping(&self) -> bool {
+    pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Acquire)
     }
 
@@ -224,4 +240,10 @@ impl Service {
         let is_open = |pool: &&KnownPool| !known.failures.contains(&pool.name);
         known.pools.iter().filter(is_open).map(|pool| pool.name.clone()).collect()
     }
+}
+
+/// What no other start of any array has.
+fn random_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    id.trim().to_string()
 }

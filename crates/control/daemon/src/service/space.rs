@@ -64,7 +64,7 @@ impl Service {
     }
 
     /// What is not found may be in a pool that did not open.
-    fn or_not_open(&self, error: Error) -> Error {
+    pub(super) fn or_not_open(&self, error: Error) -> Error {
         let known = self.known();
         if error.kind != api::ErrorKind::NotFound {
             return error;
@@ -100,7 +100,7 @@ fn pool_of_object(index: &Index, name: &str) -> Result<String> {
     }
 }
 
-fn check_within(seconds: u64) -> Result<Duration> {
+pub(super) fn check_within(seconds: u64) -> Result<Duration> {
     if !(1..=WITHIN_SECONDS_MAX).contains(&seconds) {
         return Err(Error::invalid(
             format!("{seconds} seconds is no time to count within"),

@@ -1,5 +1,7 @@
 //! The array as a whole: status, counters, events, metrics.
 
+use std::sync::atomic::Ordering;
+
 use ashlar_api as api;
 use ashlar_telemetry::{Operation, Snapshot};
 
@@ -27,6 +29,30 @@ impl Service {
         })
     }
 
+    /// The start is over.
+    pub(crate) fn note_ready(&self) {
+        self.is_ready.store(true, Ordering::Release);
+    }
+
+    /// Why no work is to be sent to this array, a line each.
+    pub(crate) async fn reasons_not_ready(&self) -> Vec<String> {
+        if self.is_stopping() {
+            return vec!["the array is stopping".to_string()];
+        }
+        let mut reasons = Vec::new();
+        if !self.is_ready.load(Ordering::Acquire) {
+            reasons.push("the array starts".to_string());
+        }
+        match self.pools().await {
+            Ok(pools) => reasons.extend(pools.iter().filter(|pool| !takes_writes(pool.state)).map(|pool| {
+                let reason = pool.reason.as_deref().unwrap_or("`ashlar pool show` tells more");
+                format!("pool {}: {}: {reason}", pool.name, pool.state.name())
+            })),
+            Err(error) => reasons.push(error.to_string()),
+        }
+        reasons
+    }
+
     /// What hosts did, by volume and door.
     pub(crate) async fn io(&self) -> Result<Vec<api::DoorIo>> {
         Ok(io_views(&self.array.counters().await?))
@@ -40,9 +66,14 @@ impl Service {
             volumes: self.volumes().await?,
             counters: self.array.counters().await?,
             crowds: self.doors.crowds(&self.array).await?,
+            schedules: self.schedule_readings().await?,
         };
         Ok(metrics::text(&readings))
     }
+}
+
+fn takes_writes(state: api::PoolState) -> bool {
+    matches!(state, api::PoolState::Online | api::PoolState::Degraded)
 }
 
 fn summary(pool: api::Pool) -> api::PoolSummary {

@@ -26,6 +26,7 @@ impl Service {
     /// through all of it whatever fails; true when nothing did.
     pub(crate) async fn stop(&self, may_leave: bool, goes_on: bool) -> bool {
         self.is_stopping.store(true, Ordering::Release);
+        self.figures.end();
         let turn = self.at_most("a change that is under way", CHANGE_MAX, self.changes.lock()).await;
         let mut is_clean = turn.is_some();
         self.at_most("work on databases", DATABASES_MAX, self.finish_databases()).await;

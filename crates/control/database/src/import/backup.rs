@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 
 use super::server::{Asker, write_pass_file};
-use super::{Survey, failed, settings};
+use super::{Survey, failed, settings, spaces};
 use crate::error::Result;
 use crate::postgres::{Postgres, write_secret};
 use crate::progress::Teller;
@@ -24,7 +24,7 @@ pub(super) fn bring(
     if slot.is_some() {
         write_pass_file(&postgres.pass_file(), primary, owner)?;
     }
-    for directory in [&places.data].into_iter().chain(&log) {
+    for directory in [&places.data].into_iter().chain(&log).chain(&places.tablespaces) {
         postgres.installation().make_directory(directory)?;
         fs::set_permissions(directory, fs::Permissions::from_mode(0o700))
             .map_err(|error| failed("close", directory, &error))?;
@@ -36,6 +36,7 @@ pub(super) fn bring(
     if let Some(log) = &log {
         command.arg("--waldir").arg(log);
     }
+    command.args(survey.spaces.iter().map(|space| spaces::mapping(space, postgres.site())));
     if let Some(slot) = slot {
         command.args(["--create-slot", "--slot", slot]);
     }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use ashlar_postgres::{Installation, processes_below};
 
-use super::{Survey, failed, programs_of, settings};
+use super::{Survey, failed, programs_of, settings, spaces};
 use crate::error::{Error, Result};
 use crate::postgres::Postgres;
 use crate::progress::Teller;
@@ -39,11 +39,12 @@ pub(super) fn survey(site: &Site, path: &Path, configuration: Option<&Path>) -> 
     check_stopped(&path)?;
     let installation = programs_of(site, major, &shown.to_string())?;
     check_shut_down(&installation, &path)?;
-    refuse_tablespaces(&tablespaces(&path)?, &shown.to_string())?;
     settings::find_files(&path, configuration, major)?;
+    let spaces = spaces::of_links(site, &path, |location| bytes_below(location, 0))?;
     let log_bytes = bytes_below(&path.join("pg_wal"), 0)?;
-    let data_bytes = bytes_below(&path, 0)? - log_bytes;
-    Ok(Survey { major, data_bytes, log_bytes, ..Survey::default() })
+    let in_spaces: u64 = spaces.iter().filter_map(|space| space.bytes).sum();
+    let data_bytes = bytes_below(&path, 0)?.saturating_sub(log_bytes + in_spaces);
+    Ok(Survey { major, data_bytes, log_bytes, spaces, ..Survey::default() })
 }
 
 /// Nobody works there.
@@ -88,29 +89,6 @@ fn check_shut_down(installation: &Installation, path: &Path) -> Result<()> {
     }
 }
 
-/// Tablespaces of its own, and where they are.
-fn tablespaces(path: &Path) -> Result<Vec<String>> {
-    let directory = path.join("pg_tblspc");
-    let entries = fs::read_dir(&directory).map_err(|error| failed("read", &directory, &error))?;
-    let shown = |entry: fs::DirEntry| {
-        let to = fs::read_link(entry.path()).map_or(String::new(), |to| format!(" in {}", to.display()));
-        format!("{}{to}", entry.file_name().to_string_lossy())
-    };
-    Ok(entries.flatten().map(shown).collect())
-}
-
-/// The one place that refuses tablespaces of a source.
-pub(super) fn refuse_tablespaces(names: &[String], source: &str) -> Result<()> {
-    if names.is_empty() {
-        return Ok(());
-    }
-    Err(Error::refused(
-        format!("{source} has tablespaces of its own: {}", names.join(", ")),
-        "move its tables back (alter table ... set tablespace pg_default) and drop it: tablespaces are not \
-         imported yet",
-    ))
-}
-
 /// Bytes of the files below a directory, links followed.
 fn bytes_below(directory: &Path, depth: u32) -> Result<u64> {
     check_depth(directory, depth)?;
@@ -152,9 +130,12 @@ pub(super) fn bring(
     check_stopped(&path)?;
     let (places, log) = (postgres.site().places(), postgres.site().log());
     let owner = postgres.installation().owner();
-    teller.stage("copies the directory", survey.data_bytes + survey.log_bytes)?;
+    let in_spaces: u64 = survey.spaces.iter().filter_map(|space| space.bytes).sum();
+    teller.stage("copies the directory", survey.data_bytes + survey.log_bytes + in_spaces)?;
     let mut copy = Copy { owner, teller, left_out: vec![path.join("pg_wal")] };
     copy.left_out.extend(LEFT_OUT.iter().map(|name| path.join(name)));
+    let links = path.join(spaces::LINKS);
+    copy.left_out.extend(survey.spaces.iter().map(|space| links.join(&space.link)));
     copy.directory(&path, &places.data, 0)?;
     for name in ["pg_stat_tmp", "pg_replslot"] {
         copy.make_directory(&places.data.join(name))?;
@@ -163,6 +144,12 @@ pub(super) fn bring(
     copy.directory(&path.join("pg_wal"), log.as_deref().unwrap_or(&link), 0)?;
     if let Some(log) = &log {
         symlink(log, &link).map_err(|error| failed("link", &link, &error))?;
+        copy.own(&link)?;
+    }
+    for space in &survey.spaces {
+        let (files, link) = (space.files(postgres.site()), places.data.join(spaces::LINKS).join(&space.link));
+        copy.directory(&space.location, &files, 0)?;
+        symlink(&files, &link).map_err(|error| failed("link", &link, &error))?;
         copy.own(&link)?;
     }
     // A server that was started meanwhile has changed what was copied.

@@ -70,6 +70,7 @@ pub(super) fn survey(site: &Site, primary: &Primary) -> Result<Survey> {
         log_bytes: 128 << 20,
         superuser: None,
         settings: Vec::new(),
+        spaces: Vec::new(),
     })
 }
 

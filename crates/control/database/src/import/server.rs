@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use ashlar_postgres::Installation;
 
-use super::directory::refuse_tablespaces;
-use super::{Survey, programs, programs_of};
+use super::{Survey, programs, programs_of, spaces};
 use crate::error::{Error, Result};
 use crate::site::Site;
 use crate::url::{Primary, Secret};
@@ -93,6 +92,18 @@ impl Asker<'_> {
             ("use replication slots", format!("on the primary: alter role {user} replication")),
             ("permission denied for", format!("let it read all: grant pg_read_all_data to {user}")),
             ("permission denied", format!("on the primary: alter role {user} replication")),
+            ("does not support SSL", "switch TLS on there (ssl = on), or leave sslmode out".to_string()),
+            ("root certificate file", "name it: ?sslmode=verify-full&sslrootcert=/PATH/ca.crt".to_string()),
+            (
+                "certificate verify failed",
+                "name the file of the certificate that signed the primary's: \
+              &sslrootcert=/PATH/ca.crt"
+                    .to_string(),
+            ),
+            (
+                "does not match host name",
+                "name the host as its certificate does, or use sslmode=verify-ca".to_string(),
+            ),
             ("wal senders", "raise max_wal_senders on the primary".to_string()),
             ("replication slots are in use", "raise max_replication_slots on the primary".to_string()),
             ("No space left", "give the database larger volumes, or the pool more drives".to_string()),
@@ -103,9 +114,9 @@ impl Asker<'_> {
         Error::refused(format!("primary {}: {told}", self.shown()), action)
     }
 
-    /// The primary without its user's password.
+    /// The primary without its user's password, and without what is behind the question mark.
     pub(crate) fn shown(&self) -> &str {
-        &self.primary.url
+        self.primary.url.split('?').next().unwrap_or("")
     }
 }
 
@@ -143,9 +154,8 @@ pub(super) fn survey(site: &Site, primary: &Primary, slot: Option<&str>) -> Resu
     let major = major.parse().unwrap_or(0);
     let installation = programs_of(site, major, &format!("primary {}", asker.shown()))?;
     let asker = Asker::new(&installation, primary);
-    let spaces = asker.ask("select spcname from pg_tablespace where oid not in (1663, 1664)")?;
-    let spaces: Vec<String> = spaces.into_iter().flatten().collect();
-    refuse_tablespaces(&spaces, &format!("primary {}", asker.shown()))?;
+    let spaces = spaces::of_rows(site, asker.ask(spaces::STATEMENT)?)?;
+    let in_spaces: u64 = spaces.iter().filter_map(|space| space.bytes).sum();
     if level == "minimal" {
         let what = format!("primary {}: its wal_level is minimal", asker.shown());
         return Err(Error::refused(what, "set wal_level = replica there and start it anew"));
@@ -172,10 +182,11 @@ pub(super) fn survey(site: &Site, primary: &Primary, slot: Option<&str>) -> Resu
     let pair = |row: Vec<String>| <[String; 2]>::try_from(row).ok().map(|[name, value]| (name, value));
     Ok(Survey {
         major,
-        data_bytes: bytes.parse::<u64>().unwrap_or(0) + LOG_BYTES / 2,
+        data_bytes: bytes.parse::<u64>().unwrap_or(0).saturating_sub(in_spaces) + LOG_BYTES / 2,
         log_bytes: LOG_BYTES,
         superuser: Some(superuser.clone()),
         settings: settings.into_iter().filter_map(pair).collect(),
+        spaces,
     })
 }
 

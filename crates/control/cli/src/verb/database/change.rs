@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ashlar_api::{DatabaseResize, DatabaseSettings, DatabaseSettingsChange, DatabaseTablespace};
 
-use super::show;
+use super::shown::show;
 use crate::Context;
 use crate::failure::Result;
 use crate::parse;
@@ -54,17 +54,43 @@ pub struct Resize {
     /// New size of a tablespace's volume; may be repeated.
     #[arg(long = "tablespace", value_name = "NAME=SIZE", value_parser = super::tablespace)]
     tablespaces: Vec<DatabaseTablespace>,
+    #[command(flatten)]
+    grow: Grow,
+    /// Have volumes grow no more by themselves.
+    #[arg(long, conflicts_with_all = ["auto_grow", "auto_grow_max"])]
+    no_auto_grow: bool,
+}
+
+/// Volumes that grow by themselves.
+#[derive(clap::Args)]
+pub struct Grow {
+    /// Have each volume grow by a quarter when its file system is 85 % full. An event tells of it.
+    #[arg(long)]
+    auto_grow: bool,
+    /// The same, up to this size of each.
+    #[arg(long, value_name = "SIZE", value_parser = parse::size)]
+    pub auto_grow_max: Option<u64>,
+}
+
+impl Grow {
+    /// Whether one of both is given.
+    pub fn is_wanted(&self) -> bool {
+        self.auto_grow || self.auto_grow_max.is_some()
+    }
 }
 
 impl Resize {
     pub fn run(self, context: &Context) -> Result<()> {
-        let Resize { name, size, log_size, temp_size, tablespaces } = self;
+        let Resize { name, size, log_size, temp_size, tablespaces, grow, no_auto_grow } = self;
         let fixed = [("data", size), ("log", log_size), ("temp", temp_size)];
         let mut sizes_bytes: BTreeMap<String, u64> =
             fixed.into_iter().filter_map(|(role, size)| Some((role.to_string(), size?))).collect();
         let of_tablespace = |one: DatabaseTablespace| (format!("tablespace-{}", one.name), one.size_bytes);
         sizes_bytes.extend(tablespaces.into_iter().map(of_tablespace));
-        let resized = context.client()?.database_resize(&name, &DatabaseResize { sizes_bytes })?;
+        let auto_grow = (grow.is_wanted() || no_auto_grow).then_some(!no_auto_grow);
+        let auto_grow_bytes_max = grow.auto_grow_max;
+        let request = DatabaseResize { sizes_bytes, auto_grow, auto_grow_bytes_max };
+        let resized = context.client()?.database_resize(&name, &request)?;
         Ok(context.output.print(&resized, show)?)
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
-use ashlar_api::{DatabaseFollow, DatabaseImport, DatabaseReady, DatabaseState};
+use ashlar_api::{DatabaseFollow, DatabaseImport, DatabaseReady, DatabaseState, DatabaseTablespace};
 use ashlar_client::Client;
 
 use crate::Context;
@@ -86,6 +86,9 @@ struct Place {
     /// Put the write-ahead log on a volume of its own, of this size.
     #[arg(long, value_name = "SIZE", value_parser = parse::size)]
     log_size: Option<u64>,
+    /// How large the volume of a tablespace is; may be repeated [default: 64 GiB, or twice what is there].
+    #[arg(long = "tablespace", value_name = "NAME=SIZE", value_parser = super::tablespace)]
+    tablespaces: Vec<DatabaseTablespace>,
     /// The pool; may be left out when there is one.
     #[arg(long)]
     pool: Option<String>,
@@ -109,6 +112,7 @@ impl Import {
             is_logical: self.logical,
             size_bytes: self.place.size,
             log_size_bytes: self.place.log_size,
+            tablespaces: self.place.tablespaces,
             pool: self.place.pool,
             port: self.place.port,
             major_version: self.major,
@@ -124,6 +128,7 @@ impl Follow {
             primary: with_password(self.primary, self.password_file.as_deref())?,
             size_bytes: self.place.size,
             log_size_bytes: self.place.log_size,
+            tablespaces: self.place.tablespaces,
             pool: self.place.pool,
             port: self.place.port,
         };
@@ -162,12 +167,12 @@ fn with_password(url: String, file: Option<&Path>) -> Result<String> {
     Ok(format!("{}:{encoded}{}", &url[..at], &url[at..]))
 }
 
-/// Asks for something long, shows meanwhile how far it is, and has it ended on Ctrl-C.
-fn watched(
+/// Asks for something long that makes a database, shows meanwhile how far it is, and has it ended on Ctrl-C.
+pub fn watched<T>(
     context: &Context,
     name: &str,
-    ask: impl FnOnce(&Client) -> ashlar_client::Result<DatabaseReady>,
-) -> Result<DatabaseReady> {
+    ask: impl FnOnce(&Client) -> ashlar_client::Result<T>,
+) -> Result<T> {
     let client = context.client()?;
     let watcher = context.client()?;
     let signals = ashlar_programs::heed_signals().map_err(|error| Failure::new(error.to_string()))?;
@@ -189,7 +194,7 @@ fn watch(client: &Client, name: &str, signals: &Arc<AtomicBool>, is_over: &mpsc:
         // One of that name that is not being made is somebody else's.
         if signals.load(Ordering::Relaxed) && database.state == DatabaseState::Making {
             // What became of it is told by the request that is waited for.
-            let _ = client.database_delete(name);
+            let _ = client.database_delete(name, false);
             break;
         }
         let Some(found) = database.progress else { continue };

@@ -35,7 +35,11 @@ impl List {
     pub fn run(self, context: &Context) -> Result<()> {
         let listed = ashlar_scenario::ids().map(listed).collect::<Result<Vec<Listed>>>()?;
         let all = |listed: &Vec<Listed>| {
-            let own = format!("{}: the lab itself, held against disks that lie\n", ashlar_selftest::ID);
+            let own = format!(
+                "{}: the lab itself, held against disks that lie\n\nashlar lab doctor: what a database may expect of \
+                 a place, in ten minutes\n",
+                ashlar_selftest::ID
+            );
             listed.iter().map(text).chain([own]).collect::<Vec<_>>().join("\n")
         };
         Ok(context.output.print(&listed, all)?)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use ashlar_report::{bytes, seconds};
 use ashlar_run::{Figured, Outline};
+use ashlar_target::Access;
 use serde::Serialize;
 
 use super::{Experiment, Named, machine};
@@ -34,14 +35,34 @@ impl Plan {
             Named::One(chosen) => {
                 let targets = ashlar_run::measured_space(&chosen.scenario, &targets, &access)?;
                 let outline = ashlar_run::outline(&chosen.scenario, preset, seed, &targets, machine())?;
-                Ok(context.output.print(&outline.figured(), |_| outline.text())?)
+                let bases = self.bases(&outline, &access)?;
+                let figured = Figured { bases: bases.clone(), ..outline.figured() };
+                let text = |_: &Figured| with_bases(outline.text(), &bases);
+                Ok(context.output.print(&figured, text)?)
             }
             Named::Paper(paper) => {
-                let planned = Planned::of(ashlar_run::plan_paper(&paper, preset, seed, &targets, &access)?);
+                let planned = ashlar_run::plan_paper(&paper, preset, seed, &targets, &access)?;
+                let told = |outline: &Outline| self.bases(outline, &access);
+                let planned = Planned::of(planned, &told)?;
                 Ok(context.output.print(&planned, Planned::text)?)
             }
         }
     }
+}
+
+impl Plan {
+    /// What of it is there already, and what will be kept.
+    fn bases(&self, outline: &Outline, access: &Access) -> Result<Vec<String>> {
+        match self.experiment.keep_base {
+            true => Ok(ashlar_run::bases_told(outline, access)?),
+            false => Ok(Vec::new()),
+        }
+    }
+}
+
+fn with_bases(text: String, bases: &[String]) -> String {
+    let lines = bases.iter().map(|sentence| format!("\n- {sentence}"));
+    text + &lines.collect::<String>()
 }
 
 /// All experiments of a paper.
@@ -58,7 +79,10 @@ struct Planned {
 }
 
 impl Planned {
-    fn of(planned: Vec<(&'static str, ashlar_run::Result<Outline>)>) -> Planned {
+    fn of(
+        planned: Vec<(&'static str, ashlar_run::Result<Outline>)>,
+        bases: &dyn Fn(&Outline) -> Result<Vec<String>>,
+    ) -> Result<Planned> {
         let mut all = Planned {
             seconds: 0,
             bytes_written: 0,
@@ -69,11 +93,12 @@ impl Planned {
         for (id, outline) in planned {
             match outline {
                 Ok(outline) => {
-                    let figured = outline.figured();
+                    let bases = bases(&outline)?;
+                    let figured = Figured { bases: bases.clone(), ..outline.figured() };
                     all.seconds += figured.seconds;
                     all.bytes_written += figured.bytes_written;
                     all.experiments.push(figured);
-                    all.texts.push(outline.text());
+                    all.texts.push(with_bases(outline.text(), &bases));
                 }
                 Err(error) => {
                     all.texts.push(format!("{id}: not possible: {error}"));
@@ -81,7 +106,7 @@ impl Planned {
                 }
             }
         }
-        all
+        Ok(all)
     }
 
     fn text(&self) -> String {

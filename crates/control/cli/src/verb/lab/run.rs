@@ -22,6 +22,7 @@ use crate::stderr;
 #[command(after_help = "Example:\n  ashlar lab run fujitsu/throughput -s xs --target /mnt/db\n  \
         ashlar lab run emc/headline -s s --target ashlar:main --also /mnt/other -o result\n  \
         ashlar lab run emc/headline -s s --target block:/dev/sdx --destroy\n  \
+        ashlar lab run kaminario/oltp-tpcc --target /mnt/db --log-target /mnt/log --keep-base\n  \
         ashlar lab run dell -s s --target ashlar:main --also /mnt/other -o dell")]
 pub struct Run {
     #[command(flatten)]
@@ -57,10 +58,12 @@ impl Run {
         let output = output.unwrap_or_else(|| PathBuf::from(format!("ashlar-lab-{name}-{preset}")));
         let output = crate::parse::absolute(&output)?;
         let access = self.experiment.access(context, self.destroy)?;
+        let keeps_bases = self.experiment.keep_base;
         let signals = ashlar_programs::heed_signals()?;
         match named {
             Named::One(chosen) => {
-                let request = Request { targets, chosen: *chosen, preset, seed, access, output, results };
+                let request =
+                    Request { targets, chosen: *chosen, preset, seed, access, output, results, keeps_bases };
                 finish(context, &ashlar_run::begin(&request, signals, &mut tell)?)
             }
             Named::Paper(paper) => {
@@ -68,7 +71,7 @@ impl Run {
                     let what = "--result is for one experiment: a paper takes the results of its own";
                     return Err(Failure::Unable(what.into()));
                 }
-                let request = PaperRequest { paper, preset, seed, targets, access, output };
+                let request = PaperRequest { paper, preset, seed, targets, access, output, keeps_bases };
                 finish_paper(context, &ashlar_run::begin_paper(&request, &signals, &mut tell)?)
             }
         }

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use ashlar_api as api;
-use ashlar_database::{Part, Record, Work};
+use ashlar_database::{AutoGrow, Part, Record, Work};
 use ashlar_units::ByteCount;
 
 use super::super::Service;
 use super::check_ready;
+use super::grow::grow_wanted;
 use crate::attach::Steps;
 use crate::error::{Error, Result};
 
@@ -49,7 +50,8 @@ impl Service {
             waiting = self.work(&site, Work::TakeSettings).await?.notes;
             if request.restart && !waiting.is_empty() {
                 self.work(&site, Work::Stop).await?;
-                self.work(&site, Work::Start).await?;
+                let started = self.work(&site, Work::Start).await;
+                self.started_or_late(&mut known, started).await?;
                 waiting.clear();
             }
         }
@@ -64,16 +66,24 @@ impl Service {
         request: api::DatabaseResize,
     ) -> Result<api::Database> {
         let _alone = self.work_alone(name)?;
-        let known = self.database_record(name).await?;
+        let mut known = self.database_record(name).await?;
         check_ready(&known.record)?;
+        let grows = self.grow_change(&known.record, &request)?;
         let mut wanted = Vec::new();
         for (role, size_bytes) in request.sizes_bytes {
             let part = part_of(&known.record, &role)?;
             self.check_larger(&part.volume, size_bytes).await?;
             wanted.push((part.clone(), size_bytes));
         }
-        if wanted.is_empty() {
+        if wanted.is_empty() && grows.is_none() {
             return Err(Error::invalid("no size is named", "name one, as in --size 128GiB"));
+        }
+        if let Some(grows) = grows {
+            known.record.auto_grow = grows;
+            self.keep_record(&known).await?;
+        }
+        if wanted.is_empty() {
+            return Ok(self.view(&known));
         }
         let is_running = self.site(&known.record).is_running();
         if !is_running {
@@ -86,8 +96,23 @@ impl Service {
                 true => self.grow_mounted(name, &part.volume).await?,
                 false => self.grow_unmounted(&part.volume).await?,
             }
+            self.set_waiting(&mut known, &part.volume, false).await?;
         }
         Ok(self.view(&known))
+    }
+
+    /// Whether volumes are to grow by themselves from now on; `None` where nothing is said.
+    fn grow_change(
+        &self,
+        record: &Record,
+        request: &api::DatabaseResize,
+    ) -> Result<Option<Option<AutoGrow>>> {
+        let Some(is_wanted) = request.auto_grow else {
+            return grow_wanted(&record.name, false, request.auto_grow_bytes_max).map(|_| None);
+        };
+        let waiting = record.auto_grow.as_ref().map_or(Vec::new(), |before| before.waiting.clone());
+        let grows = grow_wanted(&record.name, is_wanted, request.auto_grow_bytes_max)?;
+        Ok(Some(grows.map(|grows| AutoGrow { waiting, ..grows })))
     }
 
     /// A size that is the present one may be an attempt that was cut short: its file system grows.
@@ -101,7 +126,7 @@ impl Service {
     }
 
     /// Has the file system of a mounted volume take all of it.
-    async fn grow_mounted(&self, name: &str, volume: &str) -> Result<()> {
+    pub(super) async fn grow_mounted(&self, name: &str, volume: &str) -> Result<()> {
         let attachment = self.attachments().into_iter().find(|one| one.volume == volume);
         let Some(attachment) = attachment else { return Ok(()) };
         let grown = self.grow(volume, attachment.device, true).await;
@@ -115,7 +140,7 @@ impl Service {
     }
 
     /// The same for a volume that nobody uses.
-    async fn grow_unmounted(&self, volume: &str) -> Result<()> {
+    pub(super) async fn grow_unmounted(&self, volume: &str) -> Result<()> {
         let attached = self.attach(super::content::attach_request(volume, None, None)).await?;
         let grown = self.grow(volume, attached.device, false).await;
         self.detach(volume, false).await?;

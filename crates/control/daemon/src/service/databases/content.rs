@@ -7,9 +7,10 @@ use ashlar_api as api;
 use ashlar_database::{Origin, Outcome, Part, Record, Role, Stage, Work};
 
 use super::super::Service;
+use super::late::start_limit;
 use super::make::not_a_clone;
 use super::standbys::check_leads;
-use super::{Known, check_ready};
+use super::{Known, check_ready, is_given_up};
 use crate::error::Result;
 
 impl Service {
@@ -20,9 +21,12 @@ impl Service {
         request: api::DatabaseReset,
     ) -> Result<api::DatabaseReady> {
         let since = Instant::now();
+        let limit = start_limit(name, request.start_timeout_seconds)?;
         let _alone = self.work_alone(name)?;
         let mut known = self.database_record(name).await?;
-        check_ready(&known.record)?;
+        if !is_given_up(&known.record) {
+            check_ready(&known.record)?;
+        }
         check_leads(&known.record)?;
         let Some(origin) = known.record.origin.clone() else { return Err(not_a_clone(name)) };
         let before = origin.clone();
@@ -46,10 +50,16 @@ impl Service {
         if fresh.snapshot != before.snapshot && before.is_own {
             known.record.outdated.push(before.snapshot);
         }
+        let limit_before = known.record.start_timeout_seconds;
         known.record.origin = Some(fresh);
         known.record.is_wanted = true;
+        known.record.start_timeout_seconds = limit.or(known.record.start_timeout_seconds);
         self.set_stage(&mut known, Stage::Resetting).await?;
-        let started = self.reset_content(&mut known).await?;
+        let started = self.reset_content(&mut known).await;
+        if started.is_err() {
+            self.forget_limit(&mut known, limit_before).await?;
+        }
+        let started = started?;
         self.log.info(format!("database {name}"), "reset");
         Ok(self.ready(&known, since, &started).await)
     }
@@ -60,7 +70,8 @@ impl Service {
         self.unmount_parts(&known.record).await?;
         self.delete_parts(&known.record.kept_parts(), true).await?;
         self.copy_origin(&known.record).await?;
-        let started = self.start_copy(known).await?;
+        let started = self.start_copy(known).await;
+        let started = self.started_or_late(known, started).await?;
         for snapshot in std::mem::take(&mut known.record.outdated) {
             self.drop_own_snapshot(&snapshot).await;
         }
@@ -84,6 +95,7 @@ impl Service {
         request: api::DatabaseRestore,
     ) -> Result<api::DatabaseReady> {
         let since = Instant::now();
+        let limit = start_limit(name, request.start_timeout_seconds)?;
         let _alone = self.work_alone(name)?;
         let mut known = self.database_record(name).await?;
         check_ready(&known.record)?;
@@ -101,10 +113,16 @@ impl Service {
         self.work(&site, Work::Stop).await?;
         self.unmount_parts(&known.record).await?;
         let restored = self.snapshot_restore(&snapshot, false, true).await;
+        let limit_before = known.record.start_timeout_seconds;
         // Whether or not it was restored, the database goes on.
         known.record.is_wanted = true;
+        known.record.start_timeout_seconds = limit.or(known.record.start_timeout_seconds);
         self.keep_record(&known).await?;
-        let started = self.start_server(&known.record).await;
+        let started = self.start_grown(&mut known).await;
+        let started = self.started_or_late(&mut known, started).await;
+        if started.is_err() {
+            self.forget_limit(&mut known, limit_before).await?;
+        }
         let (restored, started) = (restored?, started?);
         self.log.info(format!("database {name}"), format!("restored to snapshot {snapshot}"));
         let ready = self.ready(&known, since, &started).await;

@@ -149,7 +149,8 @@ impl Service {
         if self.database_record(name).await?.record.expiry != Some(expiry) {
             return Ok(());
         }
-        let deleted = self.database_delete(name).await?;
+        // Whoever made a schedule of it heard when it ends.
+        let deleted = self.database_delete(name, true).await?;
         let hours = deleted.recoverable_seconds / 3600;
         let volumes = deleted.volumes.join(" ");
         let back = format!("`ashlar volume undelete` brings {volumes} back for {hours} hours");

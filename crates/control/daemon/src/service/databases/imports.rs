@@ -12,6 +12,7 @@ use super::super::Service;
 use super::make::{check_sizes, part, unix_seconds};
 use super::{Known, from_database};
 use crate::error::{Error, Result};
+use crate::names;
 
 /// A volume for data when none is named: thin, so large does not cost.
 const SIZE_BYTES: u64 = 64 << 30;
@@ -30,6 +31,7 @@ struct Wanted {
     source: Source,
     size_bytes: Option<u64>,
     log_size_bytes: Option<u64>,
+    tablespaces: Vec<api::DatabaseTablespace>,
     pool: Option<String>,
     port: Option<u16>,
     major: Option<u32>,
@@ -44,6 +46,7 @@ impl Service {
             source,
             size_bytes: request.size_bytes,
             log_size_bytes: request.log_size_bytes,
+            tablespaces: request.tablespaces,
             pool: request.pool,
             port: request.port,
             major: request.major_version,
@@ -60,6 +63,7 @@ impl Service {
             source,
             size_bytes: request.size_bytes,
             log_size_bytes: request.log_size_bytes,
+            tablespaces: request.tablespaces,
             pool: request.pool,
             port: request.port,
             major: None,
@@ -99,6 +103,11 @@ impl Service {
         let survey = found.survey.unwrap_or_default();
         let sizes = sizes(wanted, &survey)?;
         self.check_room(&known.pool, &survey, &wanted.name).await?;
+        let parts: Vec<Part> = sizes.iter().map(|(role, _)| part(&wanted.name, role)).collect();
+        // Before they are in the record: what is in it is removed when this fails.
+        parts.iter().try_for_each(|part| names::check("volume", &part.volume))?;
+        self.check_parts_free(&parts)?;
+        known.record.parts = parts;
         known.record.major = survey.major;
         if let Some(superuser) = &survey.superuser {
             known.record.superuser.clone_from(superuser);
@@ -108,8 +117,10 @@ impl Service {
         }
         // From here on there may be a slot on the primary.
         self.keep_record(known).await?;
+        self.make_site(&known.record)?;
         self.make_volumes(known, &sizes).await?;
         self.check_wanted(&known.record)?;
+        let on_volumes = survey.spaces.iter().map(|space| space.name.clone()).collect::<Vec<_>>().join(", ");
         let work = Work::Bring { source: wanted.source.clone(), survey };
         let brought = self.work(&self.site(&known.record), work).await?;
         self.check_wanted(&known.record)?;
@@ -118,6 +129,9 @@ impl Service {
             self.keep_record(known).await?;
         }
         let mut notes = brought.notes;
+        if !on_volumes.is_empty() {
+            notes.push(format!("its tablespaces have volumes of their own: {on_volumes}"));
+        }
         let site = self.site(&known.record);
         match &wanted.source {
             Source::Directory { .. } | Source::Server(_) => {
@@ -139,7 +153,8 @@ impl Service {
     /// Refuses what the pool cannot hold, before anything is copied.
     async fn check_room(&self, pool: &str, survey: &Survey, name: &str) -> Result<()> {
         let Some(space) = self.pool(pool).await?.space else { return Ok(()) };
-        let needed = survey.data_bytes + survey.log_bytes;
+        let in_spaces: u64 = survey.spaces.iter().filter_map(|space| space.bytes).sum();
+        let needed = survey.data_bytes + survey.log_bytes + in_spaces;
         // What is dead is made free when somebody writes.
         let free = space.free_bytes + space.dead_bytes;
         if needed <= free {
@@ -157,11 +172,11 @@ impl Service {
     }
 
     /// Refuses to go on with what somebody deletes.
-    fn check_wanted(&self, record: &Record) -> Result<()> {
+    pub(super) fn check_wanted(&self, record: &Record) -> Result<()> {
         if !self.site(record).is_asked_to_end() {
             return Ok(());
         }
-        let what = format!("database `{}`: its import was ended by a delete", record.name);
+        let what = format!("database `{}`: its making was ended by a delete", record.name);
         Err(Error::invalid(what, "nothing of it is left"))
     }
 
@@ -250,12 +265,21 @@ fn sizes(wanted: &Wanted, survey: &Survey) -> Result<Vec<(Role, u64)>> {
     let size = wanted.size_bytes.unwrap_or(SIZE_BYTES.max(twice));
     let mut sizes = vec![(Role::Data, size, data_bytes)];
     sizes.extend(wanted.log_size_bytes.map(|bytes| (Role::Log, bytes, survey.log_bytes)));
+    check_named(wanted, survey)?;
+    for space in &survey.spaces {
+        let named = wanted.tablespaces.iter().find(|one| one.name == space.name);
+        // Where nobody says how large it is, its files are counted with the data.
+        let twice = (space.bytes.unwrap_or(survey.data_bytes) * 2).next_multiple_of(1 << 30);
+        let size = named.map_or(SIZE_BYTES.max(twice), |one| one.size_bytes);
+        sizes.push((Role::Tablespace(space.name.clone()), size, space.bytes.unwrap_or(0)));
+    }
     let needed = |bytes: u64| bytes + bytes / 20 + MORE_BYTES;
     for (role, size, bytes) in &sizes {
         if *size < needed(*bytes) {
             let option = match role {
                 Role::Log => "--log-size",
-                _ => "--size",
+                Role::Tablespace(_) => "--tablespace",
+                Role::Data | Role::Temp => "--size",
             };
             return Err(Error::new(
                 api::ErrorKind::NoSpace,
@@ -273,6 +297,18 @@ fn sizes(wanted: &Wanted, survey: &Survey) -> Result<Vec<(Role, u64)>> {
     let sizes: Vec<(Role, u64)> = sizes.into_iter().map(|(role, size, _)| (role, size)).collect();
     check_sizes(&wanted.name, &sizes)?;
     Ok(sizes)
+}
+
+/// Refuses sizes of tablespaces that the source has not.
+fn check_named(wanted: &Wanted, survey: &Survey) -> Result<()> {
+    let has = |name: &str| survey.spaces.iter().any(|space| space.name == name);
+    let Some(unknown) = wanted.tablespaces.iter().find(|one| !has(&one.name)) else { return Ok(()) };
+    let there: Vec<&str> = survey.spaces.iter().map(|space| space.name.as_str()).collect();
+    let there = if there.is_empty() { "none".to_string() } else { there.join(", ") };
+    Err(Error::invalid(
+        format!("database `{}`: its source has no tablespace `{}`", wanted.name, unknown.name),
+        format!("it has {there}; one that is stopped tells no names, but `oid` and a number"),
+    ))
 }
 
 #[cfg(test)]
@@ -296,6 +332,7 @@ mod tests {
             source,
             size_bytes: None,
             log_size_bytes: None,
+            tablespaces: Vec::new(),
             pool: None,
             port: None,
             major: None,

@@ -6,19 +6,40 @@ use ashlar_api as api;
 use ashlar_database::{Stage, Work};
 
 use super::super::Service;
-use super::{Known, check_ready};
-use crate::error::Result;
+use super::late::start_limit;
+use super::{Known, check_ready, is_given_up};
+use crate::error::{Error, Result};
 
 impl Service {
     /// Starts the server of a database.
-    pub(crate) async fn database_start(&self, name: &str) -> Result<api::DatabaseReady> {
+    pub(crate) async fn database_start(
+        &self,
+        name: &str,
+        request: api::DatabaseStart,
+    ) -> Result<api::DatabaseReady> {
+        let limit = start_limit(name, request.start_timeout_seconds)?;
         let since = Instant::now();
         let _alone = self.work_alone(name)?;
         let mut known = self.database_record(name).await?;
-        check_ready(&known.record)?;
+        let is_reset = is_given_up(&known.record);
+        if !is_reset {
+            check_ready(&known.record)?;
+        }
+        let before = known.record.start_timeout_seconds;
         known.record.is_wanted = true;
+        known.record.start_timeout_seconds = limit.or(known.record.start_timeout_seconds);
         self.keep_record(&known).await?;
-        let started = self.start_server(&known.record).await?;
+        let started = match is_reset {
+            true => self.reset_content(&mut known).await,
+            false => {
+                let started = self.start_grown(&mut known).await;
+                self.started_or_late(&mut known, started).await
+            }
+        };
+        if started.is_err() {
+            self.forget_limit(&mut known, before).await?;
+        }
+        let started = started?;
         self.log.info(format!("database {name}"), "started");
         Ok(self.ready(&known, since, &started).await)
     }
@@ -36,7 +57,11 @@ impl Service {
     }
 
     /// Stops a database and deletes it with its volumes.
-    pub(crate) async fn database_delete(&self, name: &str) -> Result<api::DatabaseDeletion> {
+    pub(crate) async fn database_delete(
+        &self,
+        name: &str,
+        with_schedules: bool,
+    ) -> Result<api::DatabaseDeletion> {
         if self.end_import(name).await? {
             let (name, none) = (name.to_string(), Vec::new());
             let clones = Vec::new();
@@ -45,20 +70,29 @@ impl Service {
                 volumes: none,
                 recoverable_seconds: 0,
                 clones,
+                schedules: Vec::new(),
                 notes: vec!["it was being made".to_string()],
             });
         }
         let _alone = self.work_alone(name)?;
         let mut known = self.database_record(name).await?;
+        let (schedules, with_others) = self.schedules_of_database(name).await?;
+        if !with_schedules {
+            check_unscheduled(name, &schedules, &with_others)?;
+        }
         let all = self.database_records().await?;
         let is_clone =
             |other: &&Known| other.record.origin.as_ref().is_some_and(|from| from.database == name);
         let clones = all.iter().filter(is_clone).map(|other| other.record.name.clone()).collect();
         self.set_stage(&mut known, Stage::Deleting).await?;
-        let (recoverable_seconds, notes) = self.remove_all(&known, false).await?;
+        let (recoverable_seconds, mut notes) = self.remove_all(&known, false).await?;
+        if !with_others.is_empty() {
+            notes.push(format!("goes on without it: schedule {}", with_others.join(" ")));
+        }
         self.log.info(format!("database {name}"), "deleted");
         let volumes = known.record.volumes();
-        Ok(api::DatabaseDeletion { name: name.to_string(), volumes, recoverable_seconds, clones, notes })
+        let name = name.to_string();
+        Ok(api::DatabaseDeletion { name, volumes, recoverable_seconds, clones, schedules, notes })
     }
 
     /// Ends the server, and removes mounts, volumes, directory and record, as far as they are there. Where
@@ -67,7 +101,16 @@ impl Service {
         let record = &known.record;
         let site = self.site(record);
         if !is_now && site.is_running() {
-            self.work(&site, Work::Stop).await?;
+            match self.work(&site, Work::Stop).await {
+                // Whoever still uses its volumes is told when they are unmounted.
+                Err(error) if record.hooks.is_some() => {
+                    self.log.warning(format!("database {}", record.name), error.to_string());
+                }
+                stopped => drop(stopped?),
+            }
+        }
+        if record.stage == Stage::Deleting {
+            self.drop_from_schedules(&record.name).await?;
         }
         // Also what an array that was killed had begun.
         self.work(&site, Work::End).await?;
@@ -84,4 +127,18 @@ impl Service {
         self.forget_record(known).await?;
         Ok((seconds, notes))
     }
+}
+
+/// Refuses what would leave schedules without their database.
+fn check_unscheduled(name: &str, alone: &[String], with_others: &[String]) -> Result<()> {
+    let all: Vec<&str> = alone.iter().chain(with_others).map(String::as_str).collect();
+    if all.is_empty() {
+        return Ok(());
+    }
+    let word = if all.len() == 1 { "schedule" } else { "schedules" };
+    Err(Error::new(
+        api::ErrorKind::Busy,
+        format!("database `{name}` has the {word} {}", all.join(", ")),
+        "delete them first, or with it: --with-schedules; their snapshots stay",
+    ))
 }

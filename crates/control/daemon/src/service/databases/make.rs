@@ -3,13 +3,15 @@
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use ashlar_api as api;
-use ashlar_database::{Limits, Origin, Outcome, Part, Record, Role, Site, Stage, Work};
+use ashlar_database::{EngineKind, Limits, Origin, Outcome, Part, Record, Role, Site, Stage, Work};
 use ashlar_units::ByteCount;
 
 use super::super::Service;
 use super::care::{Asked, needs_password};
 use super::expire::expiry_in;
-use super::{Known, check_ready};
+use super::grow::grow_wanted;
+use super::late::start_limit;
+use super::{Known, check_ready, hooks};
 use crate::error::{Error, Result};
 use crate::names;
 
@@ -30,13 +32,19 @@ impl Service {
         let since = Instant::now();
         let _alone = self.work_alone(&request.name)?;
         let number_taken = self.new_databases.lock().await;
+        let (engine, hooks) = hooks::wanted(&request)?;
         let (number, port) = self.check_new(&request.name, request.port).await?;
         let pool = self.pool_for(request.pool.as_deref())?;
         let sizes = sizes_of(&request)?;
         let parts: Vec<Part> = sizes.iter().map(|(role, _)| part(&request.name, role)).collect();
         self.check_parts_free(&parts)?;
         let mut record = Record::beginning(&request.name, port, parts, unix_seconds());
+        record.engine = engine;
+        record.hooks = hooks;
+        record.port = port_of(engine, port);
         record.limits = limits(&request.name, request.memory_bytes, request.cores)?;
+        record.start_timeout_seconds = start_limit(&request.name, request.start_timeout_seconds)?;
+        record.auto_grow = grow_wanted(&request.name, request.auto_grow, request.auto_grow_bytes_max)?;
         self.make_site(&record)?;
         let found = self.work(&Site { major: request.major_version, ..self.site(&record) }, Work::Find).await;
         record.major = match found {
@@ -51,7 +59,11 @@ impl Service {
         drop(number_taken);
         let made = self.make_empty(&known, &sizes).await;
         let started = self.made_or_undone(&mut known, made).await?;
-        self.log.info(format!("database {}", known.record.name), format!("created, on port {port}"));
+        let what = match engine {
+            EngineKind::Postgres => format!("created, on port {port}"),
+            EngineKind::None => "created, without a server".to_string(),
+        };
+        self.log.info(format!("database {}", known.record.name), what);
         Ok(self.ready(&known, since, &started).await)
     }
 
@@ -95,7 +107,9 @@ impl Service {
         let _alone = self.work_alone(&request.name)?;
         let from = self.database_record(source).await?;
         check_ready(&from.record)?;
+        hooks::check_clone(&from.record, &request)?;
         let expiry = expiry_in(&request.name, request.expires_after_seconds)?;
+        let start_limit = start_limit(&request.name, request.start_timeout_seconds)?;
         let kept = from.record.kept_parts();
         let snapshot = self.snapshot_meant_if_any(request.snapshot.clone(), source, &kept).await?;
         if let Some(snapshot) = &snapshot {
@@ -108,6 +122,7 @@ impl Service {
             self.begin_clone(&from, &request.name, snapshot, request.port, limits, &asked).await?;
         // Written down with the next stage: one whose making is cut short is removed anyway.
         known.record.expiry = expiry;
+        known.record.start_timeout_seconds = start_limit.or(known.record.start_timeout_seconds);
         let made = self.make_clone(&known, &from.record, &asked).await;
         let started = self.made_or_undone(&mut known, made).await?;
         let what = format!("cloned from {source}, on port {}", known.record.port);
@@ -124,11 +139,12 @@ impl Service {
 
     /// Takes the snapshot that a clone is made of, if it is its own, and makes its volumes.
     pub(super) async fn copy_origin(&self, record: &Record) -> Result<()> {
-        if let Some(Origin { snapshot, is_own: true, volumes, .. }) = &record.origin {
+        if let Some(Origin { database, snapshot, is_own: true, volumes }) = &record.origin {
             let volumes = volumes.iter().map(|part| part.volume.clone()).collect();
             // A reset that was cut short has it already.
             if self.known().index.check_snapshot_free(snapshot).is_ok() {
-                self.snapshot_create(api::SnapshotCreate { name: snapshot.clone(), volumes }).await?;
+                let request = api::SnapshotCreate { name: snapshot.clone(), volumes };
+                self.snapshot_held(std::slice::from_ref(database), request, true).await?;
             }
         }
         let Some(origin) = &record.origin else { return Err(not_a_clone(&record.name)) };
@@ -177,7 +193,9 @@ impl Service {
         if made.is_err() {
             self.undo(known).await;
         }
-        made
+        let gone =
+            |error: Error| Error { message: format!("{}; nothing of it is left", error.message), ..error };
+        made.map_err(|error| if error.is_late { gone(error) } else { error })
     }
 
     /// Removes what there is of a database that was being made. What cannot be removed now is tried again at
@@ -287,6 +305,11 @@ pub(super) fn check_sizes(name: &str, sizes: &[(Role, u64)]) -> Result<()> {
             format!("give it at least {}: the volume is thin", ByteCount(least(role))),
         )),
     }
+}
+
+/// Where a server listens; without one there is none.
+pub(super) fn port_of(engine: EngineKind, port: u16) -> u16 {
+    if engine == EngineKind::None { 0 } else { port }
 }
 
 pub(super) fn part(database: &str, role: &Role) -> Part {

@@ -7,8 +7,12 @@
 mod care;
 mod change;
 mod content;
+mod difference;
 mod expire;
+mod grow;
+mod hooks;
 mod imports;
+mod late;
 mod life;
 mod make;
 mod moment;
@@ -21,7 +25,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use ashlar_api as api;
-use ashlar_database::{EngineKind, Outcome, Record, Site, Stage, Task, Work, carry_out};
+use ashlar_database::{Outcome, Record, Site, Stage, Task, Work, carry_out};
 
 use super::Service;
 use crate::error::{Error, Result};
@@ -65,7 +69,8 @@ impl Service {
         if volumes.is_empty() {
             return Err(Error::invalid("no database is named", "name one or more databases of one pool"));
         }
-        self.snapshot_create(api::SnapshotCreate { name: request.name, volumes }).await
+        let taken = api::SnapshotCreate { name: request.name, volumes };
+        self.snapshot_held(&request.databases, taken, true).await
     }
 
     /// What a snapshot of databases holds; refused while one is being made, reset or deleted.
@@ -100,6 +105,7 @@ impl Service {
         let Known { pool, record, .. } = known;
         let site = self.site(record);
         let state = match record.stage {
+            Stage::Resetting if is_given_up(record) => api::DatabaseState::Stopped,
             Stage::Making => api::DatabaseState::Making,
             Stage::Resetting => api::DatabaseState::Resetting,
             Stage::Deleting => api::DatabaseState::Deleting,
@@ -119,9 +125,7 @@ impl Service {
         api::Database {
             name: record.name.clone(),
             pool: pool.clone(),
-            engine: match record.engine {
-                EngineKind::Postgres => "postgres".to_string(),
-            },
+            engine: record.engine.name().to_string(),
             major_version: record.major,
             state,
             port: record.port,
@@ -140,6 +144,20 @@ impl Service {
             progress: (record.stage != Stage::Ready).then(|| site.progress()).flatten().map(progress),
             expires_unix_seconds: record.expiry.map(|end| end.unix_seconds),
             proofs: Vec::new(),
+            start_timeout_seconds: record.start_timeout_seconds,
+            reason: self.reason(record, state),
+            auto_grow: record.auto_grow.as_ref().map(grow::view),
+            commands: record.hooks.as_ref().map(hooks::view),
+        }
+    }
+
+    /// Why its server does not run, although it should or somebody wanted it to.
+    fn reason(&self, record: &Record, state: api::DatabaseState) -> Option<String> {
+        let trouble = || self.known().database_troubles.get(&record.name).cloned();
+        match state {
+            api::DatabaseState::Stopped => record.reason.clone(),
+            api::DatabaseState::Failed | api::DatabaseState::Resetting => trouble(),
+            _ => None,
         }
     }
 
@@ -188,7 +206,20 @@ fn progress(found: ashlar_database::Progress) -> api::DatabaseProgress {
     api::DatabaseProgress { stage, done_bytes, total_bytes }
 }
 
+/// Its server did not start within its time after a reset: nobody goes on with that by himself.
+fn is_given_up(record: &Record) -> bool {
+    record.stage == Stage::Resetting && !record.is_wanted
+}
+
 fn check_ready(record: &Record) -> Result<()> {
+    if is_given_up(record) {
+        let (name, why) = (&record.name, record.reason.as_deref().unwrap_or("it was not started"));
+        return Err(Error::new(
+            api::ErrorKind::Busy,
+            format!("database `{name}` is stopped in the middle of its reset: {why}"),
+            format!("go on with `ashlar database start {name} --start-timeout 10m`, or reset it again"),
+        ));
+    }
     let doing = match record.stage {
         Stage::Ready => return Ok(()),
         Stage::Making => "made",
@@ -205,5 +236,5 @@ fn check_ready(record: &Record) -> Result<()> {
 fn from_database(object: &str, error: &ashlar_database::Error) -> Error {
     let kind = if error.is_of_request { api::ErrorKind::Invalid } else { api::ErrorKind::Medium };
     let action = if error.action.is_empty() { "mend that, then repeat" } else { &error.action };
-    Error::new(kind, format!("{object}: {error}"), action)
+    Error { is_late: error.is_late, ..Error::new(kind, format!("{object}: {error}"), action) }
 }

@@ -94,6 +94,12 @@ impl Service {
         self.array.database_proofs_put(&known.pool, known.number, value).await
     }
 
+    /// The proofs of the database of this name.
+    pub(in super::super) async fn proofs_of_database(&self, name: &str) -> Result<Vec<api::DatabaseProof>> {
+        let known = self.database_record(name).await?;
+        Ok(self.database_proofs(&known).await?.into_iter().map(view).collect())
+    }
+
     /// The proofs of a database whose snapshots are there, the newest first.
     pub(super) async fn database_proofs(&self, known: &Known) -> Result<Vec<Proof>> {
         let value = self.array.database_proofs(&known.pool, known.number).await?;
@@ -124,7 +130,7 @@ impl Service {
         let origin = Origin { database: source.record.name.clone(), snapshot, is_own, volumes };
         let record = Record {
             name: name.to_string(),
-            port,
+            port: super::make::port_of(source.record.engine, port),
             parts,
             limits,
             settings: settings_of_clone(&source.record.settings),
@@ -136,6 +142,8 @@ impl Service {
             follows: None,
             care: asked.kept.clone(),
             expiry: None,
+            reason: None,
+            auto_grow: source.record.auto_grow.clone().map(super::grow::of_clone),
             ..source.record.clone()
         };
         let known = Known { pool: source.pool.clone(), number, record };

@@ -66,6 +66,7 @@ impl Service {
     }
 
     pub(super) async fn forget_record(&self, known: &Known) -> Result<()> {
+        self.known().database_troubles.remove(&known.record.name);
         self.array.record_note_delete(NoteKind::Database, &known.pool, known.number).await
     }
 

@@ -19,7 +19,8 @@ impl Service {
         }
         let site = self.site(&known.record);
         if !site.is_running() {
-            self.start_server(&known.record).await?;
+            let started = self.start_grown(&mut known).await;
+            self.started_or_late(&mut known, started).await?;
         }
         self.work(&site, Work::Promote).await?;
         self.work(&site, Work::GivePassword).await?;

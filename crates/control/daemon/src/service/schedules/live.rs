@@ -40,6 +40,8 @@ pub(super) struct Mind {
     /// The pool is too full, in per cent.
     pub(super) too_full: Option<u8>,
     failure: Option<Failure>,
+    /// How often one could not be taken since the array's start.
+    pub(super) failure_count: u64,
     /// When some were deleted last.
     pub(super) swept: Option<Instant>,
     /// Snapshots that stay because they are used, which was told.
@@ -60,6 +62,7 @@ impl Mind {
 
     /// One could not be taken; true when that is to be told.
     pub(super) fn failed(&mut self, why: String, now: Instant) -> bool {
+        self.failure_count += 1;
         let before = self.failure.take();
         let times = before.as_ref().map_or(1, |before| before.times.saturating_add(1));
         let again = now + RETRY_STEP.saturating_mul(times).min(RETRY_MAX);
@@ -142,6 +145,7 @@ mod tests {
             now += Duration::from_secs(1);
         }
         assert_eq!(told, 1);
+        assert_eq!(mind.failure_count, tries as u64);
         assert!((15..40).contains(&tries), "{tries}");
         assert!(mind.succeeded(7) && !mind.succeeded(8), "that it goes on is told once");
         assert!(mind.may_try(now));

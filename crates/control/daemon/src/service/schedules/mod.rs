@@ -8,6 +8,7 @@
 //! A record is written when a person changes it and never otherwise: when the last snapshot was taken is read
 //! from the snapshots. What was told, and what is under way, is in memory alone.
 
+mod change;
 mod live;
 mod records;
 mod sweep;
@@ -15,7 +16,7 @@ mod take;
 mod tend;
 
 use ashlar_api as api;
-use ashlar_schedule::{Every, Keep, NAME_BYTES_MAX, Record, Target};
+use ashlar_schedule::{Every, Keep, NAME_BYTES_MAX, Record, Target, time_in_name};
 
 use super::Service;
 use super::scrubs::unix_seconds;
@@ -99,19 +100,6 @@ impl Service {
         Ok(api::ScheduleDeletion { name: name.to_string(), deleted_count, left_count })
     }
 
-    /// Takes none until it is let go on, or goes on.
-    pub(crate) async fn schedule_pause(&self, name: &str, is_paused: bool) -> Result<api::Schedule> {
-        let turn = self.change().await?;
-        let mut known = self.schedule_record(name).await?;
-        if known.record.is_paused != is_paused {
-            known.record.is_paused = is_paused;
-            self.keep_schedule(&known).await?;
-            self.log.info(format!("schedule {name}"), if is_paused { "paused" } else { "goes on" });
-        }
-        drop(turn);
-        self.schedule(name).await
-    }
-
     async fn schedule_view(&self, known: &Known, snapshots: &[api::Snapshot]) -> Result<api::Schedule> {
         let Known { pool, record, .. } = known;
         let own = own_snapshots(known, snapshots);
@@ -147,12 +135,10 @@ impl Service {
         let mut found: Option<api::ScheduleProof> = None;
         for database in databases {
             // One that is gone has no proofs.
-            let Ok(shown) = self.database(database).await else { continue };
-            let own = shown
-                .proofs
-                .into_iter()
-                .find(|proof| ashlar_schedule::time_in_name(&known.record.name, &proof.snapshot).is_some());
-            let Some(proof) = own else { continue };
+            let Ok(proofs) = self.proofs_of_database(database).await else { continue };
+            let is_own =
+                |proof: &api::DatabaseProof| time_in_name(&known.record.name, &proof.snapshot).is_some();
+            let Some(proof) = proofs.into_iter().find(is_own) else { continue };
             let is_newer =
                 found.as_ref().is_none_or(|found| found.proven_unix_seconds < proof.proven_unix_seconds);
             if is_newer {

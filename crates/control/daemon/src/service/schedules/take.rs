@@ -108,9 +108,10 @@ impl Service {
             )
         })?;
         let request = api::SnapshotCreate { name, volumes };
-        match record.every.seconds() {
-            TOLD_SECONDS_MIN.. => self.snapshot_create(request).await,
-            _ => self.snapshot_take(request).await,
+        let is_told = record.every.seconds() >= TOLD_SECONDS_MIN;
+        match &record.target {
+            Target::Databases(databases) => self.snapshot_held(databases, request, is_told).await,
+            Target::Volumes(_) => self.snapshot_held(&[], request, is_told).await,
         }
     }
 

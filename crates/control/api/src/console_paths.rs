@@ -1,0 +1,65 @@
+//! The operations of the console and of who watches, declared as [`paths`](crate::paths) declares the others.
+
+#![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
+
+use crate::{
+    ConsoleSession, ConsoleSessionCreate, ConsoleTicket, ErrorBody, History, HistoryRange, SlowRequest,
+};
+
+/// Makes an address that opens the console in a browser, once. The first call opens a loopback address for it
+/// where the setting `api` names none.
+#[utoipa::path(
+    post, path = "/v1/console-tickets", tag = "console", operation_id = "console_ticket_create",
+    responses(
+        (status = 201, description = "the answer", body = ConsoleTicket),
+        (status = 409, description = "the address is taken", body = ErrorBody),
+    )
+)]
+fn console_ticket_create() {}
+
+/// Takes a ticket for a session. Needs no token: the ticket is one.
+#[utoipa::path(
+    post, path = "/v1/console-sessions", tag = "console", operation_id = "console_session_create",
+    request_body = ConsoleSessionCreate, security(()),
+    responses(
+        (status = 201, description = "the answer", body = ConsoleSession),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 401, description = "the ticket is used up, too old or none", body = ErrorBody),
+    )
+)]
+fn console_session_create() {}
+
+/// Figures and events as they come: server-sent events (HTML standard, section 9.2). `hello` comes first
+/// (`Hello`), then `figures` once a second (`Figures`) and `event` (`Event`), whose `id` is the boot id, a
+/// colon and the sequence number. Who shows the last one as `Last-Event-ID` gets the events that were missed.
+#[utoipa::path(
+    get, path = "/v1/live", tag = "console", operation_id = "live",
+    responses(
+        (status = 200, description = "the stream", body = String, content_type = "text/event-stream"),
+    )
+)]
+fn live() {}
+
+/// What hosts did in the last hour, day or week. Kept in memory: an array that starts anew begins anew.
+#[utoipa::path(
+    get, path = "/v1/history", tag = "console", operation_id = "history",
+    params(
+        ("object" = String, Query, description = "`array`, `pool:NAME` or `volume:NAME`"),
+        ("range" = HistoryRange, Query, description = "how far back"),
+    ),
+    responses(
+        (status = 200, description = "the answer", body = History),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+    )
+)]
+fn history() {}
+
+/// The slowest requests of the last five minutes, the slowest first, with the time of each stage.
+#[utoipa::path(
+    get, path = "/v1/slow-requests", tag = "console", operation_id = "slow_requests",
+    responses(
+        (status = 200, description = "the answer", body = Vec<SlowRequest>),
+    )
+)]
+fn slow_requests() {}

@@ -1,0 +1,65 @@
+//! The operations on the life of a database, declared as [`paths`](crate::paths) declares the others.
+
+#![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
+
+use crate::{Database, DatabaseDeletion, DatabaseReady, DatabaseStart, DatabaseUrl, ErrorBody};
+
+/// Stops a database and deletes it with its volumes. Its clones stay. One with schedules is refused unless
+/// they are to go, too.
+#[utoipa::path(
+    delete, path = "/v1/databases/{database}", tag = "databases", operation_id = "database_delete",
+    params(
+        ("database" = String, Path, description = "name of the database"),
+        ("with_schedules" = Option<bool>, Query, description = "delete its schedules, too"),
+    ),
+    responses(
+        (status = 200, description = "the answer", body = DatabaseDeletion),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+    )
+)]
+fn database_delete() {}
+
+/// Where a database is found, with the password of its superuser.
+#[utoipa::path(
+    get, path = "/v1/databases/{database}/url", tag = "databases", operation_id = "database_url",
+    params(("database" = String, Path, description = "name of the database")),
+    responses(
+        (status = 200, description = "the answer", body = DatabaseUrl),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+    )
+)]
+fn database_url() {}
+
+/// Mounts a database's volumes where they are not, and starts its server.
+#[utoipa::path(
+    post, path = "/v1/databases/{database}/start", tag = "databases", operation_id = "database_start",
+    params(("database" = String, Path, description = "name of the database")),
+    request_body = Option<DatabaseStart>,
+    responses(
+        (status = 200, description = "the answer", body = DatabaseReady),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+    )
+)]
+fn database_start() {}
+
+/// Stops the server of a database. It is not started again until somebody asks.
+#[utoipa::path(
+    post, path = "/v1/databases/{database}/stop", tag = "databases", operation_id = "database_stop",
+    params(("database" = String, Path, description = "name of the database")),
+    responses(
+        (status = 200, description = "the answer", body = Database),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+    )
+)]
+fn database_stop() {}

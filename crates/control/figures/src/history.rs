@@ -1,0 +1,176 @@
+//! Series of the last hour, day and week, in bounded memory.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use ashlar_api::{HistoryPoint, HistoryRange};
+use ashlar_telemetry::CountersSnapshot;
+
+use crate::rates::rates;
+
+/// Objects with a series: some 50 KiB each. The one that was idle longest gives way. Arbitrary.
+const SERIES_MAX: usize = 256;
+
+/// Series of objects, by what a caller names them.
+#[derive(Default)]
+pub struct History {
+    series: BTreeMap<String, Series>,
+}
+
+struct Series {
+    /// In the order of [`HistoryRange::ALL`].
+    rings: [Ring; HistoryRange::ALL.len()],
+    /// When it last had requests.
+    busy_millis: u64,
+    last: CountersSnapshot,
+}
+
+struct Ring {
+    range: HistoryRange,
+    points: VecDeque<HistoryPoint>,
+    /// What the counters held as this step began, and when that was.
+    begun: CountersSnapshot,
+    begun_millis: u64,
+}
+
+impl History {
+    /// Looks at an object's counters. A step ends with the first look behind its end, so that its length is
+    /// that of its requests.
+    pub fn look(&mut self, object: &str, unix_millis: u64, counters: &CountersSnapshot) {
+        if !self.series.contains_key(object) {
+            if counters.is_idle() {
+                return;
+            }
+            self.make_room();
+            self.series.insert(object.to_string(), Series::new(unix_millis, counters));
+            return;
+        }
+        let series = self.series.get_mut(object).expect("it is there");
+        if *counters != series.last {
+            series.busy_millis = unix_millis;
+            series.last = counters.clone();
+        }
+        series.rings.iter_mut().for_each(|ring| ring.look(unix_millis, counters));
+    }
+
+    /// The points of an object's series, oldest first.
+    #[must_use]
+    pub fn points(&self, object: &str, range: HistoryRange) -> Vec<HistoryPoint> {
+        let series = self.series.get(object);
+        let ring = series.and_then(|series| series.rings.iter().find(|ring| ring.range == range));
+        ring.map_or_else(Vec::new, |ring| ring.points.iter().cloned().collect())
+    }
+
+    /// Forgets objects that are no more.
+    pub fn keep(&mut self, is_there: impl Fn(&str) -> bool) {
+        self.series.retain(|object, _| is_there(object));
+    }
+
+    fn make_room(&mut self) {
+        if self.series.len() < SERIES_MAX {
+            return;
+        }
+        let idle = self.series.iter().min_by_key(|(_, series)| series.busy_millis);
+        if let Some(object) = idle.map(|(object, _)| object.clone()) {
+            self.series.remove(&object);
+        }
+    }
+}
+
+impl Series {
+    /// Its first requests are those after this moment: it is not known since when the others are.
+    fn new(unix_millis: u64, counters: &CountersSnapshot) -> Series {
+        let ring = |range| Ring {
+            range,
+            points: VecDeque::new(),
+            begun: counters.clone(),
+            begun_millis: unix_millis,
+        };
+        Series { rings: HistoryRange::ALL.map(ring), busy_millis: unix_millis, last: counters.clone() }
+    }
+}
+
+impl Ring {
+    fn look(&mut self, unix_millis: u64, counters: &CountersSnapshot) {
+        let step_millis = self.range.step_seconds() * 1000;
+        // A clock that was set back begins a step anew.
+        let is_same_step = unix_millis / step_millis == self.begun_millis / step_millis;
+        if is_same_step && unix_millis >= self.begun_millis {
+            return;
+        }
+        let length = unix_millis.saturating_sub(self.begun_millis);
+        if length > 0 {
+            let rates = rates(&counters.since(&self.begun), Duration::from_millis(length));
+            self.points.push_back(HistoryPoint { unix_millis, rates });
+        }
+        self.begun = counters.clone();
+        self.begun_millis = unix_millis;
+        let oldest = unix_millis.saturating_sub(self.range.seconds() * 1000);
+        let points_max = (self.range.seconds() / self.range.step_seconds()) as usize;
+        self.points.retain(|point| point.unix_millis > oldest && point.unix_millis <= unix_millis);
+        while self.points.len() > points_max {
+            self.points.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ashlar_telemetry::{Counters, Operation};
+
+    use super::*;
+
+    const START: u64 = 1_700_000_000_000;
+
+    fn look_each_second(history: &mut History, counters: &Counters, seconds: std::ops::Range<u64>) {
+        for second in seconds {
+            counters.completed(Operation::Write, 4096, Duration::from_micros(100));
+            history.look("volume:db", START + second * 1000, &counters.snapshot());
+        }
+    }
+
+    #[test]
+    fn each_range_has_its_steps_and_its_length() {
+        let (mut history, counters) = (History::default(), Counters::new());
+        look_each_second(&mut history, &counters, 0..8000);
+        let hour = history.points("volume:db", HistoryRange::Hour);
+        assert_eq!(hour.len(), 360);
+        for (before, after) in hour.iter().zip(&hour[1..]) {
+            assert_eq!(after.unix_millis - before.unix_millis, 10_000);
+            assert!((after.rates.writes_per_second - 1.0).abs() < 1e-9, "{after:?}");
+        }
+        let day = history.points("volume:db", HistoryRange::Day);
+        assert_eq!(day.len(), 26);
+        assert!(day.iter().all(|point| (point.rates.writes_per_second - 1.0).abs() < 1e-9), "{day:?}");
+        assert_eq!(history.points("volume:db", HistoryRange::Week).len(), 4);
+        assert!(history.points("volume:other", HistoryRange::Hour).is_empty());
+    }
+
+    #[test]
+    fn a_clock_that_jumps_leaves_no_wrong_points() {
+        let (mut history, counters) = (History::default(), Counters::new());
+        look_each_second(&mut history, &counters, 5000..5100);
+        look_each_second(&mut history, &counters, 0..100);
+        let points = history.points("volume:db", HistoryRange::Hour);
+        assert!(points.iter().all(|point| point.unix_millis <= START + 100_000), "{points:?}");
+        assert!(points.iter().all(|point| point.rates.writes_per_second < 2.0), "{points:?}");
+        look_each_second(&mut history, &counters, 900_000..900_100);
+        let points = history.points("volume:db", HistoryRange::Hour);
+        assert!(points.len() < 12, "what is older than an hour goes: {points:?}");
+    }
+
+    #[test]
+    fn the_idlest_gives_way_and_idle_ones_take_no_room() {
+        let mut history = History::default();
+        history.look("volume:idle", START, &CountersSnapshot::default());
+        let counters = Counters::new();
+        counters.completed(Operation::Read, 4096, Duration::from_micros(100));
+        for number in 0..SERIES_MAX as u64 + 1 {
+            history.look(&format!("volume:{number}"), START + number * 1000, &counters.snapshot());
+        }
+        assert_eq!(history.series.len(), SERIES_MAX);
+        assert!(!history.series.contains_key("volume:0") && history.series.contains_key("volume:256"));
+        history.keep(|object| object == "volume:256");
+        assert_eq!(history.series.len(), 1);
+    }
+}

@@ -1,0 +1,10 @@
+//! From counters that only grow to figures of an interval, and to series of them.
+//!
+//! Who uses it: the daemon looks at the counters once a second and asks for what changed. Percentiles are of
+//! the requests of that interval, never means of percentiles.
+
+mod history;
+mod rates;
+
+pub use history::History;
+pub use rates::{ByVolume, StagePair, by_volume, rates, stage_times, sum};
