@@ -11,6 +11,8 @@ import traceback
 from cases import MIB, Array, case, must, random_file, run
 
 NOBODY = 65534
+# What needs no token: the way to the console's page, and taking a ticket, which "{}" does not hold.
+OPEN = {("GET", "/"): 307, ("POST", "/v1/console-sessions"): 400}
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -148,6 +150,8 @@ def nobody_reads_and_changes_nothing_by_any_door(site):
             for method, path in paths:
                 for headers in tokens:
                     status, text = ask(port, method, path, headers)
+                    if name == "api" and status == OPEN.get((method, path)):
+                        continue
                     if status != 401 or "token" not in text and "Bearer" not in text:
                         got.append(f"{name}: {method} {path} {headers}: {status} {text[:200]}")
         for name in ("api.sock", "nbd.sock"):
