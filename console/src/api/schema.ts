@@ -1406,7 +1406,7 @@ export interface components {
              * Format: int64
              * @description Up to this size; absent: as far as it goes.
              */
-            bytes_max?: number | null;
+            max_bytes?: number | null;
             /**
              * Format: int64
              * @description By so much of its size.
@@ -1489,7 +1489,7 @@ export interface components {
              * Format: int64
              * @description How long `freeze` and `thaw` may take.
              */
-            seconds_max: number;
+            timeout_seconds: number;
         };
         /** @description Request to make an empty database. */
         DatabaseCreate: {
@@ -1499,7 +1499,7 @@ export interface components {
              * Format: int64
              * @description With `auto_grow`: the largest size of each. Absent: none.
              */
-            auto_grow_bytes_max?: number | null;
+            auto_grow_max_bytes?: number | null;
             /**
              * Format: double
              * @description Processors that its server may keep busy at once; 1.5 is one and a half. Absent: no limit.
@@ -1659,17 +1659,17 @@ export interface components {
             check?: string | null;
             /** @description Has the server hold still before a snapshot. */
             freeze?: string | null;
-            /**
-             * Format: int64
-             * @description How long `freeze` and `thaw` may take; absent: 30 s.
-             */
-            seconds_max?: number | null;
             /** @description Starts the server once the volumes are mounted, also those of a clone, and ends. */
             start?: string | null;
             /** @description Stops it. */
             stop?: string | null;
             /** @description Lets it go on behind that, also when `freeze` failed. */
             thaw?: string | null;
+            /**
+             * Format: int64
+             * @description How long `freeze` and `thaw` may take; absent: 30 s.
+             */
+            timeout_seconds?: number | null;
         };
         /** @description Request to bring a database in. Exactly one of `from_directory` and `from` is given. */
         DatabaseImport: {
@@ -1818,7 +1818,7 @@ export interface components {
              * Format: int64
              * @description With `auto_grow`: the largest size of each. Absent: none.
              */
-            auto_grow_bytes_max?: number | null;
+            auto_grow_max_bytes?: number | null;
             /** @description New sizes by what is on the volume: `data`, `log`, `temp`, or `tablespace-` and the name of one. */
             sizes_bytes?: {
                 [key: string]: number;
@@ -3327,9 +3327,9 @@ export interface components {
              */
             p99_micros: number;
             /**
-             * @description `turn`: another request to the same blocks. `map`: pages of the map. `room`: in memory and in the pool.
-             *     `reduction`: the processor, compressing and back. `journal`: until a write is durable. `drive`: a read
-             *     of the drives.
+             * @description `turn`: another request to the same blocks. `map`: pages of the map. `room`: in memory and in the
+             *     pool. `reduction`: the processor, compressing and back. `journal`: until a write is durable.
+             *     `drive`: a read of the drives.
              */
             stage: string;
         };

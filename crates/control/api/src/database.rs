@@ -173,7 +173,7 @@ pub struct DatabaseCreate {
     pub auto_grow: bool,
     /// With `auto_grow`: the largest size of each. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auto_grow_bytes_max: Option<u64>,
+    pub auto_grow_max_bytes: Option<u64>,
 }
 
 /// A tablespace that is to be made.

@@ -43,7 +43,7 @@ pub struct DatabaseResize {
     pub auto_grow: Option<bool>,
     /// With `auto_grow`: the largest size of each. Absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub auto_grow_bytes_max: Option<u64>,
+    pub auto_grow_max_bytes: Option<u64>,
 }
 
 /// Volumes that grow by themselves.
@@ -57,7 +57,7 @@ pub struct DatabaseAutoGrow {
     pub step_percent: u64,
     /// Up to this size; absent: as far as it goes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub bytes_max: Option<u64>,
+    pub max_bytes: Option<u64>,
     /// Volumes that have grown and whose file systems do before the next start of the server: this machine
     /// does not let them while they are mounted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

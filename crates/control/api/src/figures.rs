@@ -48,8 +48,8 @@ pub struct PoolFigures {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct StageTime {
     /// `turn`: another request to the same blocks. `map`: pages of the map. `room`: in memory and in the
-    /// pool. `reduction`: the processor, compressing and back. `journal`: until a write is durable. `drive`: a
-    /// read of the drives.
+    /// pool. `reduction`: the processor, compressing and back. `journal`: until a write is durable.
+    /// `drive`: a read of the drives.
     pub stage: String,
     /// Over all requests, also those without this stage.
     pub mean_micros: f64,

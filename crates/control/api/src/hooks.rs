@@ -38,7 +38,7 @@ pub struct DatabaseHooks {
     pub check: Option<String>,
     /// How long `freeze` and `thaw` may take; absent: 30 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seconds_max: Option<u64>,
+    pub timeout_seconds: Option<u64>,
 }
 
 /// Which commands a database has.
@@ -49,5 +49,5 @@ pub struct DatabaseCommands {
     #[schema(example = json!(["freeze", "thaw"]))]
     pub names: Vec<String>,
     /// How long `freeze` and `thaw` may take.
-    pub seconds_max: u64,
+    pub timeout_seconds: u64,
 }

@@ -63,7 +63,9 @@ fn every_operation_over_tcp_asks_for_the_token() {
     let more = more.map(|(method, path)| (method.to_string(), path.to_string()));
     let stranger = array.token("metrics.token");
     let wrong = format!("authorization: Bearer {}\r\n", "0".repeat(64));
-    for (method, path) in ashlar_api::operations().into_iter().chain(more) {
+    // A ticket is taken without a token: tests/console.rs.
+    let asked = ashlar_api::operations().into_iter().filter(|(_, path)| path != "/v1/console-sessions");
+    for (method, path) in asked.chain(more) {
         let path = ["{pool}", "{volume}", "{snapshot}", "{name}", "{number}", "{client}"]
             .iter()
             .zip(["main", "db", "s", "db", "0", "1"])

@@ -301,7 +301,7 @@ impl Database {
                     engine,
                     hooks,
                     auto_grow: grow.is_wanted(),
-                    auto_grow_bytes_max: grow.auto_grow_max,
+                    auto_grow_max_bytes: grow.auto_grow_max,
                 };
                 ready(context, &client.database_create(&request)?)
             }

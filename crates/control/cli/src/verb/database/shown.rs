@@ -105,7 +105,7 @@ pub(super) fn show(database: &Shown) -> String {
     pairs.extend(database.start_timeout_seconds.map(|seconds| ("start", format!("within {seconds} s"))));
     pairs.extend(database.commands.iter().map(|one| {
         let names = one.names.join(", ");
-        ("commands", format!("{names} as {}, within {} s", one.account, one.seconds_max))
+        ("commands", format!("{names} as {}, within {} s", one.account, one.timeout_seconds))
     }));
     pairs.extend(database.auto_grow.iter().map(|one| ("auto-grow", auto_grow(one))));
     pairs.extend(
@@ -124,9 +124,9 @@ pub(super) fn proof_lines(proof: &DatabaseProof) -> String {
 
 /// `at 85 % by 25 %, up to 1 TiB`.
 fn auto_grow(grow: &DatabaseAutoGrow) -> String {
-    let DatabaseAutoGrow { at_percent, step_percent, bytes_max, waiting } = grow;
+    let DatabaseAutoGrow { at_percent, step_percent, max_bytes, waiting } = grow;
     let mut text = format!("at {at_percent} % by {step_percent} %");
-    text.extend(bytes_max.map(|bytes| format!(", up to {}", ByteCount(bytes))));
+    text.extend(max_bytes.map(|bytes| format!(", up to {}", ByteCount(bytes))));
     if !waiting.is_empty() {
         text.push_str(&format!("; the file system of {} grows before the next start", waiting.join(", ")));
     }

@@ -108,10 +108,10 @@ impl Service {
         request: &api::DatabaseResize,
     ) -> Result<Option<Option<AutoGrow>>> {
         let Some(is_wanted) = request.auto_grow else {
-            return grow_wanted(&record.name, false, request.auto_grow_bytes_max).map(|_| None);
+            return grow_wanted(&record.name, false, request.auto_grow_max_bytes).map(|_| None);
         };
         let waiting = record.auto_grow.as_ref().map_or(Vec::new(), |before| before.waiting.clone());
-        let grows = grow_wanted(&record.name, is_wanted, request.auto_grow_bytes_max)?;
+        let grows = grow_wanted(&record.name, is_wanted, request.auto_grow_max_bytes)?;
         Ok(Some(grows.map(|grows| AutoGrow { waiting, ..grows })))
     }
 

@@ -81,7 +81,7 @@ pub(super) fn view(wanted: &AutoGrow) -> api::DatabaseAutoGrow {
     api::DatabaseAutoGrow {
         at_percent: AT_PERCENT,
         step_percent: STEP_PERCENT,
-        bytes_max: wanted.size_bytes_max,
+        max_bytes: wanted.size_bytes_max,
         waiting: wanted.waiting.clone(),
     }
 }

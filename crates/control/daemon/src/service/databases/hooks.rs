@@ -44,7 +44,7 @@ pub(super) fn wanted(request: &api::DatabaseCreate) -> Result<(EngineKind, Optio
 }
 
 fn checked(name: &str, hooks: &api::DatabaseHooks) -> Result<Hooks> {
-    let api::DatabaseHooks { account, freeze, thaw, start, stop, check, seconds_max } = hooks;
+    let api::DatabaseHooks { account, freeze, thaw, start, stop, check, timeout_seconds } = hooks;
     let wrong = |what: String, action: &str| Error::invalid(format!("database `{name}`: {what}"), action);
     if account.is_empty() {
         let action = "name one with --account; commands run as root only where you say so";
@@ -63,7 +63,7 @@ fn checked(name: &str, hooks: &api::DatabaseHooks) -> Result<Hooks> {
             return Err(wrong(format!("its command `{kind}` is empty or too long"), &action));
         }
     }
-    let seconds_max = seconds_max.unwrap_or(SECONDS);
+    let seconds_max = timeout_seconds.unwrap_or(SECONDS);
     if !(1..=SECONDS_MAX).contains(&seconds_max) {
         let what = format!("`freeze` and `thaw` cannot be given {seconds_max} s");
         return Err(wrong(what, &format!("choose from 1 to {SECONDS_MAX} s")));
@@ -112,7 +112,7 @@ pub(super) fn view(hooks: &Hooks) -> api::DatabaseCommands {
     api::DatabaseCommands {
         account: hooks.account.clone(),
         names: there.map(|(name, _)| name.to_string()).collect(),
-        seconds_max: hooks.seconds_max,
+        timeout_seconds: hooks.seconds_max,
     }
 }
 

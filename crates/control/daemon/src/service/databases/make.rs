@@ -44,7 +44,7 @@ impl Service {
         record.port = port_of(engine, port);
         record.limits = limits(&request.name, request.memory_bytes, request.cores)?;
         record.start_timeout_seconds = start_limit(&request.name, request.start_timeout_seconds)?;
-        record.auto_grow = grow_wanted(&request.name, request.auto_grow, request.auto_grow_bytes_max)?;
+        record.auto_grow = grow_wanted(&request.name, request.auto_grow, request.auto_grow_max_bytes)?;
         self.make_site(&record)?;
         let found = self.work(&Site { major: request.major_version, ..self.site(&record) }, Work::Find).await;
         record.major = match found {
