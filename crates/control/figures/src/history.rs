@@ -22,35 +22,32 @@ struct Series {
     rings: [Ring; HistoryRange::ALL.len()],
     /// When it last had requests.
     busy_millis: u64,
-    last: CountersSnapshot,
 }
 
 struct Ring {
     range: HistoryRange,
     points: VecDeque<HistoryPoint>,
-    /// What the counters held as this step began, and when that was.
-    begun: CountersSnapshot,
+    /// What was counted in this step so far, and when it began.
+    counted: CountersSnapshot,
     begun_millis: u64,
 }
 
 impl History {
-    /// Looks at an object's counters. A step ends with the first look behind its end, so that its length is
-    /// that of its requests.
-    pub fn look(&mut self, object: &str, unix_millis: u64, counters: &CountersSnapshot) {
+    /// Adds what an object's requests were between two moments. A step ends with the first of these that
+    /// reaches behind its end, so that its length is that of its requests.
+    pub fn add(&mut self, object: &str, from_millis: u64, to_millis: u64, counted: &CountersSnapshot) {
         if !self.series.contains_key(object) {
-            if counters.is_idle() {
+            if counted.is_idle() {
                 return;
             }
             self.make_room();
-            self.series.insert(object.to_string(), Series::new(unix_millis, counters));
-            return;
+            self.series.insert(object.to_string(), Series::new(from_millis));
         }
         let series = self.series.get_mut(object).expect("it is there");
-        if *counters != series.last {
-            series.busy_millis = unix_millis;
-            series.last = counters.clone();
+        if !counted.is_idle() {
+            series.busy_millis = to_millis;
         }
-        series.rings.iter_mut().for_each(|ring| ring.look(unix_millis, counters));
+        series.rings.iter_mut().for_each(|ring| ring.add(to_millis, counted));
     }
 
     /// The points of an object's series, oldest first.
@@ -78,32 +75,32 @@ impl History {
 }
 
 impl Series {
-    /// Its first requests are those after this moment: it is not known since when the others are.
-    fn new(unix_millis: u64, counters: &CountersSnapshot) -> Series {
+    fn new(begun_millis: u64) -> Series {
         let ring = |range| Ring {
             range,
             points: VecDeque::new(),
-            begun: counters.clone(),
-            begun_millis: unix_millis,
+            counted: CountersSnapshot::default(),
+            begun_millis,
         };
-        Series { rings: HistoryRange::ALL.map(ring), busy_millis: unix_millis, last: counters.clone() }
+        Series { rings: HistoryRange::ALL.map(ring), busy_millis: begun_millis }
     }
 }
 
 impl Ring {
-    fn look(&mut self, unix_millis: u64, counters: &CountersSnapshot) {
+    fn add(&mut self, unix_millis: u64, counted: &CountersSnapshot) {
+        self.counted.merge(counted);
         let step_millis = self.range.step_seconds() * 1000;
         // A clock that was set back begins a step anew.
         let is_same_step = unix_millis / step_millis == self.begun_millis / step_millis;
         if is_same_step && unix_millis >= self.begun_millis {
             return;
         }
+        let counted = std::mem::take(&mut self.counted);
         let length = unix_millis.saturating_sub(self.begun_millis);
         if length > 0 {
-            let rates = rates(&counters.since(&self.begun), Duration::from_millis(length));
+            let rates = rates(&counted, Duration::from_millis(length));
             self.points.push_back(HistoryPoint { unix_millis, rates });
         }
-        self.begun = counters.clone();
         self.begun_millis = unix_millis;
         let oldest = unix_millis.saturating_sub(self.range.seconds() * 1000);
         let points_max = (self.range.seconds() / self.range.step_seconds()) as usize;
@@ -122,17 +119,24 @@ mod tests {
 
     const START: u64 = 1_700_000_000_000;
 
-    fn look_each_second(history: &mut History, counters: &Counters, seconds: std::ops::Range<u64>) {
+    /// One write.
+    fn write() -> CountersSnapshot {
+        let counters = Counters::new();
+        counters.completed(Operation::Write, 4096, Duration::from_micros(100));
+        counters.snapshot()
+    }
+
+    fn write_each_second(history: &mut History, seconds: std::ops::Range<u64>) {
         for second in seconds {
-            counters.completed(Operation::Write, 4096, Duration::from_micros(100));
-            history.look("volume:db", START + second * 1000, &counters.snapshot());
+            let now = START + second * 1000;
+            history.add("volume:db", now - 1000, now, &write());
         }
     }
 
     #[test]
     fn each_range_has_its_steps_and_its_length() {
-        let (mut history, counters) = (History::default(), Counters::new());
-        look_each_second(&mut history, &counters, 0..8000);
+        let mut history = History::default();
+        write_each_second(&mut history, 0..8000);
         let hour = history.points("volume:db", HistoryRange::Hour);
         assert_eq!(hour.len(), 360);
         for (before, after) in hour.iter().zip(&hour[1..]) {
@@ -148,13 +152,13 @@ mod tests {
 
     #[test]
     fn a_clock_that_jumps_leaves_no_wrong_points() {
-        let (mut history, counters) = (History::default(), Counters::new());
-        look_each_second(&mut history, &counters, 5000..5100);
-        look_each_second(&mut history, &counters, 0..100);
+        let mut history = History::default();
+        write_each_second(&mut history, 5000..5100);
+        write_each_second(&mut history, 0..100);
         let points = history.points("volume:db", HistoryRange::Hour);
         assert!(points.iter().all(|point| point.unix_millis <= START + 100_000), "{points:?}");
         assert!(points.iter().all(|point| point.rates.writes_per_second < 2.0), "{points:?}");
-        look_each_second(&mut history, &counters, 900_000..900_100);
+        write_each_second(&mut history, 900_000..900_100);
         let points = history.points("volume:db", HistoryRange::Hour);
         assert!(points.len() < 12, "what is older than an hour goes: {points:?}");
     }
@@ -162,11 +166,10 @@ mod tests {
     #[test]
     fn the_idlest_gives_way_and_idle_ones_take_no_room() {
         let mut history = History::default();
-        history.look("volume:idle", START, &CountersSnapshot::default());
-        let counters = Counters::new();
-        counters.completed(Operation::Read, 4096, Duration::from_micros(100));
+        history.add("volume:idle", START - 1000, START, &CountersSnapshot::default());
         for number in 0..SERIES_MAX as u64 + 1 {
-            history.look(&format!("volume:{number}"), START + number * 1000, &counters.snapshot());
+            let now = START + number * 1000;
+            history.add(&format!("volume:{number}"), now - 1000, now, &write());
         }
         assert_eq!(history.series.len(), SERIES_MAX);
         assert!(!history.series.contains_key("volume:0") && history.series.contains_key("volume:256"));

@@ -77,10 +77,14 @@ impl Service {
             }
             // The data shard is gone: the array is stopping.
             let Ok(now) = self.look().await else { return };
-            let pools = self.pools_of(&now.volumes);
-            self.remember(&now, &pools);
-            if let Some(before) = before.as_ref().filter(|_| is_watched) {
-                self.figures.newest.send_replace(Some(Arc::new(figures(before, &now, &pools))));
+            if let Some(before) = &before {
+                let pools = self.pools_of(&now.volumes);
+                let counted = counted(before, &now);
+                self.remember(before, &now, &counted, &pools);
+                if is_watched {
+                    let figures = figures(before, &now, &counted, &pools);
+                    self.figures.newest.send_replace(Some(Arc::new(figures)));
+                }
             }
             before = Some(now);
         }
@@ -149,15 +153,16 @@ impl Service {
         volumes.keys().filter_map(pool).collect()
     }
 
-    fn remember(&self, now: &Look, pools: &BTreeMap<String, String>) {
+    /// What was counted is added up, not counters: those of a volume that is deleted are gone.
+    fn remember(&self, before: &Look, now: &Look, counted: &ByVolume, pools: &BTreeMap<String, String>) {
         let mut history = self.figures.history.lock().expect("no holder of this lock panics");
-        history.look("array", now.unix_millis, &sum(now.volumes.values()));
+        let (from, to) = (before.unix_millis, now.unix_millis);
+        history.add("array", from, to, &sum(counted.values()));
         for pool in &now.pools {
-            let counters = of_pool(&now.volumes, pools, &pool.name);
-            history.look(&format!("pool:{}", pool.name), now.unix_millis, &counters);
+            history.add(&format!("pool:{}", pool.name), from, to, &of_pool(counted, pools, &pool.name));
         }
-        for (volume, counters) in now.volumes.iter().filter(|(volume, _)| pools.contains_key(*volume)) {
-            history.look(&format!("volume:{volume}"), now.unix_millis, counters);
+        for (volume, counted) in counted.iter().filter(|(volume, _)| pools.contains_key(*volume)) {
+            history.add(&format!("volume:{volume}"), from, to, counted);
         }
         history.keep(|object| match object.split_once(':') {
             Some(("volume", volume)) => pools.contains_key(volume),
@@ -190,25 +195,24 @@ fn stages_of(
     stage_times(requests, pairs.map(|(stage, (then, now))| (stage.name(), then, now)))
 }
 
-/// What was counted between two looks. Who came in between began at nothing.
-fn figures(before: &Look, now: &Look, pools: &BTreeMap<String, String>) -> api::Figures {
-    let interval = now.at.duration_since(before.at);
+/// What was counted of each volume between two looks. Who came in between began at nothing.
+fn counted(before: &Look, now: &Look) -> ByVolume {
     let nothing = CountersSnapshot::default();
-    let counted: ByVolume = now
-        .volumes
-        .iter()
-        .map(|(volume, counters)| {
-            (volume.clone(), counters.since(before.volumes.get(volume).unwrap_or(&nothing)))
-        })
-        .filter(|(_, counted)| !counted.is_idle())
-        .collect();
+    let of_volume = |(volume, counters): (&String, &CountersSnapshot)| {
+        (volume.clone(), counters.since(before.volumes.get(volume).unwrap_or(&nothing)))
+    };
+    now.volumes.iter().map(of_volume).collect()
+}
+
+fn figures(before: &Look, now: &Look, counted: &ByVolume, pools: &BTreeMap<String, String>) -> api::Figures {
+    let interval = now.at.duration_since(before.at);
     let each_second = |now: u64, then: u64| now.saturating_sub(then) as f64 / interval.as_secs_f64();
     let pool_figures = now.pools.iter().map(|pool| {
         let then = before.pools.iter().find(|one| one.name == pool.name).unwrap_or(pool);
         api::PoolFigures {
             pool: pool.name.clone(),
             full_percent: pool.full_percent,
-            rates: rates(&of_pool(&counted, pools, &pool.name), interval),
+            rates: rates(&of_pool(counted, pools, &pool.name), interval),
             drive_read_bytes_per_second: each_second(pool.read_bytes, then.read_bytes),
             drive_write_bytes_per_second: each_second(pool.written_bytes, then.written_bytes),
             read_stages: stages_of(before, now, &pool.name, |stages| &stages.reads),
@@ -224,6 +228,40 @@ fn figures(before: &Look, now: &Look, pools: &BTreeMap<String, String>) -> api::
         interval_millis: interval.as_millis() as u64,
         array: rates(&sum(counted.values()), interval),
         pools: pool_figures.collect(),
-        volumes: counted.iter().filter(|(volume, _)| pools.contains_key(*volume)).map(of_volume).collect(),
+        volumes: counted
+            .iter()
+            .filter(|(volume, counted)| pools.contains_key(*volume) && !counted.is_idle())
+            .map(of_volume)
+            .collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ashlar_telemetry::{Counters, Operation};
+
+    use super::*;
+
+    /// The harm: what all volumes had counted fell when one was deleted, and the rest of them was taken for
+    /// the requests of one moment.
+    #[test]
+    fn a_volume_that_is_deleted_takes_no_others_requests_along() {
+        let counters = Counters::new();
+        let read = |times: u64| {
+            (0..times).for_each(|_| counters.completed(Operation::Read, 4096, Duration::from_micros(100)));
+            counters.snapshot()
+        };
+        let look = |volumes: ByVolume| Look {
+            at: Instant::now(),
+            unix_millis: 0,
+            volumes,
+            pools: Vec::new(),
+            stages: BTreeMap::new(),
+        };
+        let both = [("stays".to_string(), read(1000)), ("goes".to_string(), read(0))];
+        let before = look(both.into_iter().collect());
+        let now = look([("stays".to_string(), read(3))].into_iter().collect());
+        let counted = sum(counted(&before, &now).values());
+        assert_eq!(counted.of(Operation::Read).completed, 3);
     }
 }
