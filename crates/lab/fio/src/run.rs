@@ -67,7 +67,8 @@ impl Fio {
             Err(error) if error.kind == crate::ErrorKind::Interrupted => Err(error),
             Err(error) => {
                 let text = fs::read_to_string(&json).unwrap_or_default();
-                Err(Error::command(format!("{}: {error} {}", cell.name, said(&text))))
+                let told = format!("{}: {error} {}", cell.name, said(&text));
+                Err(without_room(&told).map_or_else(|| Error::command(told.clone()), Error::no_room))
             }
         }
     }
@@ -100,4 +101,26 @@ impl Kept {
 fn said(text: &str) -> String {
     let words = text.split('{').next().unwrap_or_default();
     words.lines().filter(|line| !line.trim().is_empty()).take(4).collect::<Vec<_>>().join("; ")
+}
+
+/// The file that could not grow, of what fio says.
+fn without_room(told: &str) -> Option<&str> {
+    let (before, _) = told.split_once(": No space left on device")?;
+    before.rsplit_once("error on file ").map(|(_, file)| file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_room_is_named() {
+        let told = "f2: fio failed: fio: io_u error on file /t/file-2: No space left on device: write offset=0, \
+                    buflen=4096 fio: io_u error on file /t/file-3: No space left on device: write offset=0";
+        assert_eq!(without_room(told), Some("/t/file-2"));
+        assert_eq!(
+            without_room("f2: fio failed: fio: io_u error on file /t/f: Input/output error: read"),
+            None
+        );
+    }
 }

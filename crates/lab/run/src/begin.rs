@@ -265,16 +265,17 @@ fn finish(work: Work<'_>, tell: &mut dyn FnMut(&Progress)) -> Result<Outcome> {
     for what in work.clear() {
         tell(&Progress::note(what));
     }
-    records.keep_left(&work.left())?;
+    let kept = records.keep_left(&work.left());
     drop(work);
-    if let Err(error) = result {
-        let why = match error.kind {
-            ErrorKind::Interrupted => "it was interrupted".to_string(),
-            ErrorKind::Environment | ErrorKind::Command => error.to_string(),
-        };
-        records.keep_ended(Some(&why))?;
-    }
-    report(&records.directory)
+    let ended = result.err().map(|error| match error.kind {
+        ErrorKind::Interrupted => "it was interrupted".to_string(),
+        ErrorKind::Environment | ErrorKind::Command => error.to_string(),
+    });
+    let kept = kept.and_then(|()| ended.map_or(Ok(()), |why| records.keep_ended(Some(&why))));
+    kept.and_then(|()| report(&records.directory)).map_err(|error| {
+        let next = format!("`ashlar lab resume {}` goes on", records.directory.display());
+        Error { context: format!("{error}: what was measured before is kept: {next}"), ..error }
+    })
 }
 
 fn sites(places: &[(String, Place)], targets: &[Target]) -> Result<Vec<Site>> {

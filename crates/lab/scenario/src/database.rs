@@ -14,6 +14,7 @@ use crate::offer::{Offer, Share};
 use crate::quantity::{Rate, optional, percent_text};
 use crate::rows::{self, RowsJob, RowsWork};
 use crate::scale::{Preset, Scaled};
+use crate::workload::log_room_bytes;
 
 /// A warehouse with its indexes, as loaded; measured.
 const WAREHOUSE_BYTES: u64 = 111 << 20;
@@ -32,12 +33,16 @@ pub const SOURCES: u64 = 4;
 pub(crate) const WRITTEN_PER_BYTE: f64 = 3.0;
 /// Days of past trades where nothing is said.
 pub(crate) const TRADE_DAYS: u64 = 10;
+/// Of a server without tables, and of a file system.
+const OTHER_BYTES: u64 = 512 << 20;
 /// Written by a user without pauses in a second; a guess for the plan alone.
 const WRITTEN_PER_USER: f64 = 2e6;
 /// Written by a loader of facts in a second; a guess for the plan alone.
 const WRITTEN_PER_LOADER: f64 = 10e6;
 /// Start, stop, and checks that read little.
 const RUN_OVERHEAD: Duration = Duration::from_secs(8);
+/// The same where every pass is checked while it is made.
+const ROWS_OVERHEAD: Duration = Duration::from_secs(2);
 /// How fast conditions are asked of tables that are in no memory; measured on two processors.
 const CHECKED_PER_SECOND: f64 = 50e6;
 
@@ -312,10 +317,12 @@ impl Tables {
 }
 
 impl DatabaseLoad {
-    /// What its place must have: the tables, their log, and what comes while it runs.
+    /// What its place must have: the tables, once more while they are put in order, what comes while it runs,
+    /// and their log.
     #[must_use]
     pub fn room_bytes(&self) -> u64 {
-        3 * self.base.tables.size_bytes() + (1 << 30)
+        let size = self.base.tables.size_bytes();
+        3 * size + log_room_bytes(size) + OTHER_BYTES
     }
 
     pub(crate) fn bytes_loaded(&self) -> f64 {
@@ -346,7 +353,7 @@ impl DatabaseLoad {
 
     pub(crate) fn run_overhead(&self) -> Duration {
         match (self.work, self.base.tables) {
-            (Some(work), Tables::Rows { rows, .. }) => RUN_OVERHEAD + work.pass_time(rows),
+            (Some(work), Tables::Rows { rows, .. }) => ROWS_OVERHEAD + work.pass_time(rows),
             (_, Tables::Orders { .. } | Tables::Broker { .. }) => {
                 let checked = self.base.tables.size_bytes() as f64 / CHECKED_PER_SECOND;
                 RUN_OVERHEAD + Duration::from_secs_f64(checked)

@@ -19,7 +19,7 @@ const FILE_SYSTEM_BYTES: u64 = 128 << 20;
 /// Volumes, file systems, mounts, and to take them away again; a guess for the plan alone.
 const AROUND: Duration = Duration::from_secs(2);
 /// Files are written and read so fast; a guess for the plan alone.
-const BYTES_PER_SECOND: f64 = 150e6;
+const BYTES_PER_SECOND: f64 = 400e6;
 
 /// The keys of `kind = "restore"`.
 #[derive(Clone, PartialEq, Debug, Deserialize)]

@@ -18,8 +18,8 @@ const BESIDE_BUFFERS: u64 = 384 << 20;
 /// PostgreSQL starts with less; then its catalogs do not fit beside what is asked for.
 const BUFFERS_MIN: u64 = 4 << 20;
 /// Of a row in a pass: updated, deleted and filled again, or read twice. Measured on two busy cores.
-const CHANGE_TIME: Duration = Duration::from_micros(100);
-const READ_TIME: Duration = Duration::from_micros(8);
+const CHANGE_TIME: Duration = Duration::from_micros(30);
+const READ_TIME: Duration = Duration::from_micros(2);
 
 /// The keys of `kind = "rows"`.
 #[derive(Clone, PartialEq, Debug, Deserialize)]

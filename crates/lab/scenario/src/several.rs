@@ -17,7 +17,7 @@ use crate::scale::{Preset, Scaled};
 /// Arbitrary: a session for each user, and threads for all of them.
 const DATABASES_MAX: usize = 32;
 /// Start, conditions and stop of each; a guess for the plan alone.
-const EACH: Duration = Duration::from_secs(3);
+const EACH: Duration = Duration::from_secs(2);
 /// What a server has of its own.
 const OWN_BYTES: u64 = 512 << 20;
 

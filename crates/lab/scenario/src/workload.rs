@@ -37,6 +37,11 @@ const LOG_ROOM_MAX: u64 = 3 << 30;
 /// Of a server that has hardly begun.
 const LOG_ROOM_MIN: u64 = 512 << 20;
 
+/// What the log of a server takes at most that has so much in its tables.
+pub(crate) fn log_room_bytes(tables: u64) -> u64 {
+    LOG_ROOM_MAX.min(2 * tables + LOG_ROOM_MIN)
+}
+
 /// A workload as the file states it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Workload {
@@ -201,7 +206,7 @@ impl Load {
     /// What that log takes at most, of one with little in it.
     #[must_use]
     pub fn log_room_bytes(&self) -> u64 {
-        LOG_ROOM_MAX.min(2 * self.size_bytes() + LOG_ROOM_MIN)
+        log_room_bytes(self.size_bytes())
     }
 
     /// What must be there grows from variant to variant.
