@@ -43,6 +43,10 @@ pub struct DatabaseImport {
     /// With `is_logical`, the major version of the copy; absent: the newest that is installed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub major_version: Option<u32>,
+    /// How long its server's start may take, with its recovery; absent: 180 s. One that takes longer is given
+    /// up, and nothing of the copy is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_timeout_seconds: Option<u64>,
 }
 
 /// Request to make a standby of a running server.
@@ -69,6 +73,10 @@ pub struct DatabaseFollow {
     /// Absent: the first free one from 5433 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
+    /// How long its server's start may take, with its recovery; absent: 180 s. One that takes longer is given
+    /// up, and nothing of the copy is left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_timeout_seconds: Option<u64>,
 }
 
 /// What a standby follows, and how far it is behind.

@@ -132,6 +132,8 @@ fn a_database_is_made_cloned_reset_and_restored() {
     site.ask("dev", "drop table t");
     assert_eq!(site.ask("prod", "select count(*) from t"), "1000");
     assert_eq!(site.ask("dev", "show cluster_name"), "dev");
+    // It subscribes to nothing, and waits for nobody who follows its source.
+    assert_eq!(site.ask("dev", "show max_logical_replication_workers"), "0");
     let log = std::fs::read_link(site.array.state().join("databases/dev/data/pgdata/pg_wal")).unwrap();
     assert!(log.ends_with("databases/dev/log/pg_wal"), "{}", log.display());
 
@@ -222,6 +224,68 @@ fn a_snapshot_is_proven_or_told_to_be_damaged() {
     site.check_nothing_else(&["prod"]);
 }
 
+/// The harm: such a snapshot was called damaged, or its proof never ended.
+#[test]
+fn what_a_database_asks_of_its_sessions_does_not_fail_its_proof() {
+    let Some(site) = Site::new() else { return };
+    site.make("prod", &[]);
+    site.array.good(&["database", "settings", "prod", "max_prepared_transactions=4", "--restart"]);
+    site.ask("prod", "create table t as select generate_series(1, 10000) as x");
+    site.ask("prod", "begin; lock table t in access exclusive mode; prepare transaction 'it''s held'");
+    site.ask("prod", "alter system set synchronous_standby_names = 'nobody'");
+    let of_sessions = ["default_transaction_read_only = on", "statement_timeout = '50ms'"];
+    for setting in of_sessions {
+        site.ask("prod", &format!("alter database postgres set {setting}"));
+    }
+    site.array.good(&["database", "clone", "prod", "dev", "--password"]);
+    assert_eq!(site.ask("dev", "show synchronous_standby_names"), "");
+    site.array.good(&["database", "delete", "dev", "--yes"]);
+    let proof = site.array.json(&["database", "verify", "prod"]);
+    assert_eq!(proof["findings"], serde_json::json!([]), "{proof}");
+    assert!(proof["notes"].to_string().contains("1 prepared transactions are open in it"), "{proof}");
+    site.check_nothing_else(&["prod"]);
+}
+
+/// The majors that are installed here.
+fn majors() -> Vec<String> {
+    let homes =
+        ["/usr/lib/postgresql", "/opt/postgresql"].map(std::fs::read_dir).into_iter().flatten().flatten();
+    let there = homes.flatten().filter(|home| home.path().join("bin/postgres").is_file());
+    let names = there.map(|home| home.file_name().to_string_lossy().into_owned());
+    names.collect::<std::collections::BTreeSet<_>>().into_iter().collect()
+}
+
+#[test]
+fn every_major_that_is_installed_is_cloned_and_proven() {
+    let Some(site) = Site::new() else { return };
+    let majors = majors();
+    assert!(!majors.is_empty(), "make test installs one");
+    for major in &majors {
+        let (name, clone) = (format!("pg{major}"), format!("pg{major}-dev"));
+        site.make(&name, &["--version", major]);
+        site.ask(&name, "create table t as select generate_series(1, 1000) as x");
+        site.array.good(&["database", "clone", &name, &clone]);
+        assert_eq!(site.ask(&clone, "show server_version").split('.').next(), Some(major.as_str()));
+        site.ask(&clone, "delete from t");
+        assert_eq!([&name, &clone].map(|one| site.ask(one, "select count(*) from t")), ["1000", "0"]);
+        site.array.good(&["database", "reset", &clone, "--yes"]);
+        assert_eq!(site.ask(&clone, "select count(*) from t"), "1000");
+        let proof = site.array.json(&["database", "verify", &name]);
+        assert_eq!(proof["findings"], serde_json::json!([]), "{proof}");
+        let shown = site.array.json(&["database", "show", &clone]);
+        assert_eq!(shown["major_version"].to_string(), *major);
+        // Two sessions at work, and what they wait for.
+        let waits = std::thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| site.ask(&clone, "select pg_sleep(4)"));
+            }
+            std::thread::sleep(Duration::from_millis(700));
+            site.array.good(&["database", "waits", &clone, "--time", "1s"])
+        });
+        assert!(waits.contains("Timeout:PgSleep") && waits.contains("100 % the server itself"), "{waits}");
+    }
+}
+
 #[test]
 fn databases_outlive_a_killed_array_and_stop_before_one_that_stops() {
     let Some(mut site) = Site::new() else { return };
@@ -264,6 +328,21 @@ fn a_volume_that_was_unmounted_is_mounted_again_before_the_server_starts() {
     assert!(Command::new("umount").arg(&mount).status().unwrap().success());
     site.array.good(&["database", "start", "prod"]);
     assert_eq!(site.ask("prod", "select 1"), "1");
+    // One that takes no writes, as after an error on a full pool.
+    site.array.good(&["database", "stop", "prod"]);
+    let mut read_only = Command::new("mount");
+    assert!(read_only.args(["-o", "remount,ro"]).arg(&mount).status().unwrap().success());
+    site.array.good(&["database", "start", "prod"]);
+    site.ask("prod", "create table t (x int)");
+    assert_eq!(site.ask("prod", "select count(*) from t"), "0");
+    // A person who stands in its directory is no server.
+    site.array.good(&["database", "stop", "prod"]);
+    let mut person = Command::new("sleep").arg("60").current_dir(mount.join("pgdata")).spawn().unwrap();
+    assert_eq!(site.states(), [("prod".to_string(), "stopped".to_string())]);
+    site.array.good(&["database", "start", "prod"]);
+    assert_eq!(site.ask("prod", "select count(*) from t"), "0");
+    person.kill().unwrap();
+    person.wait().unwrap();
 }
 
 #[test]
@@ -443,6 +522,7 @@ fn settings_and_sizes_change_while_a_database_runs() {
         ("work_mem=much", "invalid value for parameter \"work_mem\""),
         ("no_such=1", "unrecognized configuration parameter \"no_such\""),
         ("port=1", "Ashlar's own"),
+        ("Port=1", "Ashlar's own"),
     ] {
         site.array.refused(&["database", "settings", "prod", wrong], &[why]);
     }
@@ -684,6 +764,17 @@ fn a_server_that_ashlar_does_not_know_holds_still_for_snapshots() {
         site.array.run(&["database", "verify", &format!("files@{name}")]).status == 4
     });
     assert!(is_torn, "the check finds nothing");
+    // Other commands, and those it had again; what is not named is none any more.
+    let change = ["database", "commands", "files", "--account", "nobody"];
+    let shown = site.array.good(&[&change[..], &["--check", "exit 3"]].concat());
+    assert!(shown.contains("check as nobody, within 30 s") && !shown.contains("freeze"), "{shown}");
+    assert_eq!(site.array.run(&["database", "verify", "files"]).status, 4, "the new one is asked");
+    site.array.misused(&["database", "commands", "files", "--check", "true"], &["--account"]);
+    let other = ["database", "commands", "files", "--account", "root", "--check", "true"];
+    site.array.refused(&other, &["those of account `nobody`"]);
+    site.array.good(&[&change[..], &commands[..]].concat());
+    assert_eq!(site.array.json(&["database", "verify", "files"])["findings"], serde_json::json!([]));
+
     site.array.good(&["database", "clone", "files", "copy"]);
     let copy = site.array.state().join("databases/copy/data");
     assert_eq!(std::fs::read_to_string(copy.join("name")).unwrap(), "copy\n");

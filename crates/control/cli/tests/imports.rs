@@ -454,15 +454,19 @@ fn a_dump_is_imported_into_a_database_of_its_own() {
     let refused = site.from("copier", &site.password).replace("/postgres", "/none");
     site.refused(&["import", "next", "--from", &refused, "--logical"], &["database \"none\" does not exist"]);
     site.refused(&["import", "next", "--from", &from, "--logical"], &["permission denied for table orders"]);
+    let patient = ["import", "next", "--from", &from, "--logical", "--size", "1GiB", "--start-timeout"];
+    site.refused(&[&patient[..], &["2d"]].concat(), &["a start cannot be given 172800 s"]);
     site.check_nothing_else(&[]);
     ask(&app, "grant select on orders to copier");
-    let done = site.good(&["import", "next", "--from", &from, "--logical", "--size", "1GiB"]);
+    let done = site.good(&[&patient[..], &["10m"]].concat());
     assert!(done.contains("database app of it has the dump"), "{done}");
+    assert!(site.good(&["show", "next"]).contains("within 600 s"), "the limit is kept");
     let url = format!("{}/app", site.url("next").rsplit_once('/').unwrap().0);
     assert_eq!(ask(&Address::Url(url), "select count(*) from orders"), "500");
     site.check_silent();
 }
 
+// tidy: long because it is one story of one clone.
 #[test]
 fn a_clone_has_a_password_and_a_content_of_its_own() {
     let Some(mut site) = Site::new() else { return };
@@ -504,11 +508,31 @@ fn a_clone_has_a_password_and_a_content_of_its_own() {
     assert_eq!(site.ask("dev", "select count(*) from people where name = 'secret'"), "0");
     assert_eq!(site.url("dev"), own);
 
+    // What it begins counts, and what it does not come to is told.
+    std::fs::write(&mask, "begin;\nupdate people set name = 'masked';\n").unwrap();
+    site.good(&["clone", "prod", "begun", "--after-clone", &mask_name]);
+    assert_eq!(site.ask("begun", "select count(*) from people where name = 'secret'"), "0");
+    site.good(&["delete", "begun", "--yes"]);
+    for open in ["select 1;\n\\q\nupdate people set name = 'masked';\n", "select 1;\n/* update people\n"] {
+        std::fs::write(&mask, open).unwrap();
+        site.refused(&["clone", "prod", "next", "--after-clone", &mask_name], &["was not run to its end"]);
+    }
     std::fs::write(&mask, "select 1;\n\nupdate nothing set x = 1;\n").unwrap();
     site.refused(
         &["clone", "prod", "next", "--after-clone", &mask_name],
         &["line 3: ERROR: relation \"nothing\" does not exist"],
     );
+    // One that does not end is ended by a delete.
+    std::fs::write(&mask, "select pg_sleep(600);\n").unwrap();
+    let mut child = site.spawn(&["clone", "prod", "next", "--after-clone", &mask_name]);
+    let end = Instant::now() + Duration::from_secs(30);
+    while !site.good(&["list"]).contains("next") {
+        assert!(Instant::now() < end, "{}", site.array.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    site.good(&["delete", "next", "--yes"]);
+    assert!(!child.wait().unwrap().success());
     std::fs::write(&mask, "-".repeat(20_000)).unwrap();
     site.refused(&["clone", "prod", "next", "--after-clone", &mask_name], &["16000 bytes at most"]);
     site.refused(&["clone", "prod", "next", "--after-clone", "/nowhere"], &["/nowhere"]);

@@ -14,6 +14,8 @@ use crate::postgres::{Postgres, close, failed, new_password, remove_file, write_
 
 /// How long a new password may take.
 const PASSWORD_MAX: Duration = Duration::from_secs(30);
+/// What psql says when it has read the whole script, and nothing of it is open.
+const END: &str = "ashlar: all of it ran";
 /// Of what psql says.
 const WORDS_BYTES_MAX: usize = 600;
 
@@ -59,7 +61,7 @@ pub(crate) fn care(postgres: &Postgres, care: &Care) -> Result<()> {
         set_password(&server, password)?;
     }
     if let Some(script) = &care.script {
-        run(&server, script)?;
+        run(postgres, &server, script)?;
     }
     server.stop()?;
     Ok(())
@@ -86,13 +88,19 @@ pub(crate) fn set_password(server: &Server, password: &str) -> Result<()> {
     Ok(())
 }
 
-fn run(server: &Server, script: &Script) -> Result<()> {
+fn run(postgres: &Postgres, server: &Server, script: &Script) -> Result<()> {
     let mut command = server.client("psql");
     command.args(["-X", "-q", "-w", "-v", "ON_ERROR_STOP=1", "-d", &script.database, "-f", "-"]);
     command.current_dir("/").env_remove("PGPASSWORD");
-    let said = run_with_input(command, &script.text)?;
-    if said.is_good {
+    // What it began and did not commit would be undone without a word, and the clone opened as it was.
+    let text = format!("{}\n;\ncommit;\n\\echo {END}\n", script.text);
+    let said = run_with_input(postgres.site(), command, &text)?;
+    if said.is_good && said.stdout.lines().any(|line| line == END) {
         return Ok(());
+    }
+    if said.is_good {
+        let what = "its SQL after the clone was not run to its end: something in it is open, or it has a \\q";
+        return Err(Error::refused(what, "close quotes, comments, COPY and \\if in the file, then repeat"));
     }
     let line = said.stderr.lines().find(|line| line.contains("ERROR:") || line.contains("error:"));
     let line = line.or(said.stderr.lines().next()).unwrap_or("psql ended without a word");

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use ashlar_postgres::Waits;
+
 use crate::care::Care;
 use crate::difference::{FileDifference, Named, Pieces};
 use crate::error::Result;
@@ -52,6 +54,12 @@ pub trait Engine {
     /// # Errors
     /// When the server does not answer.
     fn standing(&self) -> Result<Standing>;
+
+    /// What the sessions of the running server wait for, over so long.
+    ///
+    /// # Errors
+    /// When the server does not answer.
+    fn waits(&self, millis: u64) -> Result<Waits>;
 
     /// Ends the following of a running standby.
     ///

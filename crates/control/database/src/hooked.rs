@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use ashlar_postgres::Account;
+use ashlar_postgres::{Account, Waits};
 use ashlar_programs::Launcher;
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -234,6 +234,10 @@ impl Engine for Hooked {
 
     fn standing(&self) -> Result<Standing> {
         Hooked::nothing("it follows nobody")
+    }
+
+    fn waits(&self, _millis: u64) -> Result<Waits> {
+        Hooked::nothing("its server is not known")
     }
 
     fn promote(&mut self) -> Result<()> {

@@ -27,6 +27,7 @@ mod task;
 mod tls;
 mod url;
 mod usage;
+mod waits;
 
 pub use care::{Care, Script};
 pub use difference::{

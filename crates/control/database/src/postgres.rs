@@ -10,8 +10,8 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use ashlar_postgres::{
-    Adoption, Installation, Limitation, Search, Server, end_processes, processes_below,
-    put_before_access_rules, take_settings_out,
+    Adoption, Installation, Limitation, Rows, Search, Server, Session, Waits, end_processes,
+    put_before_access_rules, servers_below, take_settings_out,
 };
 use ashlar_programs::Launcher;
 use rustix::process::{Pid, Signal, kill_process};
@@ -28,6 +28,7 @@ use crate::site::Site;
 use crate::standby::{self, Standing};
 use crate::task::Outcome;
 use crate::tls;
+use crate::waits;
 
 /// Where the superuser's password is on the volume of data: it goes along with snapshots and clones.
 const PASSWORD: &str = "ashlar-password";
@@ -39,6 +40,21 @@ const END_POLL: Duration = Duration::from_millis(5);
 /// readers that do not come, and the last two make a standby.
 const SLOTS: &str = "pg_replslot";
 const LEFT_BY_SOURCE: [&str; 3] = ["postmaster.opts", "standby.signal", "recovery.signal"];
+
+/// How long a question may take.
+const ASK_MAX: Duration = Duration::from_secs(60);
+
+/// A session in a database, whatever that says of how long its sessions may work.
+pub(crate) fn session_in(server: &Server, database: &str) -> Result<Session> {
+    let mut session = Session::open(&server.address_of(database), "ashlar", ASK_MAX)?;
+    session.run("set statement_timeout = 0")?;
+    Ok(session)
+}
+
+/// Asks a running server, in the one database that every server has.
+pub(crate) fn ask(server: &Server, statement: &str) -> Result<Rows> {
+    Ok(session_in(server, "template1")?.run(statement)?)
+}
 
 /// A PostgreSQL server at a site.
 pub struct Postgres {
@@ -143,7 +159,12 @@ impl Postgres {
         for name in LEFT_BY_SOURCE {
             remove_file(&data.join(name))?;
         }
-        for slot in fs::read_dir(data.join(SLOTS)).into_iter().flatten().flatten() {
+        let slots = data.join(SLOTS);
+        if fs::symlink_metadata(&slots).is_ok_and(|found| found.file_type().is_symlink()) {
+            let what = format!("{} is a link: what it leads to is not the copy's", slots.display());
+            return Err(Error::refused(what, "make it a directory in the source, then repeat"));
+        }
+        for slot in fs::read_dir(slots).into_iter().flatten().flatten() {
             fs::remove_dir_all(slot.path()).map_err(|error| failed("remove", &slot.path(), &error))?;
         }
         Ok(())
@@ -195,7 +216,7 @@ impl Engine for Postgres {
         if server.postmaster().is_some() {
             return Ok(outcome);
         }
-        if processes_below(&self.data()).is_empty() {
+        if servers_below(&self.data()).is_empty() {
             server.forget_lock()?;
         }
         if let Some(Limits { memory_bytes, cores }) = self.site.limits {
@@ -266,6 +287,10 @@ impl Engine for Postgres {
 
     fn standing(&self) -> Result<Standing> {
         standby::standing(&self.server())
+    }
+
+    fn waits(&self, millis: u64) -> Result<Waits> {
+        waits::waits(&self.server(), millis)
     }
 
     fn promote(&mut self) -> Result<()> {

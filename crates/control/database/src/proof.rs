@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
-use ashlar_postgres::{Limitation, Limits, RelationCheck, Server, Session};
+use ashlar_postgres::{Limitation, Limits, RelationCheck, Server};
 
 use crate::error::{Error, Result};
+use crate::postgres::{ask, session_in};
 use crate::task::Outcome;
 
 /// What a proof may use of the machine: production runs beside it. Arbitrary.
@@ -14,8 +14,9 @@ const LIMITS: Limits = Limits { memory_bytes: Some(512 << 20), cores: Some(1.0),
 /// Of the words of a program that found something.
 const FINDING_BYTES_MAX: usize = 600;
 const FINDINGS_MAX: usize = 20;
-/// How long the catalogue may take to tell its relations. Arbitrary.
-const CATALOGUE_MAX: Duration = Duration::from_secs(60);
+/// Databases that take sessions: one whose `drop database` was cut short does not.
+pub(crate) const CONNECTABLE: &str =
+    "select datname from pg_database where datallowconn and datconnlimit <> -2";
 /// What pg_checksums says of a database that was made without.
 const NO_CHECKSUMS: &str = "data checksums are not enabled";
 /// What pg_checksums says in front of a damaged file's name, and behind it.
@@ -32,6 +33,15 @@ pub(crate) fn prove(mut server: Server, mut outcome: Outcome) -> Result<Outcome>
     outcome.start_millis = started.as_millis() as u64;
     if let Limitation::NotLimited(why) = server.limitation() {
         outcome.notes.push(format!("memory and processors were not limited: {why}"));
+    }
+    match end_prepared(&server) {
+        Ok(0) => {}
+        Ok(count) => {
+            let what =
+                format!("{count} prepared transactions are open in it; the copy was checked without them");
+            outcome.notes.push(what);
+        }
+        Err(error) => return Ok(found(outcome, format!("its prepared transactions do not end: {error}"))),
     }
     let relations = match relations(&server) {
         Ok(relations) => relations,
@@ -73,12 +83,24 @@ fn found(mut outcome: Outcome, what: String) -> Outcome {
     outcome
 }
 
+/// Ends transactions that wait for somebody to commit them, in this copy: they lock what is to be checked.
+fn end_prepared(server: &Server) -> Result<usize> {
+    let waiting = ask(server, "select gid, database from pg_prepared_xacts")?;
+    for row in &waiting {
+        let [Some(name), Some(database)] = &row[..] else { continue };
+        let mut session = session_in(server, database)?;
+        session.run("set standard_conforming_strings = on")?;
+        session.run(&format!("rollback prepared '{}'", name.replace('\'', "''")))?;
+    }
+    Ok(waiting.len())
+}
+
 /// The relation in each file of the data directory, over all its databases.
 fn relations(server: &Server) -> Result<BTreeMap<String, String>> {
-    let databases = server.query("select datname from pg_database where datallowconn")?;
+    let databases = ask(server, CONNECTABLE)?;
     let mut files = BTreeMap::new();
     for database in databases.into_iter().filter_map(|row| row.into_iter().next().flatten()) {
-        let mut session = Session::open(&server.address_of(&database), "ashlar", CATALOGUE_MAX)?;
+        let mut session = session_in(server, &database)?;
         let rows = session.run(
             "select pg_relation_filepath(oid), oid::regclass from pg_class where pg_relation_filepath(oid) is not null",
         )?;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use ashlar_postgres::{Server, Settings};
 
 use crate::error::{Error, Result};
+use crate::postgres::ask;
 use crate::site::Site;
 use crate::standby;
 
@@ -28,27 +29,35 @@ const OF_COPIES: [&str; 7] = [
     "recovery_target_action",
 ];
 /// Of these a clone does not begin with its source's: they ask for much memory, or reach out.
-const OF_THE_SOURCE: [&str; 7] = [
+const OF_THE_SOURCE: [&str; 10] = [
     "archive_command",
     "archive_library",
     "archive_mode",
     "huge_pages",
+    "max_logical_replication_workers",
     "primary_conninfo",
     "primary_slot_name",
     "shared_buffers",
+    "sync_replication_slots",
+    "synchronous_standby_names",
 ];
 
 /// What a clone begins with.
 #[must_use]
 pub fn settings_of_clone(source: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let of_clone = |(name, _): &(&String, &String)| !OF_THE_SOURCE.contains(&name.as_str());
+    let of_clone = |(name, _): &(&String, &String)| !is_one_of(&OF_THE_SOURCE, name);
     source.iter().filter(of_clone).map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Whether a copy must not have a setting in its own files: `alter system` writes into one that the server
 /// reads last, over what the array sets.
 pub(crate) fn is_of_source(name: &str) -> bool {
-    OF_THE_SOURCE.contains(&name) || OF_COPIES.contains(&name)
+    is_one_of(&OF_THE_SOURCE, name) || is_one_of(&OF_COPIES, name)
+}
+
+/// PostgreSQL takes names of settings in small and capital letters alike.
+fn is_one_of(names: &[&str], name: &str) -> bool {
+    names.iter().any(|one| one.eq_ignore_ascii_case(name))
 }
 
 /// What the array sets over the settings of the files, and what is kept over that.
@@ -61,6 +70,10 @@ pub(crate) fn settings(site: &Site) -> Settings {
         settings.set("archive_mode", "off");
         settings.set("primary_conninfo", "");
         settings.set("primary_slot_name", "");
+        // A subscriber's copy would take from its publisher what the source is still to get.
+        settings.set("max_logical_replication_workers", "0");
+        // Nobody follows a copy: its commits would wait for ever.
+        settings.set("synchronous_standby_names", "");
         settings.set("cron.launch_active_jobs", "off");
         settings.set("shared_buffers", CLONE_BUFFERS);
     }
@@ -73,7 +86,7 @@ pub(crate) fn settings(site: &Site) -> Settings {
 /// Refuses a setting that is not for users, or that the server would not start with.
 pub(crate) fn check(server: &Server, site: &Site) -> Result<()> {
     for (name, value) in &site.settings {
-        if OF_THE_ARRAY.contains(&name.as_str()) {
+        if is_one_of(&OF_THE_ARRAY, name) {
             let action = "leave it out: Ashlar finds the server by it";
             return Err(Error::refused(format!("setting `{name}` is Ashlar's own"), action));
         }
@@ -87,9 +100,9 @@ pub(crate) fn check(server: &Server, site: &Site) -> Result<()> {
 /// Has a running server read its settings; the names of those that count from its next start on.
 pub(crate) fn take(server: &Server) -> Result<Vec<String>> {
     server.write_settings()?;
-    let loaded = || server.query("select pg_conf_load_time()").map(|rows| first(&rows));
+    let loaded = || ask(server, "select pg_conf_load_time()").map(|rows| first(&rows));
     let before = loaded()?;
-    server.query("select pg_reload_conf()")?;
+    ask(server, "select pg_reload_conf()")?;
     let end = Instant::now() + READ_MAX;
     while loaded()? == before && Instant::now() < end {
         std::thread::sleep(READ_POLL);
@@ -99,7 +112,7 @@ pub(crate) fn take(server: &Server) -> Result<Vec<String>> {
 
 /// The names of settings that count from the server's next start on.
 pub(crate) fn waiting(server: &Server) -> Result<Vec<String>> {
-    let rows = server.query("select name from pg_settings where pending_restart order by 1")?;
+    let rows = ask(server, "select name from pg_settings where pending_restart order by 1")?;
     Ok(rows.into_iter().filter_map(|row| row.into_iter().next().flatten()).collect())
 }
 
@@ -113,7 +126,7 @@ mod tests {
 
     #[test]
     fn a_clone_begins_without_what_reaches_out_or_takes_memory() {
-        let all = ["work_mem", "shared_buffers", "archive_command"];
+        let all = ["work_mem", "shared_buffers", "Archive_Command", "synchronous_standby_names"];
         let source = all.map(|name| (name.to_string(), "x".to_string())).into();
         let kept: Vec<String> = settings_of_clone(&source).into_keys().collect();
         assert_eq!(kept, ["work_mem"]);

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
 
-use ashlar_postgres::{Places, processes_below};
+use ashlar_postgres::{Places, servers_below};
 use serde::{Deserialize, Serialize};
 
 use crate::hooked;
@@ -133,7 +133,7 @@ impl Site {
     #[must_use]
     pub fn is_running(&self) -> bool {
         match self.engine {
-            EngineKind::Postgres => !processes_below(&self.places().data).is_empty(),
+            EngineKind::Postgres => !servers_below(&self.places().data).is_empty(),
             EngineKind::None => hooked::is_started(self),
         }
     }
@@ -211,6 +211,12 @@ impl Site {
     /// When the file that asks cannot be written.
     pub fn ask_to_end(&self) -> std::io::Result<()> {
         fs::write(self.directory.join(CANCEL), "")
+    }
+
+    /// Work on it begins anew, whatever was asked before.
+    pub fn forget_asked_end(&self) {
+        // Where there is none, nobody asked.
+        let _ = fs::remove_file(self.directory.join(CANCEL));
     }
 
     /// Whether somebody asked.

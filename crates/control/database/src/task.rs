@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use ashlar_postgres::Waits;
 use serde::{Deserialize, Serialize};
 
 use crate::care::Care;
@@ -55,6 +56,8 @@ pub enum Work {
     GivePassword,
     /// Tells how far a standby is behind.
     Standing,
+    /// Looks for so many milliseconds what the sessions of its running server wait for.
+    LookAtWaits(u64),
     /// Ends the following of a standby.
     Promote,
     /// Has the primary keep no slot for it any more.
@@ -130,6 +133,9 @@ pub struct Outcome {
     /// How far a standby is behind.
     #[serde(default)]
     pub standing: Option<Standing>,
+    /// What its sessions wait for.
+    #[serde(default)]
+    pub waits: Option<Waits>,
     /// The files that differ from another database's.
     #[serde(default)]
     pub files: Vec<FileDifference>,
@@ -178,6 +184,7 @@ pub fn carry_out(task: &Task) -> Result<Outcome> {
         Work::Care(care) => engine.care(care)?,
         Work::GivePassword => engine.give_password()?,
         Work::Standing => outcome.standing = Some(engine.standing()?),
+        Work::LookAtWaits(millis) => outcome.waits = Some(engine.waits(*millis)?),
         Work::Promote => engine.promote()?,
         Work::LeavePrimary => engine.leave_primary()?,
         Work::Start => outcome = engine.start()?,

@@ -5,6 +5,11 @@ use std::time::Duration;
 use crate::error::{Error, Result};
 use crate::server::{LONG, Server};
 
+/// Over what a role or a database says of its sessions: a check may take its time, and makes the extension
+/// that it needs.
+const OPTIONS: &str = "-c statement_timeout=0 -c lock_timeout=0 -c idle_session_timeout=0 \
+    -c default_transaction_read_only=off";
+
 /// How thoroughly tables and indexes are checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RelationCheck {
@@ -31,6 +36,7 @@ impl Server {
     /// When a fault is found, or the program fails: what it said is in the message.
     pub fn check_relations(&self, check: &RelationCheck) -> Result<Duration> {
         let mut command = self.client("pg_amcheck");
+        command.env("PGOPTIONS", OPTIONS);
         command.args(["--install-missing", "-j", &check.jobs.to_string()]);
         if check.is_heap_all_indexed {
             command.arg("--heapallindexed");

@@ -30,7 +30,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use installation::{Found, Installation, MAJOR_MIN, PROGRAMS, Search};
 pub use limits::{Limitation, Limits, Usage};
 pub use pgbench::{Amount, Balances, Load, LoadLog, LoadReport, Pgbench, Progress, Protocol, Script, Window};
-pub use processes::{end_processes, processes_below};
+pub use processes::{end_processes, processes_below, servers_below};
 pub use server::{Places, Server};
 pub use session::{Address, Row, Rows, Session, Statement, ToSql};
 pub use settings::{SETTINGS_FILE, Setting, Settings, Value};

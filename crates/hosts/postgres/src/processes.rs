@@ -32,6 +32,14 @@ pub fn processes_below(base: &Path) -> Vec<(Pid, String)> {
     found
 }
 
+/// Those of them that are a server's: a person's shell may stand in its directory, too.
+#[must_use]
+pub fn servers_below(base: &Path) -> Vec<Pid> {
+    let is_server = |name: &str| name == "postgres" || name == "postmaster";
+    let found = processes_below(base).into_iter().filter(|(_, name)| is_server(name));
+    found.map(|(pid, _)| pid).collect()
+}
+
 /// Ends the processes below `base` whose names are wanted: by the first signal, and those that are still
 /// there after a while by the next.
 pub fn end_processes(base: &Path, is_wanted: impl Fn(&str) -> bool, signals: &[Signal]) {

@@ -16,7 +16,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::installation::Installation;
 use crate::leftovers::Leftovers;
 use crate::limits::{Group, Limitation};
-use crate::processes::{end_processes, processes_below};
+use crate::processes::{end_processes, processes_below, servers_below};
 use crate::session::{Address, Rows, Session};
 use crate::settings::{Settings, replace};
 
@@ -215,7 +215,7 @@ impl Server {
     pub fn start(&mut self) -> Result<Duration> {
         let Places { data, socket, port, .. } = self.places.clone();
         self.work = fs::canonicalize(&data).map_err(|e| Error::io(&data.display().to_string(), &e))?;
-        let others = processes_below(&self.work);
+        let others = servers_below(&self.work);
         if !self.is_running && !others.is_empty() {
             let shown = data.display();
             return Err(Error::environment(format!(

@@ -44,7 +44,16 @@ impl Error {
 
     /// A file or a program could not be used.
     pub fn io(what: &str, error: &std::io::Error) -> Error {
-        Error::command(format!("{what}: {error}"))
+        match error.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => Error::no_room(what),
+            _ => Error::command(format!("{what}: {error}")),
+        }
+    }
+
+    /// A file cannot grow.
+    #[must_use]
+    pub fn no_room(what: &str) -> Error {
+        Error::environment(format!("{what}: no space is left on its file system: make room there"))
     }
 }
 

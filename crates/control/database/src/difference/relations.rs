@@ -1,19 +1,17 @@
 //! Which relations the files that differ belong to, as the catalogues of both servers have them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use ashlar_postgres::{Limits, Server, Session};
+use ashlar_postgres::{Limits, Server};
 use serde::{Deserialize, Serialize};
 
 use super::{FileDifference, Side};
 use crate::error::{Error, Result};
-use crate::postgres::Postgres;
+use crate::postgres::{Postgres, ask, session_in};
+use crate::proof::CONNECTABLE;
 
 /// What the server of a copy may use of the machine: production runs beside it. Arbitrary.
 const LIMITS: Limits = Limits { memory_bytes: Some(512 << 20), cores: Some(1.0), cpuset: None };
-/// How long the catalogue may take to tell its relations. Arbitrary.
-const CATALOGUE_MAX: Duration = Duration::from_secs(60);
 /// Every relation with a file; the table of an index, and of a toast table and its index.
 const RELATIONS: &str = "select pg_relation_filepath(c.oid), c.oid, \
     quote_ident(n.nspname) || '.' || quote_ident(c.relname), \
@@ -96,9 +94,9 @@ pub(crate) fn name_files(postgres: &Postgres, stems: &BTreeSet<String>) -> Resul
     let mut server = quiet_server(postgres)?;
     server.start()?;
     let mut named = BTreeMap::new();
-    for row in server.query("select datname from pg_database where datallowconn")? {
+    for row in ask(&server, CONNECTABLE)? {
         let Some(database) = row.into_iter().next().flatten() else { continue };
-        let mut session = Session::open(&server.address_of(&database), "ashlar", CATALOGUE_MAX)?;
+        let mut session = session_in(&server, &database)?;
         for row in session.run(RELATIONS)? {
             let Some(found) = named_of(&row, &database).filter(|found| stems.contains(&found.stem)) else {
                 continue;

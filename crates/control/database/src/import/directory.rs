@@ -159,9 +159,10 @@ pub(super) fn bring(
     settings::copy_files(&places.data, &files, &mut |from, to| copy.file(from, to))?;
     copy.teller.stage("makes it a database of its own", 0)?;
     let notes = settings::take_over(postgres, true)?;
-    let superuser = first_superuser(postgres.installation(), &places.data)?;
-    postgres.let_in(&superuser)?;
+    // Before any program reads its settings: they may name the source.
     postgres.adopt_import()?;
+    let superuser = first_superuser(postgres, &places.data)?;
+    postgres.let_in(&superuser)?;
     postgres.sync()?;
     Ok(Outcome { superuser: Some(superuser), notes, ..postgres.outcome() })
 }
@@ -229,11 +230,13 @@ impl Copy<'_> {
 }
 
 /// The first superuser of a stopped server: it is asked without its name, by a server for one.
-fn first_superuser(installation: &Installation, data: &Path) -> Result<String> {
-    let mut command = installation.program("postgres");
-    command.args(["--single", "-c", "log_statement=none", "-c", "logging_collector=off", "-D"]).arg(data);
+fn first_superuser(postgres: &Postgres, data: &Path) -> Result<String> {
+    let mut command = postgres.installation().program("postgres");
+    command.args(["--single", "-c", "log_statement=none", "-c", "logging_collector=off"]);
+    command.arg("-c").arg(format!("data_directory={}", data.display())).arg("-D").arg(data);
     command.arg("template1").current_dir("/");
-    let said = super::run_with_input(command, "select rolname from pg_authid where oid = 10\n")?;
+    let said =
+        super::run_with_input(postgres.site(), command, "select rolname from pg_authid where oid = 10\n")?;
     let name = said.stdout.lines().find_map(|line| line.split_once("rolname = \"")?.1.split_once("\"\t"));
     match name {
         Some((name, _)) => Ok(name.to_string()),

@@ -2,8 +2,11 @@
 
 use std::io::{Read, Write};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
+
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use super::server::Asker;
 use super::{Survey, programs};
@@ -26,19 +29,36 @@ pub(crate) struct Said {
     pub(crate) is_good: bool,
 }
 
-/// Runs a program that reads this text.
-pub(crate) fn run_with_input(mut command: Command, text: &str) -> Result<Said> {
+/// Runs a program that reads this text, until it ends or somebody asks the work on the site to end.
+pub(crate) fn run_with_input(site: &Site, mut command: Command, text: &str) -> Result<Said> {
     let name = command.get_program().to_string_lossy().into_owned();
     let failed = |error: std::io::Error| Error::failed(format!("run {name}: {error}"), "");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
     let input = child.stdin.take();
+    // Of this very process, whoever has its number later.
+    let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty());
+    let process = process.map_err(|error| failed(error.into()))?;
+    let is_done = AtomicBool::new(false);
     let said = thread::scope(|scope| {
         // One that ends before it has read all says why.
         scope.spawn(move || input.map(|mut input| input.write_all(text.as_bytes())));
-        child.wait_with_output()
+        scope.spawn(|| {
+            while !is_done.load(Ordering::Relaxed) {
+                if site.is_asked_to_end() {
+                    let _ended_by_itself = pidfd_send_signal(&process, Signal::TERM);
+                }
+                thread::sleep(LOOK_INTERVAL);
+            }
+        });
+        let said = child.wait_with_output();
+        is_done.store(true, Ordering::Relaxed);
+        said
     });
     let said = said.map_err(failed)?;
+    if site.is_asked_to_end() {
+        return Err(Error::refused(format!("{name} was ended: so was the work that it was for"), ""));
+    }
     let words = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ok(Said { stdout: words(&said.stdout), stderr: words(&said.stderr), is_good: said.status.success() })
 }

@@ -14,6 +14,10 @@ use crate::settings::replace;
 const TABLESPACES: &str = "pg_tblspc";
 /// Where temporary files are. Nothing in them is needed by a server that starts.
 const TEMPORARY: &str = "base/pgsql_tmp";
+/// PostgreSQL's own are three deep.
+const DEPTH_MAX: u32 = 32;
+/// Of what is wrong, so much is told.
+const PROBLEMS_MAX: usize = 50;
 /// Written by a backup: the server makes the links anew from it at its first start.
 const MAP_FILE: &str = "tablespace_map";
 
@@ -45,15 +49,46 @@ pub(super) fn plan(places: &Places, adoption: &Adoption) -> Result<(Vec<Relink>,
         }
     }
     // Anything else that leads out of the data directory is nothing that PostgreSQL makes.
-    for folder in ["", "base"] {
-        for (name, from) in links_in(data, folder)? {
-            let is_led = name == "pg_wal" || name == TEMPORARY && places.temporary.is_some();
-            if !is_led && !bounds.holds(&data.join(folder).join(&from)) {
+    let is_led = |path: &Path| {
+        let name = path.strip_prefix(data).unwrap_or(path);
+        name == Path::new("pg_wal")
+            || name.parent() == Some(Path::new(TABLESPACES))
+            || name == Path::new(TEMPORARY) && places.temporary.is_some()
+    };
+    let elsewhere = plan.iter().map(|link| link.to.as_path()).filter(|to| !to.starts_with(data));
+    for place in std::iter::once(data.as_path()).chain(elsewhere) {
+        for (link, from) in links_below(place, 0)? {
+            let around = link.parent().unwrap_or(place);
+            if !is_led(&link) && !bounds.holds(&around.join(&from)) {
+                let name = link.strip_prefix(data).unwrap_or(&link).display().to_string();
                 problems.push(format!("{name} leads to {}: it is outside of the copy", from.display()));
             }
         }
     }
+    problems.truncate(PROBLEMS_MAX);
     Ok((plan, problems))
+}
+
+/// Every link below a directory, and where it leads. None is followed.
+fn links_below(directory: &Path, depth: u32) -> Result<Vec<(PathBuf, PathBuf)>> {
+    let context = |e: std::io::Error| Error::io(&directory.display().to_string(), &e);
+    let (mut links, mut entries) = (Vec::new(), Vec::new());
+    for entry in fs::read_dir(directory).map_err(context)? {
+        entries.push(entry.map_err(context)?);
+    }
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let kind = entry.file_type().map_err(context)?;
+        if kind.is_symlink() {
+            links.push((entry.path(), target(&entry.path())?));
+        } else if kind.is_dir() && depth < DEPTH_MAX {
+            links.extend(links_below(&entry.path(), depth + 1)?);
+        } else if kind.is_dir() {
+            let what = format!("{}: directories are more than {DEPTH_MAX} deep", entry.path().display());
+            return Err(Error::environment(what));
+        }
+    }
+    Ok(links)
 }
 
 fn wal_link(

@@ -25,7 +25,7 @@ pub struct SettingTaken {
 }
 
 /// Takes settings out of the files of a data directory that the server reads: those whose name and value are
-/// not wanted.
+/// not wanted. What lies outside of it, or is a link, is left as it is: the judge of the copy refuses it.
 ///
 /// # Errors
 /// When a file cannot be read or written.
@@ -40,6 +40,9 @@ pub fn take_settings_out(
     while next < files.len().min(FILES_MAX) {
         let path = files[next].clone();
         next += 1;
+        if !is_within(data, &path) {
+            continue;
+        }
         let Ok(bytes) = fs::read(&path) else { continue };
         let text = String::from_utf8_lossy(&bytes);
         let mut is_changed = false;
@@ -65,6 +68,13 @@ pub fn take_settings_out(
         }
     }
     Ok(taken)
+}
+
+/// Whether a file is one of the directory's own, by way of no link.
+fn is_within(data: &Path, path: &Path) -> bool {
+    let (Ok(data), Ok(found)) = (fs::canonicalize(data), fs::canonicalize(path)) else { return false };
+    let is_file = fs::symlink_metadata(path).is_ok_and(|found| found.is_file());
+    is_file && found.starts_with(data)
 }
 
 /// The files that a line includes, below the directory of its own file.
@@ -128,6 +138,24 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+
+    /// The harm: the settings of the source itself were changed when its copy was made.
+    #[test]
+    fn files_outside_of_the_copy_are_left_as_they_are() {
+        let scratch = tempfile::tempdir().unwrap();
+        let (data, outside) = (scratch.path().join("data"), scratch.path().join("outside.conf"));
+        let linked = scratch.path().join("linked.conf");
+        fs::create_dir(&data).unwrap();
+        for path in [&outside, &linked] {
+            fs::write(path, "port = 1\n").unwrap();
+        }
+        fs::write(data.join(SERVER_FILE), "include '../outside.conf'\ninclude 'a.conf'\n").unwrap();
+        std::os::unix::fs::symlink(&linked, data.join("a.conf")).unwrap();
+        assert_eq!(take_settings_out(&data, None, |name, _| name == "port").unwrap(), []);
+        for path in [&outside, &linked] {
+            assert_eq!(fs::read_to_string(path).unwrap(), "port = 1\n");
+        }
+    }
 
     #[test]
     fn unwanted_settings_are_comments_in_whatever_file_they_stand() {

@@ -128,6 +128,23 @@ fn any_other_link_out_of_the_copy_is_refused() {
     assert!(problems[0].starts_with("base/5 leads to "), "{problems:?}");
 }
 
+/// The harm: a relation's file that was a link was one file for source and clone.
+#[test]
+fn a_link_however_deep_is_refused_in_data_log_and_tablespaces() {
+    let copied = Copied::new();
+    let places = ["data/base/5/16384", "wal/000000010000000000000001", "space/PG_15_202209061/5/16390"];
+    for place in places {
+        let link = copied.path("clone").join(place);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(copied.path("source").join(place), link).unwrap();
+    }
+    let (_, problems) = links::plan(&copied.places(), &copied.moves()).unwrap();
+    assert_eq!(problems.len(), 3, "{problems:?}");
+    for place in ["base/5/16384", "wal/000000010000000000000001", "16390"] {
+        assert!(problems.iter().any(|problem| problem.contains(place)), "{place}: {problems:?}");
+    }
+}
+
 #[test]
 fn a_log_that_lies_otherwise_than_told_is_refused() {
     let copied = Copied::new();

@@ -10,7 +10,7 @@ use super::super::Service;
 use super::late::start_limit;
 use super::make::not_a_clone;
 use super::standbys::check_leads;
-use super::{Known, check_ready, is_given_up};
+use super::{Known, check_ready};
 use crate::error::Result;
 
 impl Service {
@@ -24,7 +24,8 @@ impl Service {
         let limit = start_limit(name, request.start_timeout_seconds)?;
         let _alone = self.work_alone(name)?;
         let mut known = self.database_record(name).await?;
-        if !is_given_up(&known.record) {
+        // One that does not come to its end is begun anew, from this snapshot or another.
+        if known.record.stage != Stage::Resetting {
             check_ready(&known.record)?;
         }
         check_leads(&known.record)?;
@@ -66,6 +67,7 @@ impl Service {
 
     /// May be begun again wherever it was cut short.
     pub(super) async fn reset_content(&self, known: &mut Known) -> Result<Outcome> {
+        self.site(&known.record).forget_asked_end();
         let _ended = self.work(&self.site(&known.record), Work::End).await?;
         self.unmount_parts(&known.record).await?;
         self.delete_parts(&known.record.kept_parts(), true).await?;
@@ -143,8 +145,14 @@ impl Service {
             let mount = site.mount(&part.role).display().to_string();
             let attached = self.attachments().into_iter().find(|one| one.volume == part.volume);
             match attached {
-                Some(attached) if attached.mount.as_ref() == Some(&mount) && is_mounted(&mount) => continue,
-                // An attach that was cut short left it, perhaps mounted.
+                Some(attached)
+                    if attached.mount.as_ref() == Some(&mount)
+                        && is_mounted(&mount)
+                        && !is_read_only(&mount) =>
+                {
+                    continue;
+                }
+                // An attach that was cut short left it, perhaps mounted; or its file system met a full pool.
                 Some(_) => self.detach(&part.volume, false).await?,
                 None => {}
             }
@@ -232,8 +240,40 @@ pub(super) fn attach_request(
     }
 }
 
+/// Whether a file system takes no writes any more, as one that could not write its journal. Asks the kernel's
+/// table, not the file system.
+fn is_read_only(directory: &str) -> bool {
+    let table = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+    let options = options_of(&table, directory);
+    options.split(',').any(|one| ["ro", "emergency_ro", "shutdown"].contains(&one))
+}
+
+/// DEVICE DIRECTORY TYPE OPTIONS ... (fstab(5)); of several on one directory the last one counts.
+fn options_of<'a>(table: &'a str, directory: &str) -> &'a str {
+    let escaped = directory.replace('\\', "\\134").replace(' ', "\\040");
+    let of_line = |line: &'a str| {
+        let mut words = line.split(' ');
+        (words.nth(1)? == escaped).then(|| words.nth(1)).flatten()
+    };
+    table.lines().rev().find_map(of_line).unwrap_or_default()
+}
+
 /// Whether it is still mounted where it was: an array that was killed within a detach, or a person,
 /// may have unmounted it.
 fn is_mounted(directory: &str) -> bool {
     crate::attach::is_listed(std::path::Path::new(directory)).unwrap_or(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_those_of_the_last_mount_on_a_directory() {
+        let table = "/dev/loop1 /s/my\\040db/data ext4 rw,nosuid 0 0\n/dev/loop2 /s/b ext4 rw,emergency_ro 0 0\n\
+                     /dev/loop1 /s/my\\040db/data ext4 ro,nosuid 0 0\n";
+        assert_eq!(options_of(table, "/s/my db/data"), "ro,nosuid");
+        assert_eq!(options_of(table, "/s/b"), "rw,emergency_ro");
+        assert_eq!(options_of(table, "/s"), "");
+    }
 }

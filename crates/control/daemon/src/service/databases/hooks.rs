@@ -5,6 +5,7 @@ use ashlar_api as api;
 use ashlar_database::{EngineKind, Hooks, Record, Work};
 
 use super::super::Service;
+use super::check_ready;
 use super::records::Busy;
 use crate::error::{Error, Result};
 
@@ -117,6 +118,34 @@ pub(super) fn view(hooks: &Hooks) -> api::DatabaseCommands {
 }
 
 impl Service {
+    /// Gives a database without a server these commands instead of those that it has.
+    pub(crate) async fn database_commands(
+        &self,
+        name: &str,
+        request: api::DatabaseHooks,
+    ) -> Result<api::Database> {
+        let _alone = self.work_alone(name)?;
+        let mut known = self.database_record(name).await?;
+        check_ready(&known.record)?;
+        if known.record.engine == EngineKind::Postgres {
+            let what =
+                format!("database `{name}` has a server of Ashlar's: commands are for those without one");
+            return Err(Error::invalid(what, "change its settings instead"));
+        }
+        let hooks = checked(name, &request)?;
+        let before = known.record.hooks.as_ref().map(|hooks| hooks.account.as_str());
+        if let Some(account) = before.filter(|account| *account != hooks.account) {
+            let what = format!("the files of database `{name}` are those of account `{account}`");
+            return Err(Error::invalid(what, "name that one: who runs the commands stays"));
+        }
+        known.record.hooks = Some(hooks);
+        // Whether the account exists.
+        self.work(&self.site(&known.record), Work::Find).await?;
+        self.keep_record(&known).await?;
+        self.log.info(format!("database {name}"), "has other commands");
+        Ok(self.view(&known))
+    }
+
     /// Takes a snapshot while databases that want to hold still do. Whatever becomes of it, they go on: where
     /// that fails, or the array is killed, it is tried again by whoever looks after databases.
     pub(in super::super) async fn snapshot_held(

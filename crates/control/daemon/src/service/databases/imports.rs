@@ -9,6 +9,7 @@ use ashlar_database::{Follows, Outcome, Part, Primary, Record, Role, Source, Sta
 use ashlar_units::ByteCount;
 
 use super::super::Service;
+use super::late::start_limit;
 use super::make::{check_sizes, part, unix_seconds};
 use super::{Known, from_database};
 use crate::error::{Error, Result};
@@ -35,6 +36,7 @@ struct Wanted {
     pool: Option<String>,
     port: Option<u16>,
     major: Option<u32>,
+    start_timeout_seconds: Option<u64>,
 }
 
 impl Service {
@@ -50,6 +52,7 @@ impl Service {
             pool: request.pool,
             port: request.port,
             major: request.major_version,
+            start_timeout_seconds: request.start_timeout_seconds,
         })
         .await
     }
@@ -67,6 +70,7 @@ impl Service {
             pool: request.pool,
             port: request.port,
             major: None,
+            start_timeout_seconds: request.start_timeout_seconds,
         })
         .await
     }
@@ -82,6 +86,7 @@ impl Service {
         self.check_parts_free(&parts)?;
         let mut record = Record::beginning(&wanted.name, port, parts, unix_seconds());
         record.major = wanted.major.unwrap_or(0);
+        record.start_timeout_seconds = start_limit(&wanted.name, wanted.start_timeout_seconds)?;
         let mut known = Known { pool, number, record };
         self.keep_record(&known).await?;
         drop(number_taken);
@@ -197,10 +202,10 @@ impl Service {
         Ok(self.database_record(name).await.is_err())
     }
 
-    /// Has everybody who brings something in end that: the array stops.
+    /// Has everybody who brings something in, or runs SQL in a copy, end that: the array stops.
     pub(super) async fn end_imports(&self) {
         for known in self.database_records().await.unwrap_or_default() {
-            if known.record.stage == Stage::Making {
+            if matches!(known.record.stage, Stage::Making | Stage::Resetting) {
                 // Without it the stop waits.
                 let _ = self.site(&known.record).ask_to_end();
             }
@@ -336,6 +341,7 @@ mod tests {
             pool: None,
             port: None,
             major: None,
+            start_timeout_seconds: None,
         };
         let survey = Survey { data_bytes: 100 << 30, log_bytes: 1 << 30, ..Survey::default() };
         assert_eq!(sizes(&wanted, &survey).unwrap(), [(Role::Data, 202 << 30)]);

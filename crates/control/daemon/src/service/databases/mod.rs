@@ -20,6 +20,7 @@ mod prove;
 mod records;
 mod standbys;
 mod tend;
+mod waits;
 
 use std::path::PathBuf;
 use std::time::Instant;
