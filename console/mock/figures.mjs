@@ -50,6 +50,26 @@ export function figuresOf(world, millis) {
   };
 }
 
+/// How long requests took, by class: most fast, a few slow.
+export function latenciesOf(world, object, range) {
+  const { step_seconds, points } = historyOf(world, object, range);
+  const bounds = Array.from({ length: 20 }, (_, power) => 2 ** (14 + power) / 1000);
+  const spread = (rate, p50, seed) => {
+    const roll = dice(seed);
+    const middle = bounds.findIndex((bound) => bound > p50);
+    const shares = [0.1, 0.45, 0.3, 0.1, 0.04, 0.009, roll() > 0.8 ? 0.001 : 0];
+    const counts = new Array(middle - 1).fill(0);
+    for (const share of shares) counts.push(Math.round(rate * step_seconds * share));
+    return counts;
+  };
+  const steps = points.map(({ unix_millis, rates }) => ({
+    unix_millis,
+    reads: rates.read_latency_micros ? spread(rates.reads_per_second, rates.read_latency_micros.p50, unix_millis) : [],
+    writes: rates.write_latency_micros ? spread(rates.writes_per_second, rates.write_latency_micros.p50, unix_millis + 1) : [],
+  }));
+  return { object, range, step_seconds, bounds_micros: bounds, steps };
+}
+
 const STEPS = { hour: [10, 3600], day: [300, 86_400], week: [1800, 604_800] };
 
 export function historyOf(world, object, range) {

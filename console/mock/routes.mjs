@@ -1,4 +1,5 @@
 // What the mock answers: each entry is a method, a path of the API, and what it does to the world.
+import { PAPER, resultOf } from './lab.mjs';
 import { makeDrive, makeVolume, now } from './world.mjs';
 
 export class Refusal extends Error {
@@ -263,6 +264,17 @@ const DATABASES = {
     world.volumes = world.volumes.filter(({ name }) => !volumes.includes(name));
     return ok({ name: database.name, volumes, clones: [], recoverable_seconds: 86_400, notes: [] });
   },
+  'GET /v1/databases/{database}/waits': (world, { path }) => ok({
+    name: found(world.databases, path.database, 'database').name,
+    look_count: 100,
+    session_count: 6.4,
+    waits: [
+      { event: 'LWLock:WALWrite', cause: 'storage', session_count: 2.9 },
+      { event: 'CPU:Running', cause: 'processor', session_count: 1.8 },
+      { event: 'IO:WALSync', cause: 'storage', session_count: 1.0 },
+      { event: 'Lock:transactionid', cause: 'locks', session_count: 0.7 },
+    ],
+  }),
   'GET /v1/databases/{database}/url': (world, { path }) =>
     ok({ url: readyOf(found(world.databases, path.database, 'database')).url }),
   'POST /v1/databases/{database}/clone': (world, { path, body }) => {
@@ -344,6 +356,19 @@ const VOLUMES = {
   'DELETE /v1/attachments/{volume}': (world, { path }) => {
     found(world.volumes, path.volume, 'volume').device = null;
     return nothing;
+  },
+};
+
+const LAB = {
+  'GET /v1/lab-results': (world) => ok(world.pools.length > 0 ? [PAPER] : []),
+  'GET /v1/lab-results/{result}': (_world, { path, query }) => {
+    const result = resultOf(path.result, query.part);
+    if (!result) throw missing('lab result', path.result);
+    return ok(result);
+  },
+  'GET /v1/lab-results/{result}/report': (_world, { path, query }) => {
+    if (!resultOf(path.result, query.part)) throw missing('lab result', path.result);
+    return ok('<!doctype html><title>report</title>');
   },
 };
 
@@ -507,7 +532,7 @@ const OTHERS = {
     ),
 };
 
-const ALL = { ...DATABASES, ...VOLUMES, ...SNAPSHOTS, ...POOLS, ...OTHERS };
+const ALL = { ...DATABASES, ...VOLUMES, ...LAB, ...SNAPSHOTS, ...POOLS, ...OTHERS };
 
 /// Each route with the pattern of its path.
 export const routes = Object.entries(ALL).map(([key, run]) => {

@@ -4,7 +4,7 @@ import { createServer } from 'node:http';
 import { readFile } from 'node:fs/promises';
 import { dirname, extname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
-import { figuresOf, historyOf } from './figures.mjs';
+import { figuresOf, historyOf, latenciesOf } from './figures.mjs';
 import { Refusal, routes } from './routes.mjs';
 import { makeWorld } from './world.mjs';
 
@@ -167,6 +167,9 @@ class Mock {
       throw new Refusal(401, 'unauthorized', 'the session is over', 'run `ashlar console` again');
     }
     if (url.pathname === '/v1/live') return this.live(request, response);
+    if (url.pathname === '/v1/latencies') {
+      return this.json(response, 200, latenciesOf(this.world, url.searchParams.get('object'), url.searchParams.get('range')));
+    }
     if (url.pathname === '/v1/history') {
       return this.json(response, 200, historyOf(this.world, url.searchParams.get('object'), url.searchParams.get('range')));
     }

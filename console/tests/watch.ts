@@ -18,6 +18,9 @@ export const PAGES = [
   ['schedules', '/snapshots/schedules'],
   ['drives', '/drives'],
   ['events', '/events'],
+  ['lab', '/lab'],
+  ['lab-paper', '/lab/emc'],
+  ['lab-result', '/lab/emc?part=headline'],
   ['clients', '/clients'],
   ['settings', '/settings'],
 ] as const;
@@ -35,6 +38,10 @@ export function watch(page: Page): Watch {
   };
   page.on('console', (message) => {
     if (message.type() === 'error' || message.type() === 'warning') note(`console: ${message.text()}`);
+  });
+  // The console says only that there was one.
+  page.on('response', (answer) => {
+    if (answer.status() >= 400) note(`status of ${answer.status()}: ${answer.request().method()} ${answer.url()}`);
   });
   page.on('pageerror', (error) => note(`page: ${error.stack ?? error.message}`));
   page.on('request', (request) => {

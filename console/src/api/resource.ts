@@ -95,7 +95,7 @@ export function invalidateSoon(): void {
   pending ??= window.setTimeout(() => {
     pending = undefined;
     for (const [address, entry] of entries) {
-      if (/\/space|^\/v1\/history/.test(address)) continue;
+      if (/\/space|^\/v1\/(history|latencies)/.test(address)) continue;
       if (entry.listeners.size > 0) void refresh(address);
       else entry.isStale = true;
     }

@@ -231,6 +231,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/databases/{database}/commands": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Gives a database without a server these commands instead of all that it has. */
+        put: operations["database_commands"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/databases/{database}/diff": {
         parameters: {
             query?: never;
@@ -422,6 +439,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/databases/{database}/waits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the sessions of a database wait for, looked at for some seconds. */
+        get: operations["database_waits"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/deleted-volumes": {
         parameters: {
             query?: never;
@@ -533,6 +567,74 @@ export interface paths {
         };
         /** What hosts did, per volume and door. */
         get: operations["io"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/lab-results": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Results of the lab in the directory of the setting `lab_results`, the newest first; none without it. */
+        get: operations["lab_results"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/lab-results/{result}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** A result of the lab; with `part`, of one experiment of a paper. */
+        get: operations["lab_result"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/lab-results/{result}/report": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The page of a result as a file: one HTML document that needs nothing else. */
+        get: operations["lab_report"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/latencies": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How long requests took in the last hour, day or week: a histogram for each step of the series. */
+        get: operations["latencies"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1642,6 +1744,12 @@ export interface components {
              * @description Of the volume for data, which is thin. Absent: 64 GiB, or twice what the primary has.
              */
             size_bytes?: number | null;
+            /**
+             * Format: int64
+             * @description How long its server's start may take, with its recovery; absent: 180 s. One that takes longer is given
+             *     up, and nothing of the copy is left.
+             */
+            start_timeout_seconds?: number | null;
             /** @description How large the volumes of its tablespaces are to be. Absent: 64 GiB, or twice what is there. */
             tablespaces?: components["schemas"]["DatabaseTablespace"][];
         };
@@ -1711,6 +1819,12 @@ export interface components {
              * @description Of the volume for data, which is thin. Absent: 64 GiB, or twice what the source has.
              */
             size_bytes?: number | null;
+            /**
+             * Format: int64
+             * @description How long its server's start may take, with its recovery; absent: 180 s. One that takes longer is given
+             *     up, and nothing of the copy is left.
+             */
+            start_timeout_seconds?: number | null;
             /** @description How large the volumes of its tablespaces are to be. Absent: 64 GiB, or twice what is there. */
             tablespaces?: components["schemas"]["DatabaseTablespace"][];
         };
@@ -1935,6 +2049,36 @@ export interface components {
             different_bytes: number;
             /** @description `data`, `log`, or `tablespace-` and the name of one. */
             role: string;
+        };
+        /** @description Sessions that waited for one thing. */
+        DatabaseWait: {
+            cause: components["schemas"]["WaitCause"];
+            /**
+             * @description As PostgreSQL calls it (27.2.3); `CPU:Running` waits for nothing.
+             * @example IO:DataFileRead
+             */
+            event: string;
+            /**
+             * Format: double
+             * @description How many at a time.
+             */
+            session_count: number;
+        };
+        /** @description What sessions of a database were found at, as means over many looks. */
+        DatabaseWaits: {
+            /**
+             * Format: int64
+             * @description How often it was looked.
+             */
+            look_count: number;
+            name: string;
+            /**
+             * Format: double
+             * @description Sessions that were at work at a time, all together.
+             */
+            session_count: number;
+            /** @description What they waited for, the most frequent first. */
+            waits: components["schemas"]["DatabaseWait"][];
         };
         /** @description Dedupe of a pool as it is now. */
         Dedupe: {
@@ -2483,6 +2627,102 @@ export interface components {
          * @enum {string}
          */
         HoldersQuestion: "overwritten" | "stays-after-delete";
+        /** @description A rule of an experiment, and whether it holds. */
+        LabCheck: {
+            /** @description `passed`, `failed`, or `cannot-tell`. */
+            answer: string;
+            found: string;
+            name: string;
+            rule: string;
+        };
+        /** @description What was measured, beside what was published. */
+        LabMetric: {
+            /** @example iops.under(1ms) */
+            metric: string;
+            /** @description What the paper says of it. */
+            note?: string | null;
+            /** Format: double */
+            published?: number | null;
+            rows: components["schemas"]["LabRow"][];
+        };
+        /** @description An experiment of a paper. */
+        LabPart: {
+            answer: string;
+            experiment: string;
+            /**
+             * @description What to ask for it with; absent: it did not begin.
+             * @example headline
+             */
+            name?: string | null;
+            question: string;
+            title: string;
+            /** @description `passed`, `failed` or `not-valid`. */
+            verdict: string;
+        };
+        /** @description A result: of one experiment, or of all experiments of a paper. */
+        LabResult: {
+            /** @description What was found, in a sentence or two. */
+            answer?: string | null;
+            /** Format: int64 */
+            begun_unix_seconds?: number | null;
+            checks?: components["schemas"]["LabCheck"][];
+            /** @description Why it is a part, or no valid result. */
+            complaints?: string[];
+            /**
+             * @description The experiment, or the paper.
+             * @example emc/headline
+             */
+            experiment: string;
+            metrics?: components["schemas"]["LabMetric"][];
+            /**
+             * @description The name of its directory.
+             * @example emc
+             */
+            name: string;
+            /** @description Of a paper: its experiments. */
+            parts?: components["schemas"]["LabPart"][];
+            /** @description The scale that it was run at. */
+            preset?: string | null;
+            question?: string | null;
+            /**
+             * @example [
+             *       "ashlar:main",
+             *       "/mnt/plain"
+             *     ]
+             */
+            targets?: string[];
+            title?: string | null;
+            /** @description `passed`, `failed`, or `not-valid`: it is a part, or it cannot be told. */
+            verdict: string;
+        };
+        /** @description A figure on one target. */
+        LabRow: {
+            /** @description Between which values it lies, at 95 of 100; absent with too few repetitions. */
+            interval?: number[] | null;
+            /** @description Which variant; empty where there is one. */
+            of: string;
+            target: string;
+            /**
+             * Format: double
+             * @description Absent: it was not measured.
+             */
+            value?: number | null;
+        };
+        /** @description How long requests took over a longer time: a histogram for each step of the series. */
+        Latencies: {
+            /**
+             * @description Where the classes end, from the fastest on: a request is in the first class that ends above its time.
+             *     Behind them is one more class, which has no end.
+             */
+            bounds_micros: number[];
+            /** @description `array`, or as in `pool:main` and `volume:db`. */
+            object: string;
+            range: components["schemas"]["HistoryRange"];
+            /** Format: int64 */
+            step_seconds: number;
+            /** @description Oldest first; steps without requests are left out. */
+            steps: components["schemas"]["LatencyStep"][];
+        };
         /** @description How long requests took, in microseconds; each at most 6.25 % too high. */
         Latency: {
             /** Format: int64 */
@@ -2491,6 +2731,18 @@ export interface components {
             p50: number;
             /** Format: int64 */
             p99: number;
+        };
+        /** @description Requests of one step, by class. */
+        LatencyStep: {
+            /** @description How many reads are in each class; empty classes at the end are left out. */
+            reads: number[];
+            /**
+             * Format: int64
+             * @description The end of the step.
+             */
+            unix_millis: number;
+            /** @description How many writes are in each class; empty classes at the end are left out. */
+            writes: number[];
         };
         /** @description Counters of one kind of request. */
         OperationIo: {
@@ -3638,6 +3890,11 @@ export interface components {
              */
             who: string;
         };
+        /**
+         * @description Where the time of sessions goes.
+         * @enum {string}
+         */
+        WaitCause: "storage" | "processor" | "locks" | "server" | "network";
     };
     responses: never;
     parameters: never;
@@ -4439,6 +4696,78 @@ export interface operations {
             };
             /** @description no space left */
             507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    database_commands: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description name of the database */
+                database: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DatabaseHooks"];
+            };
+        };
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Database"];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description only for root over the socket */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description taken, in use, or read-only */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description this machine or the database is at fault */
+            500: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5287,6 +5616,77 @@ export interface operations {
             };
         };
     };
+    database_waits: {
+        parameters: {
+            query?: {
+                /** @description how long, 1 to 60; absent: 3 */
+                seconds?: number;
+            };
+            header?: never;
+            path: {
+                /** @description name of the database */
+                database: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatabaseWaits"];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description only for root over the socket */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description it does not run */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description this machine or the database is at fault */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
     deleted_volumes_list: {
         parameters: {
             query?: never;
@@ -5502,6 +5902,184 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DoorIo"][];
+                };
+            };
+        };
+    };
+    lab_results: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabResult"][];
+                };
+            };
+            /** @description the directory cannot be read */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    lab_result: {
+        parameters: {
+            query?: {
+                /** @description an experiment of the paper */
+                part?: string;
+            };
+            header?: never;
+            path: {
+                /** @description name of the result */
+                result: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabResult"];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description the directory cannot be read */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    lab_report: {
+        parameters: {
+            query?: {
+                /** @description an experiment of the paper */
+                part?: string;
+            };
+            header?: never;
+            path: {
+                /** @description name of the result */
+                result: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the page */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/html": string;
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description the directory cannot be read */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+        };
+    };
+    latencies: {
+        parameters: {
+            query: {
+                /** @description `array`, `pool:NAME` or `volume:NAME` */
+                object: string;
+                /** @description how far back */
+                range: components["schemas"]["HistoryRange"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Latencies"];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
+                };
+            };
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ErrorBody"];
                 };
             };
         };

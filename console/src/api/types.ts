@@ -6,12 +6,16 @@ export type Attachment = Schemas['Attachment'];
 export type Database = Schemas['Database'];
 export type DatabaseProof = Schemas['DatabaseProof'];
 export type DatabaseReady = Schemas['DatabaseReady'];
+export type DatabaseWaits = Schemas['DatabaseWaits'];
+export type WaitCause = Schemas['WaitCause'];
 export type Door = Schemas['Door'];
 export type DoorClient = Schemas['DoorClient'];
 export type DoorIo = Schemas['DoorIo'];
 export type Drive = Schemas['Drive'];
 export type ErrorBody = Schemas['ErrorBody'];
 export type Event = Schemas['Event'];
+export type LabPart = Schemas['LabPart'];
+export type LabResult = Schemas['LabResult'];
 export type Pool = Schemas['Pool'];
 export type PoolSpace = Schemas['PoolSpace'];
 export type Reclaim = Schemas['Reclaim'];
@@ -74,6 +78,15 @@ export interface History {
   range: HistoryRange;
   step_seconds: number;
   points: Point[];
+}
+
+export interface Latencies {
+  object: string;
+  range: HistoryRange;
+  step_seconds: number;
+  /// Where the classes end; one more has no end.
+  bounds_micros: number[];
+  steps: { unix_millis: number; reads: number[]; writes: number[] }[];
 }
 
 export const NO_RATES: Rates = {

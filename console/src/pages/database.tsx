@@ -20,6 +20,7 @@ import { ActionMenu, type Action } from '../ui/menu';
 import { Performance, RangeTabs } from '../ui/performance';
 import { DataTable, type Column } from '../ui/table';
 import { DatabaseBadge, Proof } from './states';
+import { Waits } from './waits';
 
 const UP_FRONT = ['clone', 'snapshot', 'prove'];
 
@@ -63,6 +64,7 @@ export function DatabasePage({ name }: { name: string }) {
       <Panel title="Performance" note={`Volume ${database.volumes[0]?.volume}`} aside={<RangeTabs />}>
         {database.volumes[0] && <Performance object={`volume:${database.volumes[0].volume}`} />}
       </Panel>
+      <Waits name={name} isRunning={database.state === 'running'} />
       <Snapshots database={database} own={snapshotsOf(database, snapshots)} />
       <VolumesOf database={database} />
     </Page>

@@ -37,6 +37,11 @@ export function count(value: number): string {
   return value < 0.05 ? '0' : value.toFixed(1);
 }
 
+/// A measured value with three digits, whatever its size.
+export function figure(value: number): string {
+  return Math.abs(value) >= 1000 ? grouped.format(Number(value.toPrecision(3))) : String(Number(value.toPrecision(3)));
+}
+
 export function whole(value: number): string {
   return grouped.format(value);
 }

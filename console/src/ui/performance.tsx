@@ -9,6 +9,7 @@ import { useStore } from '../state/store';
 import { Chart, type Line } from './chart';
 import { Failure } from './basics';
 import { bytesPerSecond, count, micros } from './format';
+import { LatencyMap } from './latency';
 
 type Range = 'live' | HistoryRange;
 const RANGES: { id: Range; label: string; span: number }[] = [
@@ -117,6 +118,7 @@ export function Performance({ object }: { object: string }) {
         <Chart title="Read latency" unit="micros" format={micros} lines={lines.readLatency} {...same} />
         <Chart title="Write latency" unit="micros" format={micros} lines={lines.writeLatency} {...same} />
       </div>
+      <LatencyMap object={object} range={kept} />
     </>
   );
 }

@@ -226,3 +226,22 @@ test('by keyboard alone: from the list into a menu, a dialog and back', async ({
   await expect(page.getByRole('dialog')).toHaveCount(0);
   await expect(page.getByRole('button', { name: 'Actions for volume mail' })).toBeFocused();
 });
+
+test('whether a database waits for the storage is told when somebody asks', async ({ page, open }) => {
+  await open('/databases/prod');
+  const panel = page.locator('section', { hasText: 'What its sessions wait for' });
+  await panel.getByRole('button', { name: 'Look' }).click();
+  await expect(panel).toContainText('6.40 sessions at work at a time: 61 % the storage, 28 % the processor');
+  await expect(panel.locator('tbody tr')).toHaveCount(4);
+});
+
+test('a result of the lab leads to its experiments, and its report is a file', async ({ page, open }) => {
+  await open('/lab');
+  await page.getByRole('link', { name: 'All experiments of emc' }).click();
+  await page.getByRole('link', { name: /IOPS of 8 KB/ }).click();
+  await expect(page.getByText('21,400 (19,900 to 22,800)')).toBeVisible();
+  await expect(page.getByText('not measured')).toBeVisible();
+  const saved = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Save the report' }).click();
+  expect((await saved).suggestedFilename()).toBe('headline.html');
+});

@@ -43,6 +43,7 @@ test.describe('an array that nobody has used', () => {
     '/snapshots/schedules': 'ashlar schedule create',
     '/drives': 'ashlar pool create',
     '/clients': 'ashlar attach',
+    '/lab': 'ashlar lab run',
     '/events': 'ashlar events',
   };
   for (const [path, command] of Object.entries(commands)) {
@@ -56,7 +57,7 @@ test.describe('an array that nobody has used', () => {
 
 test('the navigation leads to every page and back', async ({ page, open }) => {
   await open('/');
-  for (const name of ['Databases', 'Volumes', 'Drives', 'Snapshots', 'Events', 'Clients and doors', 'Settings']) {
+  for (const name of ['Databases', 'Volumes', 'Drives', 'Snapshots', 'Events', 'Lab', 'Clients and doors', 'Settings']) {
     await page.getByRole('navigation', { name: 'Pages', exact: true }).getByRole('link', { name }).click();
     await expect(page.getByRole('heading', { level: 1, name })).toBeVisible();
   }
@@ -104,6 +105,19 @@ test('charts of the hour, the day and the week', async ({ page, open, mock }) =>
     await expect(page.locator('.no-data')).toHaveCount(0);
   }
   expect(mock.requests.filter((one) => one === 'GET /v1/history').length).toBeGreaterThanOrEqual(3);
+});
+
+test('how long requests took is drawn over time, and told in numbers', async ({ page, open }) => {
+  await open('/volumes/prod-data?range=day');
+  const map = page.locator('figure', { hasText: 'Write latency over time' });
+  await expect(map.locator('canvas')).toBeVisible();
+  await expect(map).toContainText(/99 of 100 below [\d.]+ (µs|ms)/);
+  const painted = await map.locator('canvas').evaluate((canvas: HTMLCanvasElement) => {
+    const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height);
+    return data.some((value) => value > 0);
+  });
+  expect(painted).toBe(true);
+  await expect(page.locator('.histogram tbody tr').first()).toContainText(/µs|ms/);
 });
 
 test('figures change every second', async ({ page, open }) => {

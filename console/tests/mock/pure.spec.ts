@@ -1,6 +1,7 @@
 // What needs no browser: the stream's reader, sizes, times, tickets.
 import { expect, test } from '@playwright/test';
 import { MessageReader, type Message } from '../../src/api/sse';
+import { sums, within } from '../../src/ui/classes';
 import { ago, bytes, count, duration, micros, parseSize } from '../../src/ui/format';
 
 test('a stream is read in whatever pieces it comes', () => {
@@ -22,6 +23,20 @@ test('sizes are read as people write them, and no others', () => {
   expect(parseSize('512')).toBe(512);
   expect(parseSize('10,485,760 bytes')).toBe(10_485_760);
   for (const wrong of ['', 'GiB', '-1', '1 GX', '1..2', '9e99P']) expect(parseSize(wrong)).toBe(null);
+});
+
+test('requests by class are added up, and shares of them found', () => {
+  const step = (reads: number[]) => ({ unix_millis: 0, reads, writes: [] });
+  const latencies = {
+    object: 'array',
+    range: 'hour' as const,
+    step_seconds: 10,
+    bounds_micros: [16, 32, 64],
+    steps: [step([0, 90]), step([1, 8, 0, 1])],
+  };
+  expect(sums(latencies, 'reads')).toEqual([1, 98, 0, 1]);
+  expect([0.5, 0.99, 1].map((share) => within(sums(latencies, 'reads'), share))).toEqual([1, 1, 3]);
+  expect(within(sums(latencies, 'writes'), 0.99)).toBe(null);
 });
 
 test('numbers have sensible digits', () => {

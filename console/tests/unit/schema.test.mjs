@@ -5,7 +5,7 @@ import { routes } from '../../mock/routes.mjs';
 import { startMock, TICKET } from '../../mock/server.mjs';
 import { description, faults } from '../schema/openapi.mjs';
 
-const NAMES = { pool: 'main', volume: 'docs', database: 'prod', snapshot: 'before-upgrade', schedule: 'prod' };
+const NAMES = { pool: 'main', volume: 'docs', database: 'prod', snapshot: 'before-upgrade', schedule: 'prod', result: 'emc' };
 
 async function enter(mock) {
   const body = JSON.stringify({ ticket: TICKET });

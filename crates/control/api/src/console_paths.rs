@@ -3,7 +3,8 @@
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
 use crate::{
-    ConsoleSession, ConsoleSessionCreate, ConsoleTicket, ErrorBody, History, HistoryRange, SlowRequest,
+    ConsoleSession, ConsoleSessionCreate, ConsoleTicket, ErrorBody, History, HistoryRange, Latencies,
+    SlowRequest,
 };
 
 /// Makes an address that opens the console in a browser, once. The first call opens a loopback address for it
@@ -54,6 +55,21 @@ fn live() {}
     )
 )]
 fn history() {}
+
+/// How long requests took in the last hour, day or week: a histogram for each step of the series.
+#[utoipa::path(
+    get, path = "/v1/latencies", tag = "console", operation_id = "latencies",
+    params(
+        ("object" = String, Query, description = "`array`, `pool:NAME` or `volume:NAME`"),
+        ("range" = HistoryRange, Query, description = "how far back"),
+    ),
+    responses(
+        (status = 200, description = "the answer", body = Latencies),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+    )
+)]
+fn latencies() {}
 
 /// The slowest requests of the last five minutes, the slowest first, with the time of each stage.
 #[utoipa::path(

@@ -2,7 +2,10 @@
 
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
-use crate::{Database, DatabaseDeletion, DatabaseReady, DatabaseStart, DatabaseUrl, ErrorBody};
+use crate::{
+    Database, DatabaseDeletion, DatabaseHooks, DatabaseReady, DatabaseStart, DatabaseUrl, DatabaseWaits,
+    ErrorBody,
+};
 
 /// Stops a database and deletes it with its volumes. Its clones stay. One with schedules is refused unless
 /// they are to go, too.
@@ -21,6 +24,40 @@ use crate::{Database, DatabaseDeletion, DatabaseReady, DatabaseStart, DatabaseUr
     )
 )]
 fn database_delete() {}
+
+/// Gives a database without a server these commands instead of all that it has.
+#[utoipa::path(
+    put, path = "/v1/databases/{database}/commands", tag = "databases", operation_id = "database_commands",
+    params(("database" = String, Path, description = "name of the database")),
+    request_body = DatabaseHooks,
+    responses(
+        (status = 200, description = "the answer", body = Database),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+    )
+)]
+fn database_commands() {}
+
+/// What the sessions of a database wait for, looked at for some seconds.
+#[utoipa::path(
+    get, path = "/v1/databases/{database}/waits", tag = "databases", operation_id = "database_waits",
+    params(
+        ("database" = String, Path, description = "name of the database"),
+        ("seconds" = Option<u64>, Query, description = "how long, 1 to 60; absent: 3"),
+    ),
+    responses(
+        (status = 200, description = "the answer", body = DatabaseWaits),
+        (status = 400, description = "the request is wrong", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = ErrorBody),
+        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 409, description = "it does not run", body = ErrorBody),
+        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+    )
+)]
+fn database_waits() {}
 
 /// Where a database is found, with the password of its superuser.
 #[utoipa::path(

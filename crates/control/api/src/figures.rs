@@ -159,6 +159,31 @@ pub struct History {
     pub points: Vec<HistoryPoint>,
 }
 
+/// How long requests took over a longer time: a histogram for each step of the series.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Latencies {
+    /// `array`, or as in `pool:main` and `volume:db`.
+    pub object: String,
+    pub range: HistoryRange,
+    pub step_seconds: u64,
+    /// Where the classes end, from the fastest on: a request is in the first class that ends above its time.
+    /// Behind them is one more class, which has no end.
+    pub bounds_micros: Vec<f64>,
+    /// Oldest first; steps without requests are left out.
+    pub steps: Vec<LatencyStep>,
+}
+
+/// Requests of one step, by class.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct LatencyStep {
+    /// The end of the step.
+    pub unix_millis: u64,
+    /// How many reads are in each class; empty classes at the end are left out.
+    pub reads: Vec<u64>,
+    /// How many writes are in each class; empty classes at the end are left out.
+    pub writes: Vec<u64>,
+}
+
 /// One step of a series.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct HistoryPoint {

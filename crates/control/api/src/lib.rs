@@ -20,6 +20,8 @@ mod figures;
 mod hooks;
 mod import;
 mod io;
+mod lab;
+mod lab_paths;
 mod lifecycle;
 mod openapi;
 mod paths;
@@ -31,6 +33,7 @@ mod space;
 mod status;
 mod user;
 mod volume;
+mod waits;
 
 #[cfg(test)]
 mod tests;
@@ -54,12 +57,13 @@ pub use difference::{
 pub use error::{ErrorBody, ErrorKind};
 pub use event::{Event, EventLevel};
 pub use figures::{
-    Figures, Hello, History, HistoryPoint, HistoryRange, Latency, PoolFigures, Rates, SlowRequest, StageTime,
-    VolumeFigures,
+    Figures, Hello, History, HistoryPoint, HistoryRange, Latencies, Latency, LatencyStep, PoolFigures, Rates,
+    SlowRequest, StageTime, VolumeFigures,
 };
 pub use hooks::{DatabaseCommands, DatabaseEngine, DatabaseHooks};
 pub use import::{DatabaseFollow, DatabaseImport, DatabaseProgress, DatabasePromotion, DatabaseStandby};
 pub use io::{DoorIo, OperationIo};
+pub use lab::{LabCheck, LabMetric, LabPart, LabResult, LabRow};
 pub use lifecycle::{Program, StopRequest, UpgradeRequest};
 pub use openapi::{openapi, openapi_json, operations, query_parameters};
 pub use pool::{
@@ -83,6 +87,7 @@ pub use volume::{
     Compression, DeletedVolume, Profile, Volume, VolumeCreate, VolumeDeletion, VolumePolicy, VolumeResize,
     VolumeUndelete,
 };
+pub use waits::{DatabaseWait, DatabaseWaits, WaitCause};
 
 /// The pattern every name of a pool, volume, snapshot or clone follows.
 pub const NAME_PATTERN: &str = "[A-Za-z0-9][A-Za-z0-9._-]{0,62}";

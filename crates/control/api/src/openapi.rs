@@ -6,7 +6,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 use utoipa::{Modify, OpenApi};
 
 use crate::{Figures, Hello};
-use crate::{console_paths, database_paths, diff_paths, paths, schedule_paths};
+use crate::{console_paths, database_paths, diff_paths, lab_paths, paths, schedule_paths};
 
 /// Collects the operations; the types come with them.
 #[derive(OpenApi)]
@@ -28,6 +28,7 @@ use crate::{console_paths, database_paths, diff_paths, paths, schedule_paths};
         (name = "space", description = "where bytes are, and what would give them back"),
         (name = "attachments", description = "volumes as block devices of this machine"),
         (name = "console", description = "the console, and figures as they come"),
+        (name = "lab", description = "results of the lab"),
         (name = "array", description = "state, counters and events"),
     ),
     components(schemas(Hello, Figures)),
@@ -78,7 +79,9 @@ use crate::{console_paths, database_paths, diff_paths, paths, schedule_paths};
         paths::database_create,
         paths::database_show,
         database_paths::database_delete,
+        database_paths::database_commands,
         database_paths::database_url,
+        database_paths::database_waits,
         database_paths::database_start,
         database_paths::database_stop,
         paths::database_clone,
@@ -106,7 +109,11 @@ use crate::{console_paths, database_paths, diff_paths, paths, schedule_paths};
         console_paths::console_session_create,
         console_paths::live,
         console_paths::history,
+        console_paths::latencies,
         console_paths::slow_requests,
+        lab_paths::lab_results,
+        lab_paths::lab_result,
+        lab_paths::lab_report,
         paths::attachments_list,
         paths::attachment_create,
         paths::attachment_delete,

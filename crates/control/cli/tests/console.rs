@@ -99,7 +99,8 @@ impl Browser {
 fn a_ticket_lets_one_browser_in_and_nobody_else() {
     let array = Array::with_pool();
     let (browser, ticket) = Browser::at(&array);
-    for path in ["/console/", "/console/volumes/db", "/console/app.js", "/console/app.css"] {
+    let pages = ["/console/", "/console/volumes/db", "/console/volumes/db?tab=users"];
+    for path in pages.into_iter().chain(["/console/app.js", "/console/app.css"]) {
         let answer = browser.ask("GET", path, None);
         assert_eq!(answer.status, 200, "{path}");
         for guard in ["content-security-policy: default-src 'none'", "x-content-type-options: nosniff"] {
@@ -180,11 +181,16 @@ fn figures_and_events_come_as_they_are_and_end_with_the_array() {
     for object in ["array", "pool:main", "volume:db"] {
         let answer = browser.ask("GET", &format!("/v1/history?object={object}&range=day"), None);
         assert_eq!((answer.status, answer.json()["step_seconds"].as_u64()), (200, Some(300)), "{object}");
+        let answer = browser.ask("GET", &format!("/v1/latencies?object={object}&range=hour"), None);
+        assert_eq!((answer.status, &answer.json()["bounds_micros"][0]), (200, &16.384.into()), "{object}");
     }
     for (question, status) in
         [("object=volume:no&range=day", 404), ("object=x&range=day", 400), ("range=day", 400)]
     {
-        assert_eq!(browser.ask("GET", &format!("/v1/history?{question}"), None).status, status, "{question}");
+        for path in ["history", "latencies"] {
+            let answer = browser.ask("GET", &format!("/v1/{path}?{question}"), None);
+            assert_eq!(answer.status, status, "{path}?{question}");
+        }
     }
     let (stopped, begun) = (array.terminate(), Instant::now());
     assert_eq!(stopped, Some(0), "{}", array.log());

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::{Done, HOLDS, can_attach, done, program};
+use support::{Done, HOLDS, browser, can_attach, done, program};
 
 fn lab(arguments: &[&str]) -> Done {
     done(Command::new(program()).arg("lab").args(arguments).stdin(Stdio::null()).output().unwrap())
@@ -261,6 +261,36 @@ fn a_scenario_is_run_judged_and_told_and_nothing_of_it_stays_on_its_targets() {
     assert_eq!(verified.status, 4, "{}", verified.out);
     let told = format!("run {}: run.json has `requests` = 1000000000", names[0]);
     assert!(verified.out.contains(&told) && verified.out.contains("report.html is not"), "{}", verified.out);
+}
+
+/// What a report may come to.
+const PAGE_BYTES: u64 = 2 << 20;
+
+#[test]
+fn reports_open_in_a_browser_which_asks_nobody_and_complains_of_nothing() {
+    if !browser::has_browser() {
+        return;
+    }
+    let (target, kept) = (directory(), directory());
+    let bad = kept.path().join("bad.html");
+    std::fs::write(&bad, "<img src='http://example.com/x.png'><script>none()</script>").unwrap();
+    let complaints = browser::complaints(&bad);
+    assert!(complaints.iter().any(|one| one.contains("none is not defined")), "{complaints:?}");
+    assert!(complaints.iter().any(|one| one == "http://example.com/x.png"), "{complaints:?}");
+
+    let output = kept.path().join("result");
+    let [target_path, output_path] = [target.path(), &output].map(|path| path.display().to_string());
+    let file = scenario(kept.path(), "1s", 2, PUBLISHED);
+    assert_eq!(lab(&["run", &file, "--target", &target_path, "-o", &output_path]).status, 0);
+    let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../experiments/results");
+    let papers = std::fs::read_dir(results).unwrap().map(|paper| paper.unwrap().path());
+    let pages: Vec<_> = papers.chain([output]).map(|directory| directory.join("report.html")).collect();
+    assert!(pages.len() > 1, "those of papers are kept");
+    for page in pages {
+        let page = page.canonicalize().unwrap();
+        assert!(std::fs::metadata(&page).unwrap().len() < PAGE_BYTES, "{}", page.display());
+        assert_eq!(browser::complaints(&page), Vec::<String>::new(), "{}", page.display());
+    }
 }
 
 #[test]

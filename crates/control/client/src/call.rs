@@ -2,15 +2,15 @@
 
 use ashlar_api::{
     AttachRequest, Attachment, CheckReport, CloneCreate, ConsoleTicket, Database, DatabaseClone,
-    DatabaseCreate, DatabaseDeletion, DatabaseExpiry, DatabaseFollow, DatabaseImport, DatabasePromotion,
-    DatabaseProof, DatabaseReady, DatabaseReset, DatabaseResize, DatabaseRestore, DatabaseSettings,
-    DatabaseSettingsChange, DatabaseSnapshot, DatabaseStart, DatabaseUrl, DatabaseVerify, Dedupe,
-    DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo, DriveChange, DriveOnline, DriveSpec,
-    DrivesAdd, ErrorKind, Event, HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace, Program,
-    Reclaim, ReclaimRequest, Restored, Schedule, ScheduleChange, ScheduleCreate, ScheduleDeletion,
-    ScrubAction, ScrubChange, ScrubReport, SlowRequest, Snapshot, SnapshotCreate, SnapshotsDelete, Status,
-    StopRequest, UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy, VolumeResize,
-    VolumeUndelete, VolumeUser,
+    DatabaseCreate, DatabaseDeletion, DatabaseExpiry, DatabaseFollow, DatabaseHooks, DatabaseImport,
+    DatabasePromotion, DatabaseProof, DatabaseReady, DatabaseReset, DatabaseResize, DatabaseRestore,
+    DatabaseSettings, DatabaseSettingsChange, DatabaseSnapshot, DatabaseStart, DatabaseUrl, DatabaseVerify,
+    DatabaseWaits, Dedupe, DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo, DriveChange,
+    DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, HoldRequest, Holders, Pool, PoolCreate, PoolImport,
+    PoolSpace, Program, Reclaim, ReclaimRequest, Restored, Schedule, ScheduleChange, ScheduleCreate,
+    ScheduleDeletion, ScrubAction, ScrubChange, ScrubReport, SlowRequest, Snapshot, SnapshotCreate,
+    SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy,
+    VolumeResize, VolumeUndelete, VolumeUser,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -361,6 +361,20 @@ impl Client {
     /// Enlarges volumes of a database.
     pub fn database_resize(&self, name: &str, request: &DatabaseResize) -> Result<Database> {
         self.send(Method::POST, &format!("/v1/databases/{}/resize", segment(name)), Some(request))
+    }
+
+    /// Gives a database without a server these commands instead of those that it has.
+    pub fn database_commands(&self, name: &str, request: &DatabaseHooks) -> Result<Database> {
+        self.send(Method::PUT, &format!("/v1/databases/{}/commands", segment(name)), Some(request))
+    }
+
+    /// Looks for some seconds what the sessions of a database wait for.
+    pub fn database_waits(&self, name: &str, seconds: u64) -> Result<DatabaseWaits> {
+        let path = format!("/v1/databases/{}/waits?seconds={seconds}", segment(name));
+        let token = self.token.as_deref();
+        let asked = exchange_within(PATIENCE, &self.address, token, Method::GET, &path, None);
+        let bytes = self.runtime.block_on(asked)?;
+        self.parse(&bytes)
     }
 
     /// Brings a database in from elsewhere, however long that takes.

@@ -37,6 +37,11 @@ impl Error {
         Error::new(ErrorKind::NotFound, format!("{what} `{name}` does not exist"), action)
     }
 
+    /// What no command lists.
+    pub(crate) fn not_found_in(what: &str, name: &str, action: &str) -> Error {
+        Error::new(ErrorKind::NotFound, format!("{what} `{}` does not exist", name.escape_debug()), action)
+    }
+
     pub(crate) fn exists(what: &str, name: &str, pool: &str) -> Error {
         let message = format!("{what} `{name}` exists in pool `{pool}`");
         Error::new(ErrorKind::Exists, message, "choose another name: names are unique over all pools")

@@ -33,6 +33,7 @@ pub(crate) struct Settings {
     pub(crate) database_port_first: u32,
     #[serde(deserialize_with = "console_port")]
     pub(crate) console_port: u32,
+    pub(crate) lab_results: String,
     #[serde(deserialize_with = "bytes")]
     pub(crate) cache_bytes: u64,
     #[serde(deserialize_with = "bytes")]
@@ -110,7 +111,7 @@ struct Described {
 }
 
 /// One line a field of [`Settings`]; a test keeps both in step.
-const DESCRIBED: [Described; 28] = [
+const DESCRIBED: [Described; 29] = [
     Described {
         name: "api",
         default: "\"off\"",
@@ -214,6 +215,12 @@ const DESCRIBED: [Described; 28] = [
         range: "0 to 65535; 0: any free port",
         text: "Where on 127.0.0.1 the console is served once `ashlar console` asks for it. Where `api` has an \
                address, the console is there.",
+    },
+    Described {
+        name: "lab_results",
+        default: "\"\"",
+        range: "an absolute path, or empty: none",
+        text: "A directory with results of `ashlar lab run`, which the console shows. They are only read.",
     },
     Described {
         name: "cache_bytes",
@@ -328,6 +335,7 @@ impl Default for Settings {
             attach_wait_seconds: 600,
             database_port_first: 5433,
             console_port: 0,
+            lab_results: String::new(),
             cache_bytes: 256 << 20,
             map_cache_bytes: 128 << 20,
             buffer_bytes: 32 << 20,
@@ -404,11 +412,14 @@ impl Settings {
         }
         settings.check_dedupe()?;
         settings.places()?;
-        let files =
-            [("token_file", &settings.token_file), ("metrics_token_file", &settings.metrics_token_file)];
-        for (name, file) in files {
-            if !file.is_empty() && !Path::new(file).is_absolute() {
-                return Err(format!("{name}: `{file}` is not an absolute path"));
+        let paths = [
+            ("token_file", &settings.token_file),
+            ("metrics_token_file", &settings.metrics_token_file),
+            ("lab_results", &settings.lab_results),
+        ];
+        for (name, path) in paths {
+            if !path.is_empty() && !Path::new(path).is_absolute() {
+                return Err(format!("{name}: `{path}` is not an absolute path"));
             }
         }
         Ok(settings)

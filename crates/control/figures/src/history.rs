@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use ashlar_api::{HistoryPoint, HistoryRange};
-use ashlar_telemetry::CountersSnapshot;
+use ashlar_api::{HistoryPoint, HistoryRange, LatencyStep};
+use ashlar_telemetry::{CountersSnapshot, Operation};
 
+use crate::classes::classes;
 use crate::rates::rates;
 
-/// Objects with a series: some 50 KiB each. The one that was idle longest gives way. Arbitrary.
+/// Objects with a series: some 200 KiB each. The one that was idle longest gives way. Arbitrary.
 const SERIES_MAX: usize = 256;
 
 /// Series of objects, by what a caller names them.
@@ -26,10 +27,18 @@ struct Series {
 
 struct Ring {
     range: HistoryRange,
-    points: VecDeque<HistoryPoint>,
+    steps: VecDeque<Step>,
     /// What was counted in this step so far, and when it began.
     counted: CountersSnapshot,
     begun_millis: u64,
+}
+
+/// What is kept of a step.
+struct Step {
+    point: HistoryPoint,
+    /// Requests by how long they took.
+    reads: Box<[u32]>,
+    writes: Box<[u32]>,
 }
 
 impl History {
@@ -53,9 +62,26 @@ impl History {
     /// The points of an object's series, oldest first.
     #[must_use]
     pub fn points(&self, object: &str, range: HistoryRange) -> Vec<HistoryPoint> {
+        self.steps(object, range).map(|step| step.point.clone()).collect()
+    }
+
+    /// How long an object's requests took, step by step, oldest first. Steps without requests are left out.
+    #[must_use]
+    pub fn latencies(&self, object: &str, range: HistoryRange) -> Vec<LatencyStep> {
+        let wide = |counts: &[u32]| counts.iter().copied().map(u64::from).collect();
+        let busy = self.steps(object, range).filter(|step| !step.reads.is_empty() || !step.writes.is_empty());
+        let view = |step: &Step| LatencyStep {
+            unix_millis: step.point.unix_millis,
+            reads: wide(&step.reads),
+            writes: wide(&step.writes),
+        };
+        busy.map(view).collect()
+    }
+
+    fn steps(&self, object: &str, range: HistoryRange) -> impl Iterator<Item = &Step> {
         let series = self.series.get(object);
         let ring = series.and_then(|series| series.rings.iter().find(|ring| ring.range == range));
-        ring.map_or_else(Vec::new, |ring| ring.points.iter().cloned().collect())
+        ring.into_iter().flat_map(|ring| &ring.steps)
     }
 
     /// Forgets objects that are no more.
@@ -78,7 +104,7 @@ impl Series {
     fn new(begun_millis: u64) -> Series {
         let ring = |range| Ring {
             range,
-            points: VecDeque::new(),
+            steps: VecDeque::new(),
             counted: CountersSnapshot::default(),
             begun_millis,
         };
@@ -99,14 +125,20 @@ impl Ring {
         let length = unix_millis.saturating_sub(self.begun_millis);
         if length > 0 {
             let rates = rates(&counted, Duration::from_millis(length));
-            self.points.push_back(HistoryPoint { unix_millis, rates });
+            let by_class = |operation| classes(&counted.of(operation).latency);
+            self.steps.push_back(Step {
+                point: HistoryPoint { unix_millis, rates },
+                reads: by_class(Operation::Read),
+                writes: by_class(Operation::Write),
+            });
         }
         self.begun_millis = unix_millis;
         let oldest = unix_millis.saturating_sub(self.range.seconds() * 1000);
-        let points_max = (self.range.seconds() / self.range.step_seconds()) as usize;
-        self.points.retain(|point| point.unix_millis > oldest && point.unix_millis <= unix_millis);
-        while self.points.len() > points_max {
-            self.points.pop_front();
+        let steps_max = (self.range.seconds() / self.range.step_seconds()) as usize;
+        let is_within = |at: u64| at > oldest && at <= unix_millis;
+        self.steps.retain(|step| is_within(step.point.unix_millis));
+        while self.steps.len() > steps_max {
+            self.steps.pop_front();
         }
     }
 }
@@ -147,6 +179,13 @@ mod tests {
         assert_eq!(day.len(), 27, "the first one is of the rest of its five minutes");
         assert!(day.iter().all(|point| (point.rates.writes_per_second - 1.0).abs() < 1e-9), "{day:?}");
         assert_eq!(history.points("volume:db", HistoryRange::Week).len(), 4);
+        let latencies = history.latencies("volume:db", HistoryRange::Hour);
+        assert_eq!(latencies.len(), 360);
+        let each = [0, 0, 0, 10];
+        assert!(
+            latencies.iter().all(|step| step.writes == each && step.reads.is_empty()),
+            "100 µs: {latencies:?}"
+        );
         assert!(history.points("volume:other", HistoryRange::Hour).is_empty());
     }
 

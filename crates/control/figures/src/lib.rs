@@ -3,8 +3,10 @@
 //! Who uses it: the daemon looks at the counters once a second and asks for what changed. Percentiles are of
 //! the requests of that interval, never means of percentiles.
 
+mod classes;
 mod history;
 mod rates;
 
+pub use classes::bounds_micros;
 pub use history::History;
 pub use rates::{ByVolume, StagePair, by_volume, rates, stage_times, sum};

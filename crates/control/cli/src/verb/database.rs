@@ -6,6 +6,7 @@ mod diff;
 mod hooks;
 mod import;
 mod shown;
+mod waits;
 
 use ashlar_api::{
     DatabaseClone, DatabaseCreate, DatabaseExpiry, DatabasePromotion, DatabaseReady, DatabaseReset,
@@ -226,6 +227,8 @@ enum Verb {
             ashlar database settings prod --reset work_mem"
     )]
     Settings(change::Settings),
+    Commands(hooks::Change),
+    Waits(waits::Waits),
     /// Enlarge volumes of a database with their file systems, while it runs, or have them grow by themselves.
     #[command(after_help = "Example:\n  ashlar database resize prod --size 256GiB --log-size 32GiB\n  \
             ashlar database resize prod --auto-grow --auto-grow-max 1TiB")]
@@ -269,6 +272,8 @@ impl Database {
         match self.verb {
             Verb::Diff(diff) => diff.run(context),
             Verb::Settings(settings) => settings.run(context),
+            Verb::Commands(change) => change.run(context),
+            Verb::Waits(waits) => waits.run(context),
             Verb::Resize(resize) => resize.run(context),
             Verb::Create {
                 name,

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, dead_code)] // Each test file uses its part of this.
 
+pub mod browser;
 pub mod frozen;
 pub mod nbd;
 

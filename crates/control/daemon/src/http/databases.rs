@@ -33,6 +33,8 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .route("/v1/databases/{database}/verify", post(verify))
         .route("/v1/databases/{database}/settings", get(settings).patch(settings_change))
         .route("/v1/databases/{database}/resize", post(resize))
+        .route("/v1/databases/{database}/commands", put(commands))
+        .route("/v1/databases/{database}/waits", get(waits))
         .route("/v1/database-snapshots", post(snapshot))
         .route("/v1/database-imports", post(import))
         .route("/v1/database-standbys", post(follow))
@@ -168,6 +170,32 @@ pub(super) async fn resize(
 ) -> Answer<api::Database> {
     check(caller)?;
     to_the_end(async move { array.database_resize(&database, request).await }).await.map(Json)
+}
+
+/// What may stand behind the question mark of a look at waits.
+#[derive(Deserialize)]
+pub(super) struct WaitsQuery {
+    seconds: Option<u64>,
+}
+
+pub(super) async fn waits(
+    State(array): Array,
+    caller: Caller,
+    Name(database): Name,
+    Question(query): Question<WaitsQuery>,
+) -> Answer<api::DatabaseWaits> {
+    check(caller)?;
+    array.database_waits(&database, query.seconds).await.map(Json)
+}
+
+pub(super) async fn commands(
+    State(array): Array,
+    caller: Caller,
+    Name(database): Name,
+    Body(request): Body<api::DatabaseHooks>,
+) -> Answer<api::Database> {
+    check(caller)?;
+    to_the_end(async move { array.database_commands(&database, request).await }).await.map(Json)
 }
 
 pub(super) async fn expire(

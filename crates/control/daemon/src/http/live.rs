@@ -86,7 +86,7 @@ fn message(name: &str, id: Option<String>, data: &impl Serialize) -> Event {
     named.data(serde_json::to_string(data).expect("messages are plain data"))
 }
 
-/// The query of `/v1/history`.
+/// The query of `/v1/history` and `/v1/latencies`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct HistoryQuery {
@@ -99,6 +99,13 @@ pub(super) async fn history(
     Question(query): Question<HistoryQuery>,
 ) -> Answer<api::History> {
     array.history(&query.object, query.range).map(Json)
+}
+
+pub(super) async fn latencies(
+    State(array): Array,
+    Question(query): Question<HistoryQuery>,
+) -> Answer<api::Latencies> {
+    array.latencies(&query.object, query.range).map(Json)
 }
 
 pub(super) async fn slow_requests(State(array): Array) -> Answer<Vec<api::SlowRequest>> {

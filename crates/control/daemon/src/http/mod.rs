@@ -6,6 +6,7 @@ mod difference;
 mod extract;
 mod guard;
 mod handlers;
+mod lab;
 mod live;
 mod question;
 mod schedules;
@@ -63,6 +64,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .merge(difference::routes())
         .merge(schedules::routes())
         .merge(console::routes())
+        .merge(lab::routes())
         .route("/v1/attachments", get(handlers::attachments_list).post(handlers::attachment_create))
         .route("/v1/attachments/{volume}", delete(handlers::attachment_delete))
         .route("/v1/clients", get(handlers::clients_list))
@@ -72,6 +74,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/health", get(handlers::health))
         .route("/v1/live", get(live::live))
         .route("/v1/history", get(live::history))
+        .route("/v1/latencies", get(live::latencies))
         .route("/v1/slow-requests", get(live::slow_requests))
         .route("/v1/status", get(handlers::status))
         .route("/v1/io", get(handlers::io))

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ashlar_api as api;
 use ashlar_engine::{KindStages, Stage, StagesSnapshot};
-use ashlar_figures::{ByVolume, History, by_volume, rates, stage_times, sum};
+use ashlar_figures::{ByVolume, History, bounds_micros, by_volume, rates, stage_times, sum};
 use ashlar_telemetry::CountersSnapshot;
 use tokio::sync::{Notify, watch};
 
@@ -118,19 +118,36 @@ impl Service {
 
     /// A series, oldest point first.
     pub(crate) fn history(&self, object: &str, range: api::HistoryRange) -> Result<api::History> {
-        match object.split_once(':') {
-            None if object == "array" => {}
-            Some(("pool", pool)) if self.known().pool(pool).is_some() => {}
-            Some(("pool", pool)) => return Err(Error::not_found("pool", pool)),
-            Some(("volume", volume)) => drop(self.known().index.volume(volume)?),
-            _ => {
-                let what = format!("`{}` is no object with figures", object.escape_debug());
-                return Err(Error::invalid(what, "name `array`, `pool:NAME` or `volume:NAME`"));
-            }
-        }
+        self.check_has_figures(object)?;
         let history = self.figures.history.lock().expect("no holder of this lock panics");
         let points = history.points(object, range);
         Ok(api::History { object: object.to_string(), range, step_seconds: range.step_seconds(), points })
+    }
+
+    /// How long requests took, step by step.
+    pub(crate) fn latencies(&self, object: &str, range: api::HistoryRange) -> Result<api::Latencies> {
+        self.check_has_figures(object)?;
+        let history = self.figures.history.lock().expect("no holder of this lock panics");
+        Ok(api::Latencies {
+            object: object.to_string(),
+            range,
+            step_seconds: range.step_seconds(),
+            bounds_micros: bounds_micros(),
+            steps: history.latencies(object, range),
+        })
+    }
+
+    fn check_has_figures(&self, object: &str) -> Result<()> {
+        match object.split_once(':') {
+            None if object == "array" => Ok(()),
+            Some(("pool", pool)) if self.known().pool(pool).is_some() => Ok(()),
+            Some(("pool", pool)) => Err(Error::not_found("pool", pool)),
+            Some(("volume", volume)) => self.known().index.volume(volume).map(drop),
+            _ => {
+                let what = format!("`{}` is no object with figures", object.escape_debug());
+                Err(Error::invalid(what, "name `array`, `pool:NAME` or `volume:NAME`"))
+            }
+        }
     }
 
     async fn look(&self) -> Result<Look> {

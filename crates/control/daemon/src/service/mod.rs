@@ -19,6 +19,7 @@ mod figures;
 mod forecast;
 mod generations;
 mod index;
+mod lab;
 mod late;
 mod orders;
 mod pools;

@@ -1,6 +1,10 @@
-//! What `ashlar database create --engine none` says of commands.
+//! What `ashlar database create --engine none` says of commands, and how they are changed.
 
 use ashlar_api::{DatabaseEngine, DatabaseHooks};
+
+use super::shown::show;
+use crate::Context;
+use crate::failure::Result;
 
 /// Databases without a server of ours.
 #[derive(clap::Args)]
@@ -8,6 +12,13 @@ pub struct Hooks {
     /// Which server it has: `postgres`, or `none` for volumes and commands alone.
     #[arg(long, value_name = "ENGINE", default_value = "postgres", value_parser = engine)]
     engine: DatabaseEngine,
+    #[command(flatten)]
+    commands: Commands,
+}
+
+/// What stands for a server.
+#[derive(clap::Args)]
+struct Commands {
     /// Who runs the commands, an account of this machine; the directory of the data is that account's.
     #[arg(long, value_name = "ACCOUNT")]
     account: Option<String>,
@@ -32,7 +43,31 @@ pub struct Hooks {
     hook_timeout: Option<u64>,
 }
 
-fn engine(text: &str) -> Result<DatabaseEngine, String> {
+/// Give a database of --engine none other commands.
+///
+/// They take the place of all that it has: a command that is not named is none any more. The server itself is
+/// left as it is.
+#[derive(clap::Args)]
+#[command(
+    group = clap::ArgGroup::new("who").args(["account"]).required(true),
+    after_help = "Example:\n  ashlar database commands files --account mysql --freeze /opt/freeze \
+        --thaw /opt/thaw"
+)]
+pub struct Change {
+    /// Name of the database.
+    name: String,
+    #[command(flatten)]
+    commands: Commands,
+}
+
+impl Change {
+    pub fn run(self, context: &Context) -> Result<()> {
+        let changed = context.client()?.database_commands(&self.name, &self.commands.into_hooks())?;
+        Ok(context.output.print(&changed, show)?)
+    }
+}
+
+fn engine(text: &str) -> std::result::Result<DatabaseEngine, String> {
     match text {
         "postgres" => Ok(DatabaseEngine::Postgres),
         "none" => Ok(DatabaseEngine::None),
@@ -43,10 +78,16 @@ fn engine(text: &str) -> Result<DatabaseEngine, String> {
 impl Hooks {
     /// As a request has it.
     pub fn into_request(self) -> (DatabaseEngine, Option<DatabaseHooks>) {
-        let Hooks { engine, account, freeze, thaw, start, stop, check, hook_timeout } = self;
-        let commands = [&freeze, &thaw, &start, &stop, &check];
-        let is_any = account.is_some() || commands.into_iter().any(Option::is_some);
-        let hooks = is_any.then(|| DatabaseHooks {
+        let Commands { account, freeze, thaw, start, stop, check, hook_timeout: _ } = &self.commands;
+        let is_any = [account, freeze, thaw, start, stop, check].into_iter().any(Option::is_some);
+        (self.engine, is_any.then(|| self.commands.into_hooks()))
+    }
+}
+
+impl Commands {
+    fn into_hooks(self) -> DatabaseHooks {
+        let Commands { account, freeze, thaw, start, stop, check, hook_timeout } = self;
+        DatabaseHooks {
             account: account.unwrap_or_default(),
             freeze,
             thaw,
@@ -54,7 +95,6 @@ impl Hooks {
             stop,
             check,
             timeout_seconds: hook_timeout,
-        });
-        (engine, hooks)
+        }
     }
 }

@@ -95,6 +95,10 @@ struct Place {
     /// Where its server listens, on 127.0.0.1 [default: the first free one from 5433 on].
     #[arg(long)]
     port: Option<u16>,
+    /// How long its server's start may take, with its recovery; after that nothing of it is left
+    /// [default: 180s].
+    #[arg(long, value_name = "TIME", value_parser = ashlar_schedule::term)]
+    start_timeout: Option<u64>,
 }
 
 impl Import {
@@ -116,6 +120,7 @@ impl Import {
             pool: self.place.pool,
             port: self.place.port,
             major_version: self.major,
+            start_timeout_seconds: self.place.start_timeout,
         };
         watched(context, &request.name, |client| client.database_import(&request))
     }
@@ -131,6 +136,7 @@ impl Follow {
             tablespaces: self.place.tablespaces,
             pool: self.place.pool,
             port: self.place.port,
+            start_timeout_seconds: self.place.start_timeout,
         };
         watched(context, &request.name, |client| client.database_follow(&request))
     }
