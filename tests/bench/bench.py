@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Measures the array beside its peers, on this machine, in one run, and prints goals met and not met.
 
-usage: bench.py [nbd] [device] [postgres] [snapshot] [overwrite] [steady] [dedupe] [space] [discard] [parity] [rebuild] [before] [attached]   all of them by default
+usage: bench.py [nbd] [device] [postgres] [snapshot] [overwrite] [steady] [dedupe] [space] [discard] [parity] [rebuild] [before] [attached] [databases]   all of them by default
 
 Environment: QUICK=1 (fewer cells, shorter), ROUNDS=3, SECONDS_PER_CELL, PG_SCALE, PG_SECONDS,
 PG_PEERS, STEADY_POOL_MIB, STEADY_SECONDS, STEADY_FULL, STEADY_LOAD, SNAPSHOTS, SPACE_POOL_MIB,
-SPACE_SECONDS, SPACE_SNAPSHOTS, SPACE_FILES_GIB,
+SPACE_SECONDS, SPACE_SNAPSHOTS, SPACE_FILES_GIB, DB_SCALE, DB_SNAPSHOTS, DB_CHECKED,
 RESULTS (directory; default target/bench/TIME), KEEP=1 (the figures go into docs/benchmarks.md), ASHLAR_BIN, ASHLAR_BEFORE (an earlier program, for `before` and `attached`), TMPDIR.
 """
 import os
@@ -17,6 +17,7 @@ import traceback
 import measure
 import part_attached
 import part_before
+import part_databases
 import part_dedupe
 import part_device
 import part_discard
@@ -35,7 +36,7 @@ from site_of_run import Site, run
 PARTS = {"nbd": part_nbd, "device": part_device, "postgres": part_postgres, "snapshot": part_snapshot,
          "overwrite": part_overwrite, "steady": part_steady, "dedupe": part_dedupe, "space": part_space,
          "discard": part_discard, "parity": part_parity, "rebuild": part_rebuild, "before": part_before,
-         "attached": part_attached}
+         "attached": part_attached, "databases": part_databases}
 
 
 def keep(part, goals):

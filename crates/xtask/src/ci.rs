@@ -44,11 +44,11 @@ enum Verdict {
 type Outcome = Result<Verdict, String>;
 type StepFunction = fn(&Path, &mut Tally) -> Outcome;
 
-/// What the end-to-end tests answer when they may not mount.
+/// What a suite answers that cannot run here, as without root.
 const EXIT_SKIPPED: i32 = 77;
 
 /// Cheapest first, so that a slip is told within seconds.
-const STEPS: [(&str, StepFunction); 5] = [
+const STEPS: [(&str, StepFunction); 6] = [
     ("format", |root, _| run_cargo(root, &["fmt", "--all", "--check"])),
     ("tidy", |root, _| tidy::run(root).map(|()| Verdict::Passed)),
     ("clippy", |root, _| {
@@ -62,6 +62,7 @@ const STEPS: [(&str, StepFunction); 5] = [
         lanes::run(root, cargo(root), closing).map(|()| Verdict::Passed)
     }),
     ("proof", proof),
+    ("console", console),
 ];
 
 /// The parts of the last step, for who names one.
@@ -171,11 +172,19 @@ fn end_to_end(root: &Path, tally: &mut Tally) -> Outcome {
     let mut command = Command::new(root.join("tests/e2e/run.sh"));
     // Both are built in the dev profile, so they lie side by side.
     command.current_dir(root).env("ASHLAR_BIN", own_path.with_file_name("ashlar"));
-    stream("tests/e2e/run.sh", command, tally)
+    stream("tests/e2e/run.sh", command, tally, "it needs root")
+}
+
+/// The page in a real browser, against a mock and against the program the steps before built.
+fn console(root: &Path, tally: &mut Tally) -> Outcome {
+    let own_path = std::env::current_exe().map_err(|error| format!("find xtask's own path: {error}"))?;
+    let mut command = Command::new(root.join("tests/console/run.sh"));
+    command.current_dir(root).env("ASHLAR_BIN", own_path.with_file_name("ashlar"));
+    stream("tests/console/run.sh", command, tally, "Node 20, its packages or Chromium cannot be had here")
 }
 
 /// Runs a command, hands its output through and counts what its closing lines tell.
-fn stream(what: &str, mut command: Command, tally: &mut Tally) -> Outcome {
+fn stream(what: &str, mut command: Command, tally: &mut Tally, skipped: &'static str) -> Outcome {
     let started = command.stdout(Stdio::piped()).spawn();
     let mut child = started.map_err(|error| format!("{what} did not start: {error}"))?;
     let stdout = child.stdout.take().expect("stdout was asked to be a pipe");
@@ -189,7 +198,7 @@ fn stream(what: &str, mut command: Command, tally: &mut Tally) -> Outcome {
     let status = child.wait().map_err(|error| format!("wait for {what}: {error}"))?;
     match status.code() {
         Some(0) => Ok(Verdict::Passed),
-        Some(EXIT_SKIPPED) => Ok(Verdict::Skipped("it needs root")),
+        Some(EXIT_SKIPPED) => Ok(Verdict::Skipped(skipped)),
         _ => Err(format!("{what} ended with {status}")),
     }
 }

@@ -1,0 +1,243 @@
+"""Databases by name: how soon a clone answers, what a snapshot costs commits, what copies take of the pool, and an
+hour of one-second snapshots."""
+import glob
+import os
+import random
+import statistics
+import subprocess
+import threading
+import time
+import urllib.parse
+
+import measure
+from array_of_run import GIB, Array
+from site_of_run import run
+
+SCALE = int(os.environ.get("DB_SCALE", "20" if measure.QUICK else "680"))
+CLIENTS = 8
+CLONES = 3 if measure.QUICK else 10
+AT_ONCE = 4 if measure.QUICK else 20
+SECONDS_OF_HOUR = int(os.environ.get("DB_SNAPSHOTS", "60" if measure.QUICK else "3600"))
+# An hour of one-second snapshots is played so much faster.
+PER_SECOND = 8
+CHECKED = 5 if measure.QUICK else int(os.environ.get("DB_CHECKED", "50"))
+DRIVE_MIB = 2048 if measure.QUICK else 14 * 1024
+PART = f"Databases by name, PostgreSQL under pgbench, scale {SCALE}"
+PROGRAMS = sorted(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: int(path.split("/")[4]))
+
+
+def program(name):
+    return os.path.join(PROGRAMS[-1], name)
+
+
+def url(array, database):
+    return array.run("database", "url", database).strip()
+
+
+def query(address, text):
+    return run(program("psql"), "-qAt", "-c", text, address).stdout.strip()
+
+
+def written(space):
+    """Bytes of a pool that somebody refers to."""
+    return space["data_bytes"] + space["metadata_bytes"]
+
+
+class Load:
+    """pgbench at a rate, with a line for each transaction: when it ended and how long it took."""
+
+    def __init__(self, site, address, seconds, rate=None, name="load"):
+        self.prefix = os.path.join(site.directory("pgbench"), name)
+        command = [program("pgbench"), "-n", "-c", str(CLIENTS), "-j", "2", "-T", str(seconds), "-l",
+                   "--log-prefix", self.prefix, *(["--rate", f"{rate:.1f}"] if rate else []), address]
+        self.process = site.start(command, f"{name}.log")
+
+    def stop(self):
+        """Ends it early; what it logged is there."""
+        self.process.send_signal(15)
+        return self.wait()
+
+    def wait(self):
+        self.process.wait()
+        lines = []
+        for path in glob.glob(self.prefix + ".*"):
+            with open(path, encoding="utf-8") as file:
+                # client, number, microseconds (with what it was late), script, second, microsecond
+                lines += [(int(f[4]) + int(f[5]) / 1e6, int(f[2]) / 1e3) for f in map(str.split, file) if len(f) > 5]
+            os.remove(path)
+        return sorted(lines)
+
+
+def p99(milliseconds):
+    ordered = sorted(milliseconds)
+    return ordered[len(ordered) * 99 // 100] if ordered else float("nan")
+
+
+def between(lines, begin, end):
+    return [took for at, took in lines if begin <= at < end]
+
+
+class Ledger:
+    """Commits a number every twentieth of a second, and keeps when each was begun and acknowledged."""
+
+    def __init__(self, address):
+        self.process = subprocess.Popen([program("psql"), "-qAt", address], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, bufsize=1)
+        self.begun, self.done, self.is_over = [], [], False
+        self.ask("create table ledger (n bigint primary key, at timestamptz default clock_timestamp()); select 0")
+        self.thread = threading.Thread(target=self.work)
+        self.thread.start()
+
+    def ask(self, text):
+        self.process.stdin.write(text + ";\n")
+        return self.process.stdout.readline()
+
+    def work(self):
+        while not self.is_over:
+            self.begun.append(time.time())
+            self.ask(f"insert into ledger values ({len(self.begun)}) returning n")
+            self.done.append(time.time())
+            time.sleep(0.05)
+
+    def stop(self):
+        self.is_over = True
+        self.thread.join()
+        self.process.stdin.close()
+        self.process.wait()
+
+    def permitted(self, begin, end):
+        """The last number in a copy that was taken between two moments."""
+        return sum(at < begin for at in self.done), sum(at < end for at in self.begun)
+
+
+def play(site, table):
+    array = Array(site, settings={"database_port_first": 21_000})
+    array.start()
+    array.pool("p", 2, DRIVE_MIB)
+    try:
+        array.run("database", "create", "prod", "--size", "32GiB", "--memory", "4GiB", seconds=300)
+        address = url(array, "prod")
+        run(program("pgbench"), "-i", "-q", "-s", str(SCALE), address)
+        query(address, "checkpoint")
+        size = int(query(address, "select pg_database_size(current_database())"))
+        Load(site, address, 10, name="warm").wait()
+        saturated = 15 if not measure.QUICK else 5
+        rate = len(Load(site, address, saturated, name="most").wait()) / saturated / 2
+        table.add(PART, "the database", "ashlar", {"gib": size / GIB, "half_of_most_tps": rate})
+        clones(site, table, array, address, rate)
+        snapshots(site, table, array, address, rate)
+        copies(table, array, size)
+        hour(site, table, array, address, rate)
+    finally:
+        for one in array.json("database", "list"):
+            array.try_run("database", "delete", one["name"], "--yes", seconds=300)
+    array.check("p")
+    array.stop()
+
+
+def clones(site, table, array, address, rate):
+    """From the command to the first answer, under load, one after the other."""
+    load, took, own = Load(site, address, 3600, rate, "cloned"), [], []
+    time.sleep(5)
+    for number in range(CLONES):
+        begin = time.monotonic()
+        made = array.json("database", "clone", "prod", f"c{number}", seconds=300)
+        query(url(array, f"c{number}"), "select count(*) from pgbench_branches")
+        took.append(time.monotonic() - begin)
+        own.append(made["start_millis"] / 1e3)
+        array.run("database", "delete", f"c{number}", "--yes", seconds=300)
+        time.sleep(2)
+    load.stop()
+    values = {"median_s": statistics.median(took), "longest_s": max(took), "own_recovery_s": statistics.median(own)}
+    table.add(PART, "a clone, from the command to its first answer, under load", "ashlar", values)
+    shown = f"{values['median_s']:.2f} s ({min(took):.2f} to {max(took):.2f}), {values['own_recovery_s']:.2f} s of it " \
+            "PostgreSQL's recovery"
+    table.bound(f"clone of a database under load to its first answer, median of {CLONES}", values["median_s"], 3.0, shown,
+                "under 3 s")
+
+
+def snapshots(site, table, array, address, rate):
+    """p99 of the commits that end in the second of a snapshot, against those of the seconds before it."""
+    load, moments = Load(site, address, 3600, rate, "snapshots"), []
+    time.sleep(8)
+    for number in range(AT_ONCE):
+        moments.append(time.time())
+        array.run("database", "snapshot", "prod", f"s{number}")
+        time.sleep(4)
+    lines = load.stop()
+    during = p99([ms for at in moments for ms in between(lines, at, at + 1)])
+    before = p99([ms for at in moments for ms in between(lines, at - 3, at)])
+    table.add(PART, f"p99 of commits around {AT_ONCE} snapshots (ms)", "ashlar", {"during_ms": during, "before_ms": before})
+    table.bound("p99 of commits in the second of a snapshot, against before", during / before, 2.0,
+                f"{during / before:.2f}x ({during:.1f} ms, {before:.1f} before)", "at most 2x")
+
+
+def copies(table, array, size):
+    """A clone of each of the snapshots, all at once: what they take, and whether each is whole."""
+    def used():
+        return written(array.json("pool", "show", "p")["space"])
+    before, begin = used(), time.monotonic()
+    names = [f"w{number}" for number in range(AT_ONCE)]
+    for number, name in enumerate(names):
+        array.run("database", "clone", "prod", name, "--at", f"s{number}", "--memory", "256MiB", seconds=300)
+    took = time.monotonic() - begin
+    time.sleep(20)
+    share = max(0, used() - before) / size
+    broken = []
+    # Frozen pages are those of the first load, which are the same in all.
+    for name in names:
+        at = urllib.parse.urlsplit(url(array, name))
+        checked = subprocess.run([program("pg_amcheck"), "--install-missing", "--skip", "all-frozen", "-j", "2",
+                                  "-h", at.hostname, "-p", str(at.port), "-U", at.username, "postgres"],
+                                 env={**os.environ, "PGPASSWORD": at.password}, capture_output=True, text=True, check=False)
+        if checked.returncode != 0:
+            broken.append(f"{name}: {checked.stdout[:200]}{checked.stderr[:200]}")
+    for name in names:
+        array.run("database", "delete", name, "--yes", seconds=300)
+    if broken:
+        raise RuntimeError(f"pg_amcheck: {broken}")
+    table.add(PART, f"{AT_ONCE} clones at once", "ashlar", {"all_s": took, "space_percent": share * 100})
+    table.bound(f"space of {AT_ONCE} idle clones, each passed pg_amcheck", share, 0.01, f"{share:.2%} of the database",
+                "under 1 %")
+
+
+def hour(site, table, array, address, rate):
+    """As many snapshots as an hour has seconds, faster; each of some is cloned and held against the ledger."""
+    seconds = SECONDS_OF_HOUR / PER_SECOND
+    ledger = Ledger(address)
+    without = [ms for _, ms in Load(site, address, int(min(60, seconds)), rate, "without").wait()]
+    pool = array.json("pool", "show", "p")["space"]
+    load, taken, begin = Load(site, address, 36_000, rate, "hour"), [], time.time()
+    for number in range(SECONDS_OF_HOUR):
+        time.sleep(max(0.0, begin + number / PER_SECOND - time.time()))
+        before = time.time()
+        array.api("POST", "/v1/database-snapshots", {"name": f"h{number}", "databases": ["prod"]})
+        taken.append((before, time.time()))
+    lasted = time.time() - begin
+    after = array.json("pool", "show", "p")["space"]
+    lines = load.stop()
+    ledger.stop()
+    during = between(lines, begin + 5, begin + lasted)
+    ratio = p99(during) / p99(without)
+    grown = {"written_mb": (written(after) - written(pool)) / 1e6,
+             "metadata_mb": (after["metadata_bytes"] - pool["metadata_bytes"]) / 1e6}
+    table.add(PART, f"{SECONDS_OF_HOUR} snapshots in {lasted:.0f} s (ms, MB)", "ashlar",
+              {"with_ms": p99(during), "without_ms": p99(without),
+               "call_ms": statistics.median(end - begin for begin, end in taken) * 1e3, **grown})
+    table.bound(f"p99 of commits while {SECONDS_OF_HOUR} snapshots are taken, {SECONDS_OF_HOUR / lasted:.1f} a second",
+                ratio, 1.5, f"{ratio:.2f}x ({p99(during):.1f} ms, {p99(without):.1f} without)", "at most 1.5x")
+    for number in random.Random(1).sample(range(SECONDS_OF_HOUR), CHECKED):
+        array.run("database", "clone", "prod", "then", "--at", f"h{number}", seconds=300)
+        last = int(query(url(array, "then"), "select coalesce(max(n), 0) from ledger"))
+        least, most = ledger.permitted(*taken[number])
+        if not least <= last <= most:
+            raise RuntimeError(f"h{number}: the clone ends with commit {last}, permitted are {least} to {most}")
+        array.run("database", "delete", "then", "--yes", seconds=300)
+    longest = 0.0
+    for number in range(SECONDS_OF_HOUR):
+        begin = time.time()
+        array.api("DELETE", f"/v1/snapshots/h{number}")
+        longest = max(longest, time.time() - begin)
+    table.add(PART, "delete of each of them, the longest (ms)", "ashlar", {"ms": longest * 1e3})
+    table.bound(f"{CHECKED} of them cloned, each holds what was acknowledged before it; delete of any", longest, 0.1,
+                f"{longest * 1e3:.1f} ms", "under 100 ms")
