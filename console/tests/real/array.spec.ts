@@ -48,7 +48,7 @@ const PATHS = [
 
 for (const [width, size] of Object.entries({ 1280: WIDE, 390: NARROW })) {
   test(`every page at ${width} pixels`, async () => {
-    test.setTimeout(240_000);
+    test.setTimeout(600_000);
     await page.setViewportSize(size);
     for (const path of PATHS) {
       await go(path);

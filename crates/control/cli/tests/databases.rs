@@ -233,7 +233,7 @@ fn what_a_database_asks_of_its_sessions_does_not_fail_its_proof() {
     site.ask("prod", "create table t as select generate_series(1, 10000) as x");
     site.ask("prod", "begin; lock table t in access exclusive mode; prepare transaction 'it''s held'");
     site.ask("prod", "alter system set synchronous_standby_names = 'nobody'");
-    let of_sessions = ["default_transaction_read_only = on", "statement_timeout = '50ms'"];
+    let of_sessions = ["statement_timeout = '50ms'", "default_transaction_read_only = on"];
     for setting in of_sessions {
         site.ask("prod", &format!("alter database postgres set {setting}"));
     }
@@ -478,6 +478,41 @@ fn tablespaces_and_temporary_files_have_volumes_of_their_own() {
     site.array.good(&["database", "reset", "dev", "--yes"]);
     assert_eq!(site.ask("dev", "select count(*) from o"), "1");
     assert_eq!(site.ask("prod", "select count(*) from f"), "10000");
+}
+
+/// The harm: a tablespace that was made just before a snapshot is in its log, and not in its links. The clone's
+/// recovery made the link, and an update in the clone emptied a table of its source.
+#[test]
+fn a_copy_writes_nowhere_but_into_its_own_volumes() {
+    let Some(site) = Site::new() else { return };
+    site.make("prod", &[]);
+    site.array.good(&["database", "clone", "prod", "dev"]);
+    let owner = std::fs::metadata(site.array.state().join("databases/prod/data/pgdata")).unwrap();
+    // In /tmp it may.
+    let outside = tempfile::tempdir_in("/var/tmp").unwrap();
+    std::fs::set_permissions(outside.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let [open, far] = ["open", "far"].map(|name| {
+        use std::os::unix::fs::MetadataExt;
+        let path = outside.path().join(name);
+        std::fs::create_dir(&path).unwrap();
+        std::os::unix::fs::chown(&path, Some(owner.uid()), Some(owner.gid())).unwrap();
+        path
+    });
+    let write = format!("copy (select 1) to '{}/x'", open.display());
+    site.ask("prod", &write);
+    let address = Address::Url(site.url("dev"));
+    let refused = Session::open(&address, "test", PATIENCE).unwrap().run(&write).unwrap_err().to_string();
+    assert!(refused.contains("Read-only file system"), "{refused}");
+
+    site.ask("prod", &format!("create tablespace far location '{}'", far.display()));
+    site.ask("prod", "create table t tablespace far as select generate_series(1, 5000) as x");
+    let done = site.array.run(&["database", "clone", "prod", "twin"]);
+    assert_eq!(done.status, 1, "{}{}", done.out, done.err);
+    // Its recovery may not come so far.
+    let told = ["tablespace outside of its volumes", "outside of the copy", "Read-only file system"];
+    assert!(told.iter().any(|word| done.err.contains(word)), "{}", done.err);
+    assert_eq!(site.ask("prod", "select count(*) from t"), "5000");
+    site.check_nothing_else(&["dev", "prod"]);
 }
 
 #[test]

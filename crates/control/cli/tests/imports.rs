@@ -513,9 +513,14 @@ fn a_clone_has_a_password_and_a_content_of_its_own() {
     site.good(&["clone", "prod", "begun", "--after-clone", &mask_name]);
     assert_eq!(site.ask("begun", "select count(*) from people where name = 'secret'"), "0");
     site.good(&["delete", "begun", "--yes"]);
-    for open in ["select 1;\n\\q\nupdate people set name = 'masked';\n", "select 1;\n/* update people\n"] {
-        std::fs::write(&mask, open).unwrap();
-        site.refused(&["clone", "prod", "next", "--after-clone", &mask_name], &["was not run to its end"]);
+    let not_to_its_end = [
+        ("select 1;\n\\q\nupdate people set name = 'masked';\n", "was not run to its end"),
+        ("select 1;\n\\if false\nupdate people set name = 'masked';\n", "without finding closing \\endif"),
+        ("select 1;\n/* update people\n", "unterminated /* comment"),
+    ];
+    for (text, told) in not_to_its_end {
+        std::fs::write(&mask, text).unwrap();
+        site.refused(&["clone", "prod", "next", "--after-clone", &mask_name], &[told]);
     }
     std::fs::write(&mask, "select 1;\n\nupdate nothing set x = 1;\n").unwrap();
     site.refused(

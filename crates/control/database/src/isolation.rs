@@ -5,8 +5,9 @@
 //!                                 databases/NAME/   the database's own, with what is mounted below
 //! ```
 //!
-//! So a clone cannot reach its source's files, whatever a superuser of it types. The namespace ends with the
-//! last process of the server.
+//! So a clone does not come upon its source's files by their names. A copy writes nowhere but into its own
+//! volumes and /tmp: its log may name a directory of its source, as that of a tablespace which was made just
+//! before the snapshot. The namespace ends with the last process of the server.
 
 use std::fs;
 use std::io;
@@ -14,9 +15,10 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::CWD;
+use rustix::io::Errno;
 use rustix::mount::{
-    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount, mount_change,
-    move_mount, open_tree, unmount,
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, UnmountFlags, mount,
+    mount_bind_recursive, mount_change, mount_remount, move_mount, open_tree, unmount,
 };
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
@@ -33,7 +35,9 @@ const VOLUMES_KIND: &str = "fuse.ashlar";
 /// # Errors
 /// When the kernel refuses: nobody else is changed then.
 pub(crate) fn hide_others(site: &Site) -> Result<()> {
-    hide(&site.directory).map_err(|error| {
+    let hidden = hide(&site.directory);
+    let hidden = hidden.and_then(|()| if site.is_clone { keep_within(&site.directory) } else { Ok(()) });
+    hidden.map_err(|error| {
         let what = format!("hide other databases from the server of `{}`: {error}", site.name);
         Error::failed(what, "the array must run as root, with the right to mount")
     })
@@ -56,8 +60,70 @@ fn hide(own: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Where a copy may write besides: what is there is nobody's for long.
+const SHARED: [&str; 2] = ["/tmp", "/dev/shm"];
+/// File systems that hold no files of anybody's.
+const OF_THE_KERNEL: [&str; 12] = [
+    "bpf",
+    "cgroup",
+    "cgroup2",
+    "debugfs",
+    "devpts",
+    "devtmpfs",
+    "mqueue",
+    "nsfs",
+    "proc",
+    "securityfs",
+    "sysfs",
+    "tracefs",
+];
+
+/// Makes everything read-only but what is the database's own.
+fn keep_within(own: &Path) -> io::Result<()> {
+    for shared in SHARED.into_iter().filter(|shared| Path::new(shared).is_dir()) {
+        mount_bind_recursive(shared, shared)?;
+    }
+    let table = fs::read("/proc/self/mountinfo")?;
+    for one in to_protect(&mounts(&table), own) {
+        let flags = MountFlags::BIND | MountFlags::RDONLY | flags_of(&one.options);
+        match mount_remount(&one.point, flags, "") {
+            // What another mount covers, or a dead server of files: no path leads there.
+            Err(Errno::NOENT | Errno::INVAL | Errno::ACCESS | Errno::NOTCONN | Errno::IO) => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
+
+/// Mounts on which a copy must not write.
+fn to_protect<'a>(mounts: &'a [Mount], own: &Path) -> Vec<&'a Mount> {
+    let is_shared = |point: &Path| SHARED.iter().any(|shared| point.starts_with(shared));
+    let is_to_protect = |one: &&Mount| {
+        !one.point.starts_with(own)
+            && !is_shared(&one.point)
+            && !OF_THE_KERNEL.contains(&one.kind.as_str())
+            && !one.options.split(',').any(|option| option == "ro")
+    };
+    mounts.iter().filter(is_to_protect).collect()
+}
+
+/// A remount keeps what it is told, and takes the rest away.
+fn flags_of(options: &str) -> MountFlags {
+    let flag = |option: &str| match option {
+        "nosuid" => MountFlags::NOSUID,
+        "nodev" => MountFlags::NODEV,
+        "noexec" => MountFlags::NOEXEC,
+        "noatime" => MountFlags::NOATIME,
+        "nodiratime" => MountFlags::NODIRATIME,
+        "relatime" => MountFlags::RELATIME,
+        _ => MountFlags::empty(),
+    };
+    options.split(',').map(flag).fold(MountFlags::empty(), |all, one| all | one)
+}
+
 struct Mount {
     point: PathBuf,
+    options: String,
     /// What happens to it on the machine happens here, too.
     is_led: bool,
     kind: String,
@@ -84,6 +150,7 @@ fn mounts(table: &[u8]) -> Vec<Mount> {
         let dash = words.iter().position(|word| *word == b"-")?;
         Some(Mount {
             point: PathBuf::from(std::ffi::OsString::from_vec(unescaped(words.get(4)?))),
+            options: String::from_utf8_lossy(words.get(5)?).into_owned(),
             is_led: words[..dash].iter().skip(6).any(|word| word.starts_with(b"master:")),
             kind: String::from_utf8_lossy(words.get(dash + 1)?).into_owned(),
             source: String::from_utf8_lossy(words.get(dash + 2)?).into_owned(),
@@ -129,6 +196,13 @@ mod tests {
             "/dev/loop1" => Some(PathBuf::from("/other array/volumes/v")),
             _ => Some(PathBuf::from("/images/disk.img")),
         };
+        let protected = to_protect(&found, Path::new("/state/databases/x"));
+        let points: Vec<&Path> = protected.iter().map(|one| one.point.as_path()).collect();
+        assert!(
+            points.contains(&Path::new("/mnt/image"))
+                && !points.contains(&Path::new("/state/databases/x/data"))
+        );
+        assert_eq!(flags_of("rw,nosuid,relatime"), MountFlags::NOSUID | MountFlags::RELATIME);
         let hidden = to_hide(&found, Path::new("/state/databases"), file_of);
         let expected = ["/state/volumes", "/other array/volumes", "/state/databases/x/data", "/mnt/of-other"];
         assert_eq!(hidden, expected.map(Path::new));

@@ -153,6 +153,13 @@ impl Postgres {
         Ok(())
     }
 
+    /// Where a tablespace lies that is not on the database's own volumes: a log that was replayed made it.
+    fn foreign_tablespace(&self) -> Option<PathBuf> {
+        let links = fs::read_dir(self.data().join("pg_tblspc")).into_iter().flatten().flatten();
+        let mut targets = links.filter_map(|link| fs::read_link(link.path()).ok());
+        targets.find(|target| !target.starts_with(&self.site.directory))
+    }
+
     /// Removes what a server that was the source of these files left in them.
     fn forget_source(&self) -> Result<()> {
         let data = self.data();
@@ -223,6 +230,15 @@ impl Engine for Postgres {
             server.limit(&ashlar_postgres::Limits { memory_bytes, cores, cpuset: None })?;
         }
         outcome.start_millis = server.start()?.as_millis() as u64;
+        if self.site.is_clone
+            && let Some(link) = self.foreign_tablespace()
+        {
+            server.abandon();
+            let what = format!("its log names a tablespace outside of its volumes, {}", link.display());
+            let action =
+                "take a newer snapshot of the source, which is refused for that, or drop the tablespace";
+            return Err(Error::refused(what, action));
+        }
         if let Limitation::NotLimited(why) = server.limitation() {
             outcome.notes.push(format!("its memory and processors are not limited: {why}"));
         }
