@@ -480,8 +480,8 @@ fn tablespaces_and_temporary_files_have_volumes_of_their_own() {
     assert_eq!(site.ask("prod", "select count(*) from f"), "10000");
 }
 
-/// The harm: a tablespace that was made just before a snapshot is in its log, and not in its links. The clone's
-/// recovery made the link, and an update in the clone emptied a table of its source.
+/// The harm: a tablespace that was made just before a snapshot is in its log, and not in its links. The
+/// clone's recovery made the link, and an update in the clone emptied a table of its source.
 #[test]
 fn a_copy_writes_nowhere_but_into_its_own_volumes() {
     let Some(site) = Site::new() else { return };
