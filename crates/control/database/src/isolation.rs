@@ -5,9 +5,10 @@
 //!                                 databases/NAME/   the database's own, with what is mounted below
 //! ```
 //!
-//! So a clone does not come upon its source's files by their names. A copy writes nowhere but into its own
-//! volumes, /tmp and /dev/shm: its log may name a directory of its source, as that of a tablespace which was
-//! made just before the snapshot. Whoever goes by /proc/PID of another server is not held up. The namespace ends with the last process of the server.
+//! So a clone does not come upon its source's files by their names. A copy writes nowhere but into its
+//! own volumes, /tmp and /dev/shm: its log may name a directory of its source, as that of a tablespace
+//! which was made just before the snapshot. Whoever goes by /proc/PID of another server is not held up.
+//! The namespace ends with the last process of the server.
 
 use std::fs;
 use std::io;
