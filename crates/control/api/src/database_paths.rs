@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
-use crate::{Database, DatabaseDeletion, DatabaseReady, DatabaseStart, DatabaseUrl, ErrorBody};
+use crate::{Database, DatabaseDeletion, DatabaseReady, DatabaseStart, DatabaseUrl, Problem};
 
 /// Stops a database and deletes it with its volumes. Its clones stay. One with schedules is refused unless
 /// they are to go, too.
@@ -14,10 +14,10 @@ use crate::{Database, DatabaseDeletion, DatabaseReady, DatabaseStart, DatabaseUr
     ),
     responses(
         (status = 200, description = "the answer", body = DatabaseDeletion),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
     )
 )]
 fn database_delete() {}
@@ -28,8 +28,8 @@ fn database_delete() {}
     params(("database" = String, Path, description = "name of the database")),
     responses(
         (status = 200, description = "the answer", body = DatabaseUrl),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
     )
 )]
 fn database_url() {}
@@ -41,11 +41,11 @@ fn database_url() {}
     request_body = Option<DatabaseStart>,
     responses(
         (status = 200, description = "the answer", body = DatabaseReady),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
     )
 )]
 fn database_start() {}
@@ -56,10 +56,10 @@ fn database_start() {}
     params(("database" = String, Path, description = "name of the database")),
     responses(
         (status = 200, description = "the answer", body = Database),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
     )
 )]
 fn database_stop() {}

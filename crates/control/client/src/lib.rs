@@ -7,6 +7,7 @@ mod call;
 mod content;
 mod difference;
 mod error;
+mod lists;
 mod live;
 mod transport;
 
@@ -16,6 +17,7 @@ mod tests;
 pub use call::Client;
 pub use content::Content;
 pub use error::{Error, Result};
+pub use lists::{Next, Page};
 pub use live::{Live, Message};
 pub use transport::Address;
 

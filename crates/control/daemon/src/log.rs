@@ -13,6 +13,8 @@ const EVENTS_MAX: usize = 4096;
 /// The log. Lines get systemd's `<6>` priority prefixes only where the journal reads them.
 pub(crate) struct Log {
     has_priorities: bool,
+    /// Another one for each start of the array.
+    boot_id: String,
     ring: Mutex<Ring>,
 }
 
@@ -24,7 +26,13 @@ struct Ring {
 impl Log {
     /// A log; `has_priorities` when stderr is the systemd journal.
     pub(crate) fn new(has_priorities: bool) -> Log {
-        Log { has_priorities, ring: Mutex::new(Ring { events: VecDeque::new(), sequence_last: 0 }) }
+        let ring = Mutex::new(Ring { events: VecDeque::new(), sequence_last: 0 });
+        Log { has_priorities, boot_id: random_id(), ring }
+    }
+
+    /// What tells this start of the array from all others.
+    pub(crate) fn boot_id(&self) -> &str {
+        &self.boot_id
     }
 
     /// A state changed as asked.
@@ -59,7 +67,8 @@ impl Log {
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let mut ring = self.ring.lock().expect("no holder of this lock panics");
         ring.sequence_last += 1;
-        let event = Event { sequence: ring.sequence_last, unix_millis, level, object, message };
+        let (sequence, boot_id) = (ring.sequence_last, self.boot_id.clone());
+        let event = Event { sequence, boot_id, unix_millis, level, object, message };
         if ring.events.len() == EVENTS_MAX {
             ring.events.pop_front();
         }
@@ -76,6 +85,12 @@ impl Log {
         let ring = self.ring.lock().expect("no holder of this lock panics");
         ring.events.iter().filter(|event| event.sequence > after).cloned().collect()
     }
+}
+
+/// What no other start of any array has.
+fn random_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    id.trim().to_string()
 }
 
 /// A line of the start, on standard output where scripts read it.

@@ -100,6 +100,7 @@ fn refused(what: &str, path: &str, setting: &str) -> Error {
         format!("{what} `{}` is not below what the setting {setting} names", path.escape_debug()),
         "name it there, or ask as root over the socket",
     )
+    .because(ashlar_api::Reason::PlaceNotAllowed)
 }
 
 fn is_below(real: &Path, directories: &[PathBuf]) -> bool {

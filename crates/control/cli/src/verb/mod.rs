@@ -12,6 +12,7 @@ pub mod device;
 pub mod doctor;
 pub mod events;
 pub mod inspect;
+pub mod job;
 pub mod keep;
 pub mod lab;
 pub mod pool;

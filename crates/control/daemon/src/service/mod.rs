@@ -19,6 +19,7 @@ mod figures;
 mod forecast;
 mod generations;
 mod index;
+mod jobs;
 mod late;
 mod orders;
 mod pools;
@@ -46,9 +47,11 @@ use crate::array::Array;
 use crate::console::Console;
 use crate::doors::Doors;
 use crate::error::{Error, Result};
+use crate::jobs::Jobs;
 use crate::keeping::Keeping;
 use crate::log::Log;
 use crate::places::Places;
+use crate::repeats::Repeats;
 use crate::settings::Settings;
 use crate::state::{KnownPool, State};
 
@@ -87,6 +90,10 @@ pub(crate) struct Service {
     schedules: schedules::Live,
     pub(crate) figures: figures::Live,
     pub(crate) console: Console,
+    /// Requests that may come twice.
+    pub(crate) repeats: Repeats,
+    /// Long work that requests asked for.
+    pub(crate) jobs: Jobs,
     /// Another one for each start of the array.
     pub(crate) boot_id: String,
     /// Known pools are open, or their wait is over.
@@ -183,6 +190,7 @@ impl Service {
         log: Arc<Log>,
     ) -> Service {
         let doors = Doors::new(&state, &settings);
+        let boot_id = log.boot_id().to_string();
         Service {
             log,
             array,
@@ -207,7 +215,9 @@ impl Service {
             schedules: schedules::Live::default(),
             figures: figures::Live::default(),
             console: Console::default(),
-            boot_id: random_id(),
+            repeats: Repeats::default(),
+            jobs: Jobs::default(),
+            boot_id,
             is_ready: AtomicBool::new(false),
             may_tend_databases: AtomicBool::new(true),
             is_stopping: AtomicBool::new(false),
@@ -240,10 +250,4 @@ impl Service {
         let is_open = |pool: &&KnownPool| !known.failures.contains(&pool.name);
         known.pools.iter().filter(is_open).map(|pool| pool.name.clone()).collect()
     }
-}
-
-/// What no other start of any array has.
-fn random_id() -> String {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
-    id.trim().to_string()
 }

@@ -80,7 +80,9 @@ impl Service {
                 api::ErrorKind::Busy,
                 format!("database `{name}` is being worked on"),
                 "wait a moment and repeat",
-            ));
+            )
+            .about(api::ObjectKind::Database, name)
+            .because(api::Reason::WorkedOn));
         }
         Ok(Busy { service: self, name: name.to_string() })
     }
