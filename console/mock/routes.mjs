@@ -2,11 +2,22 @@
 import { PAPER, resultOf } from './lab.mjs';
 import { makeDrive, makeVolume, now } from './world.mjs';
 
+/// What a problem's kind is called by people.
+const TITLES = {
+  invalid: 'The request is wrong',
+  unauthorized: 'No token, or not the right one',
+  'not-found': 'There is no such object',
+  exists: 'The name or the drive is taken',
+  busy: 'The object is in use',
+  closed: 'The array or the pool does not serve',
+};
+
 export class Refusal extends Error {
-  constructor(status, kind, message, action) {
-    super(message);
+  constructor(status, kind, detail, action) {
+    super(detail);
     this.status = status;
-    this.body = { kind, message, action };
+    const type = `/docs/reference/errors.md#${kind}`;
+    this.body = { type, title: TITLES[kind], status, detail, kind, remedy: { command: action, request: action } };
   }
 }
 
@@ -46,6 +57,7 @@ function statusOf(world) {
   const attached = world.volumes.filter((one) => one.device).length;
   return {
     version: '0.1.0',
+    boot_id: world.bootId,
     process_id: 4242,
     io_driver: 'uring: the kernel allows it',
     state_directory: '/var/lib/ashlar',

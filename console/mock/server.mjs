@@ -58,7 +58,7 @@ class Mock {
 
   say(level, object, message) {
     const sequence = (this.world.events.at(-1)?.sequence ?? 0) + 1;
-    const event = { sequence, unix_millis: Date.now(), level, object, message };
+    const event = { sequence, boot_id: this.world.bootId, unix_millis: Date.now(), level, object, message };
     this.world.events.push(event);
     this.send('event', event, `${this.world.bootId}:${sequence}`);
   }
@@ -128,9 +128,8 @@ class Mock {
       else if (url.pathname === '/readyz') response.end('ready');
       else await this.file(response, url.pathname);
     } catch (thrown) {
-      const known = thrown instanceof Refusal;
-      const status = known ? thrown.status : 500;
-      const body = known ? thrown.body : { kind: 'closed', message: `the mock failed: ${thrown.stack}`, action: 'mend it' };
+      const failed = () => new Refusal(503, 'closed', `the mock failed: ${thrown.stack}`, 'mend it');
+      const { status, body } = thrown instanceof Refusal ? thrown : failed();
       if (url.pathname.startsWith('/v1/')) this.exchanges.push({ method: request.method, url, status, answer: body });
       if (!response.headersSent) this.json(response, status, body);
     }
@@ -138,7 +137,8 @@ class Mock {
 
   json(response, status, body) {
     const text = body === undefined ? '' : JSON.stringify(body);
-    response.writeHead(status, { 'Content-Type': 'application/json', 'Cache-Control': 'no-store' });
+    const type = status >= 400 ? 'application/problem+json' : 'application/json';
+    response.writeHead(status, { 'Content-Type': type, 'Cache-Control': 'no-store' });
     response.end(text);
   }
 

@@ -18,8 +18,10 @@ type BodyPart<O> = O extends { requestBody: { content: { 'application/json': inf
     : { body?: undefined };
 export type Options<O> = PathPart<O> & QueryPart<O> & BodyPart<O>;
 type Json<X> = X extends { content: { 'application/json': infer J } } ? J : undefined;
-type Success = 200 | 201 | 202 | 204;
-type AnswerOf<O> = O extends { responses: infer R } ? Json<R[keyof R & Success]> : never;
+type Success = 200 | 201 | 204;
+/// What long work answers as a job (202) is not asked for, except where there is nothing else.
+type Statuses<R> = [keyof R & Success] extends [never] ? keyof R & 202 : keyof R & Success;
+type AnswerOf<O> = O extends { responses: infer R } ? Json<R[Statuses<R>]> : never;
 export type Got<P extends PathsOf<'get'>> = AnswerOf<Operation<P, 'get'>>;
 export type Arguments<P extends keyof paths, M extends Method> =
   Record<string, never> extends Options<Operation<P, M>>
@@ -47,7 +49,7 @@ export function addressOf(path: string, options: Loose = {}): string {
 
 /// The text of an answer. Ends the session where the array does not know us any more.
 export async function request(method: string, address: string, body?: unknown): Promise<string> {
-  const headers: Record<string, string> = { Accept: 'application/json', ...authorization() };
+  const headers: Record<string, string> = { Accept: 'application/json, application/problem+json', ...authorization() };
   if (body !== undefined) headers['Content-Type'] = 'application/json';
   let answer: Response;
   try {

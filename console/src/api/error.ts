@@ -1,5 +1,5 @@
 // An answer that is no success: what happened and what to do about it.
-import type { ErrorBody } from './types';
+import type { Problem } from './types';
 
 export class ApiError extends Error {
   constructor(
@@ -20,9 +20,11 @@ export function unreachable(): ApiError {
 export async function errorOf(answer: Response): Promise<ApiError> {
   const text = await answer.text().catch(() => '');
   try {
-    const body = JSON.parse(text) as Partial<ErrorBody>;
-    if (typeof body.message === 'string') {
-      return new ApiError(answer.status, body.kind ?? 'unknown', body.message, body.action ?? '');
+    const problem = JSON.parse(text) as Partial<Problem>;
+    if (typeof problem.detail === 'string') {
+      // A person reads it, who has the command line at hand.
+      const action = problem.remedy?.command ?? '';
+      return new ApiError(answer.status, problem.kind ?? 'unknown', problem.detail, action);
     }
   } catch {
     // No JSON: said below.

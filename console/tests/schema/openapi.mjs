@@ -38,7 +38,7 @@ const resolved = (part) => (part?.$ref ? part.$ref.split('/').slice(1).reduce((a
 export function faults({ method, template, url, query = {}, body, status, answer }) {
   const what = `${method} ${url.pathname} ${status}`;
   if (status >= 400) {
-    const wrong = check({ $ref: '#/components/schemas/ErrorBody' }, answer);
+    const wrong = check({ $ref: '#/components/schemas/Problem' }, answer);
     return wrong ? [`${what}: ${wrong}`] : [];
   }
   const item = description.paths[template];

@@ -3,7 +3,7 @@
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
 use crate::{
-    ConsoleSession, ConsoleSessionCreate, ConsoleTicket, ErrorBody, History, HistoryRange, Latencies,
+    ConsoleSession, ConsoleSessionCreate, ConsoleTicket, History, HistoryRange, Latencies, Problem,
     SlowRequest,
 };
 
@@ -13,7 +13,7 @@ use crate::{
     post, path = "/v1/console-tickets", tag = "console", operation_id = "console_ticket_create",
     responses(
         (status = 201, description = "the answer", body = ConsoleTicket),
-        (status = 409, description = "the address is taken", body = ErrorBody),
+        (status = 409, description = "the address is taken", body = Problem),
     )
 )]
 fn console_ticket_create() {}
@@ -24,8 +24,8 @@ fn console_ticket_create() {}
     request_body = ConsoleSessionCreate, security(()),
     responses(
         (status = 201, description = "the answer", body = ConsoleSession),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 401, description = "the ticket is used up, too old or none", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 401, description = "the ticket is used up, too old or none", body = Problem),
     )
 )]
 fn console_session_create() {}
@@ -50,8 +50,8 @@ fn live() {}
     ),
     responses(
         (status = 200, description = "the answer", body = History),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
     )
 )]
 fn history() {}
@@ -65,8 +65,8 @@ fn history() {}
     ),
     responses(
         (status = 200, description = "the answer", body = Latencies),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
     )
 )]
 fn latencies() {}

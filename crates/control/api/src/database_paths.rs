@@ -4,7 +4,7 @@
 
 use crate::{
     Database, DatabaseDeletion, DatabaseHooks, DatabaseReady, DatabaseStart, DatabaseUrl, DatabaseWaits,
-    ErrorBody,
+    Problem,
 };
 
 /// Stops a database and deletes it with its volumes. Its clones stay. One with schedules is refused unless
@@ -17,26 +17,27 @@ use crate::{
     ),
     responses(
         (status = 200, description = "the answer", body = DatabaseDeletion),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
     )
 )]
 fn database_delete() {}
 
-/// Gives a database without a server these commands instead of all that it has.
+/// Gives a database without a server these commands instead of all that it has. The `ETag` of a database
+/// tells which commands it has, and not their words.
 #[utoipa::path(
     put, path = "/v1/databases/{database}/commands", tag = "databases", operation_id = "database_commands",
     params(("database" = String, Path, description = "name of the database")),
     request_body = DatabaseHooks,
     responses(
         (status = 200, description = "the answer", body = Database),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
     )
 )]
 fn database_commands() {}
@@ -50,11 +51,11 @@ fn database_commands() {}
     ),
     responses(
         (status = 200, description = "the answer", body = DatabaseWaits),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "it does not run", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "it does not run", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
     )
 )]
 fn database_waits() {}
@@ -65,8 +66,8 @@ fn database_waits() {}
     params(("database" = String, Path, description = "name of the database")),
     responses(
         (status = 200, description = "the answer", body = DatabaseUrl),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
     )
 )]
 fn database_url() {}
@@ -78,11 +79,11 @@ fn database_url() {}
     request_body = Option<DatabaseStart>,
     responses(
         (status = 200, description = "the answer", body = DatabaseReady),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
     )
 )]
 fn database_start() {}
@@ -93,10 +94,10 @@ fn database_start() {}
     params(("database" = String, Path, description = "name of the database")),
     responses(
         (status = 200, description = "the answer", body = Database),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
     )
 )]
 fn database_stop() {}

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
-use crate::{DatabaseDiff, DatabaseDiffRequest, ErrorBody, VolumeDiff};
+use crate::{DatabaseDiff, DatabaseDiffRequest, Problem, VolumeDiff};
 
 /// What differs between two volumes or images of one pool, by their maps alone: no data is read, and what
 /// they share costs nothing. Both are taken at one instant. What differs is listed in pages; of volumes in
@@ -18,9 +18,9 @@ use crate::{DatabaseDiff, DatabaseDiffRequest, ErrorBody, VolumeDiff};
     ),
     responses(
         (status = 200, description = "the answer", body = VolumeDiff),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "it would take longer, or the pool has no room left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "it would take longer, or the pool has no room left", body = Problem),
     )
 )]
 fn volume_diff() {}
@@ -33,12 +33,12 @@ fn volume_diff() {}
     request_body = DatabaseDiffRequest,
     responses(
         (status = 200, description = "the answer", body = DatabaseDiff),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn database_diff() {}

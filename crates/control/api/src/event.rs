@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 /// How much a person must care.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum EventLevel {
     /// A state changed as asked.
@@ -20,6 +20,9 @@ pub enum EventLevel {
 pub struct Event {
     /// Counts from 1 since the array started.
     pub sequence: u64,
+    /// Of the start that `sequence` counts from: another one for each.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub boot_id: String,
     pub unix_millis: u64,
     pub level: EventLevel,
     /// The object it is about, as in `volume db`.

@@ -2,14 +2,14 @@
 
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
-use crate::{ErrorBody, LabResult};
+use crate::{LabResult, Problem};
 
 /// Results of the lab in the directory of the setting `lab_results`, the newest first; none without it.
 #[utoipa::path(
     get, path = "/v1/lab-results", tag = "lab", operation_id = "lab_results",
     responses(
         (status = 200, description = "the answer", body = Vec<LabResult>),
-        (status = 500, description = "the directory cannot be read", body = ErrorBody),
+        (status = 500, description = "the directory cannot be read", body = Problem),
     )
 )]
 fn lab_results() {}
@@ -23,9 +23,9 @@ fn lab_results() {}
     ),
     responses(
         (status = 200, description = "the answer", body = LabResult),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 500, description = "the directory cannot be read", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 500, description = "the directory cannot be read", body = Problem),
     )
 )]
 fn lab_result() {}
@@ -39,9 +39,9 @@ fn lab_result() {}
     ),
     responses(
         (status = 200, description = "the page", body = String, content_type = "text/html"),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 500, description = "the directory cannot be read", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 500, description = "the directory cannot be read", body = Problem),
     )
 )]
 fn lab_report() {}

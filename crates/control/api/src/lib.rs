@@ -4,6 +4,8 @@
 //! `docs/reference/openapi.json` is generated from them by [`openapi_json`]. This crate holds no
 //! behaviour. Sizes and rates are plain numbers with the unit in the name.
 
+mod answers;
+mod array_paths;
 mod attachment;
 mod client;
 mod console;
@@ -20,14 +22,21 @@ mod figures;
 mod hooks;
 mod import;
 mod io;
+mod job;
+mod job_paths;
 mod lab;
 mod lab_paths;
 mod lifecycle;
+mod lists;
 mod openapi;
 mod paths;
 mod pool;
+mod problem;
 mod schedule;
 mod schedule_paths;
+mod session;
+mod settings;
+mod settings_paths;
 mod snapshot;
 mod space;
 mod status;
@@ -54,7 +63,7 @@ pub use difference::{
     ByteRange, DIFF_COPIES, DatabaseDiff, DatabaseDiffRequest, DatabaseVolumeDiff, FilesDiff, RANGES_DEFAULT,
     RANGES_MAX, RelationChange, RelationDiff, VolumeDiff,
 };
-pub use error::{ErrorBody, ErrorKind};
+pub use error::ErrorKind;
 pub use event::{Event, EventLevel};
 pub use figures::{
     Figures, Hello, History, HistoryPoint, HistoryRange, Latencies, Latency, LatencyStep, PoolFigures, Rates,
@@ -63,17 +72,29 @@ pub use figures::{
 pub use hooks::{DatabaseCommands, DatabaseEngine, DatabaseHooks};
 pub use import::{DatabaseFollow, DatabaseImport, DatabaseProgress, DatabasePromotion, DatabaseStandby};
 pub use io::{DoorIo, OperationIo};
+pub use job::{Job, JobKind, JobProgress, JobResult, JobState, ProgressUnit};
 pub use lab::{LabCheck, LabMetric, LabPart, LabResult, LabRow};
 pub use lifecycle::{Program, StopRequest, UpgradeRequest};
-pub use openapi::{openapi, openapi_json, operations, query_parameters};
+pub use lists::{
+    AttachmentSort, AttachmentsQuery, ClientSort, ClientsQuery, DatabaseSort, DatabasesQuery,
+    DeletedVolumeSort, DeletedVolumesQuery, EventSort, EventsQuery, JobSort, JobsQuery, LIMIT_MAX, Order,
+    PageQuery, PoolSort, PoolsQuery, ScheduleSort, SchedulesQuery, SnapshotSort, SnapshotsQuery, VolumeSort,
+    VolumesQuery,
+};
+pub use openapi::{
+    conditional_operations, openapi, openapi_json, operations, query_parameters, root_operations,
+};
 pub use pool::{
     CheckReport, Drive, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ParityCheck, Pool, PoolCreate,
     PoolImport, PoolState, Protection, Rebuild, Recovery, RecoveryStep, Removal,
     SEGMENT_NUMBERS_PERCENT_LATE, Scrub, ScrubAction, ScrubChange, ScrubReport, Space, TAKEN_OUT,
 };
+pub use problem::{ObjectKind, ObjectName, PROBLEM_MEDIA_TYPE, PROBLEMS_PATH, Problem, Reason, Remedy};
 pub use schedule::{
     Schedule, ScheduleChange, ScheduleCreate, ScheduleDeletion, ScheduleProof, ScheduleState,
 };
+pub use session::{CallerKind, Session};
+pub use settings::{ArraySettings, Reloaded, Setting};
 pub use snapshot::{
     CloneCreate, HoldRequest, Restored, Snapshot, SnapshotCreate, SnapshotHold, SnapshotsDelete,
 };

@@ -2,21 +2,30 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
+use crate::answers::{Answers, is_conditional};
 use crate::{Figures, Hello};
-use crate::{console_paths, database_paths, diff_paths, lab_paths, paths, schedule_paths};
+use crate::{
+    array_paths, console_paths, database_paths, diff_paths, job_paths, lab_paths, paths, schedule_paths,
+    settings_paths,
+};
+
+/// How operations say that a guest may not use them at all.
+const ROOT_ONLY: &str = "only for root over the socket";
 
 /// Collects the operations; the types come with them.
 #[derive(OpenApi)]
 #[openapi(
-    modifiers(&Token),
+    modifiers(&Token, &Answers),
     info(
         title = "Ashlar",
-        description = "The management interface of the array. Every refusal has the shape of ErrorBody. Over \
-            TCP every request carries the array's token (`Authorization: Bearer`) and gets 401 without; over the \
-            socket none is needed.",
+        description = "The management interface of the array. Every answer that is no success is a Problem \
+            (RFC 9457, `application/problem+json`); a method that a path does not take gets 405 with `Allow`, and \
+            a parameter that an operation does not describe 400. Over TCP every request carries the array's token \
+            (`Authorization: Bearer`) and gets 401 without; over the socket none is needed.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     tags(
@@ -27,6 +36,7 @@ use crate::{console_paths, database_paths, diff_paths, lab_paths, paths, schedul
         (name = "schedules", description = "snapshots that are taken by themselves, and deleted in turn"),
         (name = "space", description = "where bytes are, and what would give them back"),
         (name = "attachments", description = "volumes as block devices of this machine"),
+        (name = "jobs", description = "long work that is asked after instead of waited for"),
         (name = "console", description = "the console, and figures as they come"),
         (name = "lab", description = "results of the lab"),
         (name = "array", description = "state, counters and events"),
@@ -105,6 +115,9 @@ use crate::{console_paths, database_paths, diff_paths, lab_paths, paths, schedul
         schedule_paths::schedule_run,
         schedule_paths::schedule_pause,
         schedule_paths::schedule_resume,
+        job_paths::jobs_list,
+        job_paths::job_show,
+        job_paths::job_cancel,
         console_paths::console_ticket_create,
         console_paths::console_session_create,
         console_paths::live,
@@ -114,17 +127,21 @@ use crate::{console_paths, database_paths, diff_paths, lab_paths, paths, schedul
         lab_paths::lab_results,
         lab_paths::lab_result,
         lab_paths::lab_report,
-        paths::attachments_list,
-        paths::attachment_create,
-        paths::attachment_delete,
-        paths::clients_list,
-        paths::client_disconnect,
-        paths::stop,
-        paths::upgrade,
-        paths::health,
-        paths::status,
-        paths::io,
-        paths::events,
+        array_paths::attachments_list,
+        array_paths::attachment_create,
+        array_paths::attachment_show,
+        array_paths::attachment_delete,
+        array_paths::clients_list,
+        array_paths::client_disconnect,
+        array_paths::stop,
+        array_paths::upgrade,
+        array_paths::health,
+        array_paths::status,
+        array_paths::session,
+        array_paths::io,
+        array_paths::events,
+        settings_paths::settings_show,
+        settings_paths::reload,
     )
 )]
 struct Description;
@@ -168,15 +185,39 @@ pub fn operations() -> Vec<(String, String)> {
 /// What may stand after the question mark of every operation, by method (upper case) and path.
 #[must_use]
 pub fn query_parameters() -> BTreeMap<(String, String), Vec<String>> {
-    let document: serde_json::Value = serde_json::to_value(openapi()).expect("the description is plain data");
-    let mut found = BTreeMap::new();
+    let parameters = |operation: &Value| {
+        let parameters = operation["parameters"].as_array().into_iter().flatten();
+        let of_query = parameters.filter(|parameter| parameter["in"] == "query");
+        of_query.filter_map(|parameter| parameter["name"].as_str().map(str::to_string)).collect()
+    };
+    each_operation().into_iter().map(|(at, operation)| (at, parameters(&operation))).collect()
+}
+
+/// The operations that heed `If-Match`, by method (upper case) and path.
+#[must_use]
+pub fn conditional_operations() -> Vec<(String, String)> {
+    let is_one = |operation: &Value| operation["operationId"].as_str().is_some_and(is_conditional);
+    let all = each_operation().into_iter();
+    all.filter(|(_, operation)| is_one(operation)).map(|(at, _)| at).collect()
+}
+
+/// The ids of operations that only root over the socket may use, with their method (upper case) and path.
+#[must_use]
+pub fn root_operations() -> BTreeMap<String, (String, String)> {
+    let is_one = |operation: &Value| operation["responses"]["403"]["description"] == ROOT_ONLY;
+    let all = each_operation().into_iter().filter(|(_, operation)| is_one(operation));
+    let id = |operation: &Value| operation["operationId"].as_str().unwrap_or_default().to_string();
+    all.map(|(at, operation)| (id(&operation), at)).collect()
+}
+
+/// Method (upper case) and path of every operation, with what is said of it.
+fn each_operation() -> Vec<((String, String), Value)> {
+    let document: Value = serde_json::to_value(openapi()).expect("the description is plain data");
+    let mut found = Vec::new();
     for (path, item) in document["paths"].as_object().into_iter().flatten() {
         for method in ["get", "post", "patch", "delete", "put"] {
             let Some(operation) = item.get(method) else { continue };
-            let parameters = operation["parameters"].as_array().into_iter().flatten();
-            let of_query = parameters.filter(|parameter| parameter["in"] == "query");
-            let names = of_query.filter_map(|parameter| parameter["name"].as_str().map(str::to_string));
-            found.insert((method.to_uppercase(), path.clone()), names.collect());
+            found.push(((method.to_uppercase(), path.clone()), operation.clone()));
         }
     }
     found

@@ -5,21 +5,23 @@
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
 use crate::{
-    AttachRequest, Attachment, CheckReport, CloneCreate, Database, DatabaseClone, DatabaseCreate,
-    DatabaseExpiry, DatabaseFollow, DatabaseImport, DatabasePromotion, DatabaseProof, DatabaseReady,
-    DatabaseReset, DatabaseResize, DatabaseRestore, DatabaseSettings, DatabaseSettingsChange,
-    DatabaseSnapshot, DatabaseVerify, Dedupe, DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo,
-    DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorBody, Event, Health, HoldRequest, Holders, Pool,
-    PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest, Restored, ScrubChange, ScrubReport,
-    Snapshot, SnapshotCreate, SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate,
-    VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete, VolumeUser,
+    CheckReport, CloneCreate, Database, DatabaseClone, DatabaseCreate, DatabaseExpiry, DatabaseFollow,
+    DatabaseImport, DatabasePromotion, DatabaseProof, DatabaseReady, DatabaseReset, DatabaseResize,
+    DatabaseRestore, DatabaseSettings, DatabaseSettingsChange, DatabaseSnapshot, DatabaseVerify,
+    DatabasesQuery, Dedupe, DedupeRequest, DeletedVolume, DeletedVolumesQuery, Disconnected, DriveChange,
+    DriveOnline, DriveSpec, DrivesAdd, HoldRequest, Holders, Pool, PoolCreate, PoolImport, PoolSpace,
+    PoolsQuery, Problem, Reclaim, ReclaimRequest, Restored, ScrubChange, ScrubReport, Snapshot,
+    SnapshotCreate, SnapshotsDelete, SnapshotsQuery, Volume, VolumeCreate, VolumeDeletion, VolumePolicy,
+    VolumeResize, VolumeUndelete, VolumeUser, VolumesQuery,
 };
 
 /// All pools, also those that could not be opened.
 #[utoipa::path(
     get, path = "/v1/pools", tag = "pools", operation_id = "pools_list",
+    params(PoolsQuery),
     responses(
         (status = 200, description = "the answer", body = Vec<Pool>),
+        (status = 400, description = "the request is wrong", body = Problem),
     )
 )]
 fn pools_list() {}
@@ -30,9 +32,9 @@ fn pools_list() {}
     request_body = PoolCreate,
     responses(
         (status = 201, description = "the answer", body = Pool),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn pool_create() {}
@@ -43,7 +45,7 @@ fn pool_create() {}
     params(("pool" = String, Path, description = "name of the pool")),
     responses(
         (status = 200, description = "the answer", body = Pool),
-        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
     )
 )]
 fn pool_show() {}
@@ -57,8 +59,8 @@ fn pool_show() {}
     ),
     responses(
         (status = 204, description = "done"),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn pool_delete() {}
@@ -72,9 +74,9 @@ fn pool_delete() {}
     ),
     responses(
         (status = 200, description = "the answer", body = CheckReport),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn pool_check() {}
@@ -85,8 +87,8 @@ fn pool_check() {}
     params(("pool" = String, Path, description = "name of the pool")),
     responses(
         (status = 200, description = "the answer", body = ScrubReport),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn pool_scrub() {}
@@ -98,8 +100,8 @@ fn pool_scrub() {}
     request_body = ScrubChange,
     responses(
         (status = 200, description = "the answer", body = Pool),
-        (status = 400, description = "the request is wrong, or no scrub is under way", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 400, description = "the request is wrong, or no scrub is under way", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
     )
 )]
 fn pool_scrub_change() {}
@@ -113,8 +115,8 @@ fn pool_scrub_change() {}
     ),
     responses(
         (status = 204, description = "done"),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn pool_export() {}
@@ -126,9 +128,9 @@ fn pool_export() {}
     request_body = PoolImport,
     responses(
         (status = 200, description = "the answer", body = Pool),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn pool_import() {}
@@ -139,9 +141,9 @@ fn pool_import() {}
     params(("pool" = String, Path, description = "name of the pool")),
     responses(
         (status = 200, description = "the answer", body = Pool),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "the drives take no writes", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "the drives take no writes", body = Problem),
     )
 )]
 fn pool_reopen() {}
@@ -153,11 +155,11 @@ fn pool_reopen() {}
     request_body = DrivesAdd,
     responses(
         (status = 200, description = "the answer", body = Pool),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "a drive or a tool of this machine failed", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "a drive or a tool of this machine failed", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn drives_add() {}
@@ -172,10 +174,10 @@ fn drives_add() {}
     request_body = DriveChange,
     responses(
         (status = 200, description = "the answer", body = Pool),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn drive_set() {}
@@ -191,11 +193,11 @@ fn drive_set() {}
     request_body = DriveSpec,
     responses(
         (status = 200, description = "the answer", body = Pool),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "a drive or a tool of this machine failed", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "a drive or a tool of this machine failed", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn drive_replace() {}
@@ -211,10 +213,10 @@ fn drive_replace() {}
     request_body = DriveOnline,
     responses(
         (status = 200, description = "the answer", body = Pool),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "a drive or a tool of this machine failed", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "a drive or a tool of this machine failed", body = Problem),
     )
 )]
 fn drive_online() {}
@@ -228,9 +230,9 @@ fn drive_online() {}
     ),
     responses(
         (status = 200, description = "the answer", body = Pool),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn drive_offline() {}
@@ -247,11 +249,11 @@ fn drive_offline() {}
     ),
     responses(
         (status = 200, description = "the answer", body = Pool),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "a drive or a tool of this machine failed", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "a drive or a tool of this machine failed", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn drive_remove() {}
@@ -267,9 +269,9 @@ fn drive_remove() {}
     ),
     responses(
         (status = 200, description = "the answer", body = PoolSpace),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 503, description = "the pool does not serve", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 503, description = "the pool does not serve", body = Problem),
     )
 )]
 fn pool_space() {}
@@ -280,8 +282,8 @@ fn pool_space() {}
     params(("pool" = String, Path, description = "name of the pool")),
     responses(
         (status = 200, description = "the answer", body = Dedupe),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 503, description = "the pool does not serve", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 503, description = "the pool does not serve", body = Problem),
     )
 )]
 fn pool_dedupe() {}
@@ -293,10 +295,10 @@ fn pool_dedupe() {}
     request_body = DedupeRequest,
     responses(
         (status = 200, description = "the answer", body = Dedupe),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 503, description = "the pool does not serve", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 503, description = "the pool does not serve", body = Problem),
     )
 )]
 fn pool_dedupe_change() {}
@@ -307,9 +309,9 @@ fn pool_dedupe_change() {}
     request_body = ReclaimRequest,
     responses(
         (status = 200, description = "the answer", body = Reclaim),
-        (status = 400, description = "the request is wrong, or a name is ambiguous", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "not counted in the time allowed", body = ErrorBody),
+        (status = 400, description = "the request is wrong, or a name is ambiguous", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "not counted in the time allowed", body = Problem),
     )
 )]
 fn space_reclaim() {}
@@ -323,9 +325,9 @@ fn space_reclaim() {}
     ),
     responses(
         (status = 200, description = "the answer", body = Holders),
-        (status = 400, description = "the request is wrong, or the name is ambiguous", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "not counted in the time allowed", body = ErrorBody),
+        (status = 400, description = "the request is wrong, or the name is ambiguous", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "not counted in the time allowed", body = Problem),
     )
 )]
 fn space_holders() {}
@@ -333,8 +335,11 @@ fn space_holders() {}
 /// All volumes of all pools.
 #[utoipa::path(
     get, path = "/v1/volumes", tag = "volumes", operation_id = "volumes_list",
+    params(VolumesQuery),
     responses(
         (status = 200, description = "the answer", body = Vec<Volume>),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
     )
 )]
 fn volumes_list() {}
@@ -345,10 +350,10 @@ fn volumes_list() {}
     request_body = VolumeCreate,
     responses(
         (status = 201, description = "the answer", body = Volume),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn volume_create() {}
@@ -359,7 +364,7 @@ fn volume_create() {}
     params(("volume" = String, Path, description = "name of the volume")),
     responses(
         (status = 200, description = "the answer", body = Volume),
-        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
     )
 )]
 fn volume_show() {}
@@ -371,9 +376,9 @@ fn volume_show() {}
     request_body = VolumeResize,
     responses(
         (status = 200, description = "the answer", body = Volume),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn volume_resize() {}
@@ -385,10 +390,10 @@ fn volume_resize() {}
     request_body = VolumePolicy,
     responses(
         (status = 200, description = "the answer", body = Volume),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn volume_set() {}
@@ -404,8 +409,8 @@ fn volume_set() {}
     ),
     responses(
         (status = 200, description = "done", body = VolumeDeletion),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn volume_delete() {}
@@ -413,8 +418,10 @@ fn volume_delete() {}
 /// The deleted volumes that can come back, of all pools, the one kept longest first.
 #[utoipa::path(
     get, path = "/v1/deleted-volumes", tag = "volumes", operation_id = "deleted_volumes_list",
+    params(DeletedVolumesQuery),
     responses(
         (status = 200, description = "the answer", body = Vec<DeletedVolume>),
+        (status = 400, description = "the request is wrong", body = Problem),
     )
 )]
 fn deleted_volumes_list() {}
@@ -426,9 +433,9 @@ fn deleted_volumes_list() {}
     request_body = Option<VolumeUndelete>,
     responses(
         (status = 200, description = "the answer", body = Volume),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn volume_undelete() {}
@@ -439,8 +446,8 @@ fn volume_undelete() {}
     params(("volume" = String, Path, description = "NAME, if there is one deleted volume of it, or NAME:ID")),
     responses(
         (status = 204, description = "done"),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn deleted_volume_purge() {}
@@ -452,8 +459,8 @@ fn deleted_volume_purge() {}
     params(("volume" = String, Path, description = "VOLUME, its snapshots included, or VOLUME@SNAPSHOT")),
     responses(
         (status = 200, description = "the answer", body = Vec<VolumeUser>),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 500, description = "a drive or a tool of this machine failed", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 500, description = "a drive or a tool of this machine failed", body = Problem),
     )
 )]
 fn volume_users() {}
@@ -465,8 +472,8 @@ fn volume_users() {}
     params(("volume" = String, Path, description = "VOLUME, its snapshots included, or VOLUME@SNAPSHOT")),
     responses(
         (status = 200, description = "the answer", body = Disconnected),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 500, description = "a drive or a tool of this machine failed", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 500, description = "a drive or a tool of this machine failed", body = Problem),
     )
 )]
 fn volume_disconnect() {}
@@ -474,8 +481,11 @@ fn volume_disconnect() {}
 /// All snapshots of all pools, the oldest first.
 #[utoipa::path(
     get, path = "/v1/snapshots", tag = "snapshots", operation_id = "snapshots_list",
+    params(SnapshotsQuery),
     responses(
         (status = 200, description = "the answer", body = Vec<Snapshot>),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
     )
 )]
 fn snapshots_list() {}
@@ -486,9 +496,9 @@ fn snapshots_list() {}
     request_body = SnapshotCreate,
     responses(
         (status = 201, description = "the answer", body = Snapshot),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn snapshot_create() {}
@@ -499,7 +509,7 @@ fn snapshot_create() {}
     params(("snapshot" = String, Path, description = "name of the snapshot")),
     responses(
         (status = 200, description = "the answer", body = Snapshot),
-        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
     )
 )]
 fn snapshot_show() {}
@@ -513,8 +523,8 @@ fn snapshot_show() {}
     ),
     responses(
         (status = 204, description = "done"),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn snapshot_delete() {}
@@ -526,9 +536,9 @@ fn snapshot_delete() {}
     request_body = SnapshotsDelete,
     responses(
         (status = 204, description = "done"),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn snapshots_delete() {}
@@ -544,8 +554,8 @@ fn snapshots_delete() {}
     ),
     responses(
         (status = 200, description = "done", body = Restored),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn snapshot_restore() {}
@@ -557,10 +567,10 @@ fn snapshot_restore() {}
     request_body = Option<HoldRequest>,
     responses(
         (status = 200, description = "the answer", body = Snapshot),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn snapshot_hold() {}
@@ -571,8 +581,8 @@ fn snapshot_hold() {}
     params(("snapshot" = String, Path, description = "name of the snapshot")),
     responses(
         (status = 200, description = "the answer", body = Snapshot),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn snapshot_release() {}
@@ -583,9 +593,9 @@ fn snapshot_release() {}
     request_body = CloneCreate,
     responses(
         (status = 201, description = "the answer", body = Vec<Volume>),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn clone_create() {}
@@ -593,8 +603,10 @@ fn clone_create() {}
 /// All databases.
 #[utoipa::path(
     get, path = "/v1/databases", tag = "databases", operation_id = "databases_list",
+    params(DatabasesQuery),
     responses(
         (status = 200, description = "the answer", body = Vec<Database>),
+        (status = 400, description = "the request is wrong", body = Problem),
     )
 )]
 fn databases_list() {}
@@ -605,12 +617,12 @@ fn databases_list() {}
     request_body = DatabaseCreate,
     responses(
         (status = 201, description = "the answer", body = DatabaseReady),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn database_create() {}
@@ -621,7 +633,7 @@ fn database_create() {}
     params(("database" = String, Path, description = "name of the database")),
     responses(
         (status = 200, description = "the answer", body = Database),
-        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
     )
 )]
 fn database_show() {}
@@ -633,12 +645,12 @@ fn database_show() {}
     request_body = DatabaseClone,
     responses(
         (status = 201, description = "the answer", body = DatabaseReady),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn database_clone() {}
@@ -650,12 +662,12 @@ fn database_clone() {}
     request_body = Option<DatabaseReset>,
     responses(
         (status = 200, description = "the answer", body = DatabaseReady),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn database_reset() {}
@@ -667,12 +679,12 @@ fn database_reset() {}
     request_body = DatabaseRestore,
     responses(
         (status = 200, description = "the answer", body = DatabaseReady),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn database_restore() {}
@@ -684,12 +696,12 @@ fn database_restore() {}
     request_body = Option<DatabaseVerify>,
     responses(
         (status = 200, description = "the answer", body = DatabaseProof),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine is at fault", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine is at fault", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn database_verify() {}
@@ -700,9 +712,9 @@ fn database_verify() {}
     params(("database" = String, Path, description = "name of the database")),
     responses(
         (status = 200, description = "the answer", body = DatabaseSettings),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
     )
 )]
 fn database_settings() {}
@@ -715,12 +727,12 @@ fn database_settings() {}
     request_body = DatabaseSettingsChange,
     responses(
         (status = 200, description = "the answer", body = DatabaseSettings),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn database_settings_change() {}
@@ -732,12 +744,12 @@ fn database_settings_change() {}
     request_body = DatabaseResize,
     responses(
         (status = 200, description = "the answer", body = Database),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn database_resize() {}
@@ -748,10 +760,10 @@ fn database_resize() {}
     request_body = DatabaseSnapshot,
     responses(
         (status = 201, description = "the answer", body = Snapshot),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn database_snapshot() {}
@@ -762,12 +774,12 @@ fn database_snapshot() {}
     request_body = DatabaseImport,
     responses(
         (status = 201, description = "the answer", body = DatabaseReady),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn database_import() {}
@@ -778,12 +790,12 @@ fn database_import() {}
     request_body = DatabaseFollow,
     responses(
         (status = 201, description = "the answer", body = DatabaseReady),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn database_follow() {}
@@ -794,11 +806,11 @@ fn database_follow() {}
     params(("database" = String, Path, description = "name of the database")),
     responses(
         (status = 200, description = "the answer", body = DatabasePromotion),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "this machine or the database is at fault", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
     )
 )]
 fn database_promote() {}
@@ -810,134 +822,10 @@ fn database_promote() {}
     request_body = DatabaseExpiry,
     responses(
         (status = 200, description = "the answer", body = Database),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn database_expire() {}
-
-/// The attached volumes.
-#[utoipa::path(
-    get, path = "/v1/attachments", tag = "attachments", operation_id = "attachments_list",
-    responses(
-        (status = 200, description = "the answer", body = Vec<Attachment>),
-    )
-)]
-fn attachments_list() {}
-
-/// Attaches a volume as a block device of this machine.
-#[utoipa::path(
-    post, path = "/v1/attachments", tag = "attachments", operation_id = "attachment_create",
-    request_body = AttachRequest,
-    responses(
-        (status = 201, description = "the answer", body = Attachment),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "a drive or a tool of this machine failed", body = ErrorBody),
-    )
-)]
-fn attachment_create() {}
-
-/// Unmounts and detaches a volume.
-#[utoipa::path(
-    delete, path = "/v1/attachments/{volume}", tag = "attachments", operation_id = "attachment_delete",
-    params(
-        ("volume" = String, Path, description = "name of the volume"),
-        ("force" = Option<bool>, Query, description = "unmount lazily what is in use; the device goes with its last user"),
-    ),
-    responses(
-        (status = 204, description = "done"),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 500, description = "a drive or a tool of this machine failed", body = ErrorBody),
-    )
-)]
-fn attachment_delete() {}
-
-/// The clients that are connected to NBD.
-#[utoipa::path(
-    get, path = "/v1/clients", tag = "array", operation_id = "clients_list",
-    responses(
-        (status = 200, description = "the answer", body = Vec<DoorClient>),
-    )
-)]
-fn clients_list() {}
-
-/// Cuts a client off. Its requests under way run to their end; it may come back.
-#[utoipa::path(
-    delete, path = "/v1/clients/{client}", tag = "array", operation_id = "client_disconnect",
-    params(("client" = u64, Path, description = "id of the client")),
-    responses(
-        (status = 204, description = "done"),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-    )
-)]
-fn client_disconnect() {}
-
-/// Stops the array in order, as SIGTERM does. For root over the socket only. The answer comes before the end;
-/// with `detach`, after every volume is detached.
-#[utoipa::path(
-    post, path = "/v1/stop", tag = "array", operation_id = "stop",
-    request_body = StopRequest,
-    responses(
-        (status = 202, description = "it stops"),
-        (status = 403, description = "not for this caller", body = ErrorBody),
-        (status = 409, description = "a volume is in use", body = ErrorBody),
-        (status = 500, description = "a volume could not be detached", body = ErrorBody),
-    )
-)]
-fn stop() {}
-
-/// Stops the array in order and goes on with another program in the same process. What is attached waits
-/// meanwhile. For root over the socket only.
-#[utoipa::path(
-    post, path = "/v1/upgrade", tag = "array", operation_id = "upgrade",
-    request_body = UpgradeRequest,
-    responses(
-        (status = 202, description = "it goes on with this program", body = Program),
-        (status = 400, description = "that program cannot take over", body = ErrorBody),
-        (status = 403, description = "not for this caller", body = ErrorBody),
-    )
-)]
-fn upgrade() {}
-
-/// Answers when the thread that serves hosts answers.
-#[utoipa::path(
-    get, path = "/v1/health", tag = "array", operation_id = "health",
-    responses(
-        (status = 200, description = "the answer", body = Health),
-    )
-)]
-fn health() {}
-
-/// The array as a whole.
-#[utoipa::path(
-    get, path = "/v1/status", tag = "array", operation_id = "status",
-    responses(
-        (status = 200, description = "the answer", body = Status),
-    )
-)]
-fn status() {}
-
-/// What hosts did, per volume and door.
-#[utoipa::path(
-    get, path = "/v1/io", tag = "array", operation_id = "io",
-    responses(
-        (status = 200, description = "the answer", body = Vec<DoorIo>),
-    )
-)]
-fn io() {}
-
-/// The newest events, oldest first.
-#[utoipa::path(
-    get, path = "/v1/events", tag = "array", operation_id = "events",
-    params(("after" = Option<u64>, Query, description = "only events with a larger sequence number")),
-    responses(
-        (status = 200, description = "the answer", body = Vec<Event>),
-    )
-)]
-fn events() {}

@@ -417,6 +417,7 @@ pub struct PoolCreate {
 #[serde(deny_unknown_fields)]
 pub struct DrivesAdd {
     /// The drives. With protection they make rows of their own: at least as many as a row is wide.
+    #[schema(min_items = 1)]
     pub drives: Vec<DriveSpec>,
 }
 

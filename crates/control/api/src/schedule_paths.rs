@@ -2,13 +2,15 @@
 
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
-use crate::{ErrorBody, Schedule, ScheduleChange, ScheduleCreate, ScheduleDeletion, Snapshot};
+use crate::{Problem, Schedule, ScheduleChange, ScheduleCreate, ScheduleDeletion, SchedulesQuery, Snapshot};
 
 /// All schedules.
 #[utoipa::path(
     get, path = "/v1/schedules", tag = "schedules", operation_id = "schedules_list",
+    params(SchedulesQuery),
     responses(
         (status = 200, description = "the answer", body = Vec<Schedule>),
+        (status = 400, description = "the request is wrong", body = Problem),
     )
 )]
 fn schedules_list() {}
@@ -20,11 +22,11 @@ fn schedules_list() {}
     request_body = ScheduleCreate,
     responses(
         (status = 201, description = "the answer", body = Schedule),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 403, description = "only for root over the socket", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 403, description = "with proofs only for root over the socket", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn schedule_create() {}
@@ -35,7 +37,7 @@ fn schedule_create() {}
     params(("schedule" = String, Path, description = "name of the schedule")),
     responses(
         (status = 200, description = "the answer", body = Schedule),
-        (status = 404, description = "no such object", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
     )
 )]
 fn schedule_show() {}
@@ -49,8 +51,8 @@ fn schedule_show() {}
     ),
     responses(
         (status = 200, description = "the answer", body = ScheduleDeletion),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn schedule_delete() {}
@@ -62,9 +64,9 @@ fn schedule_delete() {}
     request_body = ScheduleChange,
     responses(
         (status = 200, description = "the answer", body = Schedule),
-        (status = 400, description = "the request is wrong", body = ErrorBody),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn schedule_change() {}
@@ -75,9 +77,9 @@ fn schedule_change() {}
     params(("schedule" = String, Path, description = "name of the schedule")),
     responses(
         (status = 201, description = "the answer", body = Snapshot),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
-        (status = 507, description = "no space left", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
     )
 )]
 fn schedule_run() {}
@@ -88,8 +90,8 @@ fn schedule_run() {}
     params(("schedule" = String, Path, description = "name of the schedule")),
     responses(
         (status = 200, description = "the answer", body = Schedule),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn schedule_pause() {}
@@ -100,8 +102,8 @@ fn schedule_pause() {}
     params(("schedule" = String, Path, description = "name of the schedule")),
     responses(
         (status = 200, description = "the answer", body = Schedule),
-        (status = 404, description = "no such object", body = ErrorBody),
-        (status = 409, description = "taken, in use, or read-only", body = ErrorBody),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
     )
 )]
 fn schedule_resume() {}

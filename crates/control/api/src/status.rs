@@ -22,6 +22,9 @@ pub struct Status {
     pub pools: Vec<PoolSummary>,
     pub doors: Vec<Door>,
     pub attachment_count: u64,
+    /// Another one for each start of the array.
+    #[serde(default)]
+    pub boot_id: String,
     /// When the array started, in milliseconds since 1970.
     #[serde(default)]
     pub started_unix_millis: u64,

@@ -128,7 +128,7 @@ pub struct VolumeCreate {
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", example = "db")]
     pub name: String,
     /// A multiple of 4096, at most 256 TiB.
-    #[schema(example = 68719476736u64)]
+    #[schema(example = 68719476736u64, multiple_of = 4096, minimum = 4096)]
     pub size_bytes: u64,
     /// May be left out when there is one pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -178,6 +178,7 @@ pub struct VolumePolicy {
 #[serde(deny_unknown_fields)]
 pub struct VolumeResize {
     /// The new size, a multiple of 4096, at most 256 TiB.
+    #[schema(multiple_of = 4096, minimum = 4096)]
     pub size_bytes: u64,
     /// Needed to make a volume smaller, which drops the bytes beyond the new end.
     #[serde(default)]

@@ -51,28 +51,9 @@ fn pages() -> Vec<(&'static str, String)> {
         ("settings.md", ashlar_daemon::settings_reference()),
         ("metrics.md", ashlar_daemon::metrics_reference()),
         ("cli.md", command_line()),
-        ("errors.md", error_kinds()),
+        ("errors.md", ashlar_daemon::problems_reference()),
         ("scenario.schema.json", ashlar_scenario::schema()),
     ]
-}
-
-/// The kinds of error as one page.
-fn error_kinds() -> String {
-    let mut text = String::from(
-        "# Error kinds\n\n\
-         Generated from the program by `ashlar reference`; do not edit.\n\n\
-         Every refusal of the API is `{\"kind\": ..., \"message\": ..., \"action\": ...}`: what the caller acts on,\n\
-         what went wrong with which object and why, and what to do. The command line prints message and action\n\
-         as one line on stderr and exits with 1.\n\n\
-         | kind | HTTP status | meaning and what to do |\n| --- | --- | --- |\n",
-    );
-    for kind in ashlar_api::ErrorKind::ALL {
-        let name = serde_json::to_value(kind).expect("a kind is plain data");
-        let name = name.as_str().unwrap_or_default();
-        writeln!(text, "| `{name}` | {} | {} |", kind.http_status(), kind.meaning())
-            .expect("writing to a string cannot fail");
-    }
-    text
 }
 
 /// The command line as one page: every command with its own help text.

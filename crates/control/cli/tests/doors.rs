@@ -73,9 +73,10 @@ fn every_operation_over_tcp_asks_for_the_token() {
         for headers in ["", &wrong, &stranger, "authorization: Basic cm9vdDo=\r\n"] {
             let (status, body) = exchange(array.tcp("api.port"), &method, &path, headers, Some("{}"));
             assert_eq!(status, 401, "{method} {path} {headers}: {body}");
-            let error: ashlar_api::ErrorBody = serde_json::from_str(&body).unwrap();
-            assert!(error.message.contains("token") || error.message.contains("Bearer"), "{body}");
-            assert!(error.action.contains("Authorization: Bearer"), "{body}");
+            let problem: ashlar_api::Problem = serde_json::from_str(&body).unwrap();
+            let detail = &problem.detail;
+            assert!(detail.contains("token") || detail.contains("Bearer"), "{body}");
+            assert!(problem.remedy.request.contains("Authorization: Bearer"), "{body}");
         }
     }
     assert_eq!(array.json(&["volume", "list"]).as_array().unwrap().len(), 1);

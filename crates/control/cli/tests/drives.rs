@@ -217,9 +217,10 @@ fn requests_about_drives_are_strict() {
     ] {
         let (got, answer) = array.http("POST", &format!("/v1/pools/main/drives/{what}"), Some(body));
         assert_eq!(got, status, "{what} {body}: {answer}");
-        let error: ashlar_api::ErrorBody = serde_json::from_str(&answer).unwrap();
-        assert!(error.message.contains(word) || error.action.contains(word), "{what} {body}: {answer}");
-        assert!(!error.action.is_empty(), "{answer}");
+        let problem: ashlar_api::Problem = serde_json::from_str(&answer).unwrap();
+        let is_said = problem.detail.contains(word) || problem.remedy.command.contains(word);
+        assert!(is_said, "{what} {body}: {answer}");
+        assert!(!problem.remedy.command.is_empty(), "{answer}");
     }
     // Neither needs a body.
     for what in ["offline", "online"] {

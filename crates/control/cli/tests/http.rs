@@ -14,7 +14,7 @@ fn every_documented_operation_is_served() {
     let (stop, others): (Vec<_>, Vec<_>) = operations.into_iter().partition(|(_, path)| path == "/v1/stop");
     let others = others.into_iter().filter(|(_, path)| path != "/v1/live");
     for (method, path) in others {
-        let path = ["{pool}", "{volume}", "{snapshot}", "{name}", "{number}", "{client}"]
+        let path = ["{pool}", "{volume}", "{snapshot}", "{name}", "{number}", "{client}", "{job}"]
             .iter()
             .fold(path, |path, name| path.replace(name, "x"));
         let (status, body) = array.http(&method, &path, Some("{}"));
@@ -67,7 +67,8 @@ fn wrong_requests_get_a_clear_answer_in_the_same_shape() {
         ("GET", "/v1/volumes/%ff", "{}", 400, "path"),
         ("GET", "/v1/events?after=x", "{}", 400, "query"),
         ("GET", "/v1/events?before=1", "{}", 400, "`after`"),
-        ("GET", "/v1/volumes?limit=10", "{}", 400, "`limit`"),
+        ("GET", "/v1/volumes?limit=0", "{}", 400, "`limit`"),
+        ("GET", "/v1/volumes?limt=10", "{}", 400, "`limt`"),
         ("GET", "/v1/pools/main?verbose", "{}", 400, "`verbose`"),
         ("DELETE", "/v1/volumes/db?forced=true", "{}", 400, "`force`, `now`"),
         ("POST", "/v1/volumes?dry_run=true", r#"{"name":"db","size_bytes":4096}"#, 400, "dry_run"),
@@ -77,12 +78,15 @@ fn wrong_requests_get_a_clear_answer_in_the_same_shape() {
     ] {
         let (got, answer) = array.http(method, path, Some(body));
         assert_eq!(got, status, "{method} {path} {body}: {answer}");
-        let error: ashlar_api::ErrorBody = serde_json::from_str(&answer).unwrap();
-        assert!(error.message.contains(word) || error.action.contains(word), "{path} {body}: {answer}");
-        assert!(!error.action.is_empty(), "{answer}");
+        let problem: ashlar_api::Problem = serde_json::from_str(&answer).unwrap();
+        let remedy = &problem.remedy;
+        let is_said = problem.detail.contains(word) || remedy.command.contains(word);
+        assert!(is_said, "{path} {body}: {answer}");
+        assert!(!remedy.command.is_empty() && !remedy.request.contains("ashlar "), "{answer}");
+        assert_eq!(problem.status, status, "{answer}");
     }
     let long = format!(r#"{{"name":"{}","size_bytes":4096}}"#, "x".repeat(4 << 20));
-    assert_eq!(array.http("POST", "/v1/volumes", Some(&long)).0, 400);
+    assert_eq!(array.http("POST", "/v1/volumes", Some(&long)).0, 413);
     assert_eq!(array.http("GET", "/v1/volumes", None).1, "[]");
 }
 
@@ -115,7 +119,7 @@ fn the_tcp_port_answers_programs_and_refuses_pages_from_elsewhere() {
     let body = r#"{"name":"p","drives":[]}"#;
     let plain = format!("{token}content-type: text/plain\r\ncontent-length: {}\r\nx: {body}\r\n", body.len());
     let (status, answer) = exchange(array.tcp("api.port"), "POST", "/v1/pools", &plain, None);
-    assert_eq!(status, 400, "{answer}");
+    assert_eq!(status, 415, "{answer}");
 }
 
 #[test]

@@ -6,11 +6,11 @@ use ashlar_api::{
     DatabasePromotion, DatabaseProof, DatabaseReady, DatabaseReset, DatabaseResize, DatabaseRestore,
     DatabaseSettings, DatabaseSettingsChange, DatabaseSnapshot, DatabaseStart, DatabaseUrl, DatabaseVerify,
     DatabaseWaits, Dedupe, DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo, DriveChange,
-    DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, HoldRequest, Holders, Pool, PoolCreate, PoolImport,
-    PoolSpace, Program, Reclaim, ReclaimRequest, Restored, Schedule, ScheduleChange, ScheduleCreate,
-    ScheduleDeletion, ScrubAction, ScrubChange, ScrubReport, SlowRequest, Snapshot, SnapshotCreate,
-    SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate, VolumeDeletion, VolumePolicy,
-    VolumeResize, VolumeUndelete, VolumeUser,
+    DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, HoldRequest, Holders, Job, Pool, PoolCreate,
+    PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest, Restored, Schedule, ScheduleChange,
+    ScheduleCreate, ScheduleDeletion, ScrubAction, ScrubChange, ScrubReport, Session, SlowRequest, Snapshot,
+    SnapshotCreate, SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate,
+    VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete, VolumeUser,
 };
 use hyper::Method;
 use hyper::body::Bytes;
@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, Result};
-use crate::transport::{Address, PATIENCE, exchange, exchange_within};
+use crate::transport::{Address, Answered, PATIENCE, exchange, exchange_within};
 
 /// A client of one array.
 pub struct Client {
@@ -56,6 +56,11 @@ impl Client {
     /// The array as a whole.
     pub fn status(&self) -> Result<Status> {
         self.get("/v1/status")
+    }
+
+    /// What this client may do.
+    pub fn session(&self) -> Result<Session> {
+        self.get("/v1/session")
     }
 
     /// What hosts did, per volume and door.
@@ -373,8 +378,8 @@ impl Client {
         let path = format!("/v1/databases/{}/waits?seconds={seconds}", segment(name));
         let token = self.token.as_deref();
         let asked = exchange_within(PATIENCE, &self.address, token, Method::GET, &path, None);
-        let bytes = self.runtime.block_on(asked)?;
-        self.parse(&bytes)
+        let answered = self.runtime.block_on(asked)?;
+        self.parse(&answered.body)
     }
 
     /// Brings a database in from elsewhere, however long that takes.
@@ -448,6 +453,11 @@ impl Client {
         self.get("/v1/attachments")
     }
 
+    /// One of them.
+    pub fn attachment(&self, volume: &str) -> Result<Attachment> {
+        self.get(&format!("/v1/attachments/{}", segment(volume)))
+    }
+
     /// Attaches a volume.
     pub fn attach(&self, request: &AttachRequest) -> Result<Attachment> {
         self.send(Method::POST, "/v1/attachments", Some(request))
@@ -472,6 +482,32 @@ impl Client {
     /// An address that opens the console once.
     pub fn console_ticket(&self) -> Result<ConsoleTicket> {
         self.send(Method::POST, "/v1/console-tickets", None::<&()>)
+    }
+
+    /// The jobs of the array's present start, the newest last.
+    pub fn jobs(&self) -> Result<Vec<Job>> {
+        self.get("/v1/jobs")
+    }
+
+    /// One job.
+    pub fn job(&self, id: &str) -> Result<Job> {
+        self.get(&format!("/v1/jobs/{}", segment(id)))
+    }
+
+    /// Ends a job that runs, where that is possible, or forgets one that has come to its end.
+    pub fn job_cancel(&self, id: &str) -> Result<Job> {
+        self.send(Method::DELETE, &format!("/v1/jobs/{}", segment(id)), None::<&()>)
+    }
+
+    /// Begins to verify a pool, without waiting for the end.
+    pub fn pool_check_begin(&self, name: &str, is_deep: bool) -> Result<Job> {
+        let path = format!("/v1/pools/{}/check?is_deep={is_deep}&wait=false", segment(name));
+        self.send(Method::POST, &path, None::<&()>)
+    }
+
+    /// Begins to scrub a pool, without waiting for the end.
+    pub fn pool_scrub_begin(&self, name: &str) -> Result<Job> {
+        self.send(Method::POST, &format!("/v1/pools/{}/scrub?wait=false", segment(name)), None::<&()>)
     }
 
     /// The clients that are connected to NBD.
@@ -521,11 +557,11 @@ impl Client {
     ) -> Result<T> {
         let text = Some(plain(body));
         let sent = exchange_within(PATIENCE, &self.address, self.token.as_deref(), method, path, text);
-        let bytes = self.runtime.block_on(sent)?;
-        self.parse(&bytes)
+        let answered = self.runtime.block_on(sent)?;
+        self.parse(&answered.body)
     }
 
-    fn parse<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T> {
+    pub(crate) fn parse<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T> {
         serde_json::from_slice(bytes).map_err(|error| {
             Error::new(
                 ErrorKind::Invalid,
@@ -536,7 +572,13 @@ impl Client {
     }
 
     fn call(&self, method: Method, path: &str, body: Option<String>) -> Result<Bytes> {
-        self.runtime.block_on(exchange(&self.address, self.token.as_deref(), method, path, body))
+        let answered = exchange(&self.address, self.token.as_deref(), method, path, body);
+        self.runtime.block_on(answered).map(|answered| answered.body)
+    }
+
+    /// The whole answer to a GET.
+    pub(crate) fn get_answer(&self, path: &str) -> Result<Answered> {
+        self.runtime.block_on(exchange(&self.address, self.token.as_deref(), Method::GET, path, None))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use ashlar_api::{ErrorBody, ErrorKind};
+use ashlar_api::{ErrorKind, ObjectName, Problem, Reason};
 
 /// Result of a call.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -15,21 +15,26 @@ pub struct Error {
     pub kind: ErrorKind,
     /// What went wrong, with which object, and why.
     pub message: String,
-    /// What to do about it.
+    /// What to do about it, in words of the command line.
     pub action: String,
+    /// The object that is meant, where the array names one.
+    pub object: Option<ObjectName>,
+    /// What exactly, where the array says so.
+    pub reason: Option<Reason>,
 }
 
 impl Error {
     /// A new error.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>, action: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), action: action.into() }
+        Error { kind, message: message.into(), action: action.into(), object: None, reason: None }
     }
 }
 
-impl From<ErrorBody> for Error {
-    fn from(body: ErrorBody) -> Error {
-        Error { kind: body.kind, message: body.message, action: body.action }
+impl From<Problem> for Error {
+    fn from(problem: Problem) -> Error {
+        let Problem { kind, detail, object, reason, remedy, .. } = problem;
+        Error { kind, message: detail, action: remedy.command, object, reason }
     }
 }
 

@@ -7,7 +7,9 @@ mod call;
 mod content;
 mod difference;
 mod error;
+mod lists;
 mod live;
+mod settings;
 mod transport;
 
 #[cfg(test)]
@@ -16,6 +18,7 @@ mod tests;
 pub use call::Client;
 pub use content::Content;
 pub use error::{Error, Result};
+pub use lists::{Next, Page};
 pub use live::{Live, Message};
 pub use transport::Address;
 

@@ -35,12 +35,16 @@ fn answer_once(text: &'static str) -> Address {
 #[test]
 fn the_arrays_own_words_come_through() {
     let address = answer_once(
-        "HTTP/1.1 404 Not Found\r\ncontent-length: 79\r\n\r\n\
-         {\"kind\":\"not-found\",\"message\":\"volume `x` does not exist\",\"action\":\"list them\"}",
+        "HTTP/1.1 404 Not Found\r\ncontent-length: 241\r\n\r\n\
+         {\"type\":\"/docs/reference/errors.md#not-found\",\"title\":\"There is no such object\",\
+         \"status\":404,\"detail\":\"volume `x` does not exist\",\"kind\":\"not-found\",\"object\
+         \":{\"kind\":\"volume\",\"name\":\"x\"},\"remedy\":{\"command\":\"list them\",\"request\
+         \":\"GET them\"}}",
     );
     let error = Client::new(address).unwrap().volume("x").unwrap_err();
     assert_eq!(error.kind, ErrorKind::NotFound);
     assert_eq!(error.to_string(), "volume `x` does not exist: list them");
+    assert_eq!(error.object.unwrap().name, "x");
 }
 
 #[test]

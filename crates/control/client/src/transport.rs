@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ashlar_api::{ErrorBody, ErrorKind};
+use ashlar_api::{ErrorKind, Problem};
 use http_body_util::{BodyExt, Full};
+use hyper::HeaderMap;
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::{Method, Request, Response, StatusCode};
@@ -44,7 +45,13 @@ impl fmt::Display for Address {
     }
 }
 
-/// Sends one request and returns the body of a success. A long operation is waited for as long as the array
+/// A success.
+pub(crate) struct Answered {
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+/// Sends one request and returns the answer of a success. A long operation is waited for as long as the array
 /// answers others beside it.
 pub(crate) async fn exchange(
     address: &Address,
@@ -52,7 +59,7 @@ pub(crate) async fn exchange(
     method: Method,
     path: &str,
     body: Option<String>,
-) -> Result<Bytes> {
+) -> Result<Answered> {
     exchange_within(Duration::from_secs(ANSWER_SECONDS_MAX), address, token, method, path, body).await
 }
 
@@ -64,7 +71,7 @@ pub(crate) async fn exchange_within(
     method: Method,
     path: &str,
     body: Option<String>,
-) -> Result<Bytes> {
+) -> Result<Answered> {
     let answer = tokio::time::timeout(wait, exchange_unbounded(address, token, method, path, body));
     tokio::select! {
         answer = answer => answer.unwrap_or_else(|_| {
@@ -101,9 +108,10 @@ async fn exchange_unbounded(
     method: Method,
     path: &str,
     body: Option<String>,
-) -> Result<Bytes> {
+) -> Result<Answered> {
     let response = open(address, token, method, path, body, &[]).await?;
-    whole(address, response).await
+    let headers = response.headers().clone();
+    Ok(Answered { headers, body: whole(address, response).await? })
 }
 
 /// A request over one of our connections.
@@ -182,8 +190,8 @@ async fn whole(address: &Address, response: Response<Incoming>) -> Result<Bytes>
 }
 
 fn refused(address: &Address, status: StatusCode, bytes: &[u8]) -> Error {
-    match serde_json::from_slice::<ErrorBody>(bytes) {
-        Ok(body) => body.into(),
+    match serde_json::from_slice::<Problem>(bytes) {
+        Ok(problem) => problem.into(),
         Err(_) => Error::new(
             ErrorKind::Closed,
             format!("what listens at {address} answered {status} and is not an array"),

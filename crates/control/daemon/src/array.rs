@@ -81,6 +81,8 @@ impl Shard {
                 format!("pool `{pool}` is not open"),
                 format!("`ashlar pool show {pool}` says why"),
             )
+            .about(api::ObjectKind::Pool, pool)
+            .because(api::Reason::PoolClosed)
         })
     }
 }

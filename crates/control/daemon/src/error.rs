@@ -4,7 +4,9 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use ashlar_api::{ErrorBody, ErrorKind};
+use ashlar_api::{ErrorKind, ObjectKind, ObjectName, Problem, Reason, Remedy};
+
+use crate::remedy;
 
 /// Result of the daemon's work.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -16,8 +18,14 @@ pub struct Error {
     pub kind: ErrorKind,
     /// What went wrong, with which object, and why.
     pub message: String,
-    /// What to do about it.
+    /// What to do about it, in words of the command line.
     pub action: String,
+    /// The same in words of requests, where it cannot be told from `action`.
+    pub(crate) over_rest: Option<String>,
+    /// The object that is meant.
+    pub(crate) object: Option<ObjectName>,
+    /// What exactly.
+    pub(crate) reason: Option<Reason>,
     /// A server did not start within its time, and was ended.
     pub(crate) is_late: bool,
 }
@@ -25,7 +33,26 @@ pub struct Error {
 impl Error {
     /// A new error.
     pub fn new(kind: ErrorKind, message: impl Into<String>, action: impl Into<String>) -> Error {
-        Error { kind, message: message.into(), action: action.into(), is_late: false }
+        let (message, action) = (message.into(), action.into());
+        Error { kind, message, action, over_rest: None, object: None, reason: None, is_late: false }
+    }
+
+    /// The same about this object.
+    #[must_use]
+    pub(crate) fn about(self, kind: ObjectKind, name: impl Into<String>) -> Error {
+        Error { object: Some(ObjectName { kind, name: name.into() }), ..self }
+    }
+
+    /// The same for this reason.
+    #[must_use]
+    pub(crate) fn because(self, reason: Reason) -> Error {
+        Error { reason: Some(reason), ..self }
+    }
+
+    /// The same with what to do over REST, where other words do not say it.
+    #[must_use]
+    pub(crate) fn over_rest(self, action: impl Into<String>) -> Error {
+        Error { over_rest: Some(action.into()), ..self }
     }
 
     pub(crate) fn invalid(message: impl Into<String>, action: impl Into<String>) -> Error {
@@ -34,17 +61,28 @@ impl Error {
 
     pub(crate) fn not_found(what: &str, name: &str) -> Error {
         let action = format!("`ashlar {what} list` shows those there are");
-        Error::new(ErrorKind::NotFound, format!("{what} `{name}` does not exist"), action)
+        let error = Error::new(ErrorKind::NotFound, format!("{what} `{name}` does not exist"), action);
+        error.named(what, name)
+    }
+
+    /// The same about what messages call so.
+    fn named(self, what: &str, name: &str) -> Error {
+        match ObjectKind::of_word(what) {
+            Some(kind) => self.about(kind, name),
+            None => self,
+        }
     }
 
     /// What no command lists.
     pub(crate) fn not_found_in(what: &str, name: &str, action: &str) -> Error {
-        Error::new(ErrorKind::NotFound, format!("{what} `{}` does not exist", name.escape_debug()), action)
+        let message = format!("{what} `{}` does not exist", name.escape_debug());
+        Error::new(ErrorKind::NotFound, message, action).named(what, name)
     }
 
     pub(crate) fn exists(what: &str, name: &str, pool: &str) -> Error {
         let message = format!("{what} `{name}` exists in pool `{pool}`");
-        Error::new(ErrorKind::Exists, message, "choose another name: names are unique over all pools")
+        let action = "choose another name: names are unique over all pools";
+        Error::new(ErrorKind::Exists, message, action).named(what, name)
     }
 
     /// A file of this machine could not be used.
@@ -62,11 +100,15 @@ impl Error {
     }
 
     pub(crate) fn stopping() -> Error {
-        Error::new(ErrorKind::Closed, "the array is stopping", "start it again with `ashlar serve`")
+        let action = "start it again with `ashlar serve`";
+        Error::new(ErrorKind::Closed, "the array is stopping", action)
+            .because(Reason::Stopping)
+            .over_rest("send it again when the array answers")
     }
 
     pub(crate) fn overloaded() -> Error {
-        Error::new(ErrorKind::Closed, "the array has too many requests under way", "ask again later")
+        let what = "the array has too many requests under way";
+        Error::new(ErrorKind::Closed, what, "ask again later").because(Reason::Overloaded)
     }
 
     /// Whoever asks must show a token, and shows none or another.
@@ -77,8 +119,18 @@ impl Error {
     }
 
     /// The body of the answer.
-    pub(crate) fn body(&self) -> ErrorBody {
-        ErrorBody { kind: self.kind, message: self.message.clone(), action: self.action.clone() }
+    pub(crate) fn problem(&self) -> Problem {
+        let request = self.over_rest.clone().unwrap_or_else(|| remedy::in_requests(&self.action));
+        Problem {
+            type_uri: self.kind.type_uri(),
+            title: self.kind.title().to_string(),
+            status: self.kind.http_status(),
+            detail: self.message.clone(),
+            kind: self.kind,
+            object: self.object.clone(),
+            reason: self.reason,
+            remedy: Remedy { command: self.action.clone(), request },
+        }
     }
 }
 

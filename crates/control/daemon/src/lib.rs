@@ -3,7 +3,7 @@
 //! ```text
 //!  api.sock, TCP ─► http ─► service ─► array ─► [data shard: engines, NBD, FUSE]
 //!                             │  └────► attach (loop devices, file systems)
-//!                             └► state (pools.toml, wear.toml, lock)   log (stderr, events)
+//!                             └► state (pools.toml, wear.toml, lock)   log (stderr, events) ─► messenger
 //! ```
 //!
 //! [`serve`] is the whole life of an array: lock the state directory, clear what a crash left, open
@@ -18,13 +18,18 @@ mod drive_file;
 mod error;
 mod http;
 mod identity;
+mod jobs;
 mod keeping;
 mod log;
+mod messenger;
 mod metrics;
 mod names;
 mod nvme;
 mod places;
+mod problems;
 mod process;
+mod remedy;
+mod repeats;
 mod serve;
 mod server;
 mod service;
@@ -33,13 +38,17 @@ mod settings;
 mod sockets;
 mod state;
 mod subprocess;
+mod tag;
 mod token;
 mod watchdog;
 mod wear;
 
 pub use error::{Error, Result};
 pub use metrics::metrics_reference;
+pub use problems::problems_reference;
 pub use serve::{Options, probe_io_driver, serve};
 pub use service::{own_program, run_database_process};
 pub use settings::settings_reference;
-pub use state::{API_PORT, API_SOCKET, API_TOKEN, NBD_SOCKET, VOLUMES, state_directory_default};
+pub use state::{
+    API_PORT, API_SOCKET, API_TOKEN, METRICS_TOKEN, NBD_SOCKET, VOLUMES, state_directory_default,
+};

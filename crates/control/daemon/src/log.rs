@@ -1,19 +1,39 @@
 //! What the daemon tells the person who runs it: lines on stderr, and the ring of events.
+//!
+//! Where the systemd journal reads stderr it is told in its own words, with the object and the level as
+//! fields. A journal that does not take them gets a line.
+
+mod journal;
 
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use ashlar_api::{Event, EventLevel};
+use tokio::sync::watch;
+
+use crate::settings::LogFormat;
+use journal::Journal;
 
 /// Events kept in memory. Arbitrary: a day of a busy person's changes.
 const EVENTS_MAX: usize = 4096;
 
-/// The log. Lines get systemd's `<6>` priority prefixes only where the journal reads them.
+/// The log.
 pub(crate) struct Log {
+    is_json: AtomicBool,
+    /// Lines get systemd's `<6>` prefixes only where the journal reads them.
     has_priorities: bool,
+    /// Another one for each start of the array.
+    boot_id: String,
+    journal: Option<Journal>,
+    /// The number of the last event that was written. One writes at a time, so that lines and events are in
+    /// one order; who reads events does not wait for a line.
+    written: Mutex<u64>,
     ring: Mutex<Ring>,
+    /// The number of an event, for who waits for the next.
+    heard: watch::Sender<u64>,
 }
 
 struct Ring {
@@ -22,9 +42,33 @@ struct Ring {
 }
 
 impl Log {
-    /// A log; `has_priorities` when stderr is the systemd journal.
-    pub(crate) fn new(has_priorities: bool) -> Log {
-        Log { has_priorities, ring: Mutex::new(Ring { events: VecDeque::new(), sequence_last: 0 }) }
+    /// A log; `journal_stream` is what systemd says of a stderr that its journal reads (systemd.exec(5)).
+    pub(crate) fn new(format: LogFormat, journal_stream: Option<&str>) -> Log {
+        Log {
+            is_json: AtomicBool::new(format == LogFormat::Json),
+            has_priorities: journal_stream.is_some(),
+            boot_id: random_id(),
+            journal: journal_stream.and_then(Journal::of_stderr),
+            written: Mutex::new(0),
+            ring: Mutex::new(Ring { events: VecDeque::new(), sequence_last: 0 }),
+            heard: watch::Sender::new(0),
+        }
+    }
+
+    /// What tells this start of the array from all others.
+    pub(crate) fn boot_id(&self) -> &str {
+        &self.boot_id
+    }
+
+    /// A log that no journal reads.
+    #[cfg(test)]
+    pub(crate) fn plain() -> Log {
+        Log::new(LogFormat::Text, None)
+    }
+
+    /// Writes from now on like this.
+    pub(crate) fn set_format(&self, format: LogFormat) {
+        self.is_json.store(format == LogFormat::Json, Ordering::Relaxed);
     }
 
     /// A state changed as asked.
@@ -43,27 +87,35 @@ impl Log {
     }
 
     fn record(&self, level: EventLevel, object: String, message: String) {
-        let (priority, word) = match level {
-            EventLevel::Info => ("<6>", "info"),
-            EventLevel::Warning => ("<4>", "warning"),
-            EventLevel::Error => ("<3>", "error"),
-        };
-        let line = if self.has_priorities {
-            format!("{priority}{object}: {message}\n")
-        } else {
-            format!("{word}: {object}: {message}\n")
-        };
-        // A closed stderr must not stop the array.
-        let _ = std::io::stderr().write_all(line.as_bytes());
         let unix_millis =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        let mut written = self.written.lock().expect("no holder of this lock panics");
+        let (sequence, boot_id) = (*written + 1, self.boot_id.clone());
+        let event = Event { sequence, boot_id, unix_millis, level, object, message };
+        *written = event.sequence;
+        self.write(&event);
         let mut ring = self.ring.lock().expect("no holder of this lock panics");
-        ring.sequence_last += 1;
-        let event = Event { sequence: ring.sequence_last, unix_millis, level, object, message };
+        ring.sequence_last = event.sequence;
         if ring.events.len() == EVENTS_MAX {
             ring.events.pop_front();
         }
         ring.events.push_back(event);
+        self.heard.send_replace(ring.sequence_last);
+    }
+
+    fn write(&self, event: &Event) {
+        let is_json = self.is_json.load(Ordering::Relaxed);
+        if !is_json && self.journal.as_ref().is_some_and(|journal| journal.take(event)) {
+            return;
+        }
+        let line = line(event, is_json, self.has_priorities);
+        // A closed stderr must not stop the array.
+        let _ = std::io::stderr().write_all(line.as_bytes());
+    }
+
+    /// Hears that there are new events.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.heard.subscribe()
     }
 
     /// The number of the newest event.
@@ -75,6 +127,45 @@ impl Log {
     pub(crate) fn after(&self, after: u64) -> Vec<Event> {
         let ring = self.ring.lock().expect("no holder of this lock panics");
         ring.events.iter().filter(|event| event.sequence > after).cloned().collect()
+    }
+}
+
+/// What no other start of any array has.
+fn random_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    id.trim().to_string()
+}
+
+fn line(event: &Event, is_json: bool, has_priorities: bool) -> String {
+    let Event { level, object, message, .. } = event;
+    let priority = match has_priorities {
+        true => format!("<{}>", priority(*level)),
+        false => String::new(),
+    };
+    if is_json {
+        let json = serde_json::to_string(event).expect("events are plain data");
+        return format!("{priority}{json}\n");
+    }
+    match has_priorities {
+        true => format!("{priority}{object}: {message}\n"),
+        false => format!("{}: {object}: {message}\n", word(*level)),
+    }
+}
+
+/// As syslog(3) counts.
+fn priority(level: EventLevel) -> u8 {
+    match level {
+        EventLevel::Info => 6,
+        EventLevel::Warning => 4,
+        EventLevel::Error => 3,
+    }
+}
+
+fn word(level: EventLevel) -> &'static str {
+    match level {
+        EventLevel::Info => "info",
+        EventLevel::Warning => "warning",
+        EventLevel::Error => "error",
     }
 }
 
@@ -90,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_ring_keeps_the_newest_and_never_reuses_a_number() {
-        let log = Log::new(false);
+        let log = Log::plain();
         for number in 0..EVENTS_MAX + 10 {
             log.info("test", number.to_string());
         }
@@ -98,5 +189,33 @@ mod tests {
         assert_eq!(events.len(), EVENTS_MAX);
         assert_eq!(events[0].sequence, 11);
         assert_eq!(log.after((EVENTS_MAX + 9) as u64).len(), 1);
+    }
+
+    #[test]
+    fn a_line_is_words_or_one_object() {
+        let event = Event {
+            sequence: 7,
+            boot_id: "b".to_string(),
+            unix_millis: 1_798_761_599_000,
+            level: EventLevel::Warning,
+            object: "pool \"a\"".to_string(),
+            message: "two\nlines".to_string(),
+        };
+        assert_eq!(line(&event, false, false), "warning: pool \"a\": two\nlines\n");
+        assert_eq!(line(&event, false, true), "<4>pool \"a\": two\nlines\n");
+        let json = line(&event, true, false);
+        assert_eq!(json.lines().count(), 1, "{json}");
+        assert_eq!(serde_json::from_str::<Event>(&json).ok(), Some(event.clone()));
+        assert_eq!(line(&event, true, true), format!("<4>{json}"));
+    }
+
+    #[test]
+    fn whoever_waits_hears_of_an_event() {
+        let log = Log::plain();
+        let mut heard = log.subscribe();
+        assert!(heard.has_changed().is_ok_and(|has_changed| !has_changed));
+        log.info("x", "y");
+        assert!(heard.has_changed().is_ok_and(|has_changed| has_changed));
+        assert_eq!(*heard.borrow_and_update(), 1);
     }
 }

@@ -32,7 +32,8 @@ pub(crate) fn check(what: &str, name: &str) -> Result<()> {
         format!(
             "use 1 to {NAME_BYTES_MAX} letters, digits, dots, dashes and underscores, the first a letter or digit"
         ),
-    ))
+    )
+    .because(ashlar_api::Reason::WrongName))
 }
 
 #[cfg(test)]

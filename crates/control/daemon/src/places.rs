@@ -2,6 +2,7 @@
 //! would make, overwrite and cover files for anybody.
 
 use std::path::{Component, Path, PathBuf};
+use std::sync::{RwLock, RwLockReadGuard};
 
 use ashlar_api::ErrorKind;
 use glob::{MatchOptions, Pattern};
@@ -19,7 +20,10 @@ pub(crate) enum Caller {
 
 /// What the settings let guests name.
 #[derive(Default)]
-pub(crate) struct Places {
+pub(crate) struct Places(RwLock<Named>);
+
+#[derive(Default)]
+struct Named {
     drive_directories: Vec<PathBuf>,
     drive_globs: Vec<Pattern>,
     mount_directories: Vec<PathBuf>,
@@ -35,7 +39,7 @@ const GLOB: MatchOptions = MatchOptions {
 impl Places {
     /// Takes the settings `guest_drives` and `guest_mounts` apart; says which entry is wrong.
     pub(crate) fn new(drives: &[String], mounts: &[String]) -> std::result::Result<Places, String> {
-        let mut places = Places::default();
+        let mut places = Named::default();
         for text in drives {
             absolute("guest_drives", text)?;
             // Devices are named one by one or by stars; below a directory are files.
@@ -50,12 +54,22 @@ impl Places {
             absolute("guest_mounts", text)?;
             places.mount_directories.push(PathBuf::from(text));
         }
-        Ok(places)
+        Ok(Places(RwLock::new(places)))
+    }
+
+    /// Lets guests name from now on what newer settings say.
+    pub(crate) fn replace(&self, newer: Places) {
+        let newer = newer.0.into_inner().expect("no holder of this lock panics");
+        *self.0.write().expect("no holder of this lock panics") = newer;
+    }
+
+    fn named(&self) -> RwLockReadGuard<'_, Named> {
+        self.0.read().expect("no holder of this lock panics")
     }
 
     /// Refuses a drive that this caller may not name.
     pub(crate) fn check_drive(&self, caller: Caller, path: &str) -> Result<()> {
-        let is_allowed = caller == Caller::Owner || self.is_guest_drive(Path::new(path));
+        let is_allowed = caller == Caller::Owner || self.named().is_guest_drive(Path::new(path));
         is_allowed.then_some(()).ok_or_else(|| refused("drive", path, "guest_drives"))
     }
 
@@ -70,11 +84,13 @@ impl Places {
 
     /// Refuses a directory on which this caller may mount nothing.
     pub(crate) fn check_mount(&self, caller: Caller, path: &str) -> Result<()> {
-        let is_below = |real: PathBuf| is_below(&real, &self.mount_directories);
+        let is_below = |real: PathBuf| is_below(&real, &self.named().mount_directories);
         let is_allowed = caller == Caller::Owner || resolved(Path::new(path)).is_some_and(is_below);
         is_allowed.then_some(()).ok_or_else(|| refused("directory", path, "guest_mounts"))
     }
+}
 
+impl Named {
     /// What a link leads to counts, and a device only by a glob.
     fn is_guest_drive(&self, path: &Path) -> bool {
         let Some(real) = resolved(path) else { return false };
@@ -100,6 +116,7 @@ fn refused(what: &str, path: &str, setting: &str) -> Error {
         format!("{what} `{}` is not below what the setting {setting} names", path.escape_debug()),
         "name it there, or ask as root over the socket",
     )
+    .because(ashlar_api::Reason::PlaceNotAllowed)
 }
 
 fn is_below(real: &Path, directories: &[PathBuf]) -> bool {
@@ -170,6 +187,9 @@ mod tests {
         // A link to a device whose name is allowed leads to that device.
         assert!(allowed(&text("drives/device")));
         assert!(places.check_mount(Caller::Guest, &text("drives/mnt")).is_ok());
+        places.replace(Places::new(&[text("elsewhere")], &[]).unwrap());
+        assert!(places.check_drive(Caller::Guest, &text("elsewhere/new.img")).is_ok());
+        assert!(places.check_drive(Caller::Guest, &text("drives/new.img")).is_err());
         let nothing = Places::default();
         assert!(nothing.check_drive(Caller::Guest, &text("drives/new.img")).is_err());
         let error = nothing.check_mount(Caller::Guest, "/etc").unwrap_err();

@@ -16,10 +16,11 @@ use crate::attach;
 use crate::error::{Error, Result};
 use crate::keeping::{Keeping, Pause};
 use crate::log::{Log, announce};
+use crate::messenger::Messengers;
 use crate::process::{Descriptors, machine_stops};
 use crate::server::{Server, Tokens};
 use crate::service::{Order, Service};
-use crate::settings::{Address, Settings};
+use crate::settings::{self, Settings, Source};
 use crate::sockets::{self, Group};
 use crate::state::{State, VOLUMES};
 use crate::subprocess;
@@ -66,19 +67,18 @@ fn become_program(program: &Path) -> Error {
 }
 
 fn live_once(options: Options) -> Result<Order> {
-    let mut settings = match &options.config {
-        Some(path) => Settings::load(path)?,
-        None => Settings::default(),
-    };
-    if let Some(text) = &options.api {
-        settings.api =
-            text.parse::<Address>().map_err(|why| Error::invalid(format!("--api: {why}"), "mend it"))?;
-    }
+    // A reload reads it again, from wherever.
+    let config = options.config.map(std::path::absolute).transpose();
+    let config =
+        config.map_err(|error| Error::invalid(format!("--config: {error}"), "name the settings file"))?;
+    let source = Source { config, api: options.api };
+    let settings = source.load()?;
     let places = settings.places().map_err(|why| Error::invalid(why, "mend the settings file"))?;
     let group = Group::named(&settings.socket_group)?;
     sockets::restrict_umask();
     let descriptors = Descriptors::raise();
-    let log = Arc::new(Log::new(std::env::var_os("JOURNAL_STREAM").is_some()));
+    let stream = std::env::var_os("JOURNAL_STREAM").map(|stream| stream.to_string_lossy().into_owned());
+    let log = Arc::new(Log::new(settings.log_format, stream.as_deref()));
     let state = State::open(&options.state)?;
     sockets::open_way(&state, group)?;
     // Before the first thread is made: threads inherit it.
@@ -97,7 +97,8 @@ fn live_once(options: Options) -> Result<Order> {
         .map_err(|error| no_threads(&error))?;
     let array = Array::start(&settings).map_err(|error| no_shard(&error))?;
     announce(&io_line(array.driver_line()));
-    let service = Arc::new(Service::new(state, settings.clone(), places, array, keeping, log));
+    let live_settings = settings::Live::new(source, settings.clone());
+    let service = Arc::new(Service::new(state, live_settings, places, array, keeping, log));
     let lived = runtime.block_on(live(service, Doorkeeper { settings, group, descriptors }, left));
     // A thread that hangs in a system call must not keep the process.
     runtime.shutdown_timeout(THREADS_WAIT_MAX);
@@ -168,22 +169,26 @@ struct Doorkeeper {
 
 async fn live(service: Arc<Service>, doorkeeper: Doorkeeper, left: Option<(Left, Pause)>) -> Result<Order> {
     let mut signals = Signals::new()?;
+    // From here on a hang-up does not end the process; before it is ready it is remembered.
+    let hangup = signal(SignalKind::hangup()).map_err(|error| no_threads(&error))?;
+    let messengers = Messengers::start(&service);
     let (opened, is_stop_asked) = open_unless_interrupted(&service, &doorkeeper, left, &mut signals).await;
     let server = match opened {
         Ok(server) => server,
         Err(error) => {
             service.stop(true, false).await;
+            messengers.finish(true).await;
             return Err(error);
         }
     };
-    let settings = &doorkeeper.settings;
     let mut order = Order::Stop;
     if !is_stop_asked {
         tokio::spawn(service.clone().watch());
         tokio::spawn(service.clone().watch_figures());
         tokio::spawn(service.clone().keep_deleted());
-        tokio::spawn(service.clone().scrub_when_due(settings.scrub_interval_days));
-        tokio::spawn(service.clone().spare_when_lost(settings.spare_after_seconds));
+        tokio::spawn(service.clone().scrub_when_due());
+        tokio::spawn(service.clone().spare_when_lost());
+        tokio::spawn(service.clone().reload_at(hangup));
         tokio::spawn(service.clone().reopen_when_writable());
         tokio::spawn(service.clone().take_back_awaited());
         tokio::spawn(service.clone().tend_schedules());
@@ -202,6 +207,8 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper, left: Option<(Left,
     let is_clean = service.stop(may_leave, order != Order::Stop).await;
     server.stop(&service).await;
     service.log.info("array", "stopped");
+    // What is attached waits for the next program.
+    messengers.finish(order == Order::Stop).await;
     if is_clean || order != Order::Stop {
         return Ok(order);
     }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ashlar_api::{ErrorBody, ErrorKind};
+use ashlar_api::{ErrorKind, PROBLEM_MEDIA_TYPE, Reason};
 use axum::Router;
 use axum::serve::Listener;
 use hyper::server::conn::http1;
@@ -106,12 +106,12 @@ impl Entrance {
             *told = Some(Instant::now());
             log.warning(self.name, format!("{what}: more are refused"));
         }
-        let body =
-            ErrorBody { kind: ErrorKind::Closed, message: what, action: "ask again later".to_string() };
-        let body = serde_json::to_string(&body).expect("errors are plain data");
+        let refusal = Error::new(ErrorKind::Closed, what, "ask again later").because(Reason::Overloaded);
+        let body = serde_json::to_string(&refusal.problem()).expect("problems are plain data");
         let length = body.len();
-        let head = "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nretry-after: 1\r\n";
-        format!("{head}connection: close\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
+        let head = format!("HTTP/1.1 503 Service Unavailable\r\ncontent-type: {PROBLEM_MEDIA_TYPE}\r\n");
+        let tail = format!("retry-after: 1\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
+        format!("{head}{tail}{body}").into_bytes()
     }
 }
 

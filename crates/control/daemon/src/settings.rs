@@ -1,17 +1,23 @@
-//! What an operator may change, read once from a TOML file; unknown fields are refused.
+//! What an operator may change, read from a TOML file at the start and again at a reload. Unknown fields are
+//! refused.
+
+mod live;
 
 use std::fmt::Write;
 use std::net::SocketAddr;
 use std::path::Path;
 
 use ashlar_units::ByteCount;
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
+use crate::messenger::WebAddress;
 use crate::places::Places;
 
+pub(crate) use live::{Live, Source};
+
 /// The settings file.
-#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Settings {
     pub(crate) api: Address,
@@ -59,6 +65,11 @@ pub(crate) struct Settings {
     pub(crate) no_space_wait_seconds: u32,
     #[serde(deserialize_with = "keep_hours")]
     pub(crate) deleted_volumes_hours: u16,
+    pub(crate) log_format: LogFormat,
+    pub(crate) event_minimum: Severity,
+    pub(crate) event_command: Vec<String>,
+    #[serde(deserialize_with = "webhook", serialize_with = "webhook_text")]
+    pub(crate) event_webhook: Option<WebAddress>,
 }
 
 /// Memory of the fingerprint index.
@@ -78,7 +89,7 @@ pub(crate) enum Address {
 }
 
 /// A socket in the state directory, or none.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Socket {
     On,
@@ -86,7 +97,7 @@ pub(crate) enum Socket {
 }
 
 /// Which driver does input and output.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum IoDriver {
     Auto,
@@ -95,14 +106,47 @@ pub(crate) enum IoDriver {
 }
 
 /// How FUSE requests travel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum FuseTransport {
     Classic,
     Uring,
 }
 
-/// What the reference page says about one setting. All take effect at the next start.
+/// How lines of the log are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LogFormat {
+    Text,
+    Json,
+}
+
+/// From which level on events are handed to a command or an address.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Severity {
+    Info,
+    Warning,
+    Error,
+}
+
+/// Settings that a reload changes in the running array. All others change at the next start.
+const AT_ONCE: [&str; 12] = [
+    "guest_drives",
+    "guest_mounts",
+    "database_port_first",
+    "lab_results",
+    "scrub_interval_days",
+    "spare_after_seconds",
+    "takeover_wait_seconds",
+    "deleted_volumes_hours",
+    "log_format",
+    "event_minimum",
+    "event_command",
+    "event_webhook",
+];
+
+/// What the reference page says about one setting.
 struct Described {
     name: &'static str,
     default: &'static str,
@@ -111,7 +155,7 @@ struct Described {
 }
 
 /// One line a field of [`Settings`]; a test keeps both in step.
-const DESCRIBED: [Described; 29] = [
+const DESCRIBED: [Described; 33] = [
     Described {
         name: "api",
         default: "\"off\"",
@@ -315,6 +359,32 @@ const DESCRIBED: [Described; 29] = [
                counts in which the array has the pool open, whatever the clock says. Where a pool is 95 % full \
                the volume kept longest is given up earlier.",
     },
+    Described {
+        name: "log_format",
+        default: "\"text\"",
+        range: "\"text\" or \"json\"",
+        text: "How the log is written to standard error. `json`: one object a line, the same as events have in the \
+               API. With `text` under systemd object and level are fields of the journal.",
+    },
+    Described {
+        name: "event_minimum",
+        default: "\"warning\"",
+        range: "\"info\", \"warning\" or \"error\"",
+        text: "Which events `event_command` and `event_webhook` get: those of this level and above.",
+    },
+    Described {
+        name: "event_command",
+        default: "[]",
+        range: "a program's absolute path and its arguments; empty: none",
+        text: "Is run for each event, which it reads as JSON on its standard input. It has 30 seconds.",
+    },
+    Described {
+        name: "event_webhook",
+        default: "\"\"",
+        range: "`http://HOST[:PORT]/PATH`; empty: none",
+        text: "Gets each event as JSON by POST. It has 10 seconds to answer with a status of 200 to 299. Not \
+               encrypted.",
+    },
 ];
 
 impl Default for Settings {
@@ -349,6 +419,10 @@ impl Default for Settings {
             takeover_wait_seconds: 30,
             no_space_wait_seconds: 60,
             deleted_volumes_hours: 24,
+            log_format: LogFormat::Text,
+            event_minimum: Severity::Warning,
+            event_command: Vec::new(),
+            event_webhook: None,
         }
     }
 }
@@ -383,6 +457,15 @@ impl<'de> Deserialize<'de> for IndexBytes {
     }
 }
 
+impl Serialize for IndexBytes {
+    fn serialize<S: Serializer>(&self, output: S) -> std::result::Result<S::Ok, S::Error> {
+        match self {
+            IndexBytes::Auto => output.serialize_str("auto"),
+            IndexBytes::AtMost(bytes) => output.serialize_u64(*bytes),
+        }
+    }
+}
+
 impl Settings {
     /// Reads a settings file.
     pub(crate) fn load(path: &Path) -> Result<Settings> {
@@ -411,6 +494,7 @@ impl Settings {
             }
         }
         settings.check_dedupe()?;
+        settings.check_command()?;
         settings.places()?;
         let paths = [
             ("token_file", &settings.token_file),
@@ -433,6 +517,15 @@ impl Settings {
             return Err(format!("dedupe_index_bytes is {}: it must be 0 or 64KiB to 1TiB", ByteCount(bytes)));
         }
         Ok(())
+    }
+
+    fn check_command(&self) -> std::result::Result<(), String> {
+        match self.event_command.first() {
+            Some(program) if !Path::new(program).is_absolute() => {
+                Err(format!("event_command: `{program}` is not an absolute path"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Whether NBD is served at all.
@@ -469,6 +562,31 @@ impl<'de> Deserialize<'de> for Address {
     fn deserialize<D: Deserializer<'de>>(input: D) -> std::result::Result<Address, D::Error> {
         String::deserialize(input)?.parse().map_err(serde::de::Error::custom)
     }
+}
+
+impl Serialize for Address {
+    fn serialize<S: Serializer>(&self, output: S) -> std::result::Result<S::Ok, S::Error> {
+        match self {
+            Address::Off => output.serialize_str("off"),
+            Address::At(address) => output.collect_str(address),
+        }
+    }
+}
+
+fn webhook<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<Option<WebAddress>, D::Error> {
+    let text = String::deserialize(input)?;
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let address = WebAddress::parse(&text);
+    address.map(Some).map_err(|why| serde::de::Error::custom(format!("event_webhook: {why}")))
+}
+
+fn webhook_text<S: Serializer>(
+    address: &Option<WebAddress>,
+    output: S,
+) -> std::result::Result<S::Ok, S::Error> {
+    output.serialize_str(&address.as_ref().map(WebAddress::whole).unwrap_or_default())
 }
 
 /// A size as a number of bytes or a text with a unit.
@@ -567,13 +685,15 @@ pub fn settings_reference() -> String {
         "# Settings\n\n\
          Generated from the program by `ashlar reference`; do not edit.\n\n\
          `ashlar serve --config FILE` reads a TOML file with any of these; fields it does not know are refused.\n\
-         Every setting takes effect at the next start. `deploy/ashlar.toml` is a sample.\n\n\
-         | setting | default | range | what it does |\n| --- | --- | --- | --- |\n",
+         `deploy/ashlar.toml` is a sample. A change takes effect at the next start, or, where the table says so, at\n\
+         once with `ashlar reload`, `systemctl reload ashlar` or SIGHUP.\n\n\
+         | setting | default | range | what it does | changes |\n| --- | --- | --- | --- | --- |\n",
     );
     for setting in &DESCRIBED {
+        let changes = if AT_ONCE.contains(&setting.name) { "at once" } else { "at the next start" };
         writeln!(
             text,
-            "| `{}` | `{}` | {} | {} |",
+            "| `{}` | `{}` | {} | {} | {changes} |",
             setting.name, setting.default, setting.range, setting.text
         )
         .expect("writing to a string cannot fail");
@@ -629,6 +749,11 @@ mod tests {
             ("guest_mounts = [\"/\"]", "guest_mounts: `/`"),
             ("token_file = \"token\"", "token_file: `token`"),
             ("io_driver = \"fast\"", "fast"),
+            ("log_format = \"xml\"", "xml"),
+            ("event_minimum = \"notice\"", "notice"),
+            ("event_command = [\"mail\"]", "event_command: `mail` is not an absolute path"),
+            ("event_webhook = \"https://127.0.0.1/x\"", "line 1: event_webhook: https"),
+            ("event_webhook = \"127.0.0.1:80\"", "http://"),
             ("dedupe_index_bytes = \"1KiB\"", "64KiB"),
             ("dedupe_run_blocks_min = 0", "1 to 16"),
             ("dedupe_sample_shift = 9", "0 to 8"),

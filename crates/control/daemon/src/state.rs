@@ -36,7 +36,7 @@ pub(crate) const METRICS_PORT: &str = "metrics.port";
 /// Holds the API's token unless the settings name another file.
 pub const API_TOKEN: &str = "api.token";
 /// The same for metrics.
-pub(crate) const METRICS_TOKEN: &str = "metrics.token";
+pub const METRICS_TOKEN: &str = "metrics.token";
 /// Where NBD's socket is.
 pub const NBD_SOCKET: &str = "nbd.sock";
 /// Where volumes are files.

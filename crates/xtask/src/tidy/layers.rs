@@ -202,7 +202,7 @@ const FORBIDDEN_BELOW: [&str; 9] =
 const PLANTED_FEATURE: &str = "planted-faults";
 
 /// Third-party crates by the floor that may name them. The reason stands in the root Cargo.toml.
-const THIRD_PARTY: [(&str, &[&str]); 34] = [
+const THIRD_PARTY: [(&str, &[&str]); 37] = [
     ("io-uring", &["base"]),
     ("libc", &["base", "media", "targets", "control"]),
     ("rustix", &["control", "hosts", "lab", "proof"]),
@@ -235,6 +235,9 @@ const THIRD_PARTY: [(&str, &[&str]); 34] = [
     ("hyper-util", &["control", "lab"]),
     ("http-body-util", &["control", "lab"]),
     ("clap", &["control"]),
+    ("clap_complete", &["control"]),
+    ("clap_mangen", &["control"]),
+    ("tar", &["control"]),
     ("mimalloc", &["control", "proof"]),
     ("tempfile", &["media", "store", "control", "hosts", "lab", "proof"]),
 ];

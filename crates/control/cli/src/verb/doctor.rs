@@ -31,7 +31,7 @@ enum Verdict {
 
 /// One thing looked at.
 #[derive(Serialize)]
-struct Finding {
+pub struct Finding {
     check: &'static str,
     verdict: Verdict,
     found: String,
@@ -64,12 +64,7 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 impl Doctor {
     pub fn run(self, context: &Context) -> Result<()> {
-        let mut findings =
-            vec![io_driver(), fuse(), outlives_a_crash(), loop_devices(), memlock(), open_files(), user()];
-        findings.extend(state_directory(&context.state));
-        findings.extend(tools());
-        findings.push(array(context));
-        findings.extend(segment_numbers(context));
+        let findings = findings(context);
         context.output.print(&findings, |findings| {
             let rows: Vec<Vec<String>> = findings
                 .iter()
@@ -94,6 +89,17 @@ impl Doctor {
             Some(bad) => Err(Failure::new(format!("{}: {}: {}", bad.check, bad.found, bad.action))),
         }
     }
+}
+
+/// Everything that is looked at.
+pub fn findings(context: &Context) -> Vec<Finding> {
+    let mut findings =
+        vec![io_driver(), fuse(), outlives_a_crash(), loop_devices(), memlock(), open_files(), user()];
+    findings.extend(state_directory(&context.state));
+    findings.extend(tools());
+    findings.push(array(context));
+    findings.extend(segment_numbers(context));
+    findings
 }
 
 fn io_driver() -> Finding {

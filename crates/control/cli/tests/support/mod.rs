@@ -289,6 +289,12 @@ impl Array {
         }
     }
 
+    /// The same with extra header lines; returns the whole answer.
+    pub fn ask(&self, method: &str, path: &str, headers: &str, body: Option<&str>) -> Answer {
+        let stream = UnixStream::connect(self.state.join("api.sock")).unwrap();
+        exchange_whole(stream, method, path, headers, body)
+    }
+
     /// One HTTP request over the socket, written by hand; returns status and body.
     pub fn http(&self, method: &str, path: &str, body: Option<&str>) -> (u16, String) {
         let stream = UnixStream::connect(self.state.join("api.sock")).unwrap();
@@ -325,16 +331,49 @@ pub fn done(output: Output) -> Done {
     }
 }
 
-/// Sends one request with extra header lines and reads the whole answer.
+/// An answer over HTTP.
+pub struct Answer {
+    pub status: u16,
+    /// Its status line and headers.
+    pub head: String,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let lines = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
+        lines.into_iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+}
+
+/// Sends one request with extra header lines; returns status and body.
 pub fn exchange<S: Read + Write>(
-    mut stream: S,
+    stream: S,
     method: &str,
     path: &str,
     headers: &str,
     body: Option<&str>,
 ) -> (u16, String) {
-    let host = if headers.to_lowercase().contains("host:") { "" } else { "host: localhost\r\n" };
-    let kind = if body.is_some() { "content-type: application/json\r\n" } else { "" };
+    let answer = exchange_whole(stream, method, path, headers, body);
+    (answer.status, answer.body)
+}
+
+/// Sends one request with extra header lines and reads the whole answer.
+pub fn exchange_whole<S: Read + Write>(
+    mut stream: S,
+    method: &str,
+    path: &str,
+    headers: &str,
+    body: Option<&str>,
+) -> Answer {
+    let lower = headers.to_lowercase();
+    let host = if lower.contains("host:") { "" } else { "host: localhost\r\n" };
+    let is_plain = body.is_some() && !lower.contains("content-type:");
+    let kind = if is_plain { "content-type: application/json\r\n" } else { "" };
     let body = body.unwrap_or("");
     let length = body.len();
     let request = format!(
@@ -347,7 +386,7 @@ pub fn exchange<S: Read + Write>(
     let answer = String::from_utf8(answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {answer}"));
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-    (status, body.to_string())
+    Answer { status, head: head.to_string(), body: body.to_string() }
 }
 
 /// True when this machine lets us attach: root, FUSE and loop devices.

@@ -14,7 +14,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router};
 
 use super::extract::Body;
-use super::handlers::{Array, Created, to_the_end};
+use super::handlers::{Array, WithStatus, to_the_end};
 use crate::places::Caller;
 use crate::server;
 use crate::service::Service;
@@ -35,7 +35,8 @@ pub(super) fn routes() -> Router<Arc<Service>> {
 
 /// What needs no token: files that hold nothing of the array, and a ticket that is one itself.
 pub(super) fn is_open(path: &str) -> bool {
-    path == "/" || path == "/console" || path.starts_with("/console/") || path == "/v1/console-sessions"
+    ["/", "/console", "/v1/console-sessions", ashlar_api::PROBLEMS_PATH].contains(&path)
+        || path.starts_with("/console/")
 }
 
 async fn file(uri: Uri, headers: HeaderMap) -> Response {
@@ -71,7 +72,7 @@ fn answer(file: &File, headers: &HeaderMap) -> Response {
     }
 }
 
-async fn ticket_create(State(array): Array, caller: Caller) -> Created<api::ConsoleTicket> {
+async fn ticket_create(State(array): Array, caller: Caller) -> WithStatus<api::ConsoleTicket> {
     let address = to_the_end({
         let array = array.clone();
         async move { server::open_console(&array).await }
@@ -88,7 +89,7 @@ async fn ticket_create(State(array): Array, caller: Caller) -> Created<api::Cons
 async fn session_create(
     State(array): Array,
     Body(request): Body<api::ConsoleSessionCreate>,
-) -> Created<api::ConsoleSession> {
+) -> WithStatus<api::ConsoleSession> {
     let token = array.console.sessions.open(&request.ticket)?;
     let expires_seconds = crate::sessions::SESSION_LIFE.as_secs();
     Ok((StatusCode::CREATED, Json(api::ConsoleSession { token, expires_seconds })))

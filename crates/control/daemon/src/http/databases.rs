@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use ashlar_api as api;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use serde::Deserialize;
 
 use super::extract::{Body, Name, OptionalBody, Question};
-use super::handlers::{AS_ROOT, Answer, Array, Created, check_owner, to_the_end};
+use super::handlers::{AS_ROOT, Answer, Array, Created, Object, check_owner, made_snapshot, to_the_end};
+use super::jobs::{Long, Task, Wait, object};
+use super::lists;
+use super::object::{Made, Shown};
 use crate::error::Result;
 use crate::places::Caller;
 use crate::service::Service;
+use crate::tag::Seen;
 
 pub(super) fn check(caller: Caller) -> Result<()> {
     check_owner(caller, "work on databases", AS_ROOT)
@@ -22,7 +25,7 @@ pub(super) fn check(caller: Caller) -> Result<()> {
 
 pub(super) fn routes() -> Router<Arc<Service>> {
     Router::new()
-        .route("/v1/databases", get(list).post(create))
+        .route("/v1/databases", get(lists::databases).post(create))
         .route("/v1/databases/{database}", get(show).delete(remove))
         .route("/v1/databases/{database}/url", get(url))
         .route("/v1/databases/{database}/start", post(start))
@@ -49,10 +52,6 @@ pub(super) struct DeleteQuery {
     with_schedules: bool,
 }
 
-pub(super) async fn list(State(array): Array) -> Answer<Vec<api::Database>> {
-    array.databases().await.map(Json)
-}
-
 pub(super) async fn create(
     State(array): Array,
     caller: Caller,
@@ -60,11 +59,15 @@ pub(super) async fn create(
 ) -> Created<api::DatabaseReady> {
     check(caller)?;
     let ready = to_the_end(async move { array.database_create(request).await }).await?;
-    Ok((StatusCode::CREATED, Json(ready)))
+    Ok(made(ready))
 }
 
-pub(super) async fn show(State(array): Array, Name(database): Name) -> Answer<api::Database> {
-    array.database(&database).await.map(Json)
+fn made(ready: api::DatabaseReady) -> Made<api::DatabaseReady> {
+    Made::at(format!("/v1/databases/{}", ready.database.name), ready)
+}
+
+pub(super) async fn show(State(array): Array, Name(database): Name) -> Object<api::Database> {
+    array.database(&database).await.map(Shown)
 }
 
 pub(super) async fn url(
@@ -81,10 +84,11 @@ pub(super) async fn remove(
     caller: Caller,
     Name(database): Name,
     Question(query): Question<DeleteQuery>,
+    seen: Seen,
 ) -> Answer<api::DatabaseDeletion> {
     check(caller)?;
     let with_schedules = query.with_schedules;
-    to_the_end(async move { array.database_delete(&database, with_schedules).await }).await.map(Json)
+    to_the_end(async move { array.database_delete(&database, with_schedules, &seen).await }).await.map(Json)
 }
 
 pub(super) async fn start(
@@ -110,7 +114,7 @@ pub(super) async fn clone(
 ) -> Created<api::DatabaseReady> {
     check(caller)?;
     let ready = to_the_end(async move { array.database_clone(&database, request).await }).await?;
-    Ok((StatusCode::CREATED, Json(ready)))
+    Ok(made(ready))
 }
 
 pub(super) async fn reset(
@@ -137,29 +141,41 @@ pub(super) async fn verify(
     State(array): Array,
     caller: Caller,
     Name(database): Name,
+    wait: Wait,
     OptionalBody(request): OptionalBody<api::DatabaseVerify>,
-) -> Answer<api::DatabaseProof> {
+) -> Result<Long<Json<api::DatabaseProof>>> {
     check(caller)?;
-    to_the_end(async move { array.database_verify(&database, request).await }).await.map(Json)
+    let task = Task {
+        kind: api::JobKind::Verify,
+        object: object(api::ObjectKind::Database, &database),
+        result: |proof: &Json<api::DatabaseProof>| api::JobResult {
+            proof: Some(proof.0.clone()),
+            ..api::JobResult::default()
+        },
+    };
+    let of_task = array.clone();
+    task.run(array, wait, async move { of_task.database_verify(&database, request).await.map(Json) }).await
 }
 
 pub(super) async fn settings(
     State(array): Array,
     caller: Caller,
     Name(database): Name,
-) -> Answer<api::DatabaseSettings> {
+) -> Object<api::DatabaseSettings> {
     check(caller)?;
-    array.database_settings(&database).await.map(Json)
+    array.database_settings(&database).await.map(Shown)
 }
 
 pub(super) async fn settings_change(
     State(array): Array,
     caller: Caller,
     Name(database): Name,
+    seen: Seen,
     Body(request): Body<api::DatabaseSettingsChange>,
-) -> Answer<api::DatabaseSettings> {
+) -> Object<api::DatabaseSettings> {
     check(caller)?;
-    to_the_end(async move { array.database_settings_change(&database, request).await }).await.map(Json)
+    let settings = async move { array.database_settings_change(&database, request, &seen).await };
+    to_the_end(settings).await.map(Shown)
 }
 
 pub(super) async fn resize(
@@ -192,20 +208,22 @@ pub(super) async fn commands(
     State(array): Array,
     caller: Caller,
     Name(database): Name,
+    seen: Seen,
     Body(request): Body<api::DatabaseHooks>,
-) -> Answer<api::Database> {
+) -> Object<api::Database> {
     check(caller)?;
-    to_the_end(async move { array.database_commands(&database, request).await }).await.map(Json)
+    to_the_end(async move { array.database_commands(&database, request, &seen).await }).await.map(Shown)
 }
 
 pub(super) async fn expire(
     State(array): Array,
     caller: Caller,
     Name(database): Name,
+    seen: Seen,
     Body(request): Body<api::DatabaseExpiry>,
-) -> Answer<api::Database> {
+) -> Object<api::Database> {
     check(caller)?;
-    to_the_end(async move { array.database_expire(&database, request).await }).await.map(Json)
+    to_the_end(async move { array.database_expire(&database, request, &seen).await }).await.map(Shown)
 }
 
 pub(super) async fn snapshot(
@@ -213,27 +231,43 @@ pub(super) async fn snapshot(
     Body(request): Body<api::DatabaseSnapshot>,
 ) -> Created<api::Snapshot> {
     let snapshot = to_the_end(async move { array.database_snapshot(request).await }).await?;
-    Ok((StatusCode::CREATED, Json(snapshot)))
+    Ok(made_snapshot(snapshot))
 }
 
 pub(super) async fn import(
     State(array): Array,
     caller: Caller,
+    wait: Wait,
     Body(request): Body<api::DatabaseImport>,
-) -> Created<api::DatabaseReady> {
+) -> Result<Long<Made<api::DatabaseReady>>> {
     check(caller)?;
-    let ready = to_the_end(async move { array.database_import(request).await }).await?;
-    Ok((StatusCode::CREATED, Json(ready)))
+    let task = bringing(api::JobKind::Import, &request.name);
+    let of_task = array.clone();
+    task.run(array, wait, async move { of_task.database_import(request).await.map(made) }).await
+}
+
+/// Without the address: it has a password in it.
+fn bringing(kind: api::JobKind, name: &str) -> Task<Made<api::DatabaseReady>> {
+    Task {
+        kind,
+        object: object(api::ObjectKind::Database, name),
+        result: |ready| api::JobResult {
+            database: Some(ready.value().database.clone()),
+            ..api::JobResult::default()
+        },
+    }
 }
 
 pub(super) async fn follow(
     State(array): Array,
     caller: Caller,
+    wait: Wait,
     Body(request): Body<api::DatabaseFollow>,
-) -> Created<api::DatabaseReady> {
+) -> Result<Long<Made<api::DatabaseReady>>> {
     check(caller)?;
-    let ready = to_the_end(async move { array.database_follow(request).await }).await?;
-    Ok((StatusCode::CREATED, Json(ready)))
+    let task = bringing(api::JobKind::Follow, &request.name);
+    let of_task = array.clone();
+    task.run(array, wait, async move { of_task.database_follow(request).await.map(made) }).await
 }
 
 pub(super) async fn promote(

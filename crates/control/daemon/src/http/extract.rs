@@ -1,15 +1,13 @@
-//! Requests into values, and errors into answers: every refusal has the shape of `ErrorBody`.
+//! Requests into values, and errors into answers: every refusal has the shape of `Problem`.
 
 use std::time::Duration;
 
-use ashlar_api::ErrorKind;
-use axum::Json;
+use ashlar_api::{ErrorKind, PROBLEM_MEDIA_TYPE, Reason};
 use axum::body::Bytes;
 use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
-use axum::http::HeaderValue;
-use axum::http::StatusCode;
-use axum::http::header::{CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 
@@ -20,16 +18,28 @@ impl IntoResponse for Error {
     fn into_response(self) -> Response {
         let status =
             StatusCode::from_u16(self.kind.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-        let mut response = (status, Json(self.body())).into_response();
+        let body = serde_json::to_string(&self.problem()).expect("problems are plain data");
+        let mut response = (status, [(CONTENT_TYPE, PROBLEM_MEDIA_TYPE)], body).into_response();
         if self.kind == ErrorKind::Unauthorized {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
+        if matches!(self.reason, Some(Reason::Overloaded | Reason::KeyUnderWay)) {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        // Whoever knows what the path names may say so.
+        response.extensions_mut().insert(Told(self));
         response
     }
 }
 
+/// The error that an answer tells.
+#[derive(Clone)]
+pub(super) struct Told(pub(super) Error);
+
 /// How long a body may take. Arbitrary: the largest has 2 MiB.
-const BODY_WAIT_MAX: Duration = Duration::from_secs(10);
+pub(super) const BODY_WAIT_MAX: Duration = Duration::from_secs(10);
+/// The longest body: what the library takes.
+pub(super) const BODY_BYTES_MAX: usize = 2 << 20;
 
 /// Who asks, as the connection was found to be.
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
@@ -48,41 +58,57 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 
     async fn from_request(request: Request, state: &S) -> Result<Body<T>, Error> {
         // A page in a browser can send other types to us without being asked whether it may.
-        let kind = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-        if !kind.starts_with("application/json") {
-            return Err(Error::invalid(
-                format!("the request's content type is `{}`", kind.escape_debug()),
-                "send `content-type: application/json`",
-            ));
-        }
+        check_is_json(request.headers())?;
         let body = tokio::time::timeout(BODY_WAIT_MAX, Bytes::from_request(request, state)).await;
-        let body = body.map_err(|_| {
-            let what = format!("the request's body did not come within {} s", BODY_WAIT_MAX.as_secs());
-            Error::invalid(what, "send it at once")
-        })?;
-        let bytes = body.map_err(|error| match error.status() {
-            StatusCode::PAYLOAD_TOO_LARGE => {
-                Error::invalid("the request's body is longer than 2 MiB", "send less")
-            }
-            _ => Error::invalid("the request's body did not come whole", "send it again"),
+        let bytes = body.map_err(|_| too_slow())?.map_err(|error| match error.status() {
+            StatusCode::PAYLOAD_TOO_LARGE => too_large(),
+            _ => not_whole(),
         })?;
         parse(&bytes).map(Body)
     }
+}
+
+const NOT_JSON: &str = "the request's body is not JSON";
+
+fn check_is_json(headers: &HeaderMap) -> Result<(), Error> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    if kind.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json")) {
+        return Ok(());
+    }
+    Err(Error::new(
+        ErrorKind::MediaType,
+        format!("the request's content type is `{}`", kind.escape_debug()),
+        "send `content-type: application/json`",
+    ))
+}
+
+pub(super) fn too_slow() -> Error {
+    let what = format!("the request's body did not come within {} s", BODY_WAIT_MAX.as_secs());
+    Error::invalid(what, "send it at once")
+}
+
+pub(super) fn too_large() -> Error {
+    Error::new(ErrorKind::TooLarge, "the request's body is longer than 2 MiB", "send less")
+}
+
+pub(super) fn not_whole() -> Error {
+    Error::invalid("the request's body did not come whole", "send it again")
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     let action = "/openapi.json describes every operation";
     let mut input = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut input).map_err(|error| {
-        let what = match error.inner().classify() {
-            serde_json::error::Category::Data => "the request's body is not what this operation takes",
-            _ => "the request's body is not JSON",
+        let (what, reason) = match error.inner().classify() {
+            serde_json::error::Category::Data => {
+                ("the request's body is not what this operation takes", Reason::WrongField)
+            }
+            _ => (NOT_JSON, Reason::NotJson),
         };
-        Error::invalid(format!("{what}: {error}"), action)
+        Error::invalid(format!("{what}: {error}"), action).because(reason)
     })?;
-    input
-        .end()
-        .map_err(|error| Error::invalid(format!("the request's body is not JSON: {error}"), action))?;
+    let end = input.end();
+    end.map_err(|error| Error::invalid(format!("{NOT_JSON}: {error}"), action).because(Reason::NotJson))?;
     Ok(parsed)
 }
 
@@ -93,7 +119,10 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalB
     type Rejection = Error;
 
     async fn from_request(request: Request, state: &S) -> Result<OptionalBody<T>, Error> {
-        if !request.headers().contains_key(CONTENT_TYPE) {
+        // A body whose type is not told would be left out unseen.
+        let length = request.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok());
+        let has_none = length.is_none_or(|length| length.trim() == "0");
+        if has_none && !request.headers().contains_key(CONTENT_TYPE) {
             return Ok(OptionalBody(T::default()));
         }
         Body::from_request(request, state).await.map(|Body(value)| OptionalBody(value))
@@ -147,6 +176,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Question<T> {
                 format!("the query is not what this operation takes: {why}"),
                 "/openapi.json describes every operation",
             )
+            .because(Reason::WrongParameter)
         })
     }
 }

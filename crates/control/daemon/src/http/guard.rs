@@ -83,7 +83,8 @@ fn check(headers: &HeaderMap) -> Result<(), Error> {
             ashlar_api::ErrorKind::Forbidden,
             message,
             "call the API from a program on this machine, as http://127.0.0.1:PORT",
-        ))
+        )
+        .because(ashlar_api::Reason::OtherSite))
     };
     let Some(host) = header("host") else { return forbidden("the request names no host".to_string()) };
     if !is_local(host) {

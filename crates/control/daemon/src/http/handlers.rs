@@ -15,23 +15,27 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
 use super::extract::{Body, DriveOf, Name, OptionalBody, Question};
+use super::jobs::{Long, Task, Wait, object};
+use super::object::{Made, Shown};
 use crate::error::{Error, Result};
 use crate::places::Caller;
 use crate::service::Service;
+use crate::tag::Seen;
 
 pub(super) type Array = State<Arc<Service>>;
 pub(super) type Answer<T> = Result<Json<T>>;
-pub(super) type Created<T> = Result<(StatusCode, Json<T>)>;
+/// An object with the tag of its state.
+pub(super) type Object<T> = Result<Shown<T>>;
+/// A new object, and where it is.
+pub(super) type Created<T> = Result<Made<T>>;
+/// With a status of its own.
+pub(super) type WithStatus<T> = Result<(StatusCode, Json<T>)>;
 
 /// Runs a change to its end whether or not the client waits for it.
 pub(super) async fn to_the_end<T: Send + 'static>(
     change: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     tokio::spawn(change).await.unwrap_or_else(|_| Err(Error::stopping()))
-}
-
-pub(super) async fn pools_list(State(array): Array) -> Answer<Vec<api::Pool>> {
-    array.pools().await.map(Json)
 }
 
 pub(super) async fn pool_create(
@@ -41,24 +45,38 @@ pub(super) async fn pool_create(
 ) -> Created<api::Pool> {
     array.places.check_drives(caller, request.drives.iter().map(|drive| drive.path.as_str()))?;
     let pool = to_the_end(async move { array.pool_create(request).await }).await?;
-    Ok((StatusCode::CREATED, Json(pool)))
+    Ok(Made::at(format!("/v1/pools/{}", pool.name), pool).tagged())
 }
 
-pub(super) async fn pool_show(State(array): Array, Name(pool): Name) -> Answer<api::Pool> {
-    array.pool(&pool).await.map(Json)
+pub(super) async fn pool_show(State(array): Array, Name(pool): Name) -> Object<api::Pool> {
+    array.pool(&pool).await.map(Shown)
 }
 
 pub(super) async fn pool_delete(
     State(array): Array,
     Name(pool): Name,
     Question(query): Question<ForceQuery>,
+    seen: Seen,
 ) -> Result<StatusCode> {
-    to_the_end(async move { array.pool_delete(&pool, query.force).await }).await?;
+    to_the_end(async move { array.pool_delete(&pool, query.force, &seen).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(super) async fn pool_scrub(State(array): Array, Name(pool): Name) -> Answer<api::ScrubReport> {
-    to_the_end(async move { array.pool_scrub(&pool).await }).await.map(Json)
+pub(super) async fn pool_scrub(
+    State(array): Array,
+    Name(pool): Name,
+    wait: Wait,
+) -> Result<Long<Json<api::ScrubReport>>> {
+    let task = Task {
+        kind: api::JobKind::Scrub,
+        object: object(api::ObjectKind::Pool, &pool),
+        result: |report: &Json<api::ScrubReport>| api::JobResult {
+            scrub: Some(report.0.clone()),
+            ..api::JobResult::default()
+        },
+    };
+    let of_task = array.clone();
+    task.run(array, wait, async move { of_task.pool_scrub(&pool).await.map(Json) }).await
 }
 
 pub(super) async fn pool_scrub_change(
@@ -69,9 +87,8 @@ pub(super) async fn pool_scrub_change(
     array.pool_scrub_change(&pool, request.action).await.map(Json)
 }
 
-/// The query of `/v1/pools/{pool}/check`.
+/// The query of `/v1/pools/{pool}/check`, besides whether to wait.
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 pub(super) struct CheckQuery {
     #[serde(default)]
     is_deep: bool,
@@ -81,8 +98,18 @@ pub(super) async fn pool_check(
     State(array): Array,
     Name(pool): Name,
     Question(query): Question<CheckQuery>,
-) -> Answer<api::CheckReport> {
-    to_the_end(async move { array.pool_check(&pool, query.is_deep).await }).await.map(Json)
+    wait: Wait,
+) -> Result<Long<Json<api::CheckReport>>> {
+    let task = Task {
+        kind: api::JobKind::Check,
+        object: object(api::ObjectKind::Pool, &pool),
+        result: |report: &Json<api::CheckReport>| api::JobResult {
+            check: Some(report.0.clone()),
+            ..api::JobResult::default()
+        },
+    };
+    let of_task = array.clone();
+    task.run(array, wait, async move { of_task.pool_check(&pool, query.is_deep).await.map(Json) }).await
 }
 
 /// The query of what takes something away.
@@ -138,20 +165,45 @@ pub(super) async fn drive_replace(
     State(array): Array,
     caller: Caller,
     DriveOf(pool, number): DriveOf,
+    wait: Wait,
     Body(request): Body<api::DriveSpec>,
-) -> Answer<api::Pool> {
+) -> Result<Long<Json<api::Pool>>> {
     array.places.check_drive(caller, &request.path)?;
-    to_the_end(async move { array.drive_replace(&pool, number, request).await }).await.map(Json)
+    let of_change = array.clone();
+    let pool = to_the_end(async move { of_change.drive_replace(&pool, number, request).await }).await?;
+    joined(&array, pool, number, wait).await
+}
+
+/// A drive serves: what it lacks is rebuilt behind that, which is a job.
+async fn joined(
+    array: &Arc<Service>,
+    pool: api::Pool,
+    number: u32,
+    wait: Wait,
+) -> Result<Long<Json<api::Pool>>> {
+    let is_rebuilt = |drive: &api::Drive| drive.number == Some(number) && drive.state == "rebuilding";
+    if wait.0 && !pool.drives.iter().any(is_rebuilt) {
+        return Ok(Long::Done(Json(pool)));
+    }
+    let job = array.follow_rebuild(&pool, number);
+    match wait.0 {
+        // That it is not remembered is no reason to say that the drive was not taken.
+        true => Ok(Long::Done(Json(pool))),
+        false => Ok(Long::UnderWay(Box::new(array.job(&array.job_id(job?)).await?))),
+    }
 }
 
 pub(super) async fn drive_online(
     State(array): Array,
     caller: Caller,
     DriveOf(pool, number): DriveOf,
+    wait: Wait,
     OptionalBody(request): OptionalBody<api::DriveOnline>,
-) -> Answer<api::Pool> {
+) -> Result<Long<Json<api::Pool>>> {
     array.places.check_drives(caller, request.path.as_deref().into_iter())?;
-    to_the_end(async move { array.drive_online(&pool, number, request).await }).await.map(Json)
+    let of_change = array.clone();
+    let pool = to_the_end(async move { of_change.drive_online(&pool, number, request).await }).await?;
+    joined(&array, pool, number, wait).await
 }
 
 pub(super) async fn drive_remove(State(array): Array, DriveOf(pool, number): DriveOf) -> Answer<api::Pool> {
@@ -220,36 +272,34 @@ pub(super) async fn space_holders(
     array.holders(&name, query.within_seconds).await.map(Json)
 }
 
-pub(super) async fn volumes_list(State(array): Array) -> Answer<Vec<api::Volume>> {
-    array.volumes().await.map(Json)
-}
-
 pub(super) async fn volume_create(
     State(array): Array,
     Body(request): Body<api::VolumeCreate>,
 ) -> Created<api::Volume> {
     let volume = to_the_end(async move { array.volume_create(request).await }).await?;
-    Ok((StatusCode::CREATED, Json(volume)))
+    Ok(Made::at(format!("/v1/volumes/{}", volume.name), volume).tagged())
 }
 
-pub(super) async fn volume_show(State(array): Array, Name(volume): Name) -> Answer<api::Volume> {
-    array.volume(&volume).await.map(Json)
+pub(super) async fn volume_show(State(array): Array, Name(volume): Name) -> Object<api::Volume> {
+    array.volume(&volume).await.map(Shown)
 }
 
 pub(super) async fn volume_resize(
     State(array): Array,
     Name(volume): Name,
+    seen: Seen,
     Body(request): Body<api::VolumeResize>,
-) -> Answer<api::Volume> {
-    to_the_end(async move { array.volume_resize(&volume, request).await }).await.map(Json)
+) -> Object<api::Volume> {
+    to_the_end(async move { array.volume_resize(&volume, request, &seen).await }).await.map(Shown)
 }
 
 pub(super) async fn volume_set(
     State(array): Array,
     Name(volume): Name,
+    seen: Seen,
     Body(request): Body<api::VolumePolicy>,
-) -> Answer<api::Volume> {
-    to_the_end(async move { array.volume_set(&volume, request).await }).await.map(Json)
+) -> Object<api::Volume> {
+    to_the_end(async move { array.volume_set(&volume, request, &seen).await }).await.map(Shown)
 }
 
 /// The query of a volume's delete.
@@ -266,12 +316,10 @@ pub(super) async fn volume_delete(
     State(array): Array,
     Name(volume): Name,
     Question(query): Question<DeleteQuery>,
+    seen: Seen,
 ) -> Answer<api::VolumeDeletion> {
-    to_the_end(async move { array.volume_delete(&volume, query.force, query.now).await }).await.map(Json)
-}
-
-pub(super) async fn deleted_volumes_list(State(array): Array) -> Answer<Vec<api::DeletedVolume>> {
-    array.deleted_volumes().await.map(Json)
+    let DeleteQuery { force, now } = query;
+    to_the_end(async move { array.volume_delete(&volume, force, now, &seen).await }).await.map(Json)
 }
 
 pub(super) async fn volume_undelete(
@@ -295,29 +343,29 @@ pub(super) async fn volume_disconnect(State(array): Array, Name(volume): Name) -
     to_the_end(async move { array.volume_disconnect(&volume).await }).await.map(Json)
 }
 
-pub(super) async fn snapshots_list(State(array): Array) -> Answer<Vec<api::Snapshot>> {
-    array.snapshots().await.map(Json)
-}
-
 pub(super) async fn snapshot_create(
     State(array): Array,
     Body(request): Body<api::SnapshotCreate>,
 ) -> Created<api::Snapshot> {
     let snapshot = to_the_end(async move { array.snapshot_create(request).await }).await?;
-    Ok((StatusCode::CREATED, Json(snapshot)))
+    Ok(made_snapshot(snapshot))
 }
 
-pub(super) async fn snapshot_show(State(array): Array, Name(snapshot): Name) -> Answer<api::Snapshot> {
-    array.snapshot(&snapshot).await.map(Json)
+pub(super) fn made_snapshot(snapshot: api::Snapshot) -> Made<api::Snapshot> {
+    Made::at(format!("/v1/snapshots/{}", snapshot.name), snapshot).tagged()
+}
+
+pub(super) async fn snapshot_show(State(array): Array, Name(snapshot): Name) -> Object<api::Snapshot> {
+    array.snapshot(&snapshot).await.map(Shown)
 }
 
 pub(super) async fn snapshot_delete(
     State(array): Array,
     Name(snapshot): Name,
     Question(query): Question<ForceQuery>,
+    seen: Seen,
 ) -> Result<StatusCode> {
-    let request = api::SnapshotsDelete { names: vec![snapshot], force: query.force };
-    to_the_end(async move { array.snapshots_delete(request).await }).await?;
+    to_the_end(async move { array.snapshot_delete(&snapshot, query.force, &seen).await }).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -351,13 +399,18 @@ pub(super) async fn snapshot_restore(
 pub(super) async fn snapshot_hold(
     State(array): Array,
     Name(snapshot): Name,
+    seen: Seen,
     OptionalBody(request): OptionalBody<api::HoldRequest>,
-) -> Answer<api::Snapshot> {
-    to_the_end(async move { array.snapshot_hold(&snapshot, request).await }).await.map(Json)
+) -> Object<api::Snapshot> {
+    to_the_end(async move { array.snapshot_hold(&snapshot, request, &seen).await }).await.map(Shown)
 }
 
-pub(super) async fn snapshot_release(State(array): Array, Name(snapshot): Name) -> Answer<api::Snapshot> {
-    to_the_end(async move { array.snapshot_release(&snapshot).await }).await.map(Json)
+pub(super) async fn snapshot_release(
+    State(array): Array,
+    Name(snapshot): Name,
+    seen: Seen,
+) -> Object<api::Snapshot> {
+    to_the_end(async move { array.snapshot_release(&snapshot, &seen).await }).await.map(Shown)
 }
 
 pub(super) async fn clone_create(
@@ -365,11 +418,8 @@ pub(super) async fn clone_create(
     Body(request): Body<api::CloneCreate>,
 ) -> Created<Vec<api::Volume>> {
     let volumes = to_the_end(async move { array.clone_create(request).await }).await?;
-    Ok((StatusCode::CREATED, Json(volumes)))
-}
-
-pub(super) async fn attachments_list(State(array): Array) -> Json<Vec<api::Attachment>> {
-    Json(array.attachments())
+    let first = volumes.first().map_or(String::new(), |volume| format!("/{}", volume.name));
+    Ok(Made::at(format!("/v1/volumes{first}"), volumes))
 }
 
 pub(super) async fn attachment_create(
@@ -379,7 +429,11 @@ pub(super) async fn attachment_create(
 ) -> Created<api::Attachment> {
     check_mount(&array, caller, &request)?;
     let attachment = to_the_end(async move { array.attach(request).await }).await?;
-    Ok((StatusCode::CREATED, Json(attachment)))
+    Ok(Made::at(format!("/v1/attachments/{}", attachment.volume), attachment))
+}
+
+pub(super) async fn attachment_show(State(array): Array, Name(volume): Name) -> Answer<api::Attachment> {
+    array.attachment(&volume).map(Json)
 }
 
 /// A mount by a guest covers no directory of root's, and makes nobody root.
@@ -403,10 +457,6 @@ pub(super) async fn attachment_delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(super) async fn clients_list(State(array): Array) -> Answer<Vec<api::DoorClient>> {
-    array.clients().await.map(Json)
-}
-
 pub(super) async fn client_disconnect(State(array): Array, Name(client): Name) -> Result<StatusCode> {
     array.client_disconnect(&client).await?;
     Ok(StatusCode::NO_CONTENT)
@@ -426,7 +476,7 @@ pub(super) async fn upgrade(
     State(array): Array,
     caller: Caller,
     Body(request): Body<api::UpgradeRequest>,
-) -> Created<api::Program> {
+) -> WithStatus<api::Program> {
     check_owner(caller, "choose the array's program", AS_ROOT)?;
     let program = to_the_end(async move { array.upgrade(request).await }).await?;
     Ok((StatusCode::ACCEPTED, Json(program)))
@@ -441,7 +491,8 @@ pub(super) fn check_owner(caller: Caller, what: &str, action: &str) -> Result<()
             api::ErrorKind::Forbidden,
             format!("only root over the socket may {what}"),
             action,
-        )),
+        )
+        .because(api::Reason::RootOnly)),
     }
 }
 
@@ -453,27 +504,21 @@ pub(super) async fn status(State(array): Array) -> Answer<api::Status> {
     array.status().await.map(Json)
 }
 
+pub(super) async fn session(State(array): Array, caller: Caller) -> Json<api::Session> {
+    Json(array.session(caller))
+}
+
 pub(super) async fn io(State(array): Array) -> Answer<Vec<api::DoorIo>> {
     array.io().await.map(Json)
 }
 
-/// The query of `/v1/events`.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct EventsQuery {
-    #[serde(default)]
-    after: u64,
-}
-
-pub(super) async fn events(
-    State(array): Array,
-    Question(query): Question<EventsQuery>,
-) -> Json<Vec<api::Event>> {
-    Json(array.log.after(query.after))
-}
-
 pub(super) async fn openapi() -> Response {
     ([(CONTENT_TYPE, "application/json")], api::openapi_json()).into_response()
+}
+
+/// The page that the `type` of problems leads to.
+pub(super) async fn problems() -> Response {
+    ([(CONTENT_TYPE, "text/markdown; charset=utf-8")], crate::problems_reference()).into_response()
 }
 
 pub(super) async fn metrics(State(array): Array) -> Result<Response> {
@@ -511,10 +556,10 @@ pub(super) async fn no_such_path(uri: Uri) -> Error {
     )
 }
 
-pub(super) async fn no_such_method(method: Method, uri: Uri) -> Response {
-    let body = Error::invalid(
+pub(super) async fn no_such_method(method: Method, uri: Uri) -> Error {
+    Error::new(
+        api::ErrorKind::NoSuchMethod,
         format!("`{}` takes no {method}", uri.path().escape_debug()),
-        "/openapi.json describes every operation",
-    );
-    (StatusCode::METHOD_NOT_ALLOWED, Json(body.body())).into_response()
+        "the header `Allow` lists what it takes, and /openapi.json describes every operation",
+    )
 }

@@ -4,19 +4,21 @@ use std::sync::Arc;
 
 use ashlar_api as api;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
 
 use super::extract::{Body, Name, Question};
-use super::handlers::{AS_ROOT, Answer, Array, Created, check_owner, to_the_end};
+use super::handlers::{AS_ROOT, Answer, Array, Created, Object, check_owner, made_snapshot, to_the_end};
+use super::lists;
+use super::object::{Made, Shown};
 use crate::places::Caller;
 use crate::service::Service;
+use crate::tag::Seen;
 
 pub(super) fn routes() -> Router<Arc<Service>> {
     Router::new()
-        .route("/v1/schedules", get(list).post(create))
+        .route("/v1/schedules", get(lists::schedules).post(create))
         .route("/v1/schedules/{schedule}", get(show).patch(change).delete(remove))
         .route("/v1/schedules/{schedule}/run", post(run))
         .route("/v1/schedules/{schedule}/pause", post(pause))
@@ -30,10 +32,6 @@ pub(super) struct DeleteQuery {
     with_snapshots: bool,
 }
 
-pub(super) async fn list(State(array): Array) -> Answer<Vec<api::Schedule>> {
-    array.schedules().await.map(Json)
-}
-
 pub(super) async fn create(
     State(array): Array,
     caller: Caller,
@@ -43,32 +41,35 @@ pub(super) async fn create(
         check_owner(caller, "have snapshots proven", AS_ROOT)?;
     }
     let schedule = to_the_end(async move { array.schedule_create(request).await }).await?;
-    Ok((StatusCode::CREATED, Json(schedule)))
+    Ok(Made::at(format!("/v1/schedules/{}", schedule.name), schedule).tagged())
 }
 
-pub(super) async fn show(State(array): Array, Name(schedule): Name) -> Answer<api::Schedule> {
-    array.schedule(&schedule).await.map(Json)
+pub(super) async fn show(State(array): Array, Name(schedule): Name) -> Object<api::Schedule> {
+    array.schedule(&schedule).await.map(Shown)
 }
 
 pub(super) async fn remove(
     State(array): Array,
     Name(schedule): Name,
     Question(query): Question<DeleteQuery>,
+    seen: Seen,
 ) -> Answer<api::ScheduleDeletion> {
-    to_the_end(async move { array.schedule_delete(&schedule, query.with_snapshots).await }).await.map(Json)
+    let with_snapshots = query.with_snapshots;
+    to_the_end(async move { array.schedule_delete(&schedule, with_snapshots, &seen).await }).await.map(Json)
 }
 
 pub(super) async fn change(
     State(array): Array,
     Name(schedule): Name,
+    seen: Seen,
     Body(request): Body<api::ScheduleChange>,
-) -> Answer<api::Schedule> {
-    to_the_end(async move { array.schedule_change(&schedule, request).await }).await.map(Json)
+) -> Object<api::Schedule> {
+    to_the_end(async move { array.schedule_change(&schedule, request, &seen).await }).await.map(Shown)
 }
 
 pub(super) async fn run(State(array): Array, Name(schedule): Name) -> Created<api::Snapshot> {
     let snapshot = to_the_end(async move { array.schedule_run(&schedule).await }).await?;
-    Ok((StatusCode::CREATED, Json(snapshot)))
+    Ok(made_snapshot(snapshot))
 }
 
 pub(super) async fn pause(State(array): Array, Name(schedule): Name) -> Answer<api::Schedule> {

@@ -41,6 +41,19 @@ impl Service {
         attached.map(|attachment| api::Attachment { outlives, ..attachment }).collect()
     }
 
+    /// One of them.
+    pub(crate) fn attachment(&self, name: &str) -> Result<api::Attachment> {
+        let found = self.attachments().into_iter().find(|attachment| attachment.volume == name);
+        found.ok_or_else(|| {
+            Error::new(
+                api::ErrorKind::NotFound,
+                format!("volume `{name}` is not attached"),
+                "`ashlar volume list` shows devices",
+            )
+            .about(api::ObjectKind::Attachment, name)
+        })
+    }
+
     /// Attaches a volume.
     pub(crate) async fn attach(&self, request: api::AttachRequest) -> Result<api::Attachment> {
         let (mount, hidden) = self.mount_directory(&request).await?;
@@ -401,12 +414,14 @@ impl Service {
                 api::ErrorKind::NotFound,
                 format!("volume `{name}` is not attached, but `{image}` is"),
                 format!("`ashlar detach {image}`"),
-            ),
+            )
+            .about(api::ObjectKind::Attachment, name),
             None => Error::new(
                 api::ErrorKind::NotFound,
                 format!("volume `{name}` is not attached"),
                 "`ashlar volume list` shows devices",
-            ),
+            )
+            .about(api::ObjectKind::Attachment, name),
         })
     }
 

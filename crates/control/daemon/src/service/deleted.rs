@@ -16,6 +16,7 @@ use super::users::Taking;
 use crate::array::Deleted;
 use crate::error::{Error, Result};
 use crate::names;
+use crate::tag::Seen;
 
 /// How often deleted volumes are looked at. Arbitrary: room must come soon, before writes fail.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -146,7 +147,7 @@ fn oldest<'a>(deleted: &'a [Deleted], ages: &Ages, pool: &str, now: Instant) -> 
 
 impl Service {
     fn keep_seconds(&self) -> u64 {
-        u64::from(self.settings.deleted_volumes_hours) * HOUR_SECONDS
+        u64::from(self.settings.now().deleted_volumes_hours) * HOUR_SECONDS
     }
 
     /// The deleted volumes that can come back, the one kept longest first.
@@ -182,9 +183,11 @@ impl Service {
         name: &str,
         is_forced: bool,
         is_now: bool,
+        seen: &Seen,
     ) -> Result<api::VolumeDeletion> {
         let _turn = self.change().await?;
         let pool = self.known().index.volume(name)?;
+        self.check_volume_seen(name, seen).await?;
         self.check_unused(|image| image == name, Taking::All, is_forced).await?;
         let recoverable_seconds = if is_now { 0 } else { self.keep_seconds() };
         let id = if recoverable_seconds == 0 {
@@ -195,7 +198,7 @@ impl Service {
             id
         } else {
             let deleted = self.array.volume_set_aside(&pool, name).await.map_err(no_room_to_keep)?;
-            let hours = self.settings.deleted_volumes_hours;
+            let hours = self.settings.now().deleted_volumes_hours;
             let back = format!("`ashlar volume undelete {name}` brings it back for {hours} hours");
             self.log.info(format!("volume {name}"), format!("deleted; {back}"));
             self.keeper.ages().forget(&pool, deleted.id);
@@ -406,6 +409,7 @@ fn no_such(which: &str) -> Error {
         format!("there is no deleted volume `{which}`"),
         "`ashlar volume list --deleted` shows those there are",
     )
+    .about(api::ObjectKind::DeletedVolume, which)
 }
 
 /// A pool that is nearly full, or in which hosts wait.

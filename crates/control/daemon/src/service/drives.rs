@@ -404,6 +404,7 @@ pub(super) fn numbered(pool: &api::Pool, number: u32) -> Result<api::Drive> {
             format!("pool `{}` has no drive {number}", pool.name),
             format!("`ashlar pool show {}` shows its drives with their numbers", pool.name),
         )
+        .about(api::ObjectKind::Drive, format!("{}/{number}", pool.name))
     })
 }
 

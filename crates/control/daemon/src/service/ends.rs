@@ -45,7 +45,7 @@ impl Service {
                 ByteCount(end_bytes),
                 ByteCount(size_bytes)
             ),
-            "shrink it first, or lose it with --force (`force` in the API)",
+            "shrink it first, or lose it with --force",
         ))
     }
 }

@@ -113,7 +113,7 @@ impl Service {
 
     /// Where the console is to listen; 0 for any free port.
     pub(crate) fn console_port(&self) -> u16 {
-        u16::try_from(self.settings.console_port).unwrap_or(0)
+        u16::try_from(self.settings.now().console_port).unwrap_or(0)
     }
 
     /// A series, oldest point first.

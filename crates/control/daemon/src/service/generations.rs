@@ -56,7 +56,7 @@ impl Service {
             is_process_there: Some(identity::process_probe()),
             remembered: self.generations().seen.iter().filter_map(parse).collect(),
             is_forced: overruled.is_forced,
-            landing: Some(Duration::from_secs(u64::from(self.settings.takeover_wait_seconds))),
+            landing: Some(Duration::from_secs(u64::from(self.settings.now().takeover_wait_seconds))),
             is_older_accepted: overruled.is_older_accepted,
         }
     }

@@ -134,7 +134,7 @@ impl Service {
     }
 
     fn lab_directory(&self) -> Option<PathBuf> {
-        Some(PathBuf::from(&self.settings.lab_results)).filter(|path| !path.as_os_str().is_empty())
+        Some(PathBuf::from(&self.settings.now().lab_results)).filter(|path| !path.as_os_str().is_empty())
     }
 }
 
@@ -163,7 +163,7 @@ fn all(directory: &Path) -> Result<Vec<api::LabResult>> {
 
 /// The directory of a result, or of an experiment in it.
 fn open(directory: Option<PathBuf>, name: &str, part: Option<&str>) -> Result<OwnedFd> {
-    let hint = "GET /v1/lab-results lists those there are";
+    let hint = "`GET /v1/lab-results` lists those there are";
     let directory = directory.ok_or_else(|| Error::not_found_in("lab result", name, hint))?;
     let is_name = |name: &str| names::check("lab result", name);
     is_name(name)?;
@@ -181,7 +181,7 @@ fn open(directory: Option<PathBuf>, name: &str, part: Option<&str>) -> Result<Ow
 fn told(name: &str, error: &io::Error) -> Error {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            Error::not_found_in("lab result", name, "GET /v1/lab-results lists those there are")
+            Error::not_found_in("lab result", name, "`GET /v1/lab-results` lists those there are")
         }
         _ => Error::file("read lab result", Path::new(name), error),
     }

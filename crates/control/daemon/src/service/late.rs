@@ -71,7 +71,7 @@ impl Service {
         self.load_wear();
         self.load_generations();
         let begun = Instant::now();
-        let waits = self.settings.late_drive_minutes > 0;
+        let waits = self.settings.now().late_drive_minutes > 0;
         for pool in &pools {
             let there = drives_there(pool).await;
             let missing = missing(pool, &there);
@@ -79,7 +79,7 @@ impl Service {
             let is_expected = |(path, _): &(&String, &bool)| !pool.vacant_drives.contains(path);
             let is_as_before =
                 pool.drives.iter().zip(&there).filter(is_expected).all(|(_, is_there)| *is_there);
-            let is_patient = self.settings.missing_drive_wait_seconds > 0 || !there.contains(&true);
+            let is_patient = self.settings.now().missing_drive_wait_seconds > 0 || !there.contains(&true);
             if waits && !is_as_before && is_patient {
                 self.begin_wait(pool, format!("waits for {}", missing.join(", ")), begun, false);
                 continue;
@@ -109,7 +109,7 @@ impl Service {
     }
 
     fn begin_wait(&self, pool: &KnownPool, reason: String, begun: Instant, was_busy: bool) {
-        let minutes = self.settings.late_drive_minutes;
+        let minutes = self.settings.now().late_drive_minutes;
         let what = format!("{reason}; tried again for {minutes} min");
         self.log.warning(format!("pool {}", pool.name), what);
         self.wait_from(&pool.name, reason, begun, was_busy);
@@ -119,8 +119,8 @@ impl Service {
     pub(super) fn wait_from(&self, name: &str, reason: String, begun: Instant, was_busy: bool) {
         let seconds = |count: u64| Duration::from_secs(count);
         let wait = Wait {
-            end: begun + seconds(u64::from(self.settings.late_drive_minutes) * MINUTE_SECONDS),
-            degraded_from: begun + seconds(u64::from(self.settings.missing_drive_wait_seconds)),
+            end: begun + seconds(u64::from(self.settings.now().late_drive_minutes) * MINUTE_SECONDS),
+            degraded_from: begun + seconds(u64::from(self.settings.now().missing_drive_wait_seconds)),
             tried: None,
             was_busy,
         };
@@ -191,7 +191,7 @@ impl Service {
             [] => known_reason,
             missing => format!("{} did not come", missing.join(", ")),
         };
-        let minutes = self.settings.late_drive_minutes;
+        let minutes = self.settings.now().late_drive_minutes;
         let error = Error::new(
             api::ErrorKind::NotFound,
             format!("{reason}; it was waited for {minutes} min"),

@@ -19,10 +19,12 @@ mod figures;
 mod forecast;
 mod generations;
 mod index;
+mod jobs;
 mod lab;
 mod late;
 mod orders;
 mod pools;
+mod reload;
 mod reopen;
 mod resume;
 mod schedules;
@@ -47,10 +49,12 @@ use crate::array::Array;
 use crate::console::Console;
 use crate::doors::Doors;
 use crate::error::{Error, Result};
+use crate::jobs::Jobs;
 use crate::keeping::Keeping;
 use crate::log::Log;
 use crate::places::Places;
-use crate::settings::Settings;
+use crate::repeats::Repeats;
+use crate::settings;
 use crate::state::{KnownPool, State};
 
 pub use databases::run_database_process;
@@ -66,8 +70,8 @@ pub(crate) struct Service {
     pub(crate) array: Array,
     pub(crate) doors: Doors,
     pub(crate) places: Places,
+    pub(crate) settings: settings::Live,
     state: State,
-    settings: Settings,
     started: Instant,
     started_unix_millis: u64,
     /// One change at a time.
@@ -88,6 +92,10 @@ pub(crate) struct Service {
     schedules: schedules::Live,
     pub(crate) figures: figures::Live,
     pub(crate) console: Console,
+    /// Requests that may come twice.
+    pub(crate) repeats: Repeats,
+    /// Long work that requests asked for.
+    pub(crate) jobs: Jobs,
     /// Another one for each start of the array.
     pub(crate) boot_id: String,
     /// Known pools are open, or their wait is over.
@@ -177,20 +185,21 @@ impl Service {
     /// A service over a data shard; no pool is open yet.
     pub(crate) fn new(
         state: State,
-        settings: Settings,
+        settings: settings::Live,
         places: Places,
         array: Array,
         keeping: Keeping,
         log: Arc<Log>,
     ) -> Service {
-        let doors = Doors::new(&state, &settings);
+        let doors = Doors::new(&state, &settings.now());
+        let boot_id = log.boot_id().to_string();
         Service {
             log,
             array,
             doors,
             places,
-            state,
             settings,
+            state,
             started: Instant::now(),
             started_unix_millis: SystemTime::now()
                 .duration_since(UNIX_EPOCH)
@@ -208,7 +217,9 @@ impl Service {
             schedules: schedules::Live::default(),
             figures: figures::Live::default(),
             console: Console::default(),
-            boot_id: random_id(),
+            repeats: Repeats::default(),
+            jobs: Jobs::default(),
+            boot_id,
             is_ready: AtomicBool::new(false),
             may_tend_databases: AtomicBool::new(true),
             is_stopping: AtomicBool::new(false),
@@ -241,10 +252,4 @@ impl Service {
         let is_open = |pool: &&KnownPool| !known.failures.contains(&pool.name);
         known.pools.iter().filter(is_open).map(|pool| pool.name.clone()).collect()
     }
-}
-
-/// What no other start of any array has.
-fn random_id() -> String {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
-    id.trim().to_string()
 }

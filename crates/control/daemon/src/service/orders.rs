@@ -102,6 +102,7 @@ async fn ask_program(path: &Path) -> Result<api::Program> {
             format!("{} cannot take over: {why}", path.display()),
             "name an ashlar program of this machine that has `ashlar upgrade`",
         )
+        .over_rest("name in `program` an ashlar program of this machine that can take over")
     };
     let asked = tokio::process::Command::new(path)
         .args(["upgrade", "--check", "--json"])

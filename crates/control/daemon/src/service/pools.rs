@@ -19,6 +19,7 @@ use crate::array::{Contents, LINGER};
 use crate::error::{Error, Result};
 use crate::names;
 use crate::state::KnownPool;
+use crate::tag::Seen;
 
 impl Service {
     pub(super) async fn opened_line(&self, name: &str) -> String {
@@ -39,7 +40,8 @@ impl Service {
         patience: Duration,
     ) -> Result<()> {
         let opening = self.opening(overruled);
-        let opened = self.array.pool_open(&pool.name, &pool.drives, &self.settings, opening, patience);
+        let settings = self.settings.now();
+        let opened = self.array.pool_open(&pool.name, &pool.drives, &settings, opening, patience);
         let mut contents = opened.await?;
         self.sweep_hidden(&pool.name, &mut contents).await;
         let indexed = self.known().index.replace_pool(&pool.name, &contents);
@@ -316,16 +318,21 @@ impl Service {
     }
 
     /// Destroys an empty pool.
-    pub(crate) async fn pool_delete(&self, name: &str, is_forced: bool) -> Result<()> {
+    pub(crate) async fn pool_delete(&self, name: &str, is_forced: bool, seen: &Seen) -> Result<()> {
         let _turn = self.change().await?;
         self.check_open(name)?;
+        if seen.is_said() {
+            seen.check(&self.pool(name).await?)?;
+        }
         let (volumes, snapshots) = self.known().index.counts(name);
         if volumes + snapshots > 0 {
             return Err(Error::new(
                 api::ErrorKind::Busy,
                 format!("pool `{name}` holds {volumes} volumes and {snapshots} snapshots"),
                 "delete them first",
-            ));
+            )
+            .about(api::ObjectKind::Pool, name)
+            .because(api::Reason::NotEmpty));
         }
         self.check_unused(|image| self.is_in_pool(image, name), Taking::Content, false).await?;
         let api::Pool { id, deleted_volume_count, drives, .. } = self.pool(name).await?;
@@ -336,7 +343,9 @@ impl Service {
                     "pool `{name}` holds {deleted_volume_count} deleted volumes that can still come back"
                 ),
                 "`ashlar volume list --deleted` shows them; give them up with --force",
-            ));
+            )
+            .about(api::ObjectKind::Pool, name)
+            .because(api::Reason::NotEmpty));
         }
         // Forgotten first: after a crash in between, the drives still carry a pool that can be imported.
         self.forget(name)?;
@@ -364,7 +373,8 @@ impl Service {
                 api::ErrorKind::Exists,
                 format!("pool `{name}` exists"),
                 "choose another name",
-            ));
+            )
+            .about(api::ObjectKind::Pool, name));
         }
         Ok(())
     }
@@ -411,7 +421,9 @@ impl Service {
                 "`ashlar pool show {name}` says why, `ashlar pool import {name}` tries again, `ashlar pool export \
                  {name}` forgets it"
             ),
-        ))
+        )
+        .about(api::ObjectKind::Pool, name)
+        .because(api::Reason::PoolClosed))
     }
 
     /// True for a volume of the pool, and for an image of a snapshot of it, also one that was deleted while
@@ -531,21 +543,39 @@ pub(super) fn files_to_make(drives: &[api::DriveSpec]) -> Result<Vec<PathBuf>> {
                     api::ErrorKind::Exists,
                     format!("drive {} exists, so its size is given", drive.path),
                     "leave `size=` out to use it as it is",
-                ));
+                )
+                .over_rest("leave `size_bytes` out to use it as it is"));
             }
             (false, None) => {
                 return Err(Error::new(
                     api::ErrorKind::NotFound,
                     format!("drive {} does not exist", drive.path),
                     format!("`{},size=10GiB` makes a file", drive.path),
-                ));
+                )
+                .over_rest("`size_bytes` makes a file"));
             }
-            (false, Some(_)) => made.push(path.to_path_buf()),
+            (false, Some(_)) => {
+                check_directory(path)?;
+                made.push(path.to_path_buf());
+            }
             (true, None) => {}
         }
     }
     check_space(drives)?;
     Ok(made)
+}
+
+/// Refuses a file in a directory that is not there.
+fn check_directory(path: &Path) -> Result<()> {
+    let directory = path.parent().unwrap_or(Path::new("/"));
+    if directory.is_dir() {
+        return Ok(());
+    }
+    Err(Error::new(
+        api::ErrorKind::NotFound,
+        format!("drive {}: there is no directory {}", path.display(), directory.display()),
+        "make the directory, or choose another place",
+    ))
 }
 
 /// Refuses files that their file systems cannot hold. A drive's file takes all its space when it is

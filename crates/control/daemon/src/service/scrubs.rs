@@ -53,16 +53,17 @@ impl Service {
 
     /// Scrubs pools when the last time is as long ago as the settings say, one after the other, until the
     /// array stops.
-    pub(crate) async fn scrub_when_due(self: Arc<Self>, interval_days: u16) {
-        if interval_days == 0 {
-            return;
-        }
-        let interval_seconds = u64::from(interval_days) * DAY_SECONDS;
+    pub(crate) async fn scrub_when_due(self: Arc<Self>) {
         // One that failed or was stopped is tried again the next day, whatever becomes of the machine's
         // clock.
         let mut tried: BTreeMap<String, Instant> = BTreeMap::new();
         loop {
             tokio::time::sleep(INTERVAL).await;
+            let interval_days = self.settings.now().scrub_interval_days;
+            if interval_days == 0 {
+                continue;
+            }
+            let interval_seconds = u64::from(interval_days) * DAY_SECONDS;
             // The data shard is gone: the array is stopping.
             let Ok(pools) = self.array.pools().await else { return };
             let open = |name: &str| pools.iter().any(|pool| pool.name == name && pool.scrub.is_none());

@@ -8,6 +8,7 @@ use super::Service;
 use super::users::Taking;
 use crate::error::{Error, Result};
 use crate::names;
+use crate::tag::Seen;
 
 impl Service {
     /// All snapshots, the oldest first; those of a pool in the order in which they were taken.
@@ -70,12 +71,26 @@ impl Service {
     /// Deletes snapshots, those of a pool together. All are checked first, and none is deleted where
     /// one cannot be; a pool that fails meanwhile keeps what it had not deleted.
     pub(crate) async fn snapshots_delete(&self, request: api::SnapshotsDelete) -> Result<()> {
-        self.snapshots_remove(request, true).await
+        self.snapshots_remove(request, true, &Seen::Unsaid).await
     }
 
-    /// The same, and each is told or none.
-    pub(super) async fn snapshots_remove(&self, request: api::SnapshotsDelete, is_told: bool) -> Result<()> {
+    /// Deletes one that is as somebody saw it.
+    pub(crate) async fn snapshot_delete(&self, name: &str, is_forced: bool, seen: &Seen) -> Result<()> {
+        let request = api::SnapshotsDelete { names: vec![name.to_string()], force: is_forced };
+        self.snapshots_remove(request, true, seen).await
+    }
+
+    /// Deletes snapshots that are as somebody saw them; each is told or none.
+    pub(super) async fn snapshots_remove(
+        &self,
+        request: api::SnapshotsDelete,
+        is_told: bool,
+        seen: &Seen,
+    ) -> Result<()> {
         let _turn = self.change().await?;
+        for name in &request.names {
+            self.check_snapshot_seen(name, seen).await?;
+        }
         let of_pools = self.by_pool(&request.names)?;
         self.check_not_held(&request.names).await?;
         let is_meant = |image: &str| {
@@ -103,6 +118,14 @@ impl Service {
         Ok(())
     }
 
+    /// Refuses a snapshot that is not as somebody saw it.
+    async fn check_snapshot_seen(&self, name: &str, seen: &Seen) -> Result<()> {
+        if seen.is_said() {
+            seen.check(&self.snapshot(name).await?)?;
+        }
+        Ok(())
+    }
+
     /// Refuses where one of these is held, also in another pool than the first.
     async fn check_not_held(&self, names: &[String]) -> Result<()> {
         let snapshots = self.snapshots().await?;
@@ -116,16 +139,24 @@ impl Service {
             api::ErrorKind::Busy,
             format!("snapshot `{first}` is held{why}{more}: none was deleted"),
             format!("`ashlar snapshot release {first}` ends that"),
-        ))
+        )
+        .about(api::ObjectKind::Snapshot, first.as_str())
+        .because(api::Reason::Held))
     }
 
     /// Holds a snapshot: nobody and nothing deletes it until it is released.
-    pub(crate) async fn snapshot_hold(&self, name: &str, request: api::HoldRequest) -> Result<api::Snapshot> {
+    pub(crate) async fn snapshot_hold(
+        &self,
+        name: &str,
+        request: api::HoldRequest,
+        seen: &Seen,
+    ) -> Result<api::Snapshot> {
         if request.reason.chars().any(char::is_control) {
             return Err(Error::invalid("the reason holds control characters", "write it in one line"));
         }
         let _turn = self.change().await?;
         let pool = self.known().index.snapshot(name)?.pool;
+        self.check_snapshot_seen(name, seen).await?;
         let why = if request.reason.is_empty() { String::new() } else { format!(": {}", request.reason) };
         let snapshot = self.array.snapshot_hold(&pool, name, request.reason).await?;
         self.log.info(format!("snapshot {name}"), format!("held{why}"));
@@ -133,9 +164,10 @@ impl Service {
     }
 
     /// Ends the hold of a snapshot, if there is one.
-    pub(crate) async fn snapshot_release(&self, name: &str) -> Result<api::Snapshot> {
+    pub(crate) async fn snapshot_release(&self, name: &str, seen: &Seen) -> Result<api::Snapshot> {
         let _turn = self.change().await?;
         let pool = self.known().index.snapshot(name)?.pool;
+        self.check_snapshot_seen(name, seen).await?;
         let snapshot = self.array.snapshot_release(&pool, name).await?;
         self.log.info(format!("snapshot {name}"), "released");
         Ok(snapshot)

@@ -21,14 +21,16 @@ type Losses = BTreeMap<String, Instant>;
 
 impl Service {
     /// Has spare space take the place of drives that are lost for long, until the array stops.
-    pub(crate) async fn spare_when_lost(self: Arc<Self>, after_seconds: u32) {
-        if after_seconds == 0 {
-            return;
-        }
-        let after = Duration::from_secs(u64::from(after_seconds));
+    pub(crate) async fn spare_when_lost(self: Arc<Self>) {
         let mut losses = Losses::new();
         loop {
             tokio::time::sleep(INTERVAL).await;
+            let after_seconds = self.settings.now().spare_after_seconds;
+            if after_seconds == 0 {
+                losses.clear();
+                continue;
+            }
+            let after = Duration::from_secs(u64::from(after_seconds));
             // The data shard is gone: the array is stopping.
             let Ok(pools) = self.array.pools().await else { return };
             for pool in &pools {

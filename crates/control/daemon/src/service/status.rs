@@ -1,5 +1,6 @@
 //! The array as a whole: status, counters, events, metrics.
 
+use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 
 use ashlar_api as api;
@@ -7,7 +8,12 @@ use ashlar_telemetry::{Operation, Snapshot};
 
 use super::Service;
 use crate::error::Result;
+use crate::places::Caller;
 use crate::{metrics, process};
+
+/// The ids of operations that are for root over the socket.
+static ROOT_OPERATIONS: LazyLock<Vec<String>> =
+    LazyLock::new(|| api::root_operations().into_keys().collect());
 
 impl Service {
     /// The array as a whole.
@@ -24,9 +30,24 @@ impl Service {
             pools: pools.into_iter().map(summary).collect(),
             doors: self.doors.list(&self.array).await?,
             attachment_count: self.attachments().len() as u64,
+            boot_id: self.boot_id.clone(),
             started_unix_millis: self.started_unix_millis,
             handover_pause_millis: self.handover_pause.get().map(|pause| pause.as_millis() as u64),
         })
+    }
+
+    /// What somebody may do.
+    pub(crate) fn session(&self, caller: Caller) -> api::Session {
+        let is_guest = caller == Caller::Guest;
+        let settings = self.settings.now();
+        let places = |of: &[String]| is_guest.then(|| of.to_vec());
+        api::Session {
+            caller: if is_guest { api::CallerKind::Guest } else { api::CallerKind::Owner },
+            refused_operations: if is_guest { ROOT_OPERATIONS.clone() } else { Vec::new() },
+            drive_places: places(&settings.guest_drives),
+            mount_places: places(&settings.guest_mounts),
+            boot_id: self.boot_id.clone(),
+        }
     }
 
     /// The start is over.

@@ -136,7 +136,9 @@ impl Service {
                     api::ErrorKind::Busy,
                     format!("volume `{name}` is written by somebody else: {}", first.who),
                     format!("{} first, or attach it with --shared if both are made for that", first.action),
-                ));
+                )
+                .about(api::ObjectKind::Volume, name)
+                .because(api::Reason::InUse));
             }
             if !doors.files.iter().any(|(file, is_writable)| file == name && *is_writable) {
                 return Ok(());
@@ -258,7 +260,10 @@ impl Service {
 /// A refusal that names the users and what ends their use.
 fn refusal(users: &[VolumeUser], taking: Taking) -> Error {
     let image = &users[0].volume;
-    let what = if image.contains('@') { "snapshot" } else { "volume" };
+    let (what, kind) = match image.contains('@') {
+        true => ("snapshot", api::ObjectKind::Snapshot),
+        false => ("volume", api::ObjectKind::Volume),
+    };
     let of_first = users.iter().filter(|user| user.volume == *image);
     let mut who: Vec<String> = of_first.take(NAMED_MAX).map(|user| user.who.clone()).collect();
     if users.len() > who.len() {
@@ -274,6 +279,8 @@ fn refusal(users: &[VolumeUser], taking: Taking) -> Error {
         format!("{what} `{image}` is in use: {}", who.join("; ")),
         format!("{} first{way_out}; {all}", users[0].action),
     )
+    .about(kind, image.rsplit('@').next().unwrap_or(image))
+    .because(api::Reason::InUse)
 }
 
 fn user(image: &str, kind: UseKind, who: String, action: String) -> VolumeUser {

@@ -7,6 +7,7 @@ use super::Service;
 use super::users::Taking;
 use crate::error::{Error, Result};
 use crate::names;
+use crate::tag::Seen;
 
 /// Largest volume: what the map's radix tree addresses by design.
 const VOLUME_BYTES_MAX: u64 = 256 << 40;
@@ -40,6 +41,14 @@ impl Service {
         self.known().index.volume(name)?;
         let volumes = self.volumes().await?;
         volumes.into_iter().find(|volume| volume.name == name).ok_or_else(|| Error::not_found("volume", name))
+    }
+
+    /// Refuses a volume that is not as somebody saw it.
+    pub(super) async fn check_volume_seen(&self, name: &str, seen: &Seen) -> Result<()> {
+        if seen.is_said() {
+            seen.check(&self.volume_uncounted(name).await?)?;
+        }
+        Ok(())
     }
 
     /// Makes a thin volume.
@@ -84,11 +93,18 @@ impl Service {
     }
 
     /// Changes a volume's size, and tells its device.
-    pub(crate) async fn volume_resize(&self, name: &str, request: api::VolumeResize) -> Result<api::Volume> {
+    pub(crate) async fn volume_resize(
+        &self,
+        name: &str,
+        request: api::VolumeResize,
+        seen: &Seen,
+    ) -> Result<api::Volume> {
         check_size(request.size_bytes)?;
         let _turn = self.change().await?;
         let pool = self.known().index.volume(name)?;
-        let before = self.volume_uncounted(name).await?.size_bytes;
+        let volume = self.volume_uncounted(name).await?;
+        seen.check(&volume)?;
+        let before = volume.size_bytes;
         if request.size_bytes < before && !request.may_shrink {
             return Err(Error::invalid(
                 format!(
@@ -96,7 +112,7 @@ impl Service {
                     ByteCount(before),
                     ByteCount(request.size_bytes)
                 ),
-                "shrink its file system first, then allow it with --shrink (`may_shrink` in the API)",
+                "shrink its file system first, then allow it with --shrink",
             ));
         }
         if request.size_bytes < before {
@@ -116,7 +132,12 @@ impl Service {
     }
 
     /// Changes how a volume's data are reduced from now on, what it may take and what is kept for it.
-    pub(crate) async fn volume_set(&self, name: &str, request: api::VolumePolicy) -> Result<api::Volume> {
+    pub(crate) async fn volume_set(
+        &self,
+        name: &str,
+        request: api::VolumePolicy,
+        seen: &Seen,
+    ) -> Result<api::Volume> {
         if request == api::VolumePolicy::default() {
             return Err(Error::invalid(
                 "nothing is to be changed",
@@ -125,6 +146,7 @@ impl Service {
         }
         let _turn = self.change().await?;
         let pool = self.known().index.volume(name)?;
+        self.check_volume_seen(name, seen).await?;
         let volume = self.array.volume_set(&pool, name, request).await?;
         let dedupe = if volume.dedupe { "on" } else { "off" };
         let bytes =
@@ -143,7 +165,9 @@ impl Service {
                 api::ErrorKind::Busy,
                 format!("volume `{name}` is attached"),
                 format!("`ashlar detach {name}` first"),
-            ));
+            )
+            .about(api::ObjectKind::Volume, name)
+            .because(api::Reason::Attached));
         }
         Ok(())
     }
@@ -155,8 +179,8 @@ fn check_size(size_bytes: u64) -> Result<()> {
     }
     if size_bytes > VOLUME_BYTES_MAX {
         return Err(Error::invalid(
-            format!("{} is larger than a volume can be", ByteCount(size_bytes)),
-            format!("the largest is {}", ByteCount(VOLUME_BYTES_MAX)),
+            format!("{size_bytes} bytes are more than a volume can have"),
+            format!("the largest is {}, {VOLUME_BYTES_MAX} bytes", ByteCount(VOLUME_BYTES_MAX)),
         ));
     }
     if !size_bytes.is_multiple_of(BLOCK_BYTES) {

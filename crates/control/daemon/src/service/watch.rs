@@ -141,7 +141,7 @@ impl Service {
         for percent in &FULL_PERCENTS[before.min(now)..now] {
             match percent {
                 99.. => {
-                    let seconds = self.settings.no_space_wait_seconds;
+                    let seconds = self.settings.now().no_space_wait_seconds;
                     let what = format!("full: a write waits {seconds} s for room and is refused then");
                     let way_out = "delete or unmap something, or `ashlar pool add-drive`";
                     self.log.error(object, format!("{what}; {way_out}; {ADVICE}"));

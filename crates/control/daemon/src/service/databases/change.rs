@@ -11,6 +11,7 @@ use super::check_ready;
 use super::grow::grow_wanted;
 use crate::attach::Steps;
 use crate::error::{Error, Result};
+use crate::tag::Seen;
 
 impl Service {
     /// The settings that are kept of a database.
@@ -28,9 +29,11 @@ impl Service {
         &self,
         name: &str,
         request: api::DatabaseSettingsChange,
+        seen: &Seen,
     ) -> Result<api::DatabaseSettings> {
         let _alone = self.work_alone(name)?;
         let mut known = self.database_record(name).await?;
+        seen.check(&settings_of(&known.record, Vec::new()))?;
         check_ready(&known.record)?;
         for name_of_setting in &request.reset {
             if known.record.settings.remove(name_of_setting).is_none() {
@@ -76,7 +79,8 @@ impl Service {
             wanted.push((part.clone(), size_bytes));
         }
         if wanted.is_empty() && grows.is_none() {
-            return Err(Error::invalid("no size is named", "name one, as in --size 128GiB"));
+            return Err(Error::invalid("no size is named", "name one, as in --size 128GiB")
+                .over_rest("name one in `sizes_bytes`"));
         }
         if let Some(grows) = grows {
             known.record.auto_grow = grows;
@@ -91,7 +95,7 @@ impl Service {
         }
         for (part, size_bytes) in wanted {
             let request = api::VolumeResize { size_bytes, may_shrink: false, force: false };
-            self.volume_resize(&part.volume, request).await?;
+            self.volume_resize(&part.volume, request, &Seen::Unsaid).await?;
             match is_running {
                 true => self.grow_mounted(name, &part.volume).await?,
                 false => self.grow_unmounted(&part.volume).await?,

@@ -12,6 +12,7 @@ use super::make::not_a_clone;
 use super::standbys::check_leads;
 use super::{Known, check_ready};
 use crate::error::Result;
+use crate::tag::Seen;
 
 impl Service {
     /// Gives a clone the content of its origin.
@@ -180,7 +181,7 @@ impl Service {
     pub(super) async fn delete_parts(&self, parts: &[Part], is_now: bool) -> Result<u64> {
         let mut seconds = 0;
         for part in parts {
-            match self.volume_delete(&part.volume, false, is_now).await {
+            match self.volume_delete(&part.volume, false, is_now, &Seen::Unsaid).await {
                 Ok(deletion) => seconds = deletion.recoverable_seconds,
                 Err(error) if error.kind == api::ErrorKind::NotFound => {}
                 Err(error) => return Err(error),

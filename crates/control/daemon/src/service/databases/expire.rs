@@ -16,6 +16,7 @@ use super::super::Service;
 use super::make::unix_seconds;
 use super::{Known, check_ready};
 use crate::error::{Error, Result};
+use crate::tag::Seen;
 
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A deletion that failed is tried again after so long. Arbitrary.
@@ -68,10 +69,12 @@ impl Service {
         &self,
         name: &str,
         request: api::DatabaseExpiry,
+        seen: &Seen,
     ) -> Result<api::Database> {
         let expiry = expiry_in(name, request.expires_after_seconds)?;
         let _alone = self.work_alone(name)?;
         let mut known = self.database_record(name).await?;
+        self.check_database_seen(&known, seen).await?;
         check_ready(&known.record)?;
         if known.record.origin.is_none() {
             return Err(Error::invalid(
@@ -150,7 +153,7 @@ impl Service {
             return Ok(());
         }
         // Whoever made a schedule of it heard when it ends.
-        let deleted = self.database_delete(name, true).await?;
+        let deleted = self.database_delete(name, true, &Seen::Unsaid).await?;
         let hours = deleted.recoverable_seconds / 3600;
         let volumes = deleted.volumes.join(" ");
         let back = format!("`ashlar volume undelete` brings {volumes} back for {hours} hours");

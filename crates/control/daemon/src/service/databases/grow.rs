@@ -17,6 +17,7 @@ use ashlar_units::{BLOCK_BYTES, ByteCount};
 use super::super::Service;
 use super::{Known, check_ready};
 use crate::error::{Error, Result};
+use crate::tag::Seen;
 
 /// From here on a volume grows, by so much. Arbitrary: there is time left to grow, and not every few minutes.
 const AT_PERCENT: u64 = 85;
@@ -195,7 +196,7 @@ impl Service {
             // Written first: where this is cut short, the file system grows before the next start.
             self.set_waiting(&mut known, volume, true).await?;
             let request = api::VolumeResize { size_bytes, may_shrink: false, force: false };
-            if let Err(error) = self.volume_resize(volume, request).await {
+            if let Err(error) = self.volume_resize(volume, request, &Seen::Unsaid).await {
                 self.set_waiting(&mut known, volume, false).await?;
                 return Err(error);
             }

@@ -8,6 +8,7 @@ use super::super::Service;
 use super::check_ready;
 use super::records::Busy;
 use crate::error::{Error, Result};
+use crate::tag::Seen;
 
 /// How long `freeze` and `thaw` may take where nobody says so, and at most. Arbitrary.
 const SECONDS: u64 = 30;
@@ -123,9 +124,11 @@ impl Service {
         &self,
         name: &str,
         request: api::DatabaseHooks,
+        seen: &Seen,
     ) -> Result<api::Database> {
         let _alone = self.work_alone(name)?;
         let mut known = self.database_record(name).await?;
+        self.check_database_seen(&known, seen).await?;
         check_ready(&known.record)?;
         if known.record.engine == EngineKind::Postgres {
             let what =

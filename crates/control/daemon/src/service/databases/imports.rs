@@ -186,7 +186,7 @@ impl Service {
     }
 
     /// Ends the import of a database that is under way; true when there was one and nothing of it is left.
-    pub(super) async fn end_import(&self, name: &str) -> Result<bool> {
+    pub(in super::super) async fn end_import(&self, name: &str) -> Result<bool> {
         let known = self.database_record(name).await?;
         let is_busy = || self.known().busy_databases.contains(name);
         if known.record.stage != Stage::Making || !is_busy() {

@@ -9,6 +9,7 @@ use super::super::Service;
 use super::late::start_limit;
 use super::{Known, check_ready, is_given_up};
 use crate::error::{Error, Result};
+use crate::tag::Seen;
 
 impl Service {
     /// Starts the server of a database.
@@ -61,7 +62,12 @@ impl Service {
         &self,
         name: &str,
         with_schedules: bool,
+        seen: &Seen,
     ) -> Result<api::DatabaseDeletion> {
+        if seen.is_said() {
+            let known = self.database_record(name).await?;
+            self.check_database_seen(&known, seen).await?;
+        }
         if self.end_import(name).await? {
             let (name, none) = (name.to_string(), Vec::new());
             let clones = Vec::new();
@@ -76,6 +82,7 @@ impl Service {
         }
         let _alone = self.work_alone(name)?;
         let mut known = self.database_record(name).await?;
+        self.check_database_seen(&known, seen).await?;
         let (schedules, with_others) = self.schedules_of_database(name).await?;
         if !with_schedules {
             check_unscheduled(name, &schedules, &with_others)?;
@@ -140,5 +147,7 @@ fn check_unscheduled(name: &str, alone: &[String], with_others: &[String]) -> Re
         api::ErrorKind::Busy,
         format!("database `{name}` has the {word} {}", all.join(", ")),
         "delete them first, or with it: --with-schedules; their snapshots stay",
-    ))
+    )
+    .about(api::ObjectKind::Database, name)
+    .because(api::Reason::NotEmpty))
 }

@@ -32,6 +32,7 @@ use super::Service;
 use crate::error::{Error, Result};
 use crate::state::DATABASES;
 use crate::subprocess;
+use crate::tag::Seen;
 use records::Known;
 
 /// The hidden verb that runs [`run_database_process`].
@@ -56,6 +57,19 @@ impl Service {
     /// One database.
     pub(crate) async fn database(&self, name: &str) -> Result<api::Database> {
         self.view_of_now(&self.database_record(name).await?).await
+    }
+
+    /// The names of its volumes.
+    pub(crate) async fn database_volumes(&self, name: &str) -> Result<Vec<String>> {
+        Ok(self.database_record(name).await?.record.volumes())
+    }
+
+    /// Refuses a database that is not as somebody saw it.
+    async fn check_database_seen(&self, known: &Known, seen: &Seen) -> Result<()> {
+        if seen.is_said() {
+            seen.check(&self.view_of_now(known).await?)?;
+        }
+        Ok(())
     }
 
     /// Where it is found.
@@ -219,7 +233,8 @@ fn check_ready(record: &Record) -> Result<()> {
             api::ErrorKind::Busy,
             format!("database `{name}` is stopped in the middle of its reset: {why}"),
             format!("go on with `ashlar database start {name} --start-timeout 10m`, or reset it again"),
-        ));
+        )
+        .about(api::ObjectKind::Database, name.as_str()));
     }
     let doing = match record.stage {
         Stage::Ready => return Ok(()),
@@ -231,7 +246,9 @@ fn check_ready(record: &Record) -> Result<()> {
         api::ErrorKind::Busy,
         format!("database `{}` is being {doing}", record.name),
         "wait for that, or start the array again where it was cut short",
-    ))
+    )
+    .about(api::ObjectKind::Database, record.name.as_str())
+    .because(api::Reason::WorkedOn))
 }
 
 fn from_database(object: &str, error: &ashlar_database::Error) -> Error {

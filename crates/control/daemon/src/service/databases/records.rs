@@ -80,14 +80,16 @@ impl Service {
                 api::ErrorKind::Busy,
                 format!("database `{name}` is being worked on"),
                 "wait a moment and repeat",
-            ));
+            )
+            .about(api::ObjectKind::Database, name)
+            .because(api::Reason::WorkedOn));
         }
         Ok(Busy { service: self, name: name.to_string() })
     }
 
     /// The first port that a database gets by itself.
     fn port_first(&self) -> u16 {
-        u16::try_from(self.settings.database_port_first).unwrap_or(u16::MAX)
+        u16::try_from(self.settings.now().database_port_first).unwrap_or(u16::MAX)
     }
 
     /// A number, a port and a name that nobody has yet: until the record is kept nobody else may ask.

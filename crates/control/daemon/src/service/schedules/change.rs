@@ -7,12 +7,13 @@ use super::super::Service;
 use super::records::own_snapshots;
 use crate::error::{Error, Result};
 use crate::metrics;
+use crate::tag::Seen;
 
 impl Service {
     /// Takes none, and deletes none, until it is let go on; or goes on.
     pub(crate) async fn schedule_pause(&self, name: &str, is_paused: bool) -> Result<api::Schedule> {
         let change = api::ScheduleChange { is_paused: Some(is_paused), ..api::ScheduleChange::default() };
-        self.schedule_change(name, change).await
+        self.schedule_change(name, change, &Seen::Unsaid).await
     }
 
     /// Changes it. Its snapshots stay its own: what a new rule does not keep goes in turn.
@@ -20,6 +21,7 @@ impl Service {
         &self,
         name: &str,
         change: api::ScheduleChange,
+        seen: &Seen,
     ) -> Result<api::Schedule> {
         let wrong = |why: String| Error::invalid(format!("schedule `{name}`: {why}"), "mend that");
         let every = change.every_seconds.map(Every::of_seconds).transpose().map_err(wrong)?;
@@ -30,6 +32,7 @@ impl Service {
         }
         let turn = self.change().await?;
         let mut known = self.schedule_record(name).await?;
+        self.check_schedule_seen(&known, seen).await?;
         let before = known.record.clone();
         let Record { every: old_every, keep: old_keep, is_paused: old_pause, .. } = before.clone();
         known.record.every = every.unwrap_or(old_every);
@@ -64,7 +67,7 @@ impl Service {
     pub(in super::super) async fn drop_from_schedules(&self, database: &str) -> Result<()> {
         let (alone, with_others) = self.schedules_of_database(database).await?;
         for name in alone {
-            self.schedule_delete(&name, false).await?;
+            self.schedule_delete(&name, false, &Seen::Unsaid).await?;
         }
         for name in with_others {
             let _alone = self.schedule_alone(&name).await?;

@@ -22,6 +22,7 @@ use super::Service;
 use super::scrubs::unix_seconds;
 use crate::error::{Error, Result};
 use crate::names;
+use crate::tag::Seen;
 pub(super) use live::Live;
 use records::{Known, own_snapshots};
 
@@ -80,9 +81,11 @@ impl Service {
         &self,
         name: &str,
         with_snapshots: bool,
+        seen: &Seen,
     ) -> Result<api::ScheduleDeletion> {
         let _alone = self.schedule_alone(name).await?;
         let mut known = self.schedule_record(name).await?;
+        self.check_schedule_seen(&known, seen).await?;
         let snapshots = self.snapshots().await?;
         let own = own_snapshots(&known, &snapshots);
         let mut deleted_count = 0;
@@ -98,6 +101,14 @@ impl Service {
         let what = format!("deleted, with {deleted_count} of its snapshots; {left_count} stay");
         self.log.info(format!("schedule {name}"), what);
         Ok(api::ScheduleDeletion { name: name.to_string(), deleted_count, left_count })
+    }
+
+    /// Refuses a schedule that is not as somebody saw it.
+    async fn check_schedule_seen(&self, known: &Known, seen: &Seen) -> Result<()> {
+        if seen.is_said() {
+            seen.check(&self.schedule_view(known, &self.snapshots().await?).await?)?;
+        }
+        Ok(())
     }
 
     async fn schedule_view(&self, known: &Known, snapshots: &[api::Snapshot]) -> Result<api::Schedule> {

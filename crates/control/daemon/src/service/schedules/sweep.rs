@@ -10,6 +10,7 @@ use ashlar_schedule::Taken;
 use super::super::Service;
 use super::records::{Known, own_snapshots};
 use crate::error::Result;
+use crate::tag::Seen;
 
 /// Deleted together: many take little longer than one.
 const BATCH_MAX: usize = 512;
@@ -54,7 +55,7 @@ impl Service {
         let mut count = 0;
         for batch in free.chunks(BATCH_MAX) {
             let request = api::SnapshotsDelete { names: batch.to_vec(), force: false };
-            self.snapshots_remove(request, is_told).await?;
+            self.snapshots_remove(request, is_told, &Seen::Unsaid).await?;
             count += batch.len();
         }
         Ok(count)

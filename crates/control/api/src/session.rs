@@ -1,0 +1,32 @@
+//! What the one who asks may do.
+
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+/// Who asks, as the array sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CallerKind {
+    /// Root, or the user who runs the array, over the socket; or a session of the console that such a one
+    /// opened.
+    Owner,
+    /// Anybody else who was let in: by a token, or as a member of the socket's group.
+    Guest,
+}
+
+/// What the one who asks may do.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Session {
+    pub caller: CallerKind,
+    /// The ids of operations of this description that are refused to it.
+    #[schema(example = json!(["database_create", "stop"]))]
+    pub refused_operations: Vec<String>,
+    /// Where it may name drives; absent: anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drive_places: Option<Vec<String>>,
+    /// Where it may mount; absent: anywhere.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mount_places: Option<Vec<String>>,
+    /// Another one for each start of the array.
+    pub boot_id: String,
+}
