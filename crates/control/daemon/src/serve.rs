@@ -181,6 +181,7 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper, left: Option<(Left,
     if !is_stop_asked {
         tokio::spawn(service.clone().watch());
         tokio::spawn(service.clone().watch_figures());
+        tokio::spawn(service.clone().keep_figures());
         tokio::spawn(service.clone().keep_deleted());
         tokio::spawn(service.clone().scrub_when_due(settings.scrub_interval_days));
         tokio::spawn(service.clone().spare_when_lost(settings.spare_after_seconds));

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 
 use super::Service;
 use crate::error::{Error, Result};
+use crate::names;
 
 /// Time between two figures.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
@@ -38,6 +39,15 @@ impl Live {
         let newest = self.newest.subscribe();
         self.came.notify_one();
         newest
+    }
+
+    /// Series as bytes.
+    pub(super) fn kept(&self, is_wanted: impl Fn(&str) -> bool, bytes_max: usize) -> Vec<u8> {
+        self.history.lock().expect("no holder of this lock panics").kept(is_wanted, bytes_max)
+    }
+
+    pub(super) fn recall(&self, series: &[u8]) {
+        self.history.lock().expect("no holder of this lock panics").recall(series);
     }
 
     /// Ends all streams.
@@ -158,7 +168,9 @@ impl Service {
             name: pool.name,
         });
         let pools = pools.collect();
-        let volumes = by_volume(&self.array.counters().await?);
+        let mut volumes = by_volume(&self.array.counters().await?);
+        // What the array itself writes is no host's.
+        volumes.remove(names::FIGURES);
         let stages = self.array.stages().await?;
         Ok(Look { at: Instant::now(), unix_millis: unix_millis(), volumes, pools, stages })
     }
@@ -172,6 +184,7 @@ impl Service {
 
     /// What was counted is added up, not counters: those of a volume that is deleted are gone.
     fn remember(&self, before: &Look, now: &Look, counted: &ByVolume, pools: &BTreeMap<String, String>) {
+        let known = self.known();
         let mut history = self.figures.history.lock().expect("no holder of this lock panics");
         let (from, to) = (before.unix_millis, now.unix_millis);
         history.add("array", from, to, &sum(counted.values()));
@@ -182,7 +195,7 @@ impl Service {
             history.add(&format!("volume:{volume}"), from, to, counted);
         }
         history.keep(|object| match object.split_once(':') {
-            Some(("volume", volume)) => pools.contains_key(volume),
+            Some(("volume", volume)) => known.index.volume(volume).is_ok(),
             Some((_, pool)) => now.pools.iter().any(|one| one.name == pool),
             None => true,
         });
