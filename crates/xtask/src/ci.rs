@@ -48,7 +48,7 @@ type StepFunction = fn(&Path, &mut Tally) -> Outcome;
 const EXIT_SKIPPED: i32 = 77;
 
 /// Cheapest first, so that a slip is told within seconds.
-const STEPS: [(&str, StepFunction); 6] = [
+const STEPS: [(&str, StepFunction); 5] = [
     ("format", |root, _| run_cargo(root, &["fmt", "--all", "--check"])),
     ("tidy", |root, _| tidy::run(root).map(|()| Verdict::Passed)),
     ("clippy", |root, _| {
@@ -62,14 +62,14 @@ const STEPS: [(&str, StepFunction); 6] = [
         lanes::run(root, cargo(root), closing).map(|()| Verdict::Passed)
     }),
     ("proof", proof),
-    ("console", console),
 ];
 
 /// The parts of the last step, for who names one.
-const PROOFS: [(&str, StepFunction); 3] = [
+const PROOFS: [(&str, StepFunction); 4] = [
     ("simulator", |root, _| simulator(root)),
     ("fuzz", |root, _| fuzz::run(root, fuzz::BUILT, &["--seconds", FUZZ_SECONDS]).map(|()| Verdict::Passed)),
     ("end-to-end", end_to_end),
+    ("console", console),
 ];
 
 /// Runs all steps, or those named; stops at the first that fails.
@@ -130,22 +130,30 @@ fn run_cargo(root: &Path, arguments: &[&str]) -> Outcome {
     if status.success() { Ok(Verdict::Passed) } else { Err(format!("{what} ended with {status}")) }
 }
 
-/// The simulator and the fuzz targets beside the end-to-end tests, which mostly wait: at the lowest priority,
-/// so that they wait no longer for it.
+/// The end-to-end tests, and the console in a browser: both mostly wait. The simulator and the fuzz targets
+/// beside them, at the lowest priority, so that they wait no longer for it.
 fn proof(root: &Path, tally: &mut Tally) -> Outcome {
     let own_path = std::env::current_exe().map_err(|error| format!("find xtask's own path: {error}"))?;
     let mut beside = Command::new("nice");
     beside.current_dir(root).args(["-n", "19"]).arg(own_path).args(["ci", "simulator", "fuzz"]);
     let mut beside = beside.spawn().map_err(|error| format!("nice did not start: {error}"))?;
-    let outcome = end_to_end(root, tally);
+    let mut of_console = Tally::default();
+    let (outcome, console) = std::thread::scope(|scope| {
+        let console = scope.spawn(|| console(root, &mut of_console));
+        let outcome = end_to_end(root, tally);
+        let panicked = |_| Err("the console's thread ended in a panic".to_string());
+        (outcome, console.join().unwrap_or_else(panicked))
+    });
+    tally.passed += of_console.passed;
+    tally.failed += of_console.failed;
     let status = beside.wait().map_err(|error| format!("wait for the simulator and fuzz: {error}"))?;
-    match outcome {
-        Ok(Verdict::Passed) if status.success() => Ok(Verdict::Passed),
-        Ok(Verdict::Skipped(_)) if status.success() => {
-            Ok(Verdict::Skipped("its part end-to-end needs root; the simulator and fuzz passed"))
-        }
-        Ok(_) => Err(format!("the simulator or fuzz ended with {status}")),
-        Err(message) => Err(message),
+    if !status.success() {
+        return Err(format!("the simulator or fuzz ended with {status}"));
+    }
+    match (outcome?, console?) {
+        (Verdict::Passed, Verdict::Passed) => Ok(Verdict::Passed),
+        (Verdict::Skipped(_), _) => Ok(Verdict::Skipped("its end-to-end tests need root; the rest passed")),
+        (_, Verdict::Skipped(why)) => Ok(Verdict::Skipped(why)),
     }
 }
 
