@@ -1964,9 +1964,17 @@ export interface components {
          *     its source, but with little memory.
          */
         DatabaseSettingsChange: {
+            /**
+             * Format: int32
+             * @description Where the server listens from its next start on. One that runs is started anew: say `restart`.
+             */
+            port?: number | null;
             /** @description Names that get the value of the server's own files again. */
             reset?: string[];
-            /** @description Starts the server anew where a setting asks for that. */
+            /**
+             * @description Starts the server anew where a setting asks for that. One that does not start so gets back the
+             *     settings of before, and the request is refused.
+             */
             restart?: boolean;
             /** @description Values by name, as in postgresql.conf. */
             set?: {

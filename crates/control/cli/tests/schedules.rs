@@ -323,6 +323,10 @@ fn the_rule_deletes_in_turn_and_leaves_what_is_held_or_of_others() {
     let of = ["schedule", "create", "both", "--of-volume", "data,log", "--every", "1s"];
     array.good(&[&of[..], &["--keep", "last=2"]].concat());
     check_wrong_input(&array);
+    array.refused(
+        &["snapshot", "create", "both.20200101T000001Z", "data"],
+        &["snapshots of schedule `both`", "ashlar schedule run both"],
+    );
     let own = || -> Vec<String> {
         let all = snapshots(&array, "both").into_iter();
         all.filter(|name| !["both.20200101T000000Z", "both.by-hand"].contains(&name.as_str())).collect()

@@ -65,6 +65,15 @@ impl Error {
         Error::new(ErrorKind::Closed, "the array is stopping", "start it again with `ashlar serve`")
     }
 
+    /// The array is in the middle of an upgrade.
+    pub(crate) fn going_on() -> Error {
+        Error::new(
+            ErrorKind::Closed,
+            "the array goes on as another program in this moment",
+            "repeat it once `ashlar status` answers",
+        )
+    }
+
     pub(crate) fn overloaded() -> Error {
         Error::new(ErrorKind::Closed, "the array has too many requests under way", "ask again later")
     }

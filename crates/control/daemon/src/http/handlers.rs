@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use ashlar_api as api;
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
@@ -28,6 +29,12 @@ pub(super) async fn to_the_end<T: Send + 'static>(
     change: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     tokio::spawn(change).await.unwrap_or_else(|_| Err(Error::stopping()))
+}
+
+/// Answers once the pools are open that a start right behind another array is about to open.
+pub(super) async fn with_pools(State(array): Array, request: Request, next: Next) -> Response {
+    array.wait_for_pools().await;
+    next.run(request).await
 }
 
 pub(super) async fn pools_list(State(array): Array) -> Answer<Vec<api::Pool>> {
@@ -267,7 +274,9 @@ pub(super) async fn volume_delete(
     Name(volume): Name,
     Question(query): Question<DeleteQuery>,
 ) -> Answer<api::VolumeDeletion> {
-    to_the_end(async move { array.volume_delete(&volume, query.force, query.now).await }).await.map(Json)
+    to_the_end(async move { array.volume_delete_alone(&volume, query.force, query.now).await })
+        .await
+        .map(Json)
 }
 
 pub(super) async fn deleted_volumes_list(State(array): Array) -> Answer<Vec<api::DeletedVolume>> {

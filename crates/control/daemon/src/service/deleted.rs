@@ -208,6 +208,19 @@ impl Service {
         Ok(api::VolumeDeletion { name: name.to_string(), pool, id, recoverable_seconds })
     }
 
+    /// The same for a volume that is no database's.
+    pub(crate) async fn volume_delete_alone(
+        &self,
+        name: &str,
+        is_forced: bool,
+        is_now: bool,
+    ) -> Result<api::VolumeDeletion> {
+        if !is_forced {
+            self.check_of_no_database(name).await?;
+        }
+        self.volume_delete(name, is_forced, is_now).await
+    }
+
     /// Brings a deleted volume back.
     pub(crate) async fn volume_undelete(
         &self,
