@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: the steps CI runs, each with its name, its time and one verdict.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
@@ -160,10 +160,11 @@ fn proof(root: &Path, tally: &mut Tally) -> Outcome {
 /// In the dev profile: with its light optimisation the seeds take a minute, and nothing is built twice. Two
 /// processes at once: a seed runs on one thread.
 fn simulator(root: &Path) -> Outcome {
-    run_cargo(root, &["build", "--quiet", "--package", "ashlar-cli"])?;
+    let program = program(root)?;
     let run = |arguments: &[&str]| {
-        let sim = ["run", "--quiet", "--package", "ashlar-cli", "--", "sim"];
-        run_cargo(root, &[&sim[..], arguments].concat())
+        let status = Command::new(&program).current_dir(root).arg("sim").args(arguments).status();
+        let status = status.map_err(|error| format!("{} did not start: {error}", program.display()))?;
+        if status.success() { Ok(Verdict::Passed) } else { Err(format!("the simulator ended with {status}")) }
     };
     let [first, second] = SIMULATOR_HALVES;
     std::thread::scope(|scope| {
@@ -173,21 +174,28 @@ fn simulator(root: &Path) -> Outcome {
     })
 }
 
-/// Real clients and file systems against the program the steps before built.
-fn end_to_end(root: &Path, tally: &mut Tally) -> Outcome {
-    run_cargo(root, &["build", "--quiet", "--package", "ashlar-cli"])?;
+/// The program, as the step of the tests built it: for a package alone cargo would build most of it anew,
+/// with fewer features of libraries. The test that is named needs it built.
+fn program(root: &Path) -> Result<PathBuf, String> {
+    run_cargo(root, &["test", "--quiet", "--workspace", "--test", "reference", "--no-run"])?;
     let own_path = std::env::current_exe().map_err(|error| format!("find xtask's own path: {error}"))?;
-    let mut command = Command::new(root.join("tests/e2e/run.sh"));
     // Both are built in the dev profile, so they lie side by side.
-    command.current_dir(root).env("ASHLAR_BIN", own_path.with_file_name("ashlar"));
+    Ok(own_path.with_file_name("ashlar"))
+}
+
+/// Real clients and file systems against the program.
+fn end_to_end(root: &Path, tally: &mut Tally) -> Outcome {
+    let program = program(root)?;
+    let mut command = Command::new(root.join("tests/e2e/run.sh"));
+    command.current_dir(root).env("ASHLAR_BIN", program);
     stream("tests/e2e/run.sh", command, tally, "it needs root")
 }
 
-/// The page in a real browser, against a mock and against the program the steps before built.
+/// The page in a real browser, against a mock and against the program.
 fn console(root: &Path, tally: &mut Tally) -> Outcome {
-    let own_path = std::env::current_exe().map_err(|error| format!("find xtask's own path: {error}"))?;
+    let program = program(root)?;
     let mut command = Command::new(root.join("tests/console/run.sh"));
-    command.current_dir(root).env("ASHLAR_BIN", own_path.with_file_name("ashlar"));
+    command.current_dir(root).env("ASHLAR_BIN", program);
     stream("tests/console/run.sh", command, tally, "Node 20, its packages or Chromium cannot be had here")
 }
 

@@ -4,7 +4,7 @@
 mod support;
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -663,6 +663,26 @@ fn make_certificate(data: &Path, passphrase: &str) {
 
 /// A server asks a program for the passphrase of its key, which takes three seconds while a file is there: so
 /// long none of it is ready.
+/// A file of a database: while it is there the server takes three seconds to start, and that of a copy, too.
+struct Slow {
+    path: PathBuf,
+}
+
+impl Slow {
+    fn of(site: &Site, database: &str) -> Slow {
+        Slow { path: site.array.state().join("databases").join(database).join("data/pgdata/slow") }
+    }
+
+    fn set(&self, is_slow: bool) {
+        match is_slow {
+            true => std::fs::write(&self.path, "").unwrap(),
+            false => std::fs::remove_file(&self.path).unwrap(),
+        }
+        // A snapshot has what is written down.
+        rustix::fs::syncfs(std::fs::File::open(self.path.parent().unwrap()).unwrap()).unwrap();
+    }
+}
+
 #[test]
 fn a_start_that_takes_too_long_is_ended() {
     let Some(site) = Site::new() else { return };
@@ -672,31 +692,28 @@ fn a_start_that_takes_too_long_is_ended() {
     site.make("prod", &[]);
     site.ask("prod", "create table t as select 7 as x");
     make_certificate(&site.array.state().join("databases/prod/data/pgdata"), "secret");
-    // A copy whose settings name a file elsewhere would be refused.
-    let slow = std::env::temp_dir().join(format!("ashlar-test-{}-slow", std::process::id()));
-    let program = format!(
-        "ssl_passphrase_command=n=0; while [ -e {} ] && [ $n -lt 30 ]; do sleep 0.1; n=$((n+1)); done; \
-         echo secret",
-        slow.display()
-    );
-    site.array.good(&["database", "settings", "prod", "ssl=on", &program]);
+    // The server works in its data directory; a copy whose settings name a file elsewhere would be refused.
+    let program = "ssl_passphrase_command=n=0; while [ -e slow ] && [ $n -lt 30 ]; do sleep 0.1; \
+                   n=$((n+1)); done; echo secret";
+    let slow = Slow::of(&site, "prod");
+    site.array.good(&["database", "settings", "prod", "ssl=on", program]);
     site.array.misused(&["database", "start", "prod", "--start-timeout", "soon"], &["`soon` is no time"]);
     site.array
         .refused(&["database", "start", "prod", "--start-timeout", "2d"], &["cannot be given 172800 s"]);
 
-    std::fs::write(&slow, "").unwrap();
+    slow.set(true);
     let late = "its server did not start within 1 s";
     let clone = ["database", "clone", "prod", "dev", "--start-timeout"];
     site.array.refused(&[&clone[..], &["1s"]].concat(), &[late, "nothing of it is left", "--start-timeout"]);
     site.check_nothing_else(&["prod"]);
     assert_eq!(site.array.json(&["snapshot", "list"]), serde_json::json!([]));
-    std::fs::remove_file(&slow).unwrap();
+    slow.set(false);
     let made = site.array.json(&[&clone[..], &["30s"]].concat());
     assert_eq!(made["database"]["start_timeout_seconds"], 30);
     assert_eq!(site.ask("dev", "select x from t"), "7");
 
     // A reset that is too late: the clone is stopped, says why, and the next start goes on with it.
-    std::fs::write(&slow, "").unwrap();
+    slow.set(true);
     site.array.refused(
         &["database", "reset", "dev", "--latest", "--start-timeout", "1s", "--yes"],
         &[late, "it stays stopped"],
@@ -712,7 +729,7 @@ fn a_start_that_takes_too_long_is_ended() {
     site.array.refused(&["database", "snapshot", "dev", "no"], &["in the middle of its reset", late]);
     site.array.good(&["database", "stop", "prod"]);
     site.array.refused(&["database", "start", "prod", "--start-timeout", "1s"], &[late, "it stays stopped"]);
-    std::fs::remove_file(&slow).unwrap();
+    slow.set(false);
     let text = site.array.good(&["database", "show", "prod"]);
     assert!(text.contains("stopped") && text.contains(late), "{text}");
     for name in ["dev", "prod"] {
