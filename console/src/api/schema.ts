@@ -7625,7 +7625,7 @@ export interface operations {
     snapshot_delete: {
         parameters: {
             query?: {
-                /** @description delete it though somebody reads it, who then gets errors */
+                /** @description though somebody reads it, who gets errors, or a clone is reset to it */
                 force?: boolean;
             };
             header?: never;
@@ -8144,7 +8144,7 @@ export interface operations {
     volume_delete: {
         parameters: {
             query?: {
-                /** @description delete it though somebody uses it, who then gets errors */
+                /** @description though somebody uses it, who then gets errors, or a database has it */
                 force?: boolean;
                 /** @description delete it for good */
                 now?: boolean;

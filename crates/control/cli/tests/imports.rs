@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use ashlar_postgres::{Address, Installation, Places, Search, Server, Session, Settings};
 use ashlar_programs::Launcher;
-use support::{Array, can_attach};
+use support::Array;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(50);
@@ -32,14 +32,7 @@ fn free_port() -> u16 {
 
 impl Site {
     fn new() -> Option<Site> {
-        can_attach().then(|| {
-            let mut array = Array::unstarted();
-            let open = std::fs::Permissions::from_mode(0o711);
-            std::fs::set_permissions(array.path(""), open).unwrap();
-            array.configure(&support::for_databases());
-            array.start();
-            let drive = format!("{},size=3GiB", array.path("main.img").display());
-            array.good(&["pool", "create", "main", "--drive", &drive]);
+        support::array_for_databases("3GiB").map(|array| {
             let password = "so:ur\\ce@1".to_string();
             let source = make_source(&array, &password);
             Site { source, array, password }

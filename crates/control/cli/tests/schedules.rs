@@ -3,7 +3,6 @@
 
 mod support;
 
-use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -110,12 +109,7 @@ struct WithDatabase(Array);
 
 impl WithDatabase {
     fn new() -> WithDatabase {
-        let mut array = Array::unstarted();
-        std::fs::set_permissions(array.path(""), std::fs::Permissions::from_mode(0o711)).unwrap();
-        array.configure(&support::for_databases());
-        array.start();
-        let drive = format!("{},size=2GiB", array.path("main.img").display());
-        array.good(&["pool", "create", "main", "--drive", &drive]);
+        let array = support::array_for_databases("2GiB").unwrap();
         array.good(&["database", "create", "prod", "--size", "1GiB"]);
         WithDatabase(array)
     }

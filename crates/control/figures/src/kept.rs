@@ -150,7 +150,6 @@ fn one_step(reader: &mut Reader) -> Option<Step> {
 }
 
 /// The outer `None` is the end of the bytes.
-#[allow(clippy::option_option)]
 fn one_latency(reader: &mut Reader) -> Option<Option<Latency>> {
     if reader.take(1)? == [0] {
         return Some(None);

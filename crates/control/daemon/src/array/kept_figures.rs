@@ -21,29 +21,25 @@ const PIECE_BYTES: usize = 128 << 10;
 pub(crate) const SERIES_BYTES_MAX: usize = SLOT_BYTES as usize / 2;
 
 impl Array {
-    /// The series that a pool keeps; `None` where it keeps none.
-    pub(crate) async fn figures_kept(&self, pool: &str) -> Result<Option<Vec<u8>>> {
+    /// What a pool keeps; `None` where that is nothing.
+    pub(crate) async fn figures_kept(&self, pool: &str) -> Result<Option<Slot>> {
         let pool = pool.to_string();
         self.run(move |_, shard| {
             Box::pin(async move {
                 let Some(device) = shard.engine(&pool)?.device(FIGURES) else { return Ok(None) };
-                let newest = newest(device.as_ref()).await.map_err(|error| unusable(&pool, &error))?;
-                Ok(newest.map(|slot| slot.series))
+                newest(device.as_ref()).await.map_err(|error| unusable(&pool, &error))
             })
         })
         .await
     }
 
-    /// Keeps series in a pool, in place of the oldest it keeps.
-    pub(crate) async fn figures_keep(&self, pool: &str, series: Vec<u8>) -> Result<()> {
+    /// Keeps a slot in a pool, in place of the one before the last.
+    pub(crate) async fn figures_keep(&self, pool: &str, slot: Slot) -> Result<()> {
         let pool = pool.to_string();
         self.run(move |_, shard| {
             Box::pin(async move {
                 let device = figures_volume(&shard.engine(&pool)?).await?;
-                let before = newest(device.as_ref()).await.map_err(|error| unusable(&pool, &error))?;
-                let sequence = before.map_or(1, |slot| slot.sequence + 1);
-                let written = write(device.as_ref(), &Slot { sequence, series }).await;
-                written.map_err(|error| unusable(&pool, &error))
+                write(device.as_ref(), &slot).await.map_err(|error| unusable(&pool, &error))
             })
         })
         .await

@@ -25,11 +25,14 @@ pub(crate) struct Live {
     newest: watch::Sender<Option<Arc<api::Figures>>>,
     came: Notify,
     history: Mutex<History>,
+    /// Pools whose series were read since they were opened, and the number of the last slot of each.
+    pub(super) kept: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Default for Live {
     fn default() -> Live {
-        Live { newest: watch::Sender::new(None), came: Notify::new(), history: Mutex::default() }
+        let (came, newest) = (Notify::new(), watch::Sender::new(None));
+        Live { newest, came, history: Mutex::default(), kept: Mutex::default() }
     }
 }
 
@@ -42,8 +45,13 @@ impl Live {
     }
 
     /// Series as bytes.
-    pub(super) fn kept(&self, is_wanted: impl Fn(&str) -> bool, bytes_max: usize) -> Vec<u8> {
+    pub(super) fn series(&self, is_wanted: impl Fn(&str) -> bool, bytes_max: usize) -> Vec<u8> {
         self.history.lock().expect("no holder of this lock panics").kept(is_wanted, bytes_max)
+    }
+
+    /// A pool was opened: what it keeps is read before anything new is kept in it.
+    pub(super) fn is_to_recall(&self, pool: &str) {
+        self.kept.lock().expect("no holder of this lock panics").remove(pool);
     }
 
     pub(super) fn recall(&self, series: &[u8]) {
@@ -184,7 +192,6 @@ impl Service {
 
     /// What was counted is added up, not counters: those of a volume that is deleted are gone.
     fn remember(&self, before: &Look, now: &Look, counted: &ByVolume, pools: &BTreeMap<String, String>) {
-        let known = self.known();
         let mut history = self.figures.history.lock().expect("no holder of this lock panics");
         let (from, to) = (before.unix_millis, now.unix_millis);
         history.add("array", from, to, &sum(counted.values()));
@@ -194,6 +201,9 @@ impl Service {
         for (volume, counted) in counted.iter().filter(|(volume, _)| pools.contains_key(*volume)) {
             history.add(&format!("volume:{volume}"), from, to, counted);
         }
+        drop(history);
+        let known = self.known();
+        let mut history = self.figures.history.lock().expect("no holder of this lock panics");
         history.keep(|object| match object.split_once(':') {
             Some(("volume", volume)) => known.index.volume(volume).is_ok(),
             Some((_, pool)) => now.pools.iter().any(|one| one.name == pool),

@@ -1,7 +1,10 @@
 //! Series outlive the array: each pool keeps those of its volumes, and that of all of them.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
+
+use ashlar_figures::Slot;
 
 use super::Service;
 use crate::array::SERIES_BYTES_MAX;
@@ -10,9 +13,9 @@ use crate::array::SERIES_BYTES_MAX;
 const INTERVAL: Duration = Duration::from_secs(60);
 
 impl Service {
-    /// Keeps them again and again until the array stops.
+    /// Reads what pools keep, and keeps more again and again, until the array stops.
     pub(crate) async fn keep_figures(self: Arc<Self>) {
-        let mut told = String::new();
+        let mut told = self.recall_figures().await.unwrap_or_default();
         loop {
             tokio::time::sleep(INTERVAL).await;
             if self.is_stopping() {
@@ -29,31 +32,49 @@ impl Service {
 
     /// Keeps them now; why some are not.
     pub(super) async fn keep_all_figures(&self) -> Option<String> {
-        let mut why = None;
-        for pool in self.open_pools() {
-            let own: Vec<String> = self.known().index.volumes_of(&pool);
+        let mut why = self.recall_figures().await;
+        let recalled = self.kept_in().clone();
+        for (pool, last) in recalled {
+            let own: BTreeSet<String> = self.known().index.volumes_of(&pool).into_iter().collect();
             let of_pool = format!("pool:{pool}");
             let is_own = |object: &str| match object.strip_prefix("volume:") {
-                Some(volume) => own.iter().any(|one| one == volume),
+                Some(volume) => own.contains(volume),
                 None => object == "array" || object == of_pool,
             };
-            let series = self.figures.kept(is_own, SERIES_BYTES_MAX);
-            if series.is_empty() {
+            let slot = Slot { sequence: last + 1, series: self.figures.series(is_own, SERIES_BYTES_MAX) };
+            if slot.series.is_empty() {
                 continue;
             }
-            if let Err(error) = self.array.figures_keep(&pool, series).await {
-                why = Some(error.message);
+            match self.array.figures_keep(&pool, slot).await {
+                Ok(()) => drop(self.kept_in().get_mut(&pool).map(|number| *number = last + 1)),
+                Err(error) => why = Some(error.message),
             }
         }
         why
     }
 
-    /// Takes in what a pool kept. What cannot be read is not there: no pool stays closed for its charts.
-    pub(super) async fn recall_figures(&self, pool: &str) {
-        match self.array.figures_kept(pool).await {
-            Ok(Some(series)) => self.figures.recall(&series),
-            Ok(None) => {}
-            Err(error) => self.log.warning(format!("pool {pool}"), error.message),
+    /// Takes in what pools keep that were opened since; why some could not. In such a one nothing is kept in
+    /// place of what could not be read.
+    async fn recall_figures(&self) -> Option<String> {
+        let open = self.open_pools();
+        self.kept_in().retain(|pool, _| open.contains(pool));
+        let mut why = None;
+        for pool in open {
+            if self.kept_in().contains_key(&pool) {
+                continue;
+            }
+            match self.array.figures_kept(&pool).await {
+                Ok(found) => {
+                    self.kept_in().insert(pool, found.as_ref().map_or(0, |slot| slot.sequence));
+                    found.inspect(|slot| self.figures.recall(&slot.series));
+                }
+                Err(error) => why = Some(error.message),
+            }
         }
+        why
+    }
+
+    fn kept_in(&self) -> MutexGuard<'_, BTreeMap<String, u64>> {
+        self.figures.kept.lock().expect("no holder of this lock panics")
     }
 }

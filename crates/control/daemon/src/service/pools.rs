@@ -48,7 +48,7 @@ impl Service {
             return Err(error);
         }
         self.note_away_or_tell(&pool.name).await;
-        self.recall_figures(&pool.name).await;
+        self.figures.is_to_recall(&pool.name);
         self.count_wear().await
     }
 

@@ -51,12 +51,12 @@ impl Service {
         }
         let moves = known.record.port != before.port;
         self.mount_parts(&known.record, |_| false).await?;
-        self.work(&Site { port: before.port, ..self.site(&known.record) }, Work::CheckSettings).await?;
+        let found_by = Site { port: before.port, ..self.site(&known.record) };
+        self.work(&found_by, Work::CheckSettings).await?;
         self.keep_record(&known).await?;
         drop(port_taken);
         let mut waiting = Vec::new();
         if is_running {
-            let found_by = Site { port: before.port, ..self.site(&known.record) };
             waiting = self.work(&found_by, Work::TakeSettings).await?.notes;
             if request.restart && (moves || !waiting.is_empty()) {
                 self.start_anew(&mut known, before).await?;

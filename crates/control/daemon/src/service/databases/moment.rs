@@ -58,6 +58,9 @@ impl Service {
     ) -> Result<Option<String>> {
         let Some(text) = text else { return Ok(None) };
         let meant = self.snapshot_meant(&text, database, parts).await?;
+        if meant != text {
+            return Ok(Some(meant));
+        }
         // One that is not there, or does not hold all of this, is told by whoever needs it.
         let named = self.known().index.snapshot(&meant).ok();
         let is_named_so =

@@ -4,11 +4,12 @@ use std::time::Instant;
 
 use ashlar_api as api;
 use ashlar_database::{Limits, Origin, Outcome, Part, Proof, Record, Stage, Work, settings_of_clone};
+use ashlar_engine::NOTE_VALUE_BYTES_MAX;
 
 use super::super::Service;
 use super::care::Asked;
 use super::make::unix_seconds;
-use super::records::{NOTE_BYTES_MAX, PROOF};
+use super::records::PROOF;
 use super::{Known, check_ready};
 use crate::error::Result;
 
@@ -87,7 +88,7 @@ impl Service {
         proofs.extend(before.into_iter().filter(|other| other.snapshot != proof.snapshot));
         proofs.truncate(PROOFS_MAX);
         let mut value = serde_json::to_vec(&proofs).unwrap_or_default();
-        while value.len() > NOTE_BYTES_MAX && proofs.pop().is_some() {
+        while value.len() > NOTE_VALUE_BYTES_MAX && proofs.pop().is_some() {
             value = serde_json::to_vec(&proofs).unwrap_or_default();
         }
         self.array.database_proofs_put(&known.pool, known.number, value).await

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener};
 
 use ashlar_api as api;
 use ashlar_database::{EngineKind, Origin, Part, Record, Stage};
-use ashlar_engine::NoteKind;
+use ashlar_engine::{NOTE_VALUE_BYTES_MAX, NoteKind};
 
 use super::super::Service;
 use super::make::part;
@@ -16,8 +16,6 @@ use crate::names;
 const NAME_BYTES_MAX: usize = 46;
 /// What the array puts behind the name of a database for a copy of its own.
 pub(super) const PROOF: &str = ".proof";
-/// Most bytes of a note.
-pub(super) const NOTE_BYTES_MAX: usize = 4000;
 /// The lowest port for programs that do not run as root.
 const PORT_MIN: u16 = 1024;
 
@@ -75,7 +73,7 @@ impl Service {
     pub(super) async fn keep_record(&self, known: &Known) -> Result<()> {
         let value = written(&known.record)?;
         let bytes = value.len();
-        if bytes > NOTE_BYTES_MAX {
+        if bytes > NOTE_VALUE_BYTES_MAX {
             return Err(too_long(&known.record.name, bytes));
         }
         let is_new = known.record.stage == Stage::Making;
@@ -92,7 +90,7 @@ impl Service {
         parts.iter().try_for_each(|part| names::check("volume", &part.volume))?;
         let clone = Record { name, parts, origin: Some(origin), ..record.clone() };
         let bytes = written(&clone)?.len();
-        if bytes > NOTE_BYTES_MAX { Err(too_long(&record.name, bytes)) } else { Ok(()) }
+        if bytes > NOTE_VALUE_BYTES_MAX { Err(too_long(&record.name, bytes)) } else { Ok(()) }
     }
 
     pub(super) async fn set_stage(&self, known: &mut Known, stage: Stage) -> Result<()> {
@@ -181,7 +179,7 @@ fn too_long(name: &str, bytes: usize) -> Error {
     Error::invalid(
         format!(
             "database `{name}`: its volumes, settings and commands are too many to be kept: {bytes} bytes of \
-             {NOTE_BYTES_MAX}, with what a clone's record has besides"
+             {NOTE_VALUE_BYTES_MAX}, with what a clone's record has besides"
         ),
         "make it with fewer tablespaces or a shorter name, or keep long settings in the server's own files",
     )
