@@ -11,6 +11,7 @@ import traceback
 import cases
 import cases_attach  # noqa: F401
 import cases_bad_input  # noqa: F401
+import cases_blocked  # noqa: F401
 import cases_cleaning  # noqa: F401
 import cases_clients  # noqa: F401
 import cases_dedupe  # noqa: F401

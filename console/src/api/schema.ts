@@ -1964,9 +1964,17 @@ export interface components {
          *     its source, but with little memory.
          */
         DatabaseSettingsChange: {
+            /**
+             * Format: int32
+             * @description Where the server listens from its next start on. One that runs is started anew: say `restart`.
+             */
+            port?: number | null;
             /** @description Names that get the value of the server's own files again. */
             reset?: string[];
-            /** @description Starts the server anew where a setting asks for that. */
+            /**
+             * @description Starts the server anew where a setting asks for that. One that does not start so gets back the
+             *     settings of before, and the request is refused.
+             */
             restart?: boolean;
             /** @description Values by name, as in postgresql.conf. */
             set?: {
@@ -7617,7 +7625,7 @@ export interface operations {
     snapshot_delete: {
         parameters: {
             query?: {
-                /** @description delete it though somebody reads it, who then gets errors */
+                /** @description though somebody reads it, who gets errors, or a clone is reset to it */
                 force?: boolean;
             };
             header?: never;
@@ -8136,7 +8144,7 @@ export interface operations {
     volume_delete: {
         parameters: {
             query?: {
-                /** @description delete it though somebody uses it, who then gets errors */
+                /** @description though somebody uses it, who then gets errors, or a database has it */
                 force?: boolean;
                 /** @description delete it for good */
                 now?: boolean;

@@ -1,7 +1,7 @@
 //! `cargo xtask ci`: the steps CI runs, each with its name, its time and one verdict.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
@@ -48,7 +48,7 @@ type StepFunction = fn(&Path, &mut Tally) -> Outcome;
 const EXIT_SKIPPED: i32 = 77;
 
 /// Cheapest first, so that a slip is told within seconds.
-const STEPS: [(&str, StepFunction); 6] = [
+const STEPS: [(&str, StepFunction); 5] = [
     ("format", |root, _| run_cargo(root, &["fmt", "--all", "--check"])),
     ("tidy", |root, _| tidy::run(root).map(|()| Verdict::Passed)),
     ("clippy", |root, _| {
@@ -62,14 +62,14 @@ const STEPS: [(&str, StepFunction); 6] = [
         lanes::run(root, cargo(root), closing).map(|()| Verdict::Passed)
     }),
     ("proof", proof),
-    ("console", console),
 ];
 
 /// The parts of the last step, for who names one.
-const PROOFS: [(&str, StepFunction); 3] = [
+const PROOFS: [(&str, StepFunction); 4] = [
     ("simulator", |root, _| simulator(root)),
     ("fuzz", |root, _| fuzz::run(root, fuzz::BUILT, &["--seconds", FUZZ_SECONDS]).map(|()| Verdict::Passed)),
     ("end-to-end", end_to_end),
+    ("console", console),
 ];
 
 /// Runs all steps, or those named; stops at the first that fails.
@@ -130,32 +130,41 @@ fn run_cargo(root: &Path, arguments: &[&str]) -> Outcome {
     if status.success() { Ok(Verdict::Passed) } else { Err(format!("{what} ended with {status}")) }
 }
 
-/// The simulator and the fuzz targets beside the end-to-end tests, which mostly wait: at the lowest priority,
-/// so that they wait no longer for it.
+/// The end-to-end tests, and the console in a browser: both mostly wait. The simulator and the fuzz targets
+/// beside them, at the lowest priority, so that they wait no longer for it.
 fn proof(root: &Path, tally: &mut Tally) -> Outcome {
     let own_path = std::env::current_exe().map_err(|error| format!("find xtask's own path: {error}"))?;
     let mut beside = Command::new("nice");
     beside.current_dir(root).args(["-n", "19"]).arg(own_path).args(["ci", "simulator", "fuzz"]);
     let mut beside = beside.spawn().map_err(|error| format!("nice did not start: {error}"))?;
-    let outcome = end_to_end(root, tally);
+    let mut of_console = Tally::default();
+    let (outcome, console) = std::thread::scope(|scope| {
+        let console = scope.spawn(|| console(root, &mut of_console));
+        let outcome = end_to_end(root, tally);
+        let panicked = |_| Err("the console's thread ended in a panic".to_string());
+        (outcome, console.join().unwrap_or_else(panicked))
+    });
+    tally.passed += of_console.passed;
+    tally.failed += of_console.failed;
     let status = beside.wait().map_err(|error| format!("wait for the simulator and fuzz: {error}"))?;
-    match outcome {
-        Ok(Verdict::Passed) if status.success() => Ok(Verdict::Passed),
-        Ok(Verdict::Skipped(_)) if status.success() => {
-            Ok(Verdict::Skipped("its part end-to-end needs root; the simulator and fuzz passed"))
-        }
-        Ok(_) => Err(format!("the simulator or fuzz ended with {status}")),
-        Err(message) => Err(message),
+    if !status.success() {
+        return Err(format!("the simulator or fuzz ended with {status}"));
+    }
+    match (outcome?, console?) {
+        (Verdict::Passed, Verdict::Passed) => Ok(Verdict::Passed),
+        (Verdict::Skipped(_), _) => Ok(Verdict::Skipped("its end-to-end tests need root; the rest passed")),
+        (_, Verdict::Skipped(why)) => Ok(Verdict::Skipped(why)),
     }
 }
 
 /// In the dev profile: with its light optimisation the seeds take a minute, and nothing is built twice. Two
 /// processes at once: a seed runs on one thread.
 fn simulator(root: &Path) -> Outcome {
-    run_cargo(root, &["build", "--quiet", "--package", "ashlar-cli"])?;
+    let program = program(root)?;
     let run = |arguments: &[&str]| {
-        let sim = ["run", "--quiet", "--package", "ashlar-cli", "--", "sim"];
-        run_cargo(root, &[&sim[..], arguments].concat())
+        let status = Command::new(&program).current_dir(root).arg("sim").args(arguments).status();
+        let status = status.map_err(|error| format!("{} did not start: {error}", program.display()))?;
+        if status.success() { Ok(Verdict::Passed) } else { Err(format!("the simulator ended with {status}")) }
     };
     let [first, second] = SIMULATOR_HALVES;
     std::thread::scope(|scope| {
@@ -165,21 +174,28 @@ fn simulator(root: &Path) -> Outcome {
     })
 }
 
-/// Real clients and file systems against the program the steps before built.
-fn end_to_end(root: &Path, tally: &mut Tally) -> Outcome {
-    run_cargo(root, &["build", "--quiet", "--package", "ashlar-cli"])?;
+/// The program, as the step of the tests built it: for a package alone cargo would build most of it anew,
+/// with fewer features of libraries. The test that is named needs it built.
+fn program(root: &Path) -> Result<PathBuf, String> {
+    run_cargo(root, &["test", "--quiet", "--workspace", "--test", "reference", "--no-run"])?;
     let own_path = std::env::current_exe().map_err(|error| format!("find xtask's own path: {error}"))?;
-    let mut command = Command::new(root.join("tests/e2e/run.sh"));
     // Both are built in the dev profile, so they lie side by side.
-    command.current_dir(root).env("ASHLAR_BIN", own_path.with_file_name("ashlar"));
+    Ok(own_path.with_file_name("ashlar"))
+}
+
+/// Real clients and file systems against the program.
+fn end_to_end(root: &Path, tally: &mut Tally) -> Outcome {
+    let program = program(root)?;
+    let mut command = Command::new(root.join("tests/e2e/run.sh"));
+    command.current_dir(root).env("ASHLAR_BIN", program);
     stream("tests/e2e/run.sh", command, tally, "it needs root")
 }
 
-/// The page in a real browser, against a mock and against the program the steps before built.
+/// The page in a real browser, against a mock and against the program.
 fn console(root: &Path, tally: &mut Tally) -> Outcome {
-    let own_path = std::env::current_exe().map_err(|error| format!("find xtask's own path: {error}"))?;
+    let program = program(root)?;
     let mut command = Command::new(root.join("tests/console/run.sh"));
-    command.current_dir(root).env("ASHLAR_BIN", own_path.with_file_name("ashlar"));
+    command.current_dir(root).env("ASHLAR_BIN", program);
     stream("tests/console/run.sh", command, tally, "Node 20, its packages or Chromium cannot be had here")
 }
 

@@ -16,7 +16,12 @@ pub struct DatabaseSettingsChange {
     /// Names that get the value of the server's own files again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reset: Vec<String>,
-    /// Starts the server anew where a setting asks for that.
+    /// Where the server listens from its next start on. One that runs is started anew: say `restart`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(minimum = 1024)]
+    pub port: Option<u16>,
+    /// Starts the server anew where a setting asks for that. One that does not start so gets back the
+    /// settings of before, and the request is refused.
     #[serde(default)]
     pub restart: bool,
 }

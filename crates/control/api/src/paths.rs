@@ -404,7 +404,7 @@ fn volume_set() {}
     delete, path = "/v1/volumes/{volume}", tag = "volumes", operation_id = "volume_delete",
     params(
         ("volume" = String, Path, description = "name of the volume"),
-        ("force" = Option<bool>, Query, description = "delete it though somebody uses it, who then gets errors"),
+        ("force" = Option<bool>, Query, description = "though somebody uses it, who then gets errors, or a database has it"),
         ("now" = Option<bool>, Query, description = "delete it for good"),
     ),
     responses(
@@ -519,7 +519,7 @@ fn snapshot_show() {}
     delete, path = "/v1/snapshots/{snapshot}", tag = "snapshots", operation_id = "snapshot_delete",
     params(
         ("snapshot" = String, Path, description = "name of the snapshot"),
-        ("force" = Option<bool>, Query, description = "delete it though somebody reads it, who then gets errors"),
+        ("force" = Option<bool>, Query, description = "though somebody reads it, who gets errors, or a clone is reset to it"),
     ),
     responses(
         (status = 204, description = "done"),

@@ -137,6 +137,31 @@ fn a_ticket_lets_one_browser_in_and_nobody_else() {
     }
 }
 
+/// The points of the volume's last hour, once there is one: a step has ten seconds.
+fn points_of_hour(browser: &Browser) -> Vec<serde_json::Value> {
+    let end = Instant::now() + Duration::from_secs(30);
+    loop {
+        let answer = browser.ask("GET", "/v1/history?object=volume:db&range=hour", None);
+        let points = answer.json()["points"].as_array().unwrap().clone();
+        if !points.is_empty() {
+            return points;
+        }
+        assert!(Instant::now() < end, "no step came to its end");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Charts outlive the array, in the pool.
+fn check_again(array: &mut Array, kept: &[serde_json::Value]) {
+    array.start();
+    let again = points_of_hour(&Browser::signed_in(array));
+    assert_eq!(again[0]["unix_millis"], kept[0]["unix_millis"], "{again:?}");
+    let rate = |point: &serde_json::Value| point["rates"]["writes_per_second"].as_f64().unwrap();
+    assert!(rate(&again[0]) > 0.0 && (rate(&again[0]) / rate(&kept[0]) - 1.0).abs() < 1e-3, "{again:?}");
+    let listed = array.json(&["volume", "list"]);
+    assert_eq!(listed.as_array().unwrap().len(), 1, "the volume that holds it is nobody's: {listed}");
+}
+
 #[test]
 fn figures_and_events_come_as_they_are_and_end_with_the_array() {
     let mut array = Array::with_pool();
@@ -192,9 +217,11 @@ fn figures_and_events_come_as_they_are_and_end_with_the_array() {
             assert_eq!(answer.status, status, "{path}?{question}");
         }
     }
+    let kept = points_of_hour(&browser);
     let (stopped, begun) = (array.terminate(), Instant::now());
     assert_eq!(stopped, Some(0), "{}", array.log());
     assert!(live.all(|(name, ..)| name != "hello") && begun.elapsed() < Duration::from_secs(4));
+    check_again(&mut array, &kept);
 }
 
 #[test]

@@ -4,12 +4,12 @@
 mod support;
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ashlar_postgres::{Address, Session, processes_below};
-use support::{Array, can_attach};
+use support::Array;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -20,16 +20,7 @@ struct Site {
 
 impl Site {
     fn new() -> Option<Site> {
-        can_attach().then(|| {
-            let mut array = Array::unstarted();
-            let open = std::fs::Permissions::from_mode(0o711);
-            std::fs::set_permissions(array.path(""), open).unwrap();
-            array.configure(&support::for_databases());
-            array.start();
-            let drive = format!("{},size=2GiB", array.path("main.img").display());
-            array.good(&["pool", "create", "main", "--drive", &drive]);
-            Site { array }
-        })
+        support::array_for_databases("2GiB").map(|array| Site { array })
     }
 
     fn make(&self, name: &str, more: &[&str]) -> String {
@@ -185,11 +176,25 @@ fn a_reset_that_cannot_be_leaves_the_clone_as_it_is() {
     site.make("prod", &[]);
     site.array.good(&["database", "clone", "prod", "dev"]);
     site.ask("dev", "create table mine (x int)");
-    site.array.good(&["snapshot", "delete", "dev.origin", "--yes"]);
-    site.array.refused(&["database", "reset", "dev", "--yes"], &["snapshot `dev.origin` does not exist"]);
+    let delete = ["snapshot", "delete", "dev.origin", "--yes"];
+    site.array.refused(&delete, &["database `dev` is reset to snapshot `dev.origin`", "--force"]);
+    site.array.good(&[&delete[..], &["--force"]].concat());
+    site.array.refused(
+        &["database", "reset", "dev", "--yes"],
+        &["snapshot `dev.origin` does not exist", "reset dev --latest"],
+    );
     assert_eq!(site.ask("dev", "select count(*) from mine"), "0");
     site.array.good(&["database", "reset", "dev", "--latest", "--yes"]);
     assert_eq!(site.ask("dev", "select count(*) from pg_tables where tablename = 'mine'"), "0");
+    // Without its source there is nothing to make it of.
+    site.ask("dev", "create table mine (x int)");
+    site.array.good(&["database", "stop", "prod"]);
+    site.array.refused(&["volume", "delete", "prod-data", "--yes"], &["is of database `prod`"]);
+    site.array.good(&["detach", "prod-data"]);
+    site.array.good(&["volume", "delete", "prod-data", "--yes", "--force"]);
+    site.array
+        .refused(&["database", "reset", "dev", "--latest", "--yes"], &["volume `prod-data` does not exist"]);
+    assert_eq!(site.ask("dev", "select count(*) from mine"), "0");
 }
 
 /// A page of a table is damaged, and nobody read it since.
@@ -368,6 +373,11 @@ fn what_cannot_be_is_refused_and_leaves_nothing() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = listener.local_addr().unwrap().port().to_string();
     refused(&["clone", "prod", "dev", "--port", &taken], &["taken by another program"]);
+    refused(&["clone", "prod", "dev", "--port", "80"], &["port 80", "1024 to 65535"]);
+    refused(&["create", &"x".repeat(47)], &["too long", "46 bytes"]);
+    let spaces: Vec<String> = (0..40).map(|number| format!("--tablespace=space{number}=64MiB")).collect();
+    let spaces: Vec<&str> = spaces.iter().map(String::as_str).collect();
+    refused(&[&["create", "other"][..], &spaces].concat(), &["too many", "fewer tablespaces"]);
     // A link of the source that leads elsewhere is no clone's.
     let outside = site.array.path("outside");
     std::fs::create_dir(&outside).unwrap();
@@ -521,6 +531,7 @@ fn a_server_does_not_see_the_files_of_another_database() {
     site.make("prod", &[]);
     site.array.good(&["database", "clone", "prod", "dev"]);
     let directory = |name: &str| site.array.state().join("databases").join(name);
+    let mut memory = Vec::new();
     for (name, other) in [("dev", "prod"), ("prod", "dev")] {
         let own = directory(name).join("data/pgdata");
         assert_eq!(site.ask(name, &format!("select isdir from pg_stat_file('{}')", own.display())), "t");
@@ -535,7 +546,21 @@ fn a_server_does_not_see_the_files_of_another_database() {
             site.ask(name, &format!("create temp table t (x text); {list}; {found}"))
         };
         assert_eq!((listed(&directory(name)), listed(&directory(other))), ("1".to_string(), "0".to_string()));
+        // Nor by way of the other server's process, which has the same account.
+        for process in site.processes(other) {
+            let place = format!("/proc/{}/root/", process.as_raw_nonzero());
+            let ask = "select count(*) from t where x like '%Permission denied'";
+            let list = format!("copy t from program 'ls {place} 2>&1; true'");
+            assert_eq!(
+                site.ask(name, &format!("create temp table t (x text); {list}; {ask}")),
+                "1",
+                "{place}"
+            );
+        }
+        let list = "create temp table t (x text); copy t from program 'ls /dev/shm'; select x from t";
+        memory.push(site.ask(name, &format!("{list} order by x limit 1")));
     }
+    assert!(memory[0].starts_with("PostgreSQL.") && memory[0] != memory[1], "{memory:?}");
     // One is stopped and mounted anew while the other runs on.
     site.array.good(&["database", "stop", "prod"]);
     site.array.good(&["detach", "prod-data"]);
@@ -561,6 +586,15 @@ fn settings_and_sizes_change_while_a_database_runs() {
     ] {
         site.array.refused(&["database", "settings", "prod", wrong], &[why]);
     }
+    // What the server does not start with is not kept.
+    let unable = ["database", "settings", "prod", "shared_preload_libraries=no_such", "--restart"];
+    site.array.refused(&unable, &["no_such", "it runs again as it was before"]);
+    assert_eq!(site.ask("prod", "show shared_preload_libraries"), "");
+    let port = free_port();
+    site.array.refused(&["database", "settings", "prod", "--port", &port], &["--restart"]);
+    site.array.good(&["database", "settings", "prod", "--port", &port, "--restart"]);
+    assert!(site.url("prod").contains(&format!(":{port}/")), "{}", site.url("prod"));
+    assert_eq!(site.ask("prod", "show port"), port);
     site.array.good(&["database", "settings", "prod", "shared_buffers=64MB", "--restart"]);
     site.array.good(&["database", "clone", "prod", "dev"]);
     assert_eq!(site.ask("dev", "show work_mem"), "9MB");
@@ -596,6 +630,11 @@ fn settings_and_sizes_change_while_a_database_runs() {
     assert_eq!(site.ask("prod", "select 1"), "1");
 }
 
+fn free_port() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.local_addr().unwrap().port().to_string()
+}
+
 /// Makes a certificate of its own for a server, and the key of it.
 fn make_certificate(data: &Path, passphrase: &str) {
     let mut command = Command::new("openssl");
@@ -615,6 +654,26 @@ fn make_certificate(data: &Path, passphrase: &str) {
 
 /// A server asks a program for the passphrase of its key, which takes three seconds while a file is there: so
 /// long none of it is ready.
+/// A file of a database: while it is there the server takes three seconds to start, and that of a copy, too.
+struct Slow {
+    path: PathBuf,
+}
+
+impl Slow {
+    fn of(site: &Site, database: &str) -> Slow {
+        Slow { path: site.array.state().join("databases").join(database).join("data/pgdata/slow") }
+    }
+
+    fn set(&self, is_slow: bool) {
+        match is_slow {
+            true => std::fs::write(&self.path, "").unwrap(),
+            false => std::fs::remove_file(&self.path).unwrap(),
+        }
+        // A snapshot has what is written down.
+        rustix::fs::syncfs(std::fs::File::open(self.path.parent().unwrap()).unwrap()).unwrap();
+    }
+}
+
 #[test]
 fn a_start_that_takes_too_long_is_ended() {
     let Some(site) = Site::new() else { return };
@@ -624,31 +683,28 @@ fn a_start_that_takes_too_long_is_ended() {
     site.make("prod", &[]);
     site.ask("prod", "create table t as select 7 as x");
     make_certificate(&site.array.state().join("databases/prod/data/pgdata"), "secret");
-    // A copy whose settings name a file elsewhere would be refused.
-    let slow = Path::new("/dev/shm").join(format!("ashlar-test-{}-slow", std::process::id()));
-    let program = format!(
-        "ssl_passphrase_command=n=0; while [ -e {} ] && [ $n -lt 30 ]; do sleep 0.1; n=$((n+1)); done; \
-         echo secret",
-        slow.display()
-    );
-    site.array.good(&["database", "settings", "prod", "ssl=on", &program]);
+    // The server works in its data directory; a copy whose settings name a file elsewhere would be refused.
+    let program = "ssl_passphrase_command=n=0; while [ -e slow ] && [ $n -lt 30 ]; do sleep 0.1; \
+                   n=$((n+1)); done; echo secret";
+    let slow = Slow::of(&site, "prod");
+    site.array.good(&["database", "settings", "prod", "ssl=on", program]);
     site.array.misused(&["database", "start", "prod", "--start-timeout", "soon"], &["`soon` is no time"]);
     site.array
         .refused(&["database", "start", "prod", "--start-timeout", "2d"], &["cannot be given 172800 s"]);
 
-    std::fs::write(&slow, "").unwrap();
+    slow.set(true);
     let late = "its server did not start within 1 s";
     let clone = ["database", "clone", "prod", "dev", "--start-timeout"];
     site.array.refused(&[&clone[..], &["1s"]].concat(), &[late, "nothing of it is left", "--start-timeout"]);
     site.check_nothing_else(&["prod"]);
     assert_eq!(site.array.json(&["snapshot", "list"]), serde_json::json!([]));
-    std::fs::remove_file(&slow).unwrap();
+    slow.set(false);
     let made = site.array.json(&[&clone[..], &["30s"]].concat());
     assert_eq!(made["database"]["start_timeout_seconds"], 30);
     assert_eq!(site.ask("dev", "select x from t"), "7");
 
     // A reset that is too late: the clone is stopped, says why, and the next start goes on with it.
-    std::fs::write(&slow, "").unwrap();
+    slow.set(true);
     site.array.refused(
         &["database", "reset", "dev", "--latest", "--start-timeout", "1s", "--yes"],
         &[late, "it stays stopped"],
@@ -664,7 +720,7 @@ fn a_start_that_takes_too_long_is_ended() {
     site.array.refused(&["database", "snapshot", "dev", "no"], &["in the middle of its reset", late]);
     site.array.good(&["database", "stop", "prod"]);
     site.array.refused(&["database", "start", "prod", "--start-timeout", "1s"], &[late, "it stays stopped"]);
-    std::fs::remove_file(&slow).unwrap();
+    slow.set(false);
     let text = site.array.good(&["database", "show", "prod"]);
     assert!(text.contains("stopped") && text.contains(late), "{text}");
     for name in ["dev", "prod"] {

@@ -3,14 +3,13 @@
 
 mod support;
 
-use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use ashlar_postgres::{Address, Session};
 use serde_json::{Value, json};
+use support::Array;
 use support::nbd::Nbd;
-use support::{Array, can_attach};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const MIB: u64 = 1 << 20;
@@ -71,16 +70,7 @@ struct Site {
 
 impl Site {
     fn new() -> Option<Site> {
-        can_attach().then(|| {
-            let mut array = Array::unstarted();
-            let open = std::fs::Permissions::from_mode(0o711);
-            std::fs::set_permissions(array.path(""), open).unwrap();
-            array.configure(&support::for_databases());
-            array.start();
-            let drive = format!("{},size=2GiB", array.path("main.img").display());
-            array.good(&["pool", "create", "main", "--drive", &drive]);
-            Site { array }
-        })
+        support::array_for_databases("2GiB").map(|array| Site { array })
     }
 
     fn ask(&self, name: &str, statements: &[&str]) {

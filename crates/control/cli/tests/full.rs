@@ -56,12 +56,18 @@ fn a_file_system_comes_back_from_a_full_pool() {
         let mount = array.path("mnt");
         let place = mount.display().to_string();
         array.good(&["attach", "db", "--format", kind, "--mount", &place]);
+        let daily = ["schedule", "create", "daily", "--of-volume", "db", "--every", "1d", "--keep", "last=1"];
+        array.good(&daily);
         let files = fill(&mount);
         assert!(files > 15, "{kind}: {files} files of 8 MiB");
         // However fast: from nothing to full in seconds.
         array.wait_for_events(&["80 % full", "90 % full", "95 % full", "full: a write waits 1 s for room"]);
         let pool = array.json(&["pool", "show", "main"]);
         assert!(pool["counters"]["writes_refused_for_room"].as_u64().unwrap() > 0, "{pool}");
+
+        // What makes room is not refused for want of room.
+        array.good(&["schedule", "pause", "daily"]);
+        array.good(&["schedule", "delete", "daily", "--with-snapshots", "--yes"]);
 
         // What the file system could not write out is lost, as with any device that is full, and told once.
         array.refused(&["detach", "db"], &["not all that was written to", "detach again"]);

@@ -3,7 +3,6 @@
 
 mod support;
 
-use std::os::unix::fs::PermissionsExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -110,12 +109,7 @@ struct WithDatabase(Array);
 
 impl WithDatabase {
     fn new() -> WithDatabase {
-        let mut array = Array::unstarted();
-        std::fs::set_permissions(array.path(""), std::fs::Permissions::from_mode(0o711)).unwrap();
-        array.configure(&support::for_databases());
-        array.start();
-        let drive = format!("{},size=2GiB", array.path("main.img").display());
-        array.good(&["pool", "create", "main", "--drive", &drive]);
+        let array = support::array_for_databases("2GiB").unwrap();
         array.good(&["database", "create", "prod", "--size", "1GiB"]);
         WithDatabase(array)
     }
@@ -323,6 +317,10 @@ fn the_rule_deletes_in_turn_and_leaves_what_is_held_or_of_others() {
     let of = ["schedule", "create", "both", "--of-volume", "data,log", "--every", "1s"];
     array.good(&[&of[..], &["--keep", "last=2"]].concat());
     check_wrong_input(&array);
+    array.refused(
+        &["snapshot", "create", "both.20200101T000001Z", "data"],
+        &["snapshots of schedule `both`", "ashlar schedule run both"],
+    );
     let own = || -> Vec<String> {
         let all = snapshots(&array, "both").into_iter();
         all.filter(|name| !["both.20200101T000000Z", "both.by-hand"].contains(&name.as_str())).collect()

@@ -8,6 +8,7 @@ mod dedupe;
 mod deleted;
 mod difference;
 mod drives;
+mod kept_figures;
 mod notes;
 mod reopen;
 mod space;
@@ -31,6 +32,7 @@ use crate::names;
 use crate::settings::{IoDriver, Settings};
 
 pub(crate) use deleted::Deleted;
+pub(crate) use kept_figures::SERIES_BYTES_MAX;
 pub(crate) use notes::RecordNote;
 pub(crate) use reopen::Stopped;
 
@@ -396,6 +398,19 @@ impl Array {
                 });
                 Ok(all.collect())
             })
+        })
+        .await
+    }
+
+    /// The names of the snapshots of a pool that hold each of these volumes, and not former ones of their
+    /// names.
+    pub(crate) async fn snapshots_holding(
+        &self,
+        pool: &str,
+        volumes: Vec<String>,
+    ) -> Result<BTreeSet<String>> {
+        self.with_pool(pool, move |engine, _| {
+            Box::pin(async move { Ok(engine.snapshots_holding(&volumes).into_iter().collect()) })
         })
         .await
     }

@@ -106,6 +106,15 @@ impl Error {
             .over_rest("send it again when the array answers")
     }
 
+    /// The array is in the middle of an upgrade.
+    pub(crate) fn going_on() -> Error {
+        Error::new(
+            ErrorKind::Closed,
+            "the array goes on as another program in this moment",
+            "repeat it once `ashlar status` answers",
+        )
+    }
+
     pub(crate) fn overloaded() -> Error {
         let what = "the array has too many requests under way";
         Error::new(ErrorKind::Closed, what, "ask again later").because(Reason::Overloaded)

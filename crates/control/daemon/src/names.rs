@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 
 /// Longest name in bytes.
-const NAME_BYTES_MAX: usize = 63;
+pub(crate) const NAME_BYTES_MAX: usize = 63;
 
 /// Marks volumes that the array makes for itself: no name that a person gives begins with it.
 const HIDDEN: char = '.';
@@ -12,6 +12,9 @@ const HIDDEN: char = '.';
 pub(crate) fn is_hidden(name: &str) -> bool {
     name.starts_with(HIDDEN)
 }
+
+/// The volume of a pool in which the array keeps figures of what hosts did.
+pub(crate) const FIGURES: &str = ".figures";
 
 /// The name of a volume through which a snapshot is mounted.
 pub(crate) fn of_mounted_snapshot(number: u64) -> String {

@@ -271,7 +271,7 @@ impl Server {
 pub(crate) async fn open_console(service: &Arc<Service>) -> Result<SocketAddr> {
     let mut door = service.console.door.lock().await;
     if service.is_stopping() {
-        return Err(Error::stopping());
+        return Err(service.stopping());
     }
     if let Some(open) = &*door {
         return Ok(open.address);

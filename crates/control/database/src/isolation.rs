@@ -6,14 +6,20 @@
 //! ```
 //!
 //! So a clone does not come upon its source's files by their names. A copy writes nowhere but into its
-//! own volumes, /tmp and /dev/shm: its log may name a directory of its source, as that of a tablespace
-//! which was made just before the snapshot. Whoever goes by /proc/PID of another server is not held up.
-//! The namespace ends with the last process of the server.
+//! own volumes, /tmp and a /dev/shm of its own: its log may name a directory of its source, as that of a
+//! tablespace which was made just before the snapshot.
+//!
+//! All servers run under one account, whose processes may look into each other by /proc/PID/root, cwd and
+//! mem. The kernel refuses that to a process of another user namespace (ptrace(2), user_namespaces(7)), so
+//! each server has one, in which every account is the machine's. Signals it does not refuse.
+//!
+//! The namespaces end with the last process of the server.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use rustix::fs::CWD;
 use rustix::io::Errno;
@@ -44,6 +50,41 @@ pub(crate) fn hide_others(site: &Site) -> Result<()> {
     })
 }
 
+/// Makes this process, which has one thread, and all that it starts from now on one of a user namespace of
+/// its own. From then on it does not find servers of others, nor one of its own that ran before.
+///
+/// # Errors
+/// When the kernel has no user namespaces, or gives none.
+pub(crate) fn stand_apart() -> io::Result<()> {
+    let process = std::process::id();
+    let mut lines = "read _".to_string();
+    for map in ["uid_map", "gid_map"] {
+        let same = same_accounts(&fs::read_to_string(Path::new("/proc/self").join(map))?);
+        lines.push_str(&format!(" && printf '{same}' > /proc/{process}/{map}"));
+    }
+    // Only a process of the outer namespace may say which accounts there are in the inner one.
+    let mut outside = Command::new("sh").arg("-c").arg(lines).stdin(Stdio::piped()).spawn()?;
+    let input = outside.stdin.take();
+    // SAFETY: no file descriptor and no directory becomes another one.
+    let parted = unsafe { unshare_unsafe(UnshareFlags::NEWUSER) };
+    if parted.is_ok() {
+        input.map(|mut input| input.write_all(b"\n")).transpose()?;
+    }
+    let written = outside.wait()?;
+    parted?;
+    if written.success() { Ok(()) } else { Err(io::Error::other("its accounts could not be set")) }
+}
+
+/// Lines of a user namespace's map, INSIDE OUTSIDE COUNT, for one below it with the same accounts.
+fn same_accounts(map: &str) -> String {
+    let of_line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let (inside, count) = (words.next()?, words.nth(1)?);
+        Some(format!("{inside} {inside} {count}\\n"))
+    };
+    map.lines().filter_map(of_line).collect()
+}
+
 fn hide(own: &Path) -> io::Result<()> {
     let all = own.parent().ok_or(io::ErrorKind::InvalidInput)?;
     // SAFETY: only the table of mounts becomes this thread's own; no file descriptor does.
@@ -58,11 +99,16 @@ fn hide(own: &Path) -> io::Result<()> {
     mount("ashlar", all, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, OPTIONS)?;
     fs::create_dir(own)?;
     move_mount(&tree, "", CWD, own, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?;
+    if Path::new(SHARED_MEMORY).is_dir() {
+        mount("ashlar", SHARED_MEMORY, "tmpfs", MountFlags::NOSUID | MountFlags::NODEV, c"mode=1777")?;
+    }
     Ok(())
 }
 
+/// Where servers keep memory that their processes share.
+const SHARED_MEMORY: &str = "/dev/shm";
 /// Where a copy may write besides: what is there is nobody's for long.
-const SHARED: [&str; 2] = ["/tmp", "/dev/shm"];
+const SHARED: [&str; 2] = ["/tmp", SHARED_MEMORY];
 /// File systems that hold no files of anybody's.
 const OF_THE_KERNEL: [&str; 12] = [
     "bpf",
@@ -182,6 +228,12 @@ fn file_of_loop_device(source: &str) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_namespace_has_the_accounts_of_the_one_around_it() {
+        assert_eq!(same_accounts("         0          0 4294967295\n"), "0 0 4294967295\\n");
+        assert_eq!(same_accounts("0 100000 1000\n1000 1000 1\n"), "0 0 1000\\n1000 1000 1\\n");
+    }
 
     #[test]
     fn databases_and_mounted_volumes_of_any_array_are_hidden_and_nothing_else() {

@@ -21,6 +21,8 @@ use crate::difference::{self, FileDifference, Named, Pieces};
 use crate::engine::Engine;
 use crate::error::{Error, Result};
 use crate::import::{self, Source, Survey};
+use crate::isolation::stand_apart;
+use crate::progress::interrupt_when_asked;
 use crate::proof::prove;
 use crate::record::{Limits, Role};
 use crate::settings;
@@ -60,16 +62,24 @@ pub(crate) fn ask(server: &Server, statement: &str) -> Result<Rows> {
 pub struct Postgres {
     site: Site,
     installation: Installation,
+    /// The programs that it runs end when this is set.
+    is_interrupted: Arc<AtomicBool>,
 }
 
 impl Postgres {
     /// Finds the programs of the site's version.
     pub fn at(site: &Site) -> Result<Postgres> {
-        Ok(Postgres { site: site.clone(), installation: programs(site, site.major)? })
+        let is_interrupted = Arc::new(AtomicBool::new(false));
+        let installation = programs_until(site, site.major, &is_interrupted)?;
+        Ok(Postgres { site: site.clone(), installation, is_interrupted })
     }
 
     pub(crate) fn server(&self) -> Server {
-        let mut server = Server::new(&self.installation, self.site.places(), settings::settings(&self.site));
+        let mut server = Server::new(
+            &self.installation,
+            self.site.places(),
+            settings::settings(&self.site, self.installation.major()),
+        );
         server.set_superuser(&self.site.superuser);
         if let Some(seconds) = self.site.start_timeout_seconds {
             server.set_start_limit(Duration::from_secs(seconds));
@@ -226,6 +236,11 @@ impl Engine for Postgres {
         if servers_below(&self.data()).is_empty() {
             server.forget_lock()?;
         }
+        if let Err(error) = stand_apart() {
+            outcome
+                .notes
+                .push(format!("its processes are not kept apart from those of other servers: {error}"));
+        }
         if let Some(Limits { memory_bytes, cores }) = self.site.limits {
             server.limit(&ashlar_postgres::Limits { memory_bytes, cores, cpuset: None })?;
         }
@@ -268,7 +283,12 @@ impl Engine for Postgres {
     }
 
     fn prove(&mut self) -> Result<Outcome> {
-        prove(self.server(), self.programs())
+        let _watch = interrupt_when_asked(&self.site, &self.is_interrupted);
+        let proven = prove(self.server(), self.programs());
+        if self.site.is_asked_to_end() {
+            return Err(Error::refused("its proof was ended before it was done", "begin it again"));
+        }
+        proven
     }
 
     fn recover(&mut self) -> Result<()> {
@@ -341,9 +361,14 @@ pub(crate) fn end_all(site: &Site) -> Result<()> {
 
 /// The programs of a major version, or the newest.
 pub(crate) fn programs(site: &Site, major: Option<u32>) -> Result<Installation> {
+    programs_until(site, major, &Arc::new(AtomicBool::new(false)))
+}
+
+/// The same; what they run ends when this is set.
+fn programs_until(site: &Site, major: Option<u32>, is_interrupted: &Arc<AtomicBool>) -> Result<Installation> {
     let words = site.places().socket.join("programs");
     fs::create_dir_all(&words).map_err(|error| failed("make", &words, &error))?;
-    let launcher = Arc::new(Launcher::new(PathBuf::from("/"), words, Arc::new(AtomicBool::new(false))));
+    let launcher = Arc::new(Launcher::new(PathBuf::from("/"), words, is_interrupted.clone()));
     Installation::find(&launcher, &Search { directory: None, major }).map_err(|error| {
         let action = "install it (on Debian: apt-get install postgresql), or name another with --version";
         Error::refused(error.to_string(), action)

@@ -1,6 +1,8 @@
 //! How far long work on a database is, for whoever asks the array meanwhile, and the wish that it end.
 
 use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use ashlar_postgres::Installation;
@@ -104,6 +106,30 @@ impl Teller {
         };
         self.site.roles.iter().filter_map(used).sum()
     }
+}
+
+/// Ends with the work that it is for.
+pub(crate) struct Watch {
+    is_done: Arc<AtomicBool>,
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.is_done.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Sets this as soon as somebody asks the work on a site to end.
+pub(crate) fn interrupt_when_asked(site: &Site, is_interrupted: &Arc<AtomicBool>) -> Watch {
+    let is_done = Arc::new(AtomicBool::new(false));
+    let (site, is_interrupted, is_over) = (site.clone(), is_interrupted.clone(), is_done.clone());
+    std::thread::spawn(move || {
+        while !is_over.load(Ordering::Relaxed) && !is_interrupted.load(Ordering::Relaxed) {
+            is_interrupted.store(site.is_asked_to_end(), Ordering::Relaxed);
+            std::thread::sleep(LOOK_INTERVAL);
+        }
+    });
+    Watch { is_done }
 }
 
 impl Drop for Teller {

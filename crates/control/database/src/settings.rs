@@ -12,6 +12,8 @@ use crate::standby;
 
 /// What a clone has unless it is told otherwise: many of them are to run beside their source.
 const CLONE_BUFFERS: &str = "32MB";
+/// The major version that can have whole file systems written down.
+const SYNCFS_SINCE: u32 = 14;
 /// How long a server may take to read its settings again. Arbitrary.
 const READ_MAX: Duration = Duration::from_secs(5);
 const READ_POLL: Duration = Duration::from_millis(20);
@@ -61,9 +63,14 @@ fn is_one_of(names: &[&str], name: &str) -> bool {
 }
 
 /// What the array sets over the settings of the files, and what is kept over that.
-pub(crate) fn settings(site: &Site) -> Settings {
+pub(crate) fn settings(site: &Site, major: u32) -> Settings {
     let mut settings =
         Settings::new().with("listen_addresses", "127.0.0.1").with("cluster_name", site.name.as_str());
+    if major >= SYNCFS_SINCE {
+        // A server that recovers first has every file of its own written down. All of them are on volumes of
+        // their own, so that this is one call for each volume, instead of one for each file.
+        settings.set("recovery_init_sync_method", "syncfs");
+    }
     standby::settings(site, &mut settings);
     if site.is_clone {
         // A copy archives nothing where its source does, follows nobody, and runs no jobs.

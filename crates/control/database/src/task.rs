@@ -12,7 +12,7 @@ use crate::engine::Engine;
 use crate::error::Result;
 use crate::hooked::{self, Hooked};
 use crate::import::{Source, Survey, survey};
-use crate::isolation::hide_others;
+use crate::isolation::{hide_others, stand_apart};
 use crate::postgres::{Postgres, end_all};
 use crate::record::EngineKind;
 use crate::site::Site;
@@ -168,6 +168,11 @@ pub fn carry_out(task: &Task) -> Result<Outcome> {
     }
     if task.work.has_server() && task.site.engine == EngineKind::Postgres {
         hide_others(&task.site)?;
+        // A start looks first for a server that is there.
+        if task.work != Work::Start {
+            // Where the kernel gives no namespace the server that stays says so.
+            let _ = stand_apart();
+        }
     }
     let mut engine: Box<dyn Engine> = match task.site.engine {
         EngineKind::Postgres => Box::new(Postgres::at(&task.site)?),

@@ -7,6 +7,7 @@ use ashlar_api::{HistoryPoint, HistoryRange, LatencyStep};
 use ashlar_telemetry::{CountersSnapshot, Operation};
 
 use crate::classes::classes;
+use crate::kept::{put_series, read_series};
 use crate::rates::rates;
 
 /// Objects with a series: some 200 KiB each. The one that was idle longest gives way. Arbitrary.
@@ -30,15 +31,17 @@ struct Ring {
     steps: VecDeque<Step>,
     /// What was counted in this step so far, and when it began.
     counted: CountersSnapshot,
-    begun_millis: u64,
+    /// `None`: it was kept over a restart, and nothing was counted since.
+    begun_millis: Option<u64>,
 }
 
 /// What is kept of a step.
-struct Step {
-    point: HistoryPoint,
+#[derive(Clone)]
+pub(crate) struct Step {
+    pub(crate) point: HistoryPoint,
     /// Requests by how long they took.
-    reads: Box<[u32]>,
-    writes: Box<[u32]>,
+    pub(crate) reads: Box<[u32]>,
+    pub(crate) writes: Box<[u32]>,
 }
 
 impl History {
@@ -50,13 +53,13 @@ impl History {
                 return;
             }
             self.make_room();
-            self.series.insert(object.to_string(), Series::new(from_millis));
+            self.series.insert(object.to_string(), Series::new(Some(from_millis), to_millis));
         }
         let series = self.series.get_mut(object).expect("it is there");
         if !counted.is_idle() {
             series.busy_millis = to_millis;
         }
-        series.rings.iter_mut().for_each(|ring| ring.add(to_millis, counted));
+        series.rings.iter_mut().for_each(|ring| ring.add(from_millis, to_millis, counted));
     }
 
     /// The points of an object's series, oldest first.
@@ -89,6 +92,38 @@ impl History {
         self.series.retain(|object, _| is_there(object));
     }
 
+    /// Series of these objects as bytes, at most so many: those that were idle longest are left out.
+    #[must_use]
+    pub fn kept(&self, is_wanted: impl Fn(&str) -> bool, bytes_max: usize) -> Vec<u8> {
+        let mut wanted: Vec<(&String, &Series)> =
+            self.series.iter().filter(|(object, _)| is_wanted(object)).collect();
+        wanted.sort_by_key(|(_, series)| std::cmp::Reverse(series.busy_millis));
+        let mut bytes = Vec::new();
+        for (object, series) in wanted {
+            let before = bytes.len();
+            put_series(&mut bytes, object, series.busy_millis, series.rings.iter().map(|ring| &ring.steps));
+            if bytes.len() > bytes_max {
+                bytes.truncate(before);
+                break;
+            }
+        }
+        bytes
+    }
+
+    /// Takes in what was kept. Steps of this life stay: older ones come before them.
+    pub fn recall(&mut self, bytes: &[u8]) {
+        for kept in read_series(bytes) {
+            if !self.series.contains_key(&kept.object) {
+                self.make_room();
+            }
+            let series = self.series.entry(kept.object).or_insert_with(|| Series::new(None, 0));
+            series.busy_millis = series.busy_millis.max(kept.busy_millis);
+            for (ring, older) in series.rings.iter_mut().zip(kept.rings) {
+                ring.put_before(older);
+            }
+        }
+    }
+
     fn make_room(&mut self) {
         if self.series.len() < SERIES_MAX {
             return;
@@ -101,28 +136,36 @@ impl History {
 }
 
 impl Series {
-    fn new(begun_millis: u64) -> Series {
+    fn new(begun_millis: Option<u64>, busy_millis: u64) -> Series {
         let ring = |range| Ring {
             range,
             steps: VecDeque::new(),
             counted: CountersSnapshot::default(),
             begun_millis,
         };
-        Series { rings: HistoryRange::ALL.map(ring), busy_millis: begun_millis }
+        Series { rings: HistoryRange::ALL.map(ring), busy_millis }
     }
 }
 
 impl Ring {
-    fn add(&mut self, unix_millis: u64, counted: &CountersSnapshot) {
+    fn put_before(&mut self, older: Vec<Step>) {
+        let first = self.steps.front().map_or(u64::MAX, |step| step.point.unix_millis);
+        let older = older.into_iter().filter(|step| step.point.unix_millis < first);
+        let all = older.chain(std::mem::take(&mut self.steps)).collect();
+        self.steps = all;
+    }
+
+    fn add(&mut self, from_millis: u64, unix_millis: u64, counted: &CountersSnapshot) {
         self.counted.merge(counted);
+        let begun_millis = *self.begun_millis.get_or_insert(from_millis);
         let step_millis = self.range.step_seconds() * 1000;
         // A clock that was set back begins a step anew.
-        let is_same_step = unix_millis / step_millis == self.begun_millis / step_millis;
-        if is_same_step && unix_millis >= self.begun_millis {
+        let is_same_step = unix_millis / step_millis == begun_millis / step_millis;
+        if is_same_step && unix_millis >= begun_millis {
             return;
         }
         let counted = std::mem::take(&mut self.counted);
-        let length = unix_millis.saturating_sub(self.begun_millis);
+        let length = unix_millis.saturating_sub(begun_millis);
         if length > 0 {
             let rates = rates(&counted, Duration::from_millis(length));
             let by_class = |operation| classes(&counted.of(operation).latency);
@@ -132,7 +175,7 @@ impl Ring {
                 writes: by_class(Operation::Write),
             });
         }
-        self.begun_millis = unix_millis;
+        self.begun_millis = Some(unix_millis);
         let oldest = unix_millis.saturating_sub(self.range.seconds() * 1000);
         let steps_max = (self.range.seconds() / self.range.step_seconds()) as usize;
         let is_within = |at: u64| at > oldest && at <= unix_millis;
@@ -200,6 +243,37 @@ mod tests {
         write_each_second(&mut history, 900_000..900_100);
         let points = history.points("volume:db", HistoryRange::Hour);
         assert!(points.len() < 12, "what is older than an hour goes: {points:?}");
+    }
+
+    #[test]
+    fn what_is_kept_comes_before_what_is_new_and_the_time_between_is_nobodys() {
+        let mut before = History::default();
+        write_each_second(&mut before, 0..100);
+        before.add("volume:other", START, START + 10_000, &write());
+        let bytes = before.kept(|object| object == "volume:db", 1 << 20);
+        assert!(before.kept(|_| true, bytes.len()).len() <= bytes.len());
+
+        let mut history = History::default();
+        write_each_second(&mut history, 400..430);
+        history.recall(&bytes);
+        // The same from another pool changes nothing.
+        history.recall(&bytes);
+        write_each_second(&mut history, 430..460);
+        let points = history.points("volume:db", HistoryRange::Hour);
+        assert!(points.is_sorted_by(|a, b| a.unix_millis < b.unix_millis), "{points:?}");
+        let both = |at: u64| points.iter().filter(|point| point.unix_millis <= START + at).count();
+        assert!(both(100_000) >= 9 && points.len() - both(100_000) >= 5, "{points:?}");
+        assert!(points.iter().all(|point| (point.rates.writes_per_second - 1.0).abs() < 1e-6), "{points:?}");
+        assert_eq!(history.latencies("volume:db", HistoryRange::Hour).len(), points.len());
+
+        // Recalled first, as at a start: the pause is in no step.
+        let mut again = History::default();
+        again.recall(&bytes);
+        write_each_second(&mut again, 400..460);
+        let points = again.points("volume:db", HistoryRange::Hour);
+        assert!(points.iter().all(|point| (point.rates.writes_per_second - 1.0).abs() < 1e-6), "{points:?}");
+        again.recall(b"rubbish that is no series");
+        assert_eq!(again.points("volume:db", HistoryRange::Hour), points);
     }
 
     #[test]

@@ -5,8 +5,10 @@
 
 mod classes;
 mod history;
+mod kept;
 mod rates;
 
 pub use classes::bounds_micros;
 pub use history::History;
+pub use kept::Slot;
 pub use rates::{ByVolume, StagePair, by_volume, rates, stage_times, sum};

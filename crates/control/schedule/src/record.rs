@@ -51,6 +51,20 @@ impl Record {
         time_in_name(&self.name, snapshot)
             .is_some_and(|named| named.abs_diff(created) <= NAME_SECONDS_MAX && created >= since)
     }
+
+    /// Whether a snapshot of these volumes is one of what it takes snapshots of. A database that was deleted
+    /// since may be in it beside those that are left.
+    #[must_use]
+    pub fn is_of(&self, volumes: &[String]) -> bool {
+        match &self.target {
+            Target::Volumes(own) => {
+                own.len() == volumes.len() && own.iter().all(|volume| volumes.contains(volume))
+            }
+            Target::Databases(own) => {
+                own.iter().any(|database| volumes.contains(&format!("{database}-data")))
+            }
+        }
+    }
 }
 
 #[cfg(test)]
@@ -82,6 +96,20 @@ mod tests {
         assert!(!record.owns(&named(999_999), 999_999, now), "of a schedule before it");
         let ahead = Record { created_unix_seconds: 9_000_000, ..record };
         assert!(ahead.owns(&named(1_500_000), 1_500_000, now), "made while the clock was ahead");
+    }
+
+    /// A snapshot by hand of another volume went with the schedule's own.
+    #[test]
+    fn what_it_takes_snapshots_of_is_in_its_own() {
+        let names = |all: &[&str]| all.iter().map(|name| (*name).to_string()).collect::<Vec<_>>();
+        let of_database = record(7);
+        assert!(of_database.is_of(&names(&["prod-data", "prod-log"])));
+        assert!(of_database.is_of(&names(&["gone-data", "prod-data"])), "with one that is deleted");
+        assert!(!of_database.is_of(&names(&["dev-data"])) && !of_database.is_of(&names(&["prod-log"])));
+        let target = Target::Volumes(names(&["a", "b"]));
+        let of_volumes = Record { target, ..record(7) };
+        assert!(of_volumes.is_of(&names(&["b", "a"])));
+        assert!(!of_volumes.is_of(&names(&["a"])) && !of_volumes.is_of(&names(&["a", "b", "c"])));
     }
 
     #[test]

@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::server::{LONG, Server};
+use crate::server::Server;
 
 /// Over what a role or a database says of its sessions: a check may take its time, and makes the extension
 /// that it needs.
 const OPTIONS: &str = "-c statement_timeout=0 -c lock_timeout=0 -c idle_session_timeout=0 \
     -c default_transaction_read_only=off";
+
+/// Hundreds of GiB may take hours; whoever does not want to wait for them interrupts the launcher.
+const CHECK_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// How thoroughly tables and indexes are checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,7 +50,7 @@ impl Server {
         if check.databases.is_empty() {
             command.arg("--all");
         }
-        Ok(self.installation.launcher.run(command, LONG)?.took)
+        Ok(self.installation.launcher.run(command, CHECK_MAX)?.took)
     }
 
     /// pg_checksums: every page of the stopped server.
@@ -61,6 +64,6 @@ impl Server {
         }
         let mut command = self.installation.program("pg_checksums");
         command.args(["--check", "-D"]).arg(&self.places.data);
-        Ok(self.installation.launcher.run(command, LONG)?.took)
+        Ok(self.installation.launcher.run(command, CHECK_MAX)?.took)
     }
 }

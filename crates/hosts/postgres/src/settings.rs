@@ -115,15 +115,23 @@ impl Settings {
 
     /// Writes the file into a data directory, and has the server's own include it.
     pub(crate) fn write(&self, data: &Path, account: Option<Account>) -> Result<()> {
-        replace(&data.join(SETTINGS_FILE), &self.text()?, account)?;
+        replace(&data.join(SETTINGS_FILE), self.text()?, account)?;
         let path = data.join(SERVER_FILE);
-        let text =
-            fs::read_to_string(&path).map_err(|e| Error::io(&format!("read {}", path.display()), &e))?;
-        if text.lines().any(|line| line.trim() == include_line()) {
+        // In whatever encoding: PostgreSQL takes its bytes as they are.
+        let mut text = fs::read(&path).map_err(|e| Error::io(&format!("read {}", path.display()), &e))?;
+        if text.split(|byte| *byte == b'\n').any(|line| line.trim_ascii() == include_line().as_bytes()) {
             return Ok(());
         }
-        let end = if text.ends_with('\n') || text.is_empty() { "" } else { "\n" };
-        replace(&path, &format!("{text}{end}{}\n", include_line()), account)
+        end_line(&mut text);
+        text.extend(format!("{}\n", include_line()).bytes());
+        replace(&path, text, account)
+    }
+}
+
+/// So that what is put behind it is a line of its own.
+pub(crate) fn end_line(text: &mut Vec<u8>) {
+    if text.last().is_some_and(|last| *last != b'\n') {
+        text.push(b'\n');
     }
 }
 
@@ -132,7 +140,7 @@ fn include_line() -> String {
 }
 
 /// Writes a file anew: whoever reads it sees the old text or the new one.
-pub(crate) fn replace(path: &Path, text: &str, account: Option<Account>) -> Result<()> {
+pub(crate) fn replace(path: &Path, text: impl AsRef<[u8]>, account: Option<Account>) -> Result<()> {
     let context = |e: &std::io::Error| Error::io(&format!("write {}", path.display()), e);
     let mut fresh = path.as_os_str().to_owned();
     fresh.push(".new");

@@ -53,7 +53,7 @@ impl Engine {
         notes: impl FnOnce(VolumeId) -> NoteBatch,
     ) -> Result<VolumeInfo> {
         let inner = &self.inner;
-        check_name("volume", &spec.name)?;
+        check_hidden_name("volume", &spec.name)?;
         check_size(&spec.name, spec.size_bytes)?;
         if !matches!(spec.logical_block_bytes, 512 | 4096) {
             return Err(Error::new(
@@ -252,7 +252,7 @@ impl Engine {
         allowance: Allowance,
     ) -> Result<Vec<VolumeInfo>> {
         let inner = &self.inner;
-        check_clone_name(name)?;
+        check_hidden_name("clone", name)?;
         let _turn = inner.control_turn.lock().await;
         let sources = inner.clone_sources(from)?;
         let is_single = sources.len() == 1;
@@ -265,7 +265,7 @@ impl Engine {
             let is_image = source.kind == VolumeKind::Snapshot;
             let volume = inner.volume_name_of(&source);
             let clone_name = if is_single { name.to_string() } else { format!("{name}-{volume}") };
-            check_clone_name(&clone_name)?;
+            check_hidden_name("clone", &clone_name)?;
             inner.check_volume_free(&clone_name)?;
             let mut origin_name =
                 if is_image { format!("{volume}@{}", source.name) } else { source.name.clone() };
@@ -414,11 +414,11 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     )))
 }
 
-/// The daemon hides the clones it makes for itself behind a dot; people's names never begin with one.
-fn check_clone_name(name: &str) -> Result<()> {
-    check_name("clone", name.strip_prefix('.').unwrap_or(name))?;
+/// The daemon hides what it makes for itself behind a dot; people's names never begin with one.
+fn check_hidden_name(what: &str, name: &str) -> Result<()> {
+    check_name(what, name.strip_prefix('.').unwrap_or(name))?;
     if name.len() > NAME_BYTES_MAX {
-        return Err(Error::new(ErrorKind::Invalid, format!("`{name}` is too long for a name of a clone")));
+        return Err(Error::new(ErrorKind::Invalid, format!("`{name}` is too long for a name of a {what}")));
     }
     Ok(())
 }

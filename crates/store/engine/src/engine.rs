@@ -314,6 +314,24 @@ impl Engine {
             .collect()
     }
 
+    /// The names of the snapshots that hold each of these volumes. Those of a former volume of the same name
+    /// do not: it was another one.
+    #[must_use]
+    pub fn snapshots_holding(&self, volumes: &[String]) -> Vec<String> {
+        let tree = self.inner.tree.borrow();
+        let id_of = |name: &String| tree.catalogue.volume(name).map(|entry| entry.id);
+        let Some(ids) = volumes.iter().map(id_of).collect::<Option<Vec<VolumeId>>>() else {
+            return Vec::new();
+        };
+        let mut names = Vec::new();
+        for (name, images) in tree.catalogue.snapshots() {
+            if ids.iter().all(|id| images.iter().any(|image| image.origin == *id)) {
+                names.push(name.clone());
+            }
+        }
+        names
+    }
+
     /// Fails when the pool takes no changes.
     pub fn check_online(&self) -> Result<()> {
         self.inner.check_online()

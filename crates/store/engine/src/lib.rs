@@ -75,7 +75,7 @@ pub use allowance::Allowance;
 pub use ashlar_format::catalogue::{Compression, Profile};
 pub use ashlar_format::hold::Hold;
 pub use ashlar_format::note_kind::{NoteKind, NoteSubject};
-pub use ashlar_format::notes::Note;
+pub use ashlar_format::notes::{NOTE_VALUE_BYTES_MAX, Note};
 pub use ashlar_format::segment::Protection;
 pub use ashlar_pool::{
     Away, DriveCounters, DriveSpec, Identity, Opening, PoolSpec, ProcessProbe, Remembered, ScrubCount,

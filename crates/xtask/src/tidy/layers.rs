@@ -206,7 +206,7 @@ const THIRD_PARTY: [(&str, &[&str]); 37] = [
     ("io-uring", &["base"]),
     ("libc", &["base", "media", "targets", "control"]),
     ("rustix", &["control", "hosts", "lab", "proof"]),
-    ("twox-hash", &["base", "store"]),
+    ("twox-hash", &["base", "store", "control"]),
     ("rustc-hash", &["base", "media", "store"]),
     ("lz4-sys", &["store"]),
     ("zstd-safe", &["store", "inspect"]),

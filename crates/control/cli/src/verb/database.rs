@@ -224,7 +224,8 @@ enum Verb {
     /// Show or change settings of a database's server. It reads them at once.
     #[command(
         after_help = "Example:\n  ashlar database settings prod work_mem=64MB max_connections=200 --restart\n  \
-            ashlar database settings prod --reset work_mem"
+            ashlar database settings prod --reset work_mem\n  \
+            ashlar database settings prod --port 5499 --restart"
     )]
     Settings(change::Settings),
     Commands(hooks::Change),

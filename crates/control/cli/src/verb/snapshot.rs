@@ -41,8 +41,8 @@ enum Verb {
     },
     /// Delete snapshots, or none where one cannot be deleted. Clones made from them stay.
     ///
-    /// One that is held is in the way. Many at once take little longer than one. Where a pool fails on the
-    /// way, the error tells how many are deleted.
+    /// One that is held is in the way, and so is one that a clone of a database is reset to. Many at once
+    /// take little longer than one. Where a pool fails on the way, the error tells how many are deleted.
     #[command(
         after_help = "Example:\n  ashlar snapshot delete before-upgrade --yes\n  ashlar snapshot delete \
                       monday tuesday wednesday --yes"
@@ -54,7 +54,7 @@ enum Verb {
         /// Do not ask.
         #[arg(long)]
         yes: bool,
-        /// Delete them although somebody reads one, who then gets errors.
+        /// Delete them although somebody reads one, who then gets errors, or a clone is reset to one.
         #[arg(long)]
         force: bool,
     },

@@ -7,6 +7,7 @@ pub mod frozen;
 pub mod nbd;
 
 use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -46,6 +47,21 @@ pub fn for_databases() -> String {
     let of_process = 200 * (std::process::id() % 100);
     let first = 10_000 + of_process + 20 * (NEXT.fetch_add(1, Ordering::Relaxed) % 10);
     format!("fuse_transport = \"classic\"\nattach_wait_seconds = 60\ndatabase_port_first = {first}\n")
+}
+
+/// An array with a pool of this size, through whose directory the account of servers may pass; `None` where
+/// nothing can be attached.
+pub fn array_for_databases(pool: &str) -> Option<Array> {
+    can_attach().then(|| {
+        let mut array = Array::unstarted();
+        let open = std::fs::Permissions::from_mode(0o711);
+        std::fs::set_permissions(array.path(""), open).unwrap();
+        array.configure(&for_databases());
+        array.start();
+        let drive = format!("{},size={pool}", array.path("main.img").display());
+        array.good(&["pool", "create", "main", "--drive", &drive]);
+        array
+    })
 }
 
 /// Deletes the databases of an array; behind a test that failed, whatever there is of them.

@@ -43,15 +43,18 @@ impl Array {
         .await
     }
 
-    /// Writes a record, in place of the one of that number.
+    /// Writes a record, in place of the one of that number. One that is new needs room in the pool; without a
+    /// change to another nothing could be deleted in a full one.
     pub(crate) async fn record_note_put(
         &self,
         kind: NoteKind,
         pool: &str,
         number: u64,
         value: Vec<u8>,
+        is_new: bool,
     ) -> Result<()> {
         let batch = NoteBatch::new().put(kind, number, RECORD, VERSION, value);
+        let batch = if is_new { batch } else { batch.from_reserve() };
         self.with_pool(pool, |engine, _| Box::pin(async move { engine.notes_put(batch).await.map(drop) }))
             .await
     }

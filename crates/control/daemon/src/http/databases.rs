@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use ashlar_api as api;
 use axum::extract::State;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post, put};
 use axum::{Json, Router};
 use serde::Deserialize;
 
 use super::extract::{Body, Name, OptionalBody, Question};
-use super::handlers::{AS_ROOT, Answer, Array, Created, Object, check_owner, made_snapshot, to_the_end};
+use super::handlers::{AS_ROOT, Answer, Array, Created, Object, check_owner, made_snapshot, to_the_end, with_pools};
 use super::jobs::{Long, Task, Wait, object};
 use super::lists;
 use super::object::{Made, Shown};
@@ -23,7 +24,7 @@ pub(super) fn check(caller: Caller) -> Result<()> {
     check_owner(caller, "work on databases", AS_ROOT)
 }
 
-pub(super) fn routes() -> Router<Arc<Service>> {
+pub(super) fn routes(service: &Arc<Service>) -> Router<Arc<Service>> {
     Router::new()
         .route("/v1/databases", get(lists::databases).post(create))
         .route("/v1/databases/{database}", get(show).delete(remove))
@@ -43,6 +44,7 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .route("/v1/database-standbys", post(follow))
         .route("/v1/databases/{database}/promote", post(promote))
         .route("/v1/databases/{database}/expiry", put(expire))
+        .route_layer(from_fn_with_state(service.clone(), with_pools))
 }
 
 /// What may stand behind the question mark of a deletion.

@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use ashlar_api as api;
 use axum::Json;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{Method, StatusCode, Uri};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
@@ -36,6 +37,12 @@ pub(super) async fn to_the_end<T: Send + 'static>(
     change: impl Future<Output = Result<T>> + Send + 'static,
 ) -> Result<T> {
     tokio::spawn(change).await.unwrap_or_else(|_| Err(Error::stopping()))
+}
+
+/// Answers once the pools are open that a start right behind another array is about to open.
+pub(super) async fn with_pools(State(array): Array, request: Request, next: Next) -> Response {
+    array.wait_for_pools().await;
+    next.run(request).await
 }
 
 pub(super) async fn pool_create(
@@ -319,7 +326,7 @@ pub(super) async fn volume_delete(
     seen: Seen,
 ) -> Answer<api::VolumeDeletion> {
     let DeleteQuery { force, now } = query;
-    to_the_end(async move { array.volume_delete(&volume, force, now, &seen).await }).await.map(Json)
+    to_the_end(async move { array.volume_delete_alone(&volume, force, now, &seen).await }).await.map(Json)
 }
 
 pub(super) async fn volume_undelete(

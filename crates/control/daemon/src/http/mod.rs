@@ -67,9 +67,9 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
             put(handlers::snapshot_hold).delete(handlers::snapshot_release),
         )
         .route("/v1/clones", post(handlers::clone_create))
-        .merge(databases::routes())
+        .merge(databases::routes(&service))
         .merge(difference::routes())
-        .merge(schedules::routes())
+        .merge(schedules::routes(&service))
         .merge(console::routes())
         .merge(jobs::routes())
         .merge(lab::routes())

@@ -4,25 +4,27 @@ use std::sync::Arc;
 
 use ashlar_api as api;
 use axum::extract::State;
+use axum::middleware::from_fn_with_state;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use serde::Deserialize;
 
 use super::extract::{Body, Name, Question};
-use super::handlers::{AS_ROOT, Answer, Array, Created, Object, check_owner, made_snapshot, to_the_end};
+use super::handlers::{AS_ROOT, Answer, Array, Created, Object, check_owner, made_snapshot, to_the_end, with_pools};
 use super::lists;
 use super::object::{Made, Shown};
 use crate::places::Caller;
 use crate::service::Service;
 use crate::tag::Seen;
 
-pub(super) fn routes() -> Router<Arc<Service>> {
+pub(super) fn routes(service: &Arc<Service>) -> Router<Arc<Service>> {
     Router::new()
         .route("/v1/schedules", get(lists::schedules).post(create))
         .route("/v1/schedules/{schedule}", get(show).patch(change).delete(remove))
         .route("/v1/schedules/{schedule}/run", post(run))
         .route("/v1/schedules/{schedule}/pause", post(pause))
         .route("/v1/schedules/{schedule}/resume", post(resume))
+        .route_layer(from_fn_with_state(service.clone(), with_pools))
 }
 
 /// What may stand behind the question mark of a deletion.

@@ -211,6 +211,20 @@ impl Service {
         Ok(api::VolumeDeletion { name: name.to_string(), pool, id, recoverable_seconds })
     }
 
+    /// The same for a volume that is no database's.
+    pub(crate) async fn volume_delete_alone(
+        &self,
+        name: &str,
+        is_forced: bool,
+        is_now: bool,
+        seen: &Seen,
+    ) -> Result<api::VolumeDeletion> {
+        if !is_forced {
+            self.check_of_no_database(name).await?;
+        }
+        self.volume_delete(name, is_forced, is_now, seen).await
+    }
+
     /// Brings a deleted volume back.
     pub(crate) async fn volume_undelete(
         &self,

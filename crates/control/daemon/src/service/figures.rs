@@ -12,6 +12,7 @@ use tokio::sync::{Notify, watch};
 
 use super::Service;
 use crate::error::{Error, Result};
+use crate::names;
 
 /// Time between two figures.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
@@ -24,11 +25,14 @@ pub(crate) struct Live {
     newest: watch::Sender<Option<Arc<api::Figures>>>,
     came: Notify,
     history: Mutex<History>,
+    /// Pools whose series were read since they were opened, and the number of the last slot of each.
+    pub(super) kept: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Default for Live {
     fn default() -> Live {
-        Live { newest: watch::Sender::new(None), came: Notify::new(), history: Mutex::default() }
+        let (came, newest) = (Notify::new(), watch::Sender::new(None));
+        Live { newest, came, history: Mutex::default(), kept: Mutex::default() }
     }
 }
 
@@ -38,6 +42,20 @@ impl Live {
         let newest = self.newest.subscribe();
         self.came.notify_one();
         newest
+    }
+
+    /// Series as bytes.
+    pub(super) fn series(&self, is_wanted: impl Fn(&str) -> bool, bytes_max: usize) -> Vec<u8> {
+        self.history.lock().expect("no holder of this lock panics").kept(is_wanted, bytes_max)
+    }
+
+    /// A pool was opened: what it keeps is read before anything new is kept in it.
+    pub(super) fn is_to_recall(&self, pool: &str) {
+        self.kept.lock().expect("no holder of this lock panics").remove(pool);
+    }
+
+    pub(super) fn recall(&self, series: &[u8]) {
+        self.history.lock().expect("no holder of this lock panics").recall(series);
     }
 
     /// Ends all streams.
@@ -158,7 +176,9 @@ impl Service {
             name: pool.name,
         });
         let pools = pools.collect();
-        let volumes = by_volume(&self.array.counters().await?);
+        let mut volumes = by_volume(&self.array.counters().await?);
+        // What the array itself writes is no host's.
+        volumes.remove(names::FIGURES);
         let stages = self.array.stages().await?;
         Ok(Look { at: Instant::now(), unix_millis: unix_millis(), volumes, pools, stages })
     }
@@ -181,8 +201,11 @@ impl Service {
         for (volume, counted) in counted.iter().filter(|(volume, _)| pools.contains_key(*volume)) {
             history.add(&format!("volume:{volume}"), from, to, counted);
         }
+        drop(history);
+        let known = self.known();
+        let mut history = self.figures.history.lock().expect("no holder of this lock panics");
         history.keep(|object| match object.split_once(':') {
-            Some(("volume", volume)) => pools.contains_key(volume),
+            Some(("volume", volume)) => known.index.volume(volume).is_ok(),
             Some((_, pool)) => now.pools.iter().any(|one| one.name == pool),
             None => true,
         });

@@ -54,6 +54,12 @@ impl Index {
         self.volumes.insert(name.to_string(), pool.to_string());
     }
 
+    /// The volumes of a pool.
+    pub(super) fn volumes_of(&self, pool: &str) -> Vec<String> {
+        let of_pool = self.volumes.iter().filter(|(_, holder)| *holder == pool);
+        of_pool.map(|(volume, _)| volume.clone()).collect()
+    }
+
     pub(super) fn remove_volume(&mut self, name: &str) {
         self.volumes.remove(name);
     }

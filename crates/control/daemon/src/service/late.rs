@@ -28,6 +28,9 @@ use crate::state::KnownPool;
 /// How long the start waits for drives in use before it goes on without their pool: a killed array lets go of
 /// them when the kernel has ended what was in flight, which takes tens of milliseconds mostly.
 const FIRST_WAIT_MAX: Duration = Duration::from_secs(2);
+/// How long a question about databases waits for such a pool, and how often it looks. Arbitrary.
+const SOON_MAX: Duration = Duration::from_secs(10);
+const SOON_POLL: Duration = Duration::from_millis(20);
 /// How often drives are looked for. Arbitrary.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long one look at the drives of a pool may take: a drive's file may lie where nobody answers.
@@ -127,6 +130,39 @@ impl Service {
         let mut known = self.known();
         known.failures.insert(name.to_string(), reason);
         known.waits.insert(name.to_string(), wait);
+    }
+
+    /// Waits a moment for pools whose drives were in use at the start: those come within seconds, and whoever
+    /// asks meanwhile is not to hear that what is in them does not exist.
+    pub(crate) async fn wait_for_pools(&self) {
+        let end = Instant::now() + SOON_MAX;
+        while self.opens_soon() && Instant::now() < end && !self.is_stopping() {
+            tokio::time::sleep(SOON_POLL).await;
+        }
+    }
+
+    fn opens_soon(&self) -> bool {
+        self.known().waits.values().any(|wait| wait.was_busy)
+    }
+
+    /// Why something that pools remember is not found: there is none, or its pool may not be open.
+    pub(super) fn not_there(&self, what: &str, name: &str) -> Error {
+        let known = self.known();
+        if let Some(pool) = known.waits.keys().next() {
+            return Error::new(
+                api::ErrorKind::Closed,
+                format!("{what} `{name}` is not known yet: pool `{pool}` waits for its drives"),
+                format!("repeat it once that is open: `ashlar pool show {pool}` says what is missing"),
+            );
+        }
+        let error = Error::not_found(what, name);
+        match known.failures.first() {
+            None => error,
+            Some(pool) => Error {
+                action: format!("it may be in pool `{pool}`, which is not open: `ashlar pool show {pool}`"),
+                ..error
+            },
+        }
     }
 
     /// Opens pools whose drives come late, until none is waited for; `beat` is called while it waits. False

@@ -20,6 +20,7 @@ mod forecast;
 mod generations;
 mod index;
 mod jobs;
+mod kept_figures;
 mod lab;
 mod late;
 mod orders;
@@ -102,7 +103,10 @@ pub(crate) struct Service {
     is_ready: AtomicBool,
     /// False while all volumes are to be detached.
     may_tend_databases: AtomicBool,
+    /// Nothing new is begun.
     is_stopping: AtomicBool,
+    /// What was under way at the stop is over, or was given up: nothing changes any more.
+    is_closed: AtomicBool,
 }
 
 /// What the control side remembers about pools and names.
@@ -223,6 +227,7 @@ impl Service {
             is_ready: AtomicBool::new(false),
             may_tend_databases: AtomicBool::new(true),
             is_stopping: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
         }
     }
 
@@ -234,13 +239,24 @@ impl Service {
         self.known.lock().expect("no holder of this lock panics")
     }
 
-    /// Waits for its turn to change something; refused once the array is stopping.
+    /// Waits for its turn to change something. Refused once the array has stopped to where nothing changes;
+    /// before that work that is under way may come to its end.
     async fn change(&self) -> Result<tokio::sync::MutexGuard<'_, ()>> {
         let turn = self.changes.lock().await;
-        if self.is_stopping() {
-            return Err(Error::stopping());
+        if self.is_closed() {
+            return Err(self.stopping());
         }
         Ok(turn)
+    }
+
+    /// Why nothing new is begun.
+    pub(crate) fn stopping(&self) -> Error {
+        let goes_on = matches!(&*self.orders.borrow(), Some(Order::Upgrade(_)));
+        if goes_on { Error::going_on() } else { Error::stopping() }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
     }
 
     pub(crate) fn is_stopping(&self) -> bool {

@@ -50,6 +50,7 @@ impl Service {
             return Err(error);
         }
         self.note_away_or_tell(&pool.name).await;
+        self.figures.is_to_recall(&pool.name);
         self.count_wear().await
     }
 
@@ -60,7 +61,7 @@ impl Service {
         let carriers: BTreeSet<String> =
             self.known().attached.values().map(|slot| slot.carrier.clone()).collect();
         for name in contents.volumes.extract_if(.., |name| names::is_hidden(name)) {
-            if carriers.contains(&name) {
+            if carriers.contains(&name) || name == names::FIGURES {
                 continue;
             }
             if let Err(error) = self.array.volume_delete(pool, &name).await {

@@ -36,9 +36,10 @@ pub(super) struct Return {
 }
 
 impl Service {
-    /// Writes down what is attached, and what is to be again. Once the array stops, that stays as it is.
+    /// Writes down what is attached, and what is to be again. Once the array detaches all for its stop, that
+    /// stays as it is.
     pub(super) fn remember_attachments(&self) {
-        if self.is_stopping() {
+        if self.is_closed() {
             return;
         }
         let known = self.known();

@@ -23,8 +23,14 @@ impl Service {
         snapshots.into_iter().find(|s| s.name == name).ok_or_else(|| Error::not_found("snapshot", name))
     }
 
-    /// Takes a snapshot of volumes of one pool at one instant.
+    /// Takes a snapshot of volumes of one pool at one instant, because a person wants it.
     pub(crate) async fn snapshot_create(&self, request: api::SnapshotCreate) -> Result<api::Snapshot> {
+        self.check_not_of_schedule(&request.name).await?;
+        self.snapshot_make(request).await
+    }
+
+    /// The same, whatever it is called.
+    pub(super) async fn snapshot_make(&self, request: api::SnapshotCreate) -> Result<api::Snapshot> {
         let snapshot = self.snapshot_take(request).await?;
         self.log.info(
             format!("snapshot {}", snapshot.name),
@@ -93,6 +99,7 @@ impl Service {
         }
         let of_pools = self.by_pool(&request.names)?;
         self.check_not_held(&request.names).await?;
+        self.check_not_needed(&request.names, request.force).await?;
         let is_meant = |image: &str| {
             image
                 .split_once('@')

@@ -21,15 +21,17 @@ const POOLS_MAX: Duration = Duration::from_secs(90);
 const SHARD_MAX: Duration = Duration::from_secs(10);
 
 impl Service {
-    /// Stops databases unless another program goes on, then the doors, closes every pool, ends the data
-    /// shard. What is attached is left to the keeper where it may and can be, else detached first. Goes
-    /// through all of it whatever fails; true when nothing did.
+    /// Lets work on databases come to its end, stops them unless another program goes on, then the doors,
+    /// closes every pool, ends the data shard. What is attached is left to the keeper where it may and can
+    /// be, else detached first. Goes through all of it whatever fails; true when nothing did.
     pub(crate) async fn stop(&self, may_leave: bool, goes_on: bool) -> bool {
         self.is_stopping.store(true, Ordering::Release);
         self.figures.end();
+        // Before the turn is taken: that work changes volumes.
+        self.at_most("work on databases", DATABASES_MAX, self.finish_databases()).await;
+        self.is_closed.store(true, Ordering::Release);
         let turn = self.at_most("a change that is under way", CHANGE_MAX, self.changes.lock()).await;
         let mut is_clean = turn.is_some();
-        self.at_most("work on databases", DATABASES_MAX, self.finish_databases()).await;
         if !goes_on {
             self.at_most("stopping databases", DATABASES_MAX, self.stop_databases()).await;
         }
@@ -47,6 +49,10 @@ impl Service {
         is_clean &= self.at_most("closing the doors", DOORS_MAX, doors).await == Some(true);
         if !is_left {
             self.keeping.forget();
+        }
+        // Without it charts lack their last minute.
+        if let Some(Some(why)) = self.at_most("keeping charts", AGES_MAX, self.keep_all_figures()).await {
+            self.log.warning("array", format!("charts lack their last minute: {why}"));
         }
         // Without it deleted volumes are only kept longer.
         self.at_most("noting how old deleted volumes are", AGES_MAX, self.store_ages()).await;

@@ -240,5 +240,5 @@ pub(super) fn rewrite_map(data: &Path, plan: &[Relink], account: Option<Account>
         let to = link.map_or(from, |link| &link.to).display().to_string();
         format!("{name} {}\n", to.replace('\\', "\\\\"))
     };
-    replace(&data.join(MAP_FILE), &entries.iter().map(line).collect::<String>(), account)
+    replace(&data.join(MAP_FILE), entries.iter().map(line).collect::<String>(), account)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::configuration::{AUTO_FILE, INCLUDES, assignment};
 use crate::account::Account;
 use crate::error::{Error, Result};
-use crate::settings::{SERVER_FILE, replace};
+use crate::settings::{SERVER_FILE, end_line, replace};
 
 /// In front of a line that was taken out, and of those that were put in.
 const MARK: &str = "# ashlar: ";
@@ -44,14 +44,14 @@ pub fn take_settings_out(
             continue;
         }
         let Ok(bytes) = fs::read(&path) else { continue };
-        let text = String::from_utf8_lossy(&bytes);
         let mut is_changed = false;
-        let mut fresh = String::with_capacity(text.len());
-        for line in text.lines() {
-            let found = assignment(line);
+        let mut fresh = Vec::with_capacity(bytes.len());
+        // In whatever encoding: what is not taken out stays byte for byte.
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            let found = assignment(&String::from_utf8_lossy(line));
             if let Some((name, value)) = found.as_ref().filter(|(name, value)| is_unwanted(name, value)) {
                 taken.push(SettingTaken { name: name.clone(), value: value.clone() });
-                fresh.push_str(MARK);
+                fresh.extend(MARK.bytes());
                 is_changed = true;
             } else if let Some((name, value)) = found {
                 included(&path, &name, &value).into_iter().for_each(|file| {
@@ -60,11 +60,10 @@ pub fn take_settings_out(
                     }
                 });
             }
-            fresh.push_str(line);
-            fresh.push('\n');
+            fresh.extend(line);
         }
         if is_changed {
-            replace(&path, &fresh, account)?;
+            replace(&path, fresh, account)?;
         }
     }
     Ok(taken)
@@ -99,14 +98,13 @@ fn included(path: &Path, name: &str, value: &str) -> Vec<PathBuf> {
 /// When it cannot be read or written.
 pub fn add_settings(data: &Path, account: Option<Account>, settings: &[(String, String)]) -> Result<()> {
     let path = data.join(SERVER_FILE);
-    let mut text = fs::read_to_string(&path).unwrap_or_default();
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
+    let mut text = read_if_any(&path)?;
+    end_line(&mut text);
     for (name, value) in settings {
-        text.push_str(&format!("{name} = '{}'\n", value.replace('\\', "\\\\").replace('\'', "''")));
+        let value = value.replace('\\', "\\\\").replace('\'', "''");
+        text.extend(format!("{name} = '{value}'\n").bytes());
     }
-    replace(&path, &text, account)
+    replace(&path, text, account)
 }
 
 /// Puts rules before all others of `pg_hba.conf`: the superuser needs no password on the socket, and one on
@@ -116,21 +114,25 @@ pub fn add_settings(data: &Path, account: Option<Account>, settings: &[(String, 
 /// When the file cannot be read or written.
 pub fn put_before_access_rules(data: &Path, account: Option<Account>, superuser: &str) -> Result<()> {
     let path = data.join(RULES_FILE);
-    let text = match fs::read(&path) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(Error::io(&format!("read {}", path.display()), &error)),
-    };
+    let text = read_if_any(&path)?;
     let user = format!("\"{}\"", superuser.replace('"', "\"\""));
     let rules = format!(
         "{MARK}the next two lines let the array and its users in\n\
          local all {user} trust\n\
          host all {user} 127.0.0.1/32 scram-sha-256\n"
     );
-    if text.starts_with(&rules) {
+    if text.starts_with(rules.as_bytes()) {
         return Ok(());
     }
-    replace(&path, &format!("{rules}{text}"), account)
+    replace(&path, [rules.into_bytes(), text].concat(), account)
+}
+
+/// A file, or nothing where there is none.
+fn read_if_any(path: &Path) -> Result<Vec<u8>> {
+    match fs::read(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        found => found.map_err(|error| Error::io(&format!("read {}", path.display()), &error)),
+    }
 }
 
 #[cfg(test)]
@@ -157,6 +159,21 @@ mod tests {
         }
     }
 
+    /// The harm: comments of a French DBA kept a database from being imported, or were lost.
+    #[test]
+    fn files_keep_their_bytes_in_whatever_encoding() {
+        let scratch = tempfile::tempdir().unwrap();
+        let data = scratch.path();
+        fs::write(data.join(SERVER_FILE), b"# m\xe9moire\nport = 1\nwork_mem = 4MB # \xe9t\xe9").unwrap();
+        take_settings_out(data, None, |name, _| name == "port").unwrap();
+        add_settings(data, None, &[("a.b".to_string(), "c".to_string())]).unwrap();
+        crate::Settings::new().write(data, None).unwrap();
+        assert_eq!(
+            fs::read(data.join(SERVER_FILE)).unwrap(),
+            b"# m\xe9moire\n# ashlar: port = 1\nwork_mem = 4MB # \xe9t\xe9\na.b = 'c'\ninclude 'ashlar.conf'\n"
+        );
+    }
+
     #[test]
     fn unwanted_settings_are_comments_in_whatever_file_they_stand() {
         let scratch = tempfile::tempdir().unwrap();
@@ -173,7 +190,7 @@ mod tests {
         assert_eq!(taken[2].value, "cp %p /x/%f");
         let read = |name: &str| fs::read_to_string(data.join(name)).unwrap();
         assert_eq!(read("conf.d/a.conf"), "# ashlar: archive_command='cp %p /x/%f'\n");
-        assert_eq!(read(AUTO_FILE), "# ashlar: listen_addresses = '*'\nwork_mem = '8MB'\n");
+        assert_eq!(read(AUTO_FILE), "# ashlar: listen_addresses = '*'\nwork_mem = '8MB'");
         // Nothing is left to be taken out.
         assert_eq!(take_settings_out(data, None, |name, _| unwanted.contains(&name)).unwrap(), []);
     }

@@ -2,7 +2,8 @@
 //!
 //! A batch is one record: all of it happens or nothing, whatever crashes. One batch at a time is checked and
 //! journalled, so that what was checked still holds when it is applied, and each takes as long as a durable
-//! write. Deletes need no room: they pass when the notebook or the pool is full.
+//! write. Deletes need no room: they pass when the notebook or the pool is full. So do, in a full pool, puts
+//! for which the caller says so.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -30,6 +31,7 @@ const EVENTS_PER_SECOND: u32 = 10;
 pub struct NoteBatch {
     changes: Vec<NoteChange>,
     events: Vec<(u16, Vec<u8>)>,
+    is_from_reserve: bool,
 }
 
 impl NoteBatch {
@@ -58,6 +60,13 @@ impl NoteBatch {
         self
     }
 
+    /// Passes in a full pool as deletes do: for the few notes without which nothing can be deleted or
+    /// stopped.
+    #[must_use]
+    pub fn from_reserve(self) -> NoteBatch {
+        NoteBatch { is_from_reserve: true, ..self }
+    }
+
     fn change(mut self, kind: NoteKind, subject: u64, part: u16, value: Option<(u16, Vec<u8>)>) -> NoteBatch {
         self.changes.push(NoteChange { key: NoteKey { kind: kind.code(), subject, part }, value });
         self
@@ -67,9 +76,10 @@ impl NoteBatch {
         self.changes.is_empty() && self.events.is_empty()
     }
 
-    /// Whether it needs room: it puts something.
+    /// Whether it needs room: it puts something, and may not take that from the reserve.
     fn needs_room(&self) -> bool {
-        !self.events.is_empty() || self.changes.iter().any(|change| change.value.is_some())
+        let puts = !self.events.is_empty() || self.changes.iter().any(|change| change.value.is_some());
+        puts && !self.is_from_reserve
     }
 
     /// What can be said without looking at the pool.

@@ -185,6 +185,11 @@ fn a_full_pool_refuses_new_notes_and_takes_deletes() {
         };
         assert_eq!(error.kind, ErrorKind::NoSpace, "{error}");
         assert!(error.to_string().contains("the pool is full"), "{error}");
+        // What makes room begins with a note.
+        for round in 0..20 {
+            engine.notes_put(label(id, 0, &[round; 2000]).from_reserve()).await.unwrap();
+        }
+        assert_eq!(engine.notes_get(NoteKind::Label, id, 0).unwrap().value, vec![19; 2000]);
         let deletes = |parts: std::ops::Range<u16>| {
             parts.fold(NoteBatch::new(), |batch, part| batch.delete(NoteKind::Label, id, part))
         };

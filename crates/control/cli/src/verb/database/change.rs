@@ -19,7 +19,10 @@ pub struct Settings {
     /// Give a setting the value of the server's own files again; may be repeated.
     #[arg(long, value_name = "SETTING")]
     reset: Vec<String>,
-    /// Start the server anew where a setting asks for that.
+    /// Have the server listen there, as when its port was taken by another program.
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Start the server anew where a setting asks for that. One that does not start so runs again as before.
     #[arg(long)]
     restart: bool,
 }
@@ -27,12 +30,12 @@ pub struct Settings {
 impl Settings {
     pub fn run(self, context: &Context) -> Result<()> {
         let client = context.client()?;
-        let Settings { name, set, reset, restart } = self;
-        let settings = if set.is_empty() && reset.is_empty() && !restart {
+        let Settings { name, set, reset, port, restart } = self;
+        let settings = if set.is_empty() && reset.is_empty() && port.is_none() && !restart {
             client.database_settings(&name)?
         } else {
             let set = set.into_iter().collect();
-            client.database_settings_change(&name, &DatabaseSettingsChange { set, reset, restart })?
+            client.database_settings_change(&name, &DatabaseSettingsChange { set, reset, port, restart })?
         };
         Ok(context.output.print(&settings, lines)?)
     }

@@ -22,7 +22,7 @@ pub struct Delete {
     /// Do not ask.
     #[arg(long)]
     yes: bool,
-    /// Delete it although somebody uses it, who then gets errors.
+    /// Delete it although somebody uses it, who then gets errors, or a database has it.
     #[arg(long)]
     force: bool,
     /// Delete it for good: it cannot come back, and its space is free.

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use ashlar_api as api;
-use ashlar_database::{AutoGrow, Part, Record, Work};
+use ashlar_database::{AutoGrow, Part, Record, Site, Work};
 use ashlar_units::ByteCount;
 
 use super::super::Service;
-use super::check_ready;
 use super::grow::grow_wanted;
+use super::{Known, check_ready};
 use crate::attach::Steps;
 use crate::error::{Error, Result};
 use crate::tag::Seen;
@@ -35,6 +35,7 @@ impl Service {
         let mut known = self.database_record(name).await?;
         seen.check(&settings_of(&known.record, Vec::new()))?;
         check_ready(&known.record)?;
+        let before = known.record.clone();
         for name_of_setting in &request.reset {
             if known.record.settings.remove(name_of_setting).is_none() {
                 return Err(Error::invalid(
@@ -45,21 +46,45 @@ impl Service {
         }
         known.record.settings.extend(request.set);
         let site = self.site(&known.record);
+        let is_running = site.is_running();
+        let port_taken = self.new_databases.lock().await;
+        if let Some(port) = request.port {
+            self.check_new_port(&known, port, is_running && !request.restart).await?;
+            known.record.port = port;
+        }
+        let moves = known.record.port != before.port;
         self.mount_parts(&known.record, |_| false).await?;
-        self.work(&site, Work::CheckSettings).await?;
+        let found_by = Site { port: before.port, ..self.site(&known.record) };
+        self.work(&found_by, Work::CheckSettings).await?;
         self.keep_record(&known).await?;
+        drop(port_taken);
         let mut waiting = Vec::new();
-        if site.is_running() {
-            waiting = self.work(&site, Work::TakeSettings).await?.notes;
-            if request.restart && !waiting.is_empty() {
-                self.work(&site, Work::Stop).await?;
-                let started = self.work(&site, Work::Start).await;
-                self.started_or_late(&mut known, started).await?;
+        if is_running {
+            waiting = self.work(&found_by, Work::TakeSettings).await?.notes;
+            if request.restart && (moves || !waiting.is_empty()) {
+                self.start_anew(&mut known, before).await?;
                 waiting.clear();
             }
         }
         self.log.info(format!("database {name}"), "settings changed");
         Ok(settings_of(&known.record, waiting))
+    }
+
+    /// Stops a server and starts it with what its record says. One that does not start so gets back what it
+    /// ran with before.
+    async fn start_anew(&self, known: &mut Known, before: Record) -> Result<()> {
+        let found_by = Site { port: before.port, ..self.site(&known.record) };
+        self.work(&found_by, Work::Stop).await?;
+        let error = match self.work(&self.site(&known.record), Work::Start).await {
+            Ok(started) => return self.started_or_late(known, Ok(started)).await.map(drop),
+            Err(error) => error,
+        };
+        known.record = before;
+        self.keep_record(known).await?;
+        let started = self.work(&self.site(&known.record), Work::Start).await;
+        self.started_or_late(known, started).await?;
+        let message = format!("{}; it runs again as it was before", error.message);
+        Err(Error::invalid(message, "choose other values, or see the server's log"))
     }
 
     /// Enlarges volumes and their file systems.

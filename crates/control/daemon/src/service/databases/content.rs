@@ -9,6 +9,7 @@ use ashlar_database::{Origin, Outcome, Part, Record, Role, Stage, Work};
 use super::super::Service;
 use super::late::start_limit;
 use super::make::not_a_clone;
+use super::needed::origin_gone;
 use super::standbys::check_leads;
 use super::{Known, check_ready};
 use crate::error::Result;
@@ -45,13 +46,15 @@ impl Service {
                 Origin { snapshot, is_own, ..origin }
             }
             (false, None) => {
-                self.check_snapshot_of(&origin.snapshot, &origin.database, &origin.volumes)?;
+                self.check_snapshot_of(&origin.snapshot, &origin.database, &origin.volumes)
+                    .map_err(|error| origin_gone(name, error))?;
                 origin
             }
         };
         if fresh.snapshot != before.snapshot && before.is_own {
             known.record.outdated.push(before.snapshot);
         }
+        self.check_origin_is_there(&fresh)?;
         let limit_before = known.record.start_timeout_seconds;
         known.record.origin = Some(fresh);
         known.record.is_wanted = true;
@@ -68,6 +71,9 @@ impl Service {
 
     /// May be begun again wherever it was cut short.
     pub(super) async fn reset_content(&self, known: &mut Known) -> Result<Outcome> {
+        self.check_origin_is_there(
+            known.record.origin.as_ref().ok_or_else(|| not_a_clone(&known.record.name))?,
+        )?;
         self.site(&known.record).forget_asked_end();
         let _ended = self.work(&self.site(&known.record), Work::End).await?;
         self.unmount_parts(&known.record).await?;
@@ -80,6 +86,16 @@ impl Service {
         }
         self.set_stage(known, Stage::Ready).await?;
         Ok(started)
+    }
+
+    /// Refuses what a clone cannot be made of, before anything of the clone goes.
+    fn check_origin_is_there(&self, origin: &Origin) -> Result<()> {
+        let known = self.known();
+        // One of its own is taken then, or was by a reset that was cut short.
+        if origin.is_own && known.index.check_snapshot_free(&origin.snapshot).is_ok() {
+            return origin.volumes.iter().try_for_each(|part| known.index.volume(&part.volume).map(drop));
+        }
+        known.index.snapshot(&origin.snapshot).map(drop)
     }
 
     /// A name for the next snapshot that a clone is made of.
@@ -192,6 +208,9 @@ impl Service {
 
     /// The snapshot that a clone was made of, where it was taken for that and nobody else uses it.
     pub(super) async fn drop_own_snapshot(&self, snapshot: &str) {
+        if self.hand_on_snapshot(snapshot).await {
+            return;
+        }
         let request = api::SnapshotsDelete { names: vec![snapshot.to_string()], force: false };
         match self.snapshots_delete(request).await {
             Ok(()) => {}

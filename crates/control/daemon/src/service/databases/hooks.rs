@@ -1,6 +1,8 @@
 //! Databases without a server of ours: what a request says of their commands, and snapshots that they hold
 //! still for.
 
+use std::time::{Duration, Instant};
+
 use ashlar_api as api;
 use ashlar_database::{EngineKind, Hooks, Record, Work};
 
@@ -13,6 +15,10 @@ use crate::tag::Seen;
 /// How long `freeze` and `thaw` may take where nobody says so, and at most. Arbitrary.
 const SECONDS: u64 = 30;
 const SECONDS_MAX: u64 = 3600;
+/// How long a snapshot waits for its turn with a database that holds still for another, and how often it
+/// looks. Arbitrary: as long as `freeze` and `thaw` may take where nobody says so.
+const TURN_MAX: Duration = Duration::from_secs(30);
+const TURN_POLL: Duration = Duration::from_millis(20);
 /// Of a command: all of them are in one note with the rest of the record.
 const COMMAND_BYTES_MAX: usize = 400;
 
@@ -149,6 +155,32 @@ impl Service {
         Ok(self.view(&known))
     }
 
+    /// The turns of those of these databases that hold still for a snapshot, once all can be had at once: who
+    /// waits holds up nobody.
+    async fn turns_to_freeze(&self, databases: &[String]) -> Result<Vec<(Busy<'_>, Record)>> {
+        let end = Instant::now() + TURN_MAX;
+        loop {
+            match self.try_turns_to_freeze(databases).await {
+                Err(error) if error.kind == api::ErrorKind::Busy && Instant::now() < end => {}
+                had => return had,
+            }
+            tokio::time::sleep(TURN_POLL).await;
+        }
+    }
+
+    async fn try_turns_to_freeze(&self, databases: &[String]) -> Result<Vec<(Busy<'_>, Record)>> {
+        let mut had = Vec::new();
+        for name in databases {
+            // One that is gone holds nothing still.
+            let Ok(known) = self.database_record(name).await else { continue };
+            let freezes = known.record.hooks.as_ref().is_some_and(|hooks| hooks.freeze.is_some());
+            if freezes && self.site(&known.record).is_running() {
+                had.push((self.work_alone(name)?, known.record));
+            }
+        }
+        Ok(had)
+    }
+
     /// Takes a snapshot while databases that want to hold still do. Whatever becomes of it, they go on: where
     /// that fails, or the array is killed, it is tried again by whoever looks after databases.
     pub(in super::super) async fn snapshot_held(
@@ -157,15 +189,7 @@ impl Service {
         request: api::SnapshotCreate,
         is_told: bool,
     ) -> Result<api::Snapshot> {
-        let mut held: Vec<(Busy<'_>, Record)> = Vec::new();
-        for name in databases {
-            // One that is gone holds nothing still.
-            let Ok(known) = self.database_record(name).await else { continue };
-            let freezes = known.record.hooks.as_ref().is_some_and(|hooks| hooks.freeze.is_some());
-            if freezes && self.site(&known.record).is_running() {
-                held.push((self.work_alone(name)?, known.record));
-            }
-        }
+        let held = self.turns_to_freeze(databases).await?;
         let mut frozen = Ok(());
         for (_, record) in &held {
             frozen = self.work(&self.site(record), Work::Freeze).await.map(drop);
@@ -175,7 +199,7 @@ impl Service {
         }
         let taken = match (frozen, is_told) {
             (Err(error), _) => Err(error),
-            (Ok(()), true) => self.snapshot_create(request).await,
+            (Ok(()), true) => self.snapshot_make(request).await,
             (Ok(()), false) => self.snapshot_take(request).await,
         };
         for (_, record) in &held {

@@ -8,7 +8,7 @@ use ashlar_api as api;
 use ashlar_database::{Follows, Outcome, Part, Primary, Record, Role, Source, Stage, Survey, Work};
 use ashlar_units::ByteCount;
 
-use super::super::Service;
+use super::super::{Service, random_id};
 use super::late::start_limit;
 use super::make::{check_sizes, part, unix_seconds};
 use super::{Known, from_database};
@@ -25,6 +25,8 @@ const END_MAX: Duration = Duration::from_secs(60);
 const END_POLL: Duration = Duration::from_millis(50);
 /// A slot's name has letters, digits and `_`, 63 at most (PostgreSQL, 27.2.6).
 const SLOT_BYTES_MAX: usize = 63;
+/// So much of a random number tells slots apart.
+const SLOT_LETTERS: usize = 8;
 
 /// What an import is told.
 struct Wanted {
@@ -60,7 +62,7 @@ impl Service {
     /// Makes a standby of a running server.
     pub(crate) async fn database_follow(&self, request: api::DatabaseFollow) -> Result<api::DatabaseReady> {
         let primary = primary_of(&request.name, &request.primary)?;
-        let source = Source::Followed { primary, slot: slot_of(&request.name) };
+        let source = Source::Followed { primary, slot: slot_of(&request.name, &random_id()) };
         self.bring(Wanted {
             name: request.name,
             source,
@@ -120,6 +122,7 @@ impl Service {
         if let Source::Followed { primary, slot } = &wanted.source {
             known.record.follows = Some(Follows { primary: primary.url.clone(), slot: slot.clone() });
         }
+        Self::check_cloneable(&known.record)?;
         // From here on there may be a slot on the primary.
         self.keep_record(known).await?;
         self.make_site(&known.record)?;
@@ -254,10 +257,13 @@ fn primary_of(name: &str, url: &str) -> Result<Primary> {
     Primary::parse(url).map_err(|error| from_database(&format!("database `{name}`"), &error))
 }
 
-/// The slot of a standby of this name.
-fn slot_of(name: &str) -> String {
+/// A slot for a standby of this name, which no other standby has, of this array or another: whoever drops it
+/// drops nobody else's.
+fn slot_of(name: &str, random: &str) -> String {
     let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' };
-    format!("ashlar_{}", name.chars().map(letter).collect::<String>()).chars().take(SLOT_BYTES_MAX).collect()
+    let end: String = random.chars().filter(char::is_ascii_alphanumeric).take(SLOT_LETTERS).collect();
+    let name = name.chars().map(letter).take(SLOT_BYTES_MAX - "ashlar__".len() - SLOT_LETTERS);
+    format!("ashlar_{}_{}", name.collect::<String>(), end.to_ascii_lowercase())
 }
 
 /// The sizes of the volumes; refused when what is to be copied does not fit.
@@ -324,8 +330,16 @@ mod tests {
 
     #[test]
     fn a_slot_has_letters_that_a_slot_may_have() {
-        assert_eq!(slot_of("Prod.eu-1"), "ashlar_prod_eu_1");
-        assert_eq!(slot_of(&"x".repeat(80)).len(), SLOT_BYTES_MAX);
+        assert_eq!(slot_of("Prod.eu-1", "1B2c-3d4e5f60"), "ashlar_prod_eu_1_1b2c3d4e");
+        assert_eq!(slot_of(&"x".repeat(80), "00000000-").len(), SLOT_BYTES_MAX);
+    }
+
+    /// Two standbys had one slot, and the one that was refused dropped it.
+    #[test]
+    fn no_two_standbys_have_one_slot() {
+        let slots = ["a.b", "a-b", "A_b", "a.b"].map(|name| slot_of(name, &random_id()));
+        let different: std::collections::BTreeSet<&String> = slots.iter().collect();
+        assert_eq!(different.len(), slots.len(), "{slots:?}");
     }
 
     #[test]

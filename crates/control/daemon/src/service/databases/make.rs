@@ -45,6 +45,7 @@ impl Service {
         record.limits = limits(&request.name, request.memory_bytes, request.cores)?;
         record.start_timeout_seconds = start_limit(&request.name, request.start_timeout_seconds)?;
         record.auto_grow = grow_wanted(&request.name, request.auto_grow, request.auto_grow_max_bytes)?;
+        Self::check_cloneable(&record)?;
         self.make_site(&record)?;
         let found = self.work(&Site { major: request.major_version, ..self.site(&record) }, Work::Find).await;
         record.major = match found {
@@ -55,7 +56,10 @@ impl Service {
             }
         };
         let mut known = Known { pool, number, record };
-        self.keep_record(&known).await?;
+        if let Err(error) = self.keep_record(&known).await {
+            self.remove_site(&known.record);
+            return Err(error);
+        }
         drop(number_taken);
         let made = self.make_empty(&known, &sizes).await;
         let started = self.made_or_undone(&mut known, made).await?;

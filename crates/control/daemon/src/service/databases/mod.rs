@@ -16,6 +16,7 @@ mod late;
 mod life;
 mod make;
 mod moment;
+mod needed;
 mod prove;
 mod records;
 mod standbys;
@@ -81,6 +82,7 @@ impl Service {
     /// Takes a snapshot of databases at one instant.
     pub(crate) async fn database_snapshot(&self, request: api::DatabaseSnapshot) -> Result<api::Snapshot> {
         let volumes = self.volumes_of_databases(&request.databases).await?;
+        self.check_not_of_schedule(&request.name).await?;
         if volumes.is_empty() {
             return Err(Error::invalid("no database is named", "name one or more databases of one pool"));
         }

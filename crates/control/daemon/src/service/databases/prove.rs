@@ -4,10 +4,12 @@ use std::time::Instant;
 
 use ashlar_api as api;
 use ashlar_database::{Limits, Origin, Outcome, Part, Proof, Record, Stage, Work, settings_of_clone};
+use ashlar_engine::NOTE_VALUE_BYTES_MAX;
 
 use super::super::Service;
 use super::care::Asked;
 use super::make::unix_seconds;
+use super::records::PROOF;
 use super::{Known, check_ready};
 use crate::error::Result;
 
@@ -15,8 +17,6 @@ use crate::error::Result;
 const PROOFS_MAX: usize = 16;
 const FINDINGS_KEPT: usize = 3;
 const FINDING_CHARS_KEPT: usize = 150;
-/// A note's value has no more.
-const BYTES_MAX: usize = 4000;
 
 impl Service {
     /// Proves that a snapshot of a database recovers and is whole, or tells what is wrong.
@@ -28,7 +28,7 @@ impl Service {
         let since = Instant::now();
         let source = self.database_record(name).await?;
         check_ready(&source.record)?;
-        let clone = format!("{name}.proof");
+        let clone = format!("{name}{PROOF}");
         let _alone = self.work_alone(&clone)?;
         let kept = source.record.kept_parts();
         let meant = self.snapshot_meant_if_any(request.snapshot, name, &kept).await?;
@@ -88,7 +88,7 @@ impl Service {
         proofs.extend(before.into_iter().filter(|other| other.snapshot != proof.snapshot));
         proofs.truncate(PROOFS_MAX);
         let mut value = serde_json::to_vec(&proofs).unwrap_or_default();
-        while value.len() > BYTES_MAX && proofs.pop().is_some() {
+        while value.len() > NOTE_VALUE_BYTES_MAX && proofs.pop().is_some() {
             value = serde_json::to_vec(&proofs).unwrap_or_default();
         }
         self.array.database_proofs_put(&known.pool, known.number, value).await

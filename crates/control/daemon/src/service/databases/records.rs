@@ -4,15 +4,20 @@ use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, TcpListener};
 
 use ashlar_api as api;
-use ashlar_database::{Record, Stage};
-use ashlar_engine::NoteKind;
+use ashlar_database::{EngineKind, Origin, Part, Record, Stage};
+use ashlar_engine::{NOTE_VALUE_BYTES_MAX, NoteKind};
 
 use super::super::Service;
+use super::make::part;
 use crate::error::{Error, Result};
 use crate::names;
 
-/// Longest name of a database: `NAME-data` is a volume's.
-const NAME_BYTES_MAX: usize = 58;
+/// Longest name of a database: `NAME.proof.origin-2` is a snapshot's, and `NAME.proof-data` a volume's.
+const NAME_BYTES_MAX: usize = 46;
+/// What the array puts behind the name of a database for a copy of its own.
+pub(super) const PROOF: &str = ".proof";
+/// The lowest port for programs that do not run as root.
+const PORT_MIN: u16 = 1024;
 
 /// A database that a pool remembers.
 #[derive(Clone)]
@@ -49,15 +54,43 @@ impl Service {
         let all = self.database_records().await?;
         all.into_iter()
             .find(|known| known.record.name == name)
-            .ok_or_else(|| Error::not_found("database", name))
+            .ok_or_else(|| self.not_there("database", name))
+    }
+
+    /// Refuses what would leave a database without one of its volumes.
+    pub(in super::super) async fn check_of_no_database(&self, volume: &str) -> Result<()> {
+        let has_it = |known: &Known| known.record.parts.iter().any(|part| part.volume == volume);
+        let Some(owner) = self.database_records().await?.into_iter().find(has_it) else { return Ok(()) };
+        let name = owner.record.name;
+        Err(Error::new(
+            api::ErrorKind::Busy,
+            format!("volume `{volume}` is of database `{name}`"),
+            format!("`ashlar database delete {name}` deletes both; --force leaves the database without it"),
+        ))
     }
 
     /// Writes a record down.
     pub(super) async fn keep_record(&self, known: &Known) -> Result<()> {
-        let value = serde_json::to_vec(&known.record).map_err(|error| {
-            Error::new(api::ErrorKind::Invalid, format!("record of a database: {error}"), "tell the authors")
-        })?;
-        self.array.record_note_put(NoteKind::Database, &known.pool, known.number, value).await
+        let value = written(&known.record)?;
+        let bytes = value.len();
+        if bytes > NOTE_VALUE_BYTES_MAX {
+            return Err(too_long(&known.record.name, bytes));
+        }
+        let is_new = known.record.stage == Stage::Making;
+        self.array.record_note_put(NoteKind::Database, &known.pool, known.number, value, is_new).await
+    }
+
+    /// Refuses a database of which no clone could be written down: that names its source's volumes, too.
+    pub(super) fn check_cloneable(record: &Record) -> Result<()> {
+        let name = format!("{}{PROOF}", record.name);
+        let snapshot = "x".repeat(names::NAME_BYTES_MAX);
+        let database = record.name.clone();
+        let origin = Origin { database, snapshot, is_own: true, volumes: record.kept_parts() };
+        let parts: Vec<Part> = record.parts.iter().map(|own| part(&name, &own.role)).collect();
+        parts.iter().try_for_each(|part| names::check("volume", &part.volume))?;
+        let clone = Record { name, parts, origin: Some(origin), ..record.clone() };
+        let bytes = written(&clone)?.len();
+        if bytes > NOTE_VALUE_BYTES_MAX { Err(too_long(&record.name, bytes)) } else { Ok(()) }
     }
 
     pub(super) async fn set_stage(&self, known: &mut Known, stage: Stage) -> Result<()> {
@@ -73,7 +106,7 @@ impl Service {
     /// One at a time works on a database.
     pub(super) fn work_alone(&self, name: &str) -> Result<Busy<'_>> {
         if self.is_stopping() {
-            return Err(Error::stopping());
+            return Err(self.stopping());
         }
         if !self.known().busy_databases.insert(name.to_string()) {
             return Err(Error::new(
@@ -92,10 +125,28 @@ impl Service {
         u16::try_from(self.settings.now().database_port_first).unwrap_or(u16::MAX)
     }
 
+    /// Refuses a port that a database cannot get, or not while it runs.
+    pub(super) async fn check_new_port(&self, known: &Known, port: u16, must_stop: bool) -> Result<()> {
+        let name = &known.record.name;
+        if known.record.engine == EngineKind::None {
+            let what = format!("database `{name}` has no server that listens");
+            return Err(Error::invalid(what, "leave --port out"));
+        }
+        if port == known.record.port {
+            return Ok(());
+        }
+        if must_stop {
+            let what =
+                format!("database `{name}`: its server runs, and listens elsewhere from its next start on");
+            return Err(Error::invalid(what, "say --restart as well, or stop it first"));
+        }
+        check_port(&self.database_records().await?, port)
+    }
+
     /// A number, a port and a name that nobody has yet: until the record is kept nobody else may ask.
     pub(super) async fn check_new(&self, name: &str, port: Option<u16>) -> Result<(u64, u16)> {
         names::check("database", name)?;
-        if name.len() > NAME_BYTES_MAX {
+        if name.strip_suffix(PROOF).unwrap_or(name).len() > NAME_BYTES_MAX {
             return Err(Error::invalid(
                 format!("`{name}` is too long for a database: its volumes are named after it"),
                 format!("use at most {NAME_BYTES_MAX} bytes"),
@@ -107,24 +158,49 @@ impl Service {
         }
         let number = all.iter().map(|known| known.number).max().unwrap_or(0) + 1;
         let taken: BTreeSet<u16> = all.iter().map(|known| known.record.port).collect();
-        let owner = |port| all.iter().find(|known| known.record.port == port);
         let port = match port {
-            Some(port) if owner(port).is_some() || !is_free(port) => {
-                let who = owner(port).map_or("another program".to_string(), |known| {
-                    format!("database `{}`", known.record.name)
-                });
-                return Err(Error::new(
-                    api::ErrorKind::Busy,
-                    format!("port {port} is taken by {who}"),
-                    "name another with --port, or leave it out",
-                ));
+            Some(port) => {
+                check_port(&all, port)?;
+                Some(port)
             }
-            Some(port) => Some(port),
             None => (self.port_first()..=u16::MAX).find(|port| !taken.contains(port) && is_free(*port)),
         };
         let no_port = || Error::new(api::ErrorKind::Busy, "no port is free", "end what listens");
         Ok((number, port.ok_or_else(no_port)?))
     }
+}
+
+fn written(record: &Record) -> Result<Vec<u8>> {
+    serde_json::to_vec(record).map_err(|error| {
+        let what = format!("record of database `{}`: {error}", record.name);
+        Error::new(api::ErrorKind::Invalid, what, "tell the authors")
+    })
+}
+
+fn too_long(name: &str, bytes: usize) -> Error {
+    Error::invalid(
+        format!(
+            "database `{name}`: its volumes, settings and commands are too many to be kept: {bytes} bytes of \
+             {NOTE_VALUE_BYTES_MAX}, with what a clone's record has besides"
+        ),
+        "make it with fewer tablespaces or a shorter name, or keep long settings in the server's own files",
+    )
+}
+
+/// Refuses a port that is somebody's, or that only root may have.
+fn check_port(all: &[Known], port: u16) -> Result<()> {
+    if port < PORT_MIN {
+        let what = format!("port {port} is not for a server that does not run as root");
+        return Err(Error::invalid(what, format!("name one of {PORT_MIN} to 65535, or leave it out")));
+    }
+    let owner = all.iter().find(|known| known.record.port == port);
+    if owner.is_none() && is_free(port) {
+        return Ok(());
+    }
+    let program = "another program".to_string();
+    let who = owner.map_or(program, |known| format!("database `{}`", known.record.name));
+    let what = format!("port {port} is taken by {who}");
+    Err(Error::new(api::ErrorKind::Busy, what, "name another with --port, or leave it out"))
 }
 
 /// Whether nobody listens there.

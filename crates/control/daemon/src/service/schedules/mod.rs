@@ -69,7 +69,7 @@ impl Service {
         let pool = self.pool_of_group(&api::SnapshotCreate { name: String::new(), volumes })?;
         let number = all.iter().map(|known| known.number).max().unwrap_or(0) + 1;
         let known = Known { pool, number, record };
-        self.keep_schedule(&known).await?;
+        self.keep_new_schedule(&known).await?;
         drop(turn);
         let Record { name, every, keep, .. } = &known.record;
         self.log.info(format!("schedule {name}"), format!("created: every {every}, keeps {keep}"));

@@ -2,7 +2,7 @@
 
 use ashlar_api as api;
 use ashlar_engine::NoteKind;
-use ashlar_schedule::{Record, Target};
+use ashlar_schedule::{Record, Target, time_in_name};
 
 use super::super::Service;
 use super::super::scrubs::unix_seconds;
@@ -30,15 +30,36 @@ impl Service {
     pub(super) async fn schedule_record(&self, name: &str) -> Result<Known> {
         let all = self.schedule_records().await?;
         let found = all.into_iter().find(|known| known.record.name == name);
-        found.ok_or_else(|| Error::not_found("schedule", name))
+        found.ok_or_else(|| self.not_there("schedule", name))
     }
 
-    /// Writes a record down.
+    /// Refuses a name of a snapshot that is one of a schedule's: that would delete it in turn.
+    pub(in super::super) async fn check_not_of_schedule(&self, snapshot: &str) -> Result<()> {
+        let all = self.schedule_records().await?;
+        let owner = all.iter().find(|known| time_in_name(&known.record.name, snapshot).is_some());
+        let Some(owner) = owner else { return Ok(()) };
+        let schedule = &owner.record.name;
+        Err(Error::invalid(
+            format!("snapshots of schedule `{schedule}` are called as `{snapshot}` is, and deleted in turn"),
+            format!("choose another name, or have it take one: `ashlar schedule run {schedule}`"),
+        ))
+    }
+
+    /// Writes a record down that is there already.
     pub(super) async fn keep_schedule(&self, known: &Known) -> Result<()> {
+        self.note_schedule(known, false).await
+    }
+
+    /// Writes down one that is new.
+    pub(super) async fn keep_new_schedule(&self, known: &Known) -> Result<()> {
+        self.note_schedule(known, true).await
+    }
+
+    async fn note_schedule(&self, known: &Known, is_new: bool) -> Result<()> {
         let value = serde_json::to_vec(&known.record).map_err(|error| {
             Error::new(api::ErrorKind::Invalid, format!("record of a schedule: {error}"), "tell the authors")
         })?;
-        self.array.record_note_put(NoteKind::Schedule, &known.pool, known.number, value).await
+        self.array.record_note_put(NoteKind::Schedule, &known.pool, known.number, value, is_new).await
     }
 
     pub(super) async fn forget_schedule(&self, known: &Known) -> Result<()> {
@@ -58,7 +79,9 @@ impl Service {
 pub(super) fn own_snapshots<'a>(known: &Known, snapshots: &'a [api::Snapshot]) -> Vec<&'a api::Snapshot> {
     let now = unix_seconds();
     let is_own = |one: &&api::Snapshot| {
-        one.pool == known.pool && known.record.owns(&one.name, one.created_unix_seconds, now)
+        one.pool == known.pool
+            && known.record.owns(&one.name, one.created_unix_seconds, now)
+            && known.record.is_of(&one.volumes)
     };
     snapshots.iter().filter(is_own).collect()
 }

@@ -1,6 +1,6 @@
 //! What the rules do not keep is deleted, in turn and in batches.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -38,7 +38,8 @@ impl Service {
         }
     }
 
-    /// Deletes those of these snapshots that nobody uses, the oldest first; how many.
+    /// Deletes those of these snapshots that nobody uses and no clone is reset to, the oldest first; how
+    /// many.
     pub(super) async fn delete_unused(
         &self,
         known: &Known,
@@ -49,9 +50,17 @@ impl Service {
         let snapshot_of = |image: &str| image.split_once('@').map(|(_, snapshot)| snapshot.to_string());
         let users =
             self.users(|image| snapshot_of(image).is_some_and(|name| wanted.contains(&name[..]))).await?;
-        let used: BTreeSet<String> = users.iter().filter_map(|user| snapshot_of(&user.volume)).collect();
-        self.tell_used(known, &used, &users);
-        let free: Vec<String> = names.into_iter().filter(|name| !used.contains(name)).collect();
+        let mut used: BTreeMap<String, String> = BTreeMap::new();
+        for user in &users {
+            if let Some(snapshot) = snapshot_of(&user.volume) {
+                used.entry(snapshot).or_insert_with(|| user.who.clone());
+            }
+        }
+        let needed = self.needed_snapshots().await?.into_iter();
+        let needed = needed.filter(|(snapshot, _)| wanted.contains(&snapshot[..]));
+        used.extend(needed.map(|(snapshot, clone)| (snapshot, format!("database {clone} is reset to it"))));
+        self.tell_used(known, &used);
+        let free: Vec<String> = names.into_iter().filter(|name| !used.contains_key(name)).collect();
         let mut count = 0;
         for batch in free.chunks(BATCH_MAX) {
             let request = api::SnapshotsDelete { names: batch.to_vec(), force: false };
@@ -62,12 +71,10 @@ impl Service {
     }
 
     /// Each is told once while it is used.
-    fn tell_used(&self, known: &Known, used: &BTreeSet<String>, users: &[api::VolumeUser]) {
-        let before =
-            self.schedules.with(&known.record, |mind| std::mem::replace(&mut mind.used, used.clone()));
-        for name in used.difference(&before) {
-            let end = format!("@{name}");
-            let who = users.iter().find(|user| user.volume.ends_with(&end)).map_or("", |user| &user.who);
+    fn tell_used(&self, known: &Known, used: &BTreeMap<String, String>) {
+        let names = used.keys().cloned().collect();
+        let before = self.schedules.with(&known.record, |mind| std::mem::replace(&mut mind.used, names));
+        for (name, who) in used.iter().filter(|(name, _)| !before.contains(*name)) {
             let what = format!("snapshot {name} is not kept any more, and stays while it is used: {who}");
             self.log.info(format!("schedule {}", known.record.name), what);
         }

@@ -35,7 +35,10 @@ impl Service {
     pub(super) async fn schedule_alone(&self, name: &str) -> Result<Alone<'_>> {
         let end = Instant::now() + TURN_MAX;
         while !self.schedules.begin(name) {
-            if Instant::now() > end || self.is_stopping() {
+            if self.is_stopping() {
+                return Err(self.stopping());
+            }
+            if Instant::now() > end {
                 return Err(Error::new(
                     api::ErrorKind::Busy,
                     format!("schedule `{name}` is taking a snapshot, for more than {} s", TURN_MAX.as_secs()),
