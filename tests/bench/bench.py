@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the array beside its peers, on this machine, in one run, and prints goals met and not met.
 
-usage: bench.py [nbd] [device] [postgres] [snapshot] [overwrite] [steady] [dedupe] [space] [discard] [parity] [rebuild] [before] [attached] [databases]   all of them by default
+usage: bench.py [nbd] [device] [postgres] [snapshot] [overwrite] [steady] [dedupe] [space] [discard] [parity] [rebuild] [before] [attached] [databases] [clones]   all of them by default
 
 Environment: QUICK=1 (fewer cells, shorter), ROUNDS=3, SECONDS_PER_CELL, PG_SCALE, PG_SECONDS,
 PG_PEERS, STEADY_POOL_MIB, STEADY_SECONDS, STEADY_FULL, STEADY_LOAD, SNAPSHOTS, SPACE_POOL_MIB,
@@ -17,6 +17,7 @@ import traceback
 import measure
 import part_attached
 import part_before
+import part_clones
 import part_databases
 import part_dedupe
 import part_device
@@ -36,7 +37,8 @@ from site_of_run import Site, run
 PARTS = {"nbd": part_nbd, "device": part_device, "postgres": part_postgres, "snapshot": part_snapshot,
          "overwrite": part_overwrite, "steady": part_steady, "dedupe": part_dedupe, "space": part_space,
          "discard": part_discard, "parity": part_parity, "rebuild": part_rebuild, "before": part_before,
-         "attached": part_attached, "databases": part_databases}
+         "attached": part_attached, "databases": part_databases,
+         "clones": part_clones}
 
 
 def keep(part, goals):

@@ -1,5 +1,5 @@
-"""Databases by name: how soon a clone answers, what a snapshot costs commits, what copies take of the pool, and an
-hour of one-second snapshots."""
+"""Databases by name: what a snapshot costs commits, what copies take of the pool, and an hour of one-second
+snapshots."""
 import glob
 import os
 import random
@@ -15,7 +15,6 @@ from site_of_run import run
 
 SCALE = int(os.environ.get("DB_SCALE", "20" if measure.QUICK else "680"))
 CLIENTS = 8
-CLONES = 3 if measure.QUICK else 10
 AT_ONCE = 4 if measure.QUICK else 20
 SECONDS_OF_HOUR = int(os.environ.get("DB_SNAPSHOTS", "60" if measure.QUICK else "3600"))
 # An hour of one-second snapshots is played so much faster.
@@ -111,6 +110,17 @@ class Ledger:
 
 
 def play(site, table):
+    with_database(site, table, PART, measured)
+
+
+def measured(site, table, array, address, rate, size):
+    snapshots(site, table, array, address, rate)
+    copies(table, array, PART, size, [f"s{number}" for number in range(AT_ONCE)], AT_ONCE)
+    hour(site, table, array, address, rate)
+
+
+def with_database(site, table, part, work):
+    """A pool with a loaded database in it, and how many transactions are half of what it can do."""
     array = Array(site, settings={"database_port_first": 21_000})
     array.start()
     array.pool("p", 2, DRIVE_MIB)
@@ -123,37 +133,13 @@ def play(site, table):
         Load(site, address, 10, name="warm").wait()
         saturated = 15 if not measure.QUICK else 5
         rate = len(Load(site, address, saturated, name="most").wait()) / saturated / 2
-        table.add(PART, "the database", "ashlar", {"gib": size / GIB, "half_of_most_tps": rate})
-        clones(site, table, array, address, rate)
-        snapshots(site, table, array, address, rate)
-        copies(table, array, size)
-        hour(site, table, array, address, rate)
+        table.add(part, "the database", "ashlar", {"gib": size / GIB, "half_of_most_tps": rate})
+        work(site, table, array, address, rate, size)
     finally:
         for one in array.json("database", "list"):
             array.try_run("database", "delete", one["name"], "--yes", seconds=300)
     array.check("p")
     array.stop()
-
-
-def clones(site, table, array, address, rate):
-    """From the command to the first answer, under load, one after the other."""
-    load, took, own = Load(site, address, 3600, rate, "cloned"), [], []
-    time.sleep(5)
-    for number in range(CLONES):
-        begin = time.monotonic()
-        made = array.json("database", "clone", "prod", f"c{number}", seconds=300)
-        query(url(array, f"c{number}"), "select count(*) from pgbench_branches")
-        took.append(time.monotonic() - begin)
-        own.append(made["start_millis"] / 1e3)
-        array.run("database", "delete", f"c{number}", "--yes", seconds=300)
-        time.sleep(2)
-    load.stop()
-    values = {"median_s": statistics.median(took), "longest_s": max(took), "own_recovery_s": statistics.median(own)}
-    table.add(PART, "a clone, from the command to its first answer, under load", "ashlar", values)
-    shown = f"{values['median_s']:.2f} s ({min(took):.2f} to {max(took):.2f}), {values['own_recovery_s']:.2f} s of it " \
-            "PostgreSQL's recovery"
-    table.bound(f"clone of a database under load to its first answer, median of {CLONES}", values["median_s"], 3.0, shown,
-                "under 3 s")
 
 
 def snapshots(site, table, array, address, rate):
@@ -172,20 +158,20 @@ def snapshots(site, table, array, address, rate):
                 f"{during / before:.2f}x ({during:.1f} ms, {before:.1f} before)", "at most 2x")
 
 
-def copies(table, array, size):
-    """A clone of each of the snapshots, all at once: what they take, and whether each is whole."""
+def copies(table, array, part, size, snapshots, checked, how=""):
+    """A clone of each of the snapshots, all at once: what they take, and whether so many of them are whole."""
     def used():
         return written(array.json("pool", "show", "p")["space"])
     before, begin = used(), time.monotonic()
-    names = [f"w{number}" for number in range(AT_ONCE)]
-    for number, name in enumerate(names):
-        array.run("database", "clone", "prod", name, "--at", f"s{number}", "--memory", "256MiB", seconds=300)
+    names = [f"w{number}" for number in range(len(snapshots))]
+    for name, snapshot in zip(names, snapshots):
+        array.run("database", "clone", "prod", name, "--at", snapshot, "--memory", "256MiB", seconds=300)
     took = time.monotonic() - begin
     time.sleep(20)
     share = max(0, used() - before) / size
     broken = []
     # Frozen pages are those of the first load, which are the same in all.
-    for name in names:
+    for name in names[:checked]:
         at = urllib.parse.urlsplit(url(array, name))
         checked = subprocess.run([program("pg_amcheck"), "--install-missing", "--skip", "all-frozen", "-j", "2",
                                   "-h", at.hostname, "-p", str(at.port), "-U", at.username, "postgres"],
@@ -196,9 +182,9 @@ def copies(table, array, size):
         array.run("database", "delete", name, "--yes", seconds=300)
     if broken:
         raise RuntimeError(f"pg_amcheck: {broken}")
-    table.add(PART, f"{AT_ONCE} clones at once", "ashlar", {"all_s": took, "space_percent": share * 100})
-    table.bound(f"space of {AT_ONCE} idle clones, each passed pg_amcheck", share, 0.01, f"{share:.2%} of the database",
-                "under 1 %")
+    table.add(part, f"{len(names)} clones{how} at once", "ashlar", {"all_s": took, "space_percent": share * 100})
+    table.bound(f"space of {len(names)} idle clones{how}, of which {checked} passed pg_amcheck", share, 0.01,
+                f"{share:.2%} of the database", "under 1 %")
 
 
 def hour(site, table, array, address, rate):

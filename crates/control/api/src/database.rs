@@ -199,6 +199,10 @@ pub struct DatabaseClone {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(example = "13:05:07")]
     pub snapshot: Option<String>,
+    /// The source's server makes a checkpoint first: the clone has little to recover, and takes no space for
+    /// that. Until then it writes at its full speed. Not together with `snapshot`.
+    #[serde(default)]
+    pub checkpoint: bool,
     /// Absent: the first free one from 5433 on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
@@ -281,6 +285,10 @@ pub struct DatabaseSnapshot {
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", example = "before-upgrade")]
     pub name: String,
     pub databases: Vec<String>,
+    /// Their servers make a checkpoint first: what is cloned of the snapshot has little to recover, and takes
+    /// no space for that. Until then they write at their full speed.
+    #[serde(default)]
+    pub checkpoint: bool,
 }
 
 /// A database that is ready for its clients.

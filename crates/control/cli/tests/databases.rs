@@ -904,3 +904,33 @@ fn a_server_that_ashlar_does_not_know_holds_still_for_snapshots() {
     assert!(has(&data.join("stop")), "its command was run");
     site.array.good(&["database", "start", "files"]);
 }
+
+/// Behind a checkpoint a copy has next to nothing to replay.
+#[test]
+fn a_checkpoint_first_leaves_little_to_recover() {
+    let Some(site) = Site::new() else { return };
+    site.make("prod", &[]);
+    let changed = || {
+        site.ask("prod", "create table if not exists numbers as select generate_series(1, 100000) as n");
+        site.ask("prod", "update numbers set n = n + 1");
+        site.ask("prod", "select pg_current_wal_insert_lsn()")
+    };
+    let is_past = |name: &str, place: &str| {
+        site.ask(name, &format!("select redo_lsn >= '{place}'::pg_lsn from pg_control_checkpoint()"))
+    };
+    let place = changed();
+    site.array.good(&["database", "snapshot", "prod", "plain"]);
+    assert_eq!(is_past("prod", &place), "f");
+    site.array.good(&["database", "snapshot", "prod", "base", "--checkpoint"]);
+    assert_eq!(is_past("prod", &place), "t");
+    let place = changed();
+    site.array.good(&["database", "clone", "prod", "dev", "--checkpoint"]);
+    assert_eq!(is_past("prod", &place), "t");
+    site.array.misused(&["database", "clone", "prod", "two", "--at", "base", "--checkpoint"], &["--at"]);
+    let both = r#"{"name":"two","snapshot":"base","checkpoint":true}"#;
+    let (status, answer) = site.array.http("POST", "/v1/databases/prod/clone", Some(both));
+    assert!(status == 422 && answer.contains("a snapshot is named"), "{status} {answer}");
+    site.array.good(&["database", "stop", "prod"]);
+    // One that does not run has made its last checkpoint.
+    site.array.good(&["database", "snapshot", "prod", "cold", "--checkpoint"]);
+}

@@ -131,7 +131,7 @@ impl Log {
 }
 
 /// What no other start of any array has.
-fn random_id() -> String {
+pub(crate) fn random_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
     id.trim().to_string()
 }

@@ -122,6 +122,16 @@ pub trait Engine {
     /// # Errors
     /// When it does not start, or does not answer.
     fn name_files(&mut self, stems: &BTreeSet<String>) -> Result<Vec<Named>>;
+
+    /// Has its running server write down what its log would have to be replayed for. One that has no log of
+    /// which the array knows does nothing.
+    ///
+    /// # Errors
+    /// When it does not.
+    fn checkpoint(&mut self) -> Result<()> {
+        Ok(())
+    }
+
     /// Holds still, so that a snapshot of it is whole. A server that recovers by itself need not.
     ///
     /// # Errors

@@ -43,6 +43,8 @@ const END_POLL: Duration = Duration::from_millis(5);
 const SLOTS: &str = "pg_replslot";
 const LEFT_BY_SOURCE: [&str; 3] = ["postmaster.opts", "standby.signal", "recovery.signal"];
 
+/// How long a checkpoint may take that somebody waits for. Arbitrary.
+const CHECKPOINT_MAX: Duration = Duration::from_secs(600);
 /// How long a question may take.
 const ASK_MAX: Duration = Duration::from_secs(60);
 
@@ -289,6 +291,14 @@ impl Engine for Postgres {
             return Err(Error::refused("its proof was ended before it was done", "begin it again"));
         }
         proven
+    }
+
+    fn checkpoint(&mut self) -> Result<()> {
+        let address = self.server().address_of("template1");
+        let mut session = Session::open(&address, "ashlar", CHECKPOINT_MAX)?;
+        session.run("set statement_timeout = 0")?;
+        session.run("checkpoint")?;
+        Ok(())
     }
 
     fn recover(&mut self) -> Result<()> {

@@ -70,6 +70,8 @@ pub enum Work {
     TakeSettings,
     /// Asks its running server which settings wait for its next start.
     LookAtSettings,
+    /// Has its running server make a checkpoint.
+    Checkpoint,
     /// Stops its server after a last checkpoint, if it runs.
     Stop,
     /// Starts its server, checks everything in it, and stops it again.
@@ -181,6 +183,7 @@ pub fn carry_out(task: &Task) -> Result<Outcome> {
     let mut outcome = engine.programs();
     match &task.work {
         Work::Find | Work::Survey(_) | Work::End | Work::LookAtUsage => {}
+        Work::Checkpoint => engine.checkpoint()?,
         Work::Freeze => engine.freeze()?,
         Work::Thaw => engine.thaw()?,
         Work::Make => engine.make()?,

@@ -127,13 +127,17 @@ enum Verb {
     },
     /// Take a snapshot of databases at one instant, without stopping them.
     #[command(after_help = "Example:\n  ashlar database snapshot prod before-upgrade\n  \
-            ashlar database snapshot orders,billing month-end")]
+            ashlar database snapshot orders,billing month-end\n  \
+            ashlar database snapshot prod test-base --checkpoint")]
     Snapshot {
         /// Databases of one pool.
         #[arg(value_name = "NAME[,NAME...]")]
         databases: String,
         /// Name of the snapshot [default: the first database's name and the time].
         snapshot: Option<String>,
+        /// Have their servers make a checkpoint first: clones of the snapshot recover at once.
+        #[arg(long)]
+        checkpoint: bool,
     },
     /// Make a database of the content of another, at no space, and start its server.
     ///
@@ -152,6 +156,9 @@ enum Verb {
         /// As it was in this snapshot, or at this time [default: as it is now].
         #[arg(long, value_name = "SNAPSHOT|TIME", allow_hyphen_values = true)]
         at: Option<String>,
+        /// Have the source's server make a checkpoint first: the clone recovers at once.
+        #[arg(long, conflicts_with = "at")]
+        checkpoint: bool,
         /// Delete the clone after so long; an event tells of it before.
         #[arg(long, value_name = "TIME", value_parser = ashlar_schedule::term)]
         expire: Option<u64>,
@@ -321,10 +328,10 @@ impl Database {
                 ready(context, &client.database_start(&name, &request)?)
             }
             Verb::Stop { name } => Ok(context.output.print(&client.database_stop(&name)?, show)?),
-            Verb::Snapshot { databases, snapshot } => {
+            Verb::Snapshot { databases, snapshot, checkpoint } => {
                 let databases: Vec<String> = databases.split(',').map(str::to_string).collect();
                 let name = snapshot.unwrap_or_else(|| name_of_now(&databases[0]));
-                let taken = client.database_snapshot(&DatabaseSnapshot { name, databases })?;
+                let taken = client.database_snapshot(&DatabaseSnapshot { name, databases, checkpoint })?;
                 Ok(context.output.print(&taken, |taken| {
                     format!("snapshot {} of {}\n", taken.name, taken.volumes.join(" "))
                 })?)
@@ -332,9 +339,10 @@ impl Database {
             Verb::Import(import) => ready(context, &import.run(context)?),
             Verb::Follow(follow) => ready(context, &follow.run(context)?),
             Verb::Promote { name, yes } => promote(context, &name, yes),
-            Verb::Clone { name, clone, at, expire, port, memory, cores, start_timeout, care } => {
+            Verb::Clone { name, clone, at, checkpoint, expire, port, memory, cores, start_timeout, care } => {
                 let plain = plain_clone(clone, at, port);
                 let request = care.into_request(DatabaseClone {
+                    checkpoint,
                     memory_bytes: memory,
                     cores,
                     expires_after_seconds: expire,
@@ -418,6 +426,7 @@ fn ready(context: &Context, ready: &DatabaseReady) -> Result<()> {
 
 fn plain_clone(name: String, snapshot: Option<String>, port: Option<u16>) -> DatabaseClone {
     DatabaseClone {
+        checkpoint: false,
         memory_bytes: None,
         cores: None,
         expires_after_seconds: None,

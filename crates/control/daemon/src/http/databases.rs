@@ -11,7 +11,9 @@ use axum::{Json, Router};
 use serde::Deserialize;
 
 use super::extract::{Body, Name, OptionalBody, Question};
-use super::handlers::{AS_ROOT, Answer, Array, Created, Object, check_owner, made_snapshot, to_the_end, with_pools};
+use super::handlers::{
+    AS_ROOT, Answer, Array, Created, Object, check_owner, made_snapshot, to_the_end, with_pools,
+};
 use super::jobs::{Long, Task, Wait, object};
 use super::lists;
 use super::object::{Made, Shown};

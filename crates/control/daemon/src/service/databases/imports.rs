@@ -8,11 +8,12 @@ use ashlar_api as api;
 use ashlar_database::{Follows, Outcome, Part, Primary, Record, Role, Source, Stage, Survey, Work};
 use ashlar_units::ByteCount;
 
-use super::super::{Service, random_id};
+use super::super::Service;
 use super::late::start_limit;
 use super::make::{check_sizes, part, unix_seconds};
 use super::{Known, from_database};
 use crate::error::{Error, Result};
+use crate::log::random_id;
 use crate::names;
 
 /// A volume for data when none is named: thin, so large does not cost.

@@ -119,9 +119,17 @@ impl Service {
         if let Some(snapshot) = &snapshot {
             self.check_snapshot_of(snapshot, source, &kept)?;
         }
+        if snapshot.is_some() && request.checkpoint {
+            let what =
+                format!("database `{}`: a snapshot is named, which no checkpoint changes", request.name);
+            return Err(Error::invalid(what, "leave one of them out"));
+        }
         let limits = limits(&request.name, request.memory_bytes, request.cores)?.or(from.record.limits);
         let has_password = self.site(&from.record).password().is_some();
         let asked = Asked::of(&request, needs_password(&from.record, has_password))?;
+        if request.checkpoint {
+            self.checkpoint(&[source.to_string()]).await?;
+        }
         let mut known =
             self.begin_clone(&from, &request.name, snapshot, request.port, limits, &asked).await?;
         // Written down with the next stage: one whose making is cut short is removed anyway.

@@ -86,8 +86,22 @@ impl Service {
         if volumes.is_empty() {
             return Err(Error::invalid("no database is named", "name one or more databases of one pool"));
         }
+        if request.checkpoint {
+            self.checkpoint(&request.databases).await?;
+        }
         let taken = api::SnapshotCreate { name: request.name, volumes };
         self.snapshot_held(&request.databases, taken, true).await
+    }
+
+    /// Has the servers of databases that run make a checkpoint.
+    async fn checkpoint(&self, databases: &[String]) -> Result<()> {
+        for database in databases {
+            let site = self.site(&self.database_record(database).await?.record);
+            if site.is_running() {
+                self.work(&site, Work::Checkpoint).await?;
+            }
+        }
+        Ok(())
     }
 
     /// What a snapshot of databases holds; refused while one is being made, reset or deleted.
