@@ -11,8 +11,9 @@ test:
 	cargo xtask ci
 
 # A database lives on an Ashlar volume, is cloned, loses two drives, is killed and recovered. About six minutes.
+# KEEP=1 leaves it running, and its console.
 demo: tools build
-	target/release/ashlar demo --record target/demo
+	target/release/ashlar demo --record target/demo $(if $(KEEP),--keep)
 
 # Side by side with the peers, on this machine, in one run.
 bench: tools build

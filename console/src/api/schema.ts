@@ -26,7 +26,8 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /** One attachment. */
+        get: operations["attachment_show"];
         put?: never;
         post?: never;
         /** Unmounts and detaches a volume. */
@@ -239,7 +240,10 @@ export interface paths {
             cookie?: never;
         };
         get?: never;
-        /** Gives a database without a server these commands instead of all that it has. */
+        /**
+         * Gives a database without a server these commands instead of all that it has. The `ETag` of a database
+         *     tells which commands it has, and not their words.
+         */
         put: operations["database_commands"];
         post?: never;
         delete?: never;
@@ -514,7 +518,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The newest events, oldest first. */
+        /** The newest events, oldest first. With `limit` and `order=descending` the newest ones first. */
         get: operations["events"];
         put?: never;
         post?: never;
@@ -570,6 +574,47 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The jobs of the present start, the newest last: work that takes long, and was asked for by a request.
+         *     Those that came to their end stay until 256 newer ones are there.
+         */
+        get: operations["jobs_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/jobs/{job}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One job, with its progress, and what it found or made. */
+        get: operations["job_show"];
+        put?: never;
+        post?: never;
+        /**
+         * Ends a job that runs, where that is possible: a scrub behind the segment it is at, an import with all that
+         *     it made. Forgets one that has come to its end.
+         */
+        delete: operations["job_cancel"];
         options?: never;
         head?: never;
         patch?: never;
@@ -918,6 +963,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/reload": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Reads the settings file again. Some settings are in force at once, the answer names those that need a
+         *     restart. A file with a mistake in it changes nothing. For root over the socket.
+         */
+        post: operations["reload"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/schedules": {
         parameters: {
             query?: never;
@@ -1003,6 +1068,40 @@ export interface paths {
         put?: never;
         /** Takes a snapshot now, also while the schedule is paused. */
         post: operations["schedule_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the one who asks may do. */
+        get: operations["session"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the settings in force, without secrets. */
+        get: operations["settings_show"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -1333,6 +1432,15 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description The settings in force. */
+        ArraySettings: {
+            /**
+             * @description The settings file; absent: the array was started without one.
+             * @example /etc/ashlar/ashlar.toml
+             */
+            file?: string | null;
+            settings: components["schemas"]["Setting"][];
+        };
         /** @description Request to attach a volume. */
         AttachRequest: {
             /** @description Mounts without `nodev`: device files on the volume take effect. For root over the socket only. */
@@ -1375,6 +1483,11 @@ export interface components {
              */
             offset_bytes: number;
         };
+        /**
+         * @description Who asks, as the array sees it.
+         * @enum {string}
+         */
+        CallerKind: "owner" | "guest";
         /** @description Result of walking every root of a pool and verifying every header and checksum. */
         CheckReport: {
             /** Format: int64 */
@@ -1531,6 +1644,11 @@ export interface components {
             after_clone?: string | null;
             /** @description The database that it runs in; absent: `postgres`. */
             after_clone_database?: string | null;
+            /**
+             * @description The source's server makes a checkpoint first: the clone has little to recover, and takes no space for
+             *     that. Until then it writes at its full speed. Not together with `snapshot`.
+             */
+            checkpoint?: boolean;
             /**
              * Format: double
              * @description Processors that its server may keep busy at once; 1.5 is one and a half. Absent: the source's.
@@ -1983,6 +2101,11 @@ export interface components {
         };
         /** @description Request to take a snapshot of databases of one pool at one instant, without stopping them. */
         DatabaseSnapshot: {
+            /**
+             * @description Their servers make a checkpoint first: what is cloned of the snapshot has little to recover, and takes
+             *     no space for that. Until then they write at their full speed.
+             */
+            checkpoint?: boolean;
             databases: string[];
             /**
              * @description Name of the snapshot.
@@ -2469,27 +2592,15 @@ export interface components {
             /** @description The drives. With protection they make rows of their own: at least as many as a row is wide. */
             drives: components["schemas"]["DriveSpec"][];
         };
-        /** @description Body of every answer that is not a success. */
-        ErrorBody: {
-            /**
-             * @description What to do about it.
-             * @example `ashlar volume list` shows the volumes there are
-             */
-            action: string;
-            kind: components["schemas"]["ErrorKind"];
-            /**
-             * @description What went wrong, with which object, and why.
-             * @example volume `db` does not exist
-             */
-            message: string;
-        };
         /**
          * @description What the caller should act on.
          * @enum {string}
          */
-        ErrorKind: "invalid" | "unauthorized" | "forbidden" | "not-found" | "exists" | "busy" | "read-only" | "no-space" | "damaged" | "medium" | "closed";
+        ErrorKind: "invalid" | "unauthorized" | "forbidden" | "not-found" | "no-such-method" | "exists" | "busy" | "read-only" | "changed" | "too-large" | "media-type" | "key-reused" | "no-space" | "damaged" | "medium" | "closed";
         /** @description One event. */
         Event: {
+            /** @description Of the start that `sequence` counts from: another one for each. */
+            boot_id?: string;
             level: components["schemas"]["EventLevel"];
             message: string;
             /** @description The object it is about, as in `volume db`. */
@@ -2635,6 +2746,63 @@ export interface components {
          * @enum {string}
          */
         HoldersQuestion: "overwritten" | "stays-after-delete";
+        /** @description Long work. The array remembers the newest 256 jobs of its present start. */
+        Job: {
+            /**
+             * Format: int64
+             * @description When it came to its end.
+             */
+            ended_unix_millis?: number | null;
+            /**
+             * @description No other job of any start of the array has it.
+             * @example 5f0c2a91-7
+             */
+            id: string;
+            /** @description It can be ended before its time. */
+            is_cancellable: boolean;
+            kind: components["schemas"]["JobKind"];
+            /** @description What is worked on. */
+            object: components["schemas"]["ObjectName"];
+            problem?: components["schemas"]["Problem"] | null;
+            progress?: components["schemas"]["JobProgress"] | null;
+            result?: components["schemas"]["JobResult"] | null;
+            /** Format: int64 */
+            started_unix_millis: number;
+            state: components["schemas"]["JobState"];
+        };
+        /**
+         * @description What a job does.
+         * @enum {string}
+         */
+        JobKind: "check" | "scrub" | "rebuild" | "import" | "follow" | "verify";
+        /** @description How far a job is. */
+        JobProgress: {
+            /** Format: int64 */
+            done_count: number;
+            /**
+             * @description What is being done.
+             * @example takes a base backup
+             */
+            stage: string;
+            /**
+             * Format: int64
+             * @description 0: there is nothing to count in this stage.
+             */
+            total_count: number;
+            unit: components["schemas"]["ProgressUnit"];
+        };
+        /** @description What a job found or made: the member of its kind. */
+        JobResult: {
+            check?: components["schemas"]["CheckReport"] | null;
+            database?: components["schemas"]["Database"] | null;
+            proof?: components["schemas"]["DatabaseProof"] | null;
+            scrub?: components["schemas"]["ScrubReport"] | null;
+        };
+        /**
+         * @description How far a job came.
+         * @enum {string}
+         */
+        JobState: "running" | "done" | "failed" | "cancelled";
         /** @description A rule of an experiment, and whether it holds. */
         LabCheck: {
             /** @description `passed`, `failed`, or `cannot-tell`. */
@@ -2751,6 +2919,20 @@ export interface components {
             unix_millis: number;
             /** @description How many writes are in each class; empty classes at the end are left out. */
             writes: number[];
+        };
+        /**
+         * @description A kind of object.
+         * @enum {string}
+         */
+        ObjectKind: "pool" | "drive" | "volume" | "snapshot" | "deleted-volume" | "database" | "schedule" | "attachment" | "client" | "job" | "lab-result";
+        /** @description An object by its kind and name. */
+        ObjectName: {
+            kind: components["schemas"]["ObjectKind"];
+            /**
+             * @description As paths of requests have it. A drive is called `POOL/NUMBER`.
+             * @example db
+             */
+            name: string;
         };
         /** @description Counters of one kind of request. */
         OperationIo: {
@@ -2984,6 +3166,34 @@ export interface components {
             /** Format: int64 */
             volume_count: number;
         };
+        /** @description Body of every answer that is not a success, as `application/problem+json` (RFC 9457). */
+        Problem: {
+            /**
+             * @description What went wrong, with which object, and why.
+             * @example volume `db` does not exist
+             */
+            detail: string;
+            kind: components["schemas"]["ErrorKind"];
+            object?: components["schemas"]["ObjectName"] | null;
+            reason?: components["schemas"]["Reason"] | null;
+            remedy: components["schemas"]["Remedy"];
+            /**
+             * Format: int32
+             * @description The HTTP status.
+             * @example 404
+             */
+            status: number;
+            /**
+             * @description The same for every problem of this kind.
+             * @example There is no such object
+             */
+            title: string;
+            /**
+             * @description Where this kind of problem is described, at the array that answers.
+             * @example /docs/reference/errors.md#not-found
+             */
+            type: string;
+        };
         /**
          * @description How a volume's host writes, which decides how blocks are compressed together.
          * @enum {string}
@@ -3003,6 +3213,11 @@ export interface components {
             media_version: number;
             version: string;
         };
+        /**
+         * @description What the numbers of a progress count.
+         * @enum {string}
+         */
+        ProgressUnit: "bytes" | "segments";
         /**
          * @description How a pool outlives the loss of drives. Chosen when it is created.
          * @enum {string}
@@ -3031,6 +3246,11 @@ export interface components {
             /** Format: double */
             writes_per_second: number;
         };
+        /**
+         * @description What exactly went wrong. More may come: treat one that you do not know as none.
+         * @enum {string}
+         */
+        Reason: "not-json" | "wrong-field" | "wrong-parameter" | "unknown-parameter" | "wrong-name" | "wrong-cursor" | "other-site" | "root-only" | "place-not-allowed" | "in-use" | "attached" | "held" | "not-empty" | "worked-on" | "key-under-way" | "not-cancellable" | "stopping" | "overloaded" | "pool-closed";
         /** @description A drive that is given what it lacks. */
         Rebuild: {
             /**
@@ -3143,6 +3363,28 @@ export interface components {
             name: string;
             /** @description The table that an index or a toast table belongs to. */
             of?: string | null;
+        };
+        /** @description What reading the settings again did. */
+        Reloaded: {
+            /** @description Settings that are in force from now on. */
+            changed: string[];
+            /** @description The file that was read. */
+            file: string;
+            /** @description Settings that the file says otherwise, and that change at the next start. */
+            needs_restart: string[];
+        };
+        /** @description What to do about a problem, twice. */
+        Remedy: {
+            /**
+             * @description For a person at the command line.
+             * @example `ashlar volume list` shows those there are
+             */
+            command: string;
+            /**
+             * @description For a program: the same with requests and fields in the place of commands and options.
+             * @example `GET /v1/volumes` shows those there are
+             */
+            request: string;
         };
         /** @description A drive that leaves its pool: what is on it moves to the others. */
         Removal: {
@@ -3347,6 +3589,37 @@ export interface components {
              * @description Stripes that could not be: too many drives are out.
              */
             unproven_stripe_count: number;
+        };
+        /** @description What the one who asks may do. */
+        Session: {
+            /** @description Another one for each start of the array. */
+            boot_id: string;
+            caller: components["schemas"]["CallerKind"];
+            /** @description Where it may name drives; absent: anywhere. */
+            drive_places?: string[] | null;
+            /** @description Where it may mount; absent: anywhere. */
+            mount_places?: string[] | null;
+            /**
+             * @description The ids of operations of this description that are refused to it.
+             * @example [
+             *       "database_create",
+             *       "stop"
+             *     ]
+             */
+            refused_operations: string[];
+        };
+        /** @description A setting. */
+        Setting: {
+            is_default: boolean;
+            /** @description A reload changes it; otherwise the next start does. */
+            is_reloadable: boolean;
+            /** @example deleted_volumes_hours */
+            name: string;
+            /**
+             * @description As a settings file says it. Arguments of commands and paths of web addresses are left out.
+             * @example 24
+             */
+            value: string;
         };
         /** @description A request that took long. */
         SlowRequest: {
@@ -3597,6 +3870,8 @@ export interface components {
         Status: {
             /** Format: int64 */
             attachment_count: number;
+            /** @description Another one for each start of the array. */
+            boot_id?: string;
             /**
              * Format: int64
              * @description Processor time used since the start.
@@ -3904,7 +4179,161 @@ export interface components {
          */
         WaitCause: "storage" | "processor" | "locks" | "server" | "network";
     };
-    responses: never;
+    responses: {
+        /** @description Somebody or something uses it, holds it, or works on it. Nothing was changed. */
+        busy: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description `If-Match` names no state in which the object is: somebody changed it meanwhile. Nothing was changed. */
+        changed: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The array is stopping or has too much to do, or the pool is not open. */
+        closed: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description A checksum or a header on a drive is wrong, and no other drive can make up for it. */
+        damaged: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description An object of this name is there, in any pool, or the drive belongs to something. */
+        exists: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The request comes from a page of another site, or asks for what only root over the socket may do or name. */
+        forbidden: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description A field, a parameter, a header or the path is not what the operation takes, or its values do not go together. Nothing was changed. */
+        invalid: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The same caller used this `Idempotency-Key` within 24 hours for a request with another path, query or body. Nothing was changed. */
+        "key-reused": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The request has a body whose `Content-Type` is none, or another than `application/json`. */
+        "media-type": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description A drive, a directory, a tool or the server of a database on this machine failed; `detail` names it. */
+        medium: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The pool, a volume's limit or a file system of this machine is full. */
+        "no-space": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The path is there; the header `Allow` lists the methods that it takes. */
+        "no-such-method": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The object that `object` names does not exist, or there is no such path. */
+        "not-found": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description Any other problem: a method that the path does not take (405), a fault of this machine (500) */
+        other: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description A drive too many is out, or the pool stopped to lose nothing. */
+        "read-only": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description A body has at most 2 MiB. */
+        "too-large": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The address asks for a token, and the request shows none or another. A session of the console ends after twelve hours. */
+        unauthorized: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+    };
     parameters: never;
     requestBodies: never;
     headers: never;
@@ -3914,7 +4343,20 @@ export type $defs = Record<string, never>;
 export interface operations {
     attachments_list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "volume" | "device";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
+                /** @description only those of volumes whose names begin so */
+                name_prefix?: string;
+                /** @description only those of volumes of this database */
+                database?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -3924,18 +4366,45 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Attachment"][];
                 };
             };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     attachment_create: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -3948,6 +4417,8 @@ export interface operations {
             /** @description the answer */
             201: {
                 headers: {
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3960,16 +4431,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -3978,18 +4451,59 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
             /** @description a drive or a tool of this machine failed */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    attachment_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description name of the volume */
+                volume: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Attachment"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     attachment_delete: {
@@ -4014,13 +4528,16 @@ export interface operations {
                 };
                 content?: never;
             };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -4029,7 +4546,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description a drive or a tool of this machine failed */
@@ -4038,14 +4555,27 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     clients_list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "id" | "volume";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
+                /** @description only those that use this volume, or VOLUME@SNAPSHOT */
+                volume?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -4055,12 +4585,27 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["DoorClient"][];
                 };
             };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     client_disconnect: {
@@ -4088,24 +4633,31 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     clone_create: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4118,6 +4670,8 @@ export interface operations {
             /** @description the answer */
             201: {
                 headers: {
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4130,16 +4684,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -4148,9 +4704,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     console_session_create: {
@@ -4181,7 +4742,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description the ticket is used up, too old or none */
@@ -4190,9 +4751,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            403: components["responses"]["forbidden"];
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     console_ticket_create: {
@@ -4213,21 +4779,33 @@ export interface operations {
                     "application/json": components["schemas"]["ConsoleTicket"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description the address is taken */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     database_import: {
         parameters: {
-            query?: never;
-            header?: never;
+            query?: {
+                /** @description `false`: answer at once with a job that goes on; `true` if absent */
+                wait?: boolean;
+            };
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+                /** @description `respond-async` is the same as `wait=false` (RFC 7240) */
+                Prefer?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4240,10 +4818,23 @@ export interface operations {
             /** @description the answer */
             201: {
                 headers: {
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["DatabaseReady"];
+                };
+            };
+            /** @description it goes on as a job; also where it was over at once */
+            202: {
+                headers: {
+                    /** @description where the job is */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
                 };
             };
             /** @description the request is wrong */
@@ -4252,16 +4843,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -4270,7 +4862,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -4279,33 +4871,41 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
             /** @description this machine or the database is at fault */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     database_snapshot: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4318,6 +4918,8 @@ export interface operations {
             /** @description the answer */
             201: {
                 headers: {
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4330,16 +4932,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -4348,24 +4952,37 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     database_follow: {
         parameters: {
-            query?: never;
-            header?: never;
+            query?: {
+                /** @description `false`: answer at once with a job that goes on; `true` if absent */
+                wait?: boolean;
+            };
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+                /** @description `respond-async` is the same as `wait=false` (RFC 7240) */
+                Prefer?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4378,10 +4995,23 @@ export interface operations {
             /** @description the answer */
             201: {
                 headers: {
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["DatabaseReady"];
+                };
+            };
+            /** @description it goes on as a job; also where it was over at once */
+            202: {
+                headers: {
+                    /** @description where the job is */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
                 };
             };
             /** @description the request is wrong */
@@ -4390,16 +5020,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -4408,7 +5039,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -4417,32 +5048,52 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
             /** @description this machine or the database is at fault */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     databases_list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "name" | "created" | "expires";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
+                /** @description only those in this pool */
+                pool?: string;
+                /** @description only those whose names begin so */
+                name_prefix?: string;
+                /** @description only those cloned from this database */
+                origin?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -4452,18 +5103,36 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Database"][];
                 };
             };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     database_create: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -4476,6 +5145,8 @@ export interface operations {
             /** @description the answer */
             201: {
                 headers: {
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4488,16 +5159,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -4506,7 +5178,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -4515,27 +5187,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
             /** @description this machine or the database is at fault */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     database_show: {
@@ -4553,21 +5230,27 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Database"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     database_delete: {
@@ -4576,7 +5259,10 @@ export interface operations {
                 /** @description delete its schedules, too */
                 with_schedules?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description name of the database */
                 database: string;
@@ -4594,13 +5280,15 @@ export interface operations {
                     "application/json": components["schemas"]["DatabaseDeletion"];
                 };
             };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -4609,7 +5297,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -4618,24 +5306,30 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            412: components["responses"]["changed"];
             /** @description this machine or the database is at fault */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     database_clone: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the database */
                 database: string;
@@ -4651,6 +5345,8 @@ export interface operations {
             /** @description the answer */
             201: {
                 headers: {
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4663,16 +5359,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -4681,7 +5378,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -4690,33 +5387,41 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
             /** @description this machine or the database is at fault */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     database_commands: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description name of the database */
                 database: string;
@@ -4732,6 +5437,8 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4744,16 +5451,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -4762,7 +5470,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -4771,24 +5479,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            412: components["responses"]["changed"];
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
             /** @description this machine or the database is at fault */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     database_diff: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the database */
                 database: string;
@@ -4816,16 +5532,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -4834,7 +5551,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -4843,33 +5560,41 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
             /** @description this machine or the database is at fault */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     database_expire: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description name of the clone */
                 database: string;
@@ -4885,6 +5610,8 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -4897,16 +5624,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -4915,7 +5643,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -4924,15 +5652,23 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            412: components["responses"]["changed"];
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     database_promote: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the database */
                 database: string;
@@ -4956,16 +5692,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -4974,7 +5711,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -4983,24 +5720,31 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            422: components["responses"]["key-reused"];
             /** @description this machine or the database is at fault */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     database_reset: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the database */
                 database: string;
@@ -5028,16 +5772,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -5046,7 +5791,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -5055,33 +5800,41 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
             /** @description this machine or the database is at fault */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     database_resize: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the database */
                 database: string;
@@ -5109,16 +5862,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -5127,7 +5881,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -5136,33 +5890,41 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
             /** @description this machine or the database is at fault */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     database_restore: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the database */
                 database: string;
@@ -5190,16 +5952,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -5208,7 +5971,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -5217,27 +5980,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
             /** @description this machine or the database is at fault */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     database_settings: {
@@ -5255,19 +6023,22 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["DatabaseSettings"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -5276,7 +6047,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description this machine or the database is at fault */
@@ -5285,15 +6056,20 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     database_settings_change: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description name of the database */
                 database: string;
@@ -5309,6 +6085,8 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -5321,16 +6099,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -5339,7 +6118,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -5348,33 +6127,41 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            412: components["responses"]["changed"];
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
             /** @description this machine or the database is at fault */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     database_start: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the database */
                 database: string;
@@ -5402,16 +6189,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -5420,7 +6208,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -5429,24 +6217,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
             /** @description this machine or the database is at fault */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     database_stop: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the database */
                 database: string;
@@ -5464,13 +6260,15 @@ export interface operations {
                     "application/json": components["schemas"]["Database"];
                 };
             };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -5479,7 +6277,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -5488,18 +6286,22 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            422: components["responses"]["key-reused"];
             /** @description this machine or the database is at fault */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     database_url: {
@@ -5523,13 +6325,14 @@ export interface operations {
                     "application/json": components["schemas"]["DatabaseUrl"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -5538,15 +6341,25 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     database_verify: {
         parameters: {
-            query?: never;
-            header?: never;
+            query?: {
+                /** @description `false`: answer at once with a job that goes on; `true` if absent */
+                wait?: boolean;
+            };
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+                /** @description `respond-async` is the same as `wait=false` (RFC 7240) */
+                Prefer?: string;
+            };
             path: {
                 /** @description name of the database */
                 database: string;
@@ -5568,22 +6381,34 @@ export interface operations {
                     "application/json": components["schemas"]["DatabaseProof"];
                 };
             };
+            /** @description it goes on as a job; also where it was over at once */
+            202: {
+                headers: {
+                    /** @description where the job is */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
             /** @description the request is wrong */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -5592,7 +6417,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -5601,27 +6426,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
             /** @description this machine is at fault */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     database_waits: {
@@ -5654,16 +6484,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
             /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -5672,7 +6503,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description it does not run */
@@ -5681,7 +6512,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description this machine or the database is at fault */
@@ -5690,14 +6521,29 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     deleted_volumes_list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "deleted" | "name" | "size";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
+                /** @description only those of this pool */
+                pool?: string;
+                /** @description only those whose names began so */
+                name_prefix?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -5707,12 +6553,27 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["DeletedVolume"][];
                 };
             };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     deleted_volume_purge: {
@@ -5734,13 +6595,15 @@ export interface operations {
                 };
                 content?: never;
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -5749,15 +6612,20 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     volume_undelete: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description NAME of the one deleted last, or NAME:ID */
                 volume: string;
@@ -5785,16 +6653,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -5803,16 +6673,37 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     events: {
         parameters: {
             query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "sequence";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
                 /** @description only events with a larger sequence number */
                 after?: number;
+                /** @description the boot id that `after` goes with: of another start of the array all events are answered */
+                boot_id?: string;
+                /** @description only those of this level or a worse one */
+                level?: "info" | "warning" | "error";
+                /** @description only those about this object, as in `volume db`, or about objects of this kind, as in `volume` */
+                object?: string;
+                /** @description only those since then */
+                since_unix_millis?: number;
             };
             header?: never;
             path?: never;
@@ -5823,12 +6714,27 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Event"][];
                 };
             };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     health: {
@@ -5849,6 +6755,10 @@ export interface operations {
                     "application/json": components["schemas"]["Health"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     history: {
@@ -5880,18 +6790,22 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     io: {
@@ -5912,6 +6826,149 @@ export interface operations {
                     "application/json": components["schemas"]["DoorIo"][];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    jobs_list: {
+        parameters: {
+            query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "started";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
+                /** @description only those of this kind */
+                kind?: "check" | "scrub" | "rebuild" | "import" | "follow" | "verify";
+                /** @description only those in this state */
+                state?: "running" | "done" | "failed" | "cancelled";
+                /** @description only those that work on an object of this name */
+                name?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"][];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    job_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description id of the job */
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    job_cancel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description id of the job */
+                job: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the job as it is now */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            /** @description imports are ended by root over the socket */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description it cannot be ended before its time */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     lab_results: {
@@ -5932,15 +6989,19 @@ export interface operations {
                     "application/json": components["schemas"]["LabResult"][];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description the directory cannot be read */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     lab_result: {
@@ -5973,16 +7034,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description the directory cannot be read */
@@ -5991,9 +7054,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     lab_report: {
@@ -6026,16 +7091,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description the directory cannot be read */
@@ -6044,9 +7111,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     latencies: {
@@ -6078,18 +7147,22 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     live: {
@@ -6110,11 +7183,26 @@ export interface operations {
                     "text/event-stream": string;
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     pools_list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "name" | "free" | "full";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
+                /** @description only those whose names begin so */
+                name_prefix?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -6124,18 +7212,36 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Pool"][];
                 };
             };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     pool_create: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -6148,6 +7254,10 @@ export interface operations {
             /** @description the answer */
             201: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -6160,27 +7270,34 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description taken, in use, or read-only */
             409: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     pool_show: {
@@ -6198,21 +7315,27 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Pool"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     pool_delete: {
@@ -6221,7 +7344,10 @@ export interface operations {
                 /** @description though deleted volumes in it can still come back */
                 force?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description name of the pool */
                 pool: string;
@@ -6237,13 +7363,16 @@ export interface operations {
                 };
                 content?: never;
             };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -6252,9 +7381,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            412: components["responses"]["changed"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     pool_check: {
@@ -6262,8 +7394,15 @@ export interface operations {
             query?: {
                 /** @description compare every segment with its parity, too */
                 is_deep?: boolean;
+                /** @description `false`: answer at once with a job that goes on; `true` if absent */
+                wait?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+                /** @description `respond-async` is the same as `wait=false` (RFC 7240) */
+                Prefer?: string;
+            };
             path: {
                 /** @description name of the pool */
                 pool: string;
@@ -6281,22 +7420,35 @@ export interface operations {
                     "application/json": components["schemas"]["CheckReport"];
                 };
             };
+            /** @description it goes on as a job; also where it was over at once */
+            202: {
+                headers: {
+                    /** @description where the job is */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
             /** @description the request is wrong */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -6305,9 +7457,13 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     pool_dedupe: {
@@ -6331,13 +7487,15 @@ export interface operations {
                     "application/json": components["schemas"]["Dedupe"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description the pool does not serve */
@@ -6346,15 +7504,19 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     pool_dedupe_change: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the pool */
                 pool: string;
@@ -6382,16 +7544,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -6400,24 +7564,31 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
             /** @description the pool does not serve */
             503: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     drives_add: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the pool */
                 pool: string;
@@ -6445,16 +7616,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -6463,27 +7636,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
             /** @description a drive or a tool of this machine failed */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     drive_remove: {
@@ -6515,16 +7693,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -6533,7 +7713,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description a drive or a tool of this machine failed */
@@ -6542,18 +7722,20 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     drive_set: {
@@ -6589,16 +7771,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -6607,24 +7791,31 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     drive_offline: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the pool */
                 pool: string;
@@ -6650,16 +7841,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -6668,15 +7861,27 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     drive_online: {
         parameters: {
-            query?: never;
-            header?: never;
+            query?: {
+                /** @description `false`: answer at once with a job that goes on; `true` if absent */
+                wait?: boolean;
+            };
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+                /** @description `respond-async` is the same as `wait=false` (RFC 7240) */
+                Prefer?: string;
+            };
             path: {
                 /** @description name of the pool */
                 pool: string;
@@ -6700,22 +7905,35 @@ export interface operations {
                     "application/json": components["schemas"]["Pool"];
                 };
             };
+            /** @description it goes on as a job; also where it was over at once */
+            202: {
+                headers: {
+                    /** @description where the job is */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
             /** @description the request is wrong */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -6724,24 +7942,37 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
             /** @description a drive or a tool of this machine failed */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     drive_replace: {
         parameters: {
-            query?: never;
-            header?: never;
+            query?: {
+                /** @description `false`: answer at once with a job that goes on; `true` if absent */
+                wait?: boolean;
+            };
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+                /** @description `respond-async` is the same as `wait=false` (RFC 7240) */
+                Prefer?: string;
+            };
             path: {
                 /** @description name of the pool */
                 pool: string;
@@ -6765,22 +7996,35 @@ export interface operations {
                     "application/json": components["schemas"]["Pool"];
                 };
             };
+            /** @description it goes on as a job; also where it was over at once */
+            202: {
+                headers: {
+                    /** @description where the job is */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
             /** @description the request is wrong */
             400: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -6789,27 +8033,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
             /** @description a drive or a tool of this machine failed */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     pool_export: {
@@ -6818,7 +8067,10 @@ export interface operations {
                 /** @description close it though volumes are in use; their users then get errors */
                 force?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the pool */
                 pool: string;
@@ -6834,13 +8086,16 @@ export interface operations {
                 };
                 content?: never;
             };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -6849,15 +8104,22 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     pool_import: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the pool */
                 pool: string;
@@ -6885,16 +8147,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -6903,15 +8167,23 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     pool_reopen: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the pool */
                 pool: string;
@@ -6929,13 +8201,16 @@ export interface operations {
                     "application/json": components["schemas"]["Pool"];
                 };
             };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -6944,24 +8219,36 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            422: components["responses"]["key-reused"];
             /** @description the drives take no writes */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     pool_scrub: {
         parameters: {
-            query?: never;
-            header?: never;
+            query?: {
+                /** @description `false`: answer at once with a job that goes on; `true` if absent */
+                wait?: boolean;
+            };
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+                /** @description `respond-async` is the same as `wait=false` (RFC 7240) */
+                Prefer?: string;
+            };
             path: {
                 /** @description name of the pool */
                 pool: string;
@@ -6979,13 +8266,27 @@ export interface operations {
                     "application/json": components["schemas"]["ScrubReport"];
                 };
             };
+            /** @description it goes on as a job; also where it was over at once */
+            202: {
+                headers: {
+                    /** @description where the job is */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Job"];
+                };
+            };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -6994,9 +8295,13 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     pool_scrub_change: {
@@ -7030,18 +8335,24 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     pool_space: {
@@ -7076,16 +8387,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description the pool does not serve */
@@ -7094,15 +8407,19 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
-    schedules_list: {
+    reload: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -7114,15 +8431,94 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
+                    "application/json": components["schemas"]["Reloaded"];
+                };
+            };
+            /** @description there is no settings file, or a mistake in it */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            /** @description only for root over the socket */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: components["responses"]["busy"];
+            413: components["responses"]["too-large"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    schedules_list: {
+        parameters: {
+            query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "name" | "created" | "next";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
+                /** @description only those in this pool */
+                pool?: string;
+                /** @description only those whose names begin so */
+                name_prefix?: string;
+                /** @description only those that take snapshots of this database */
+                database?: string;
+                /** @description only those that take snapshots of this volume */
+                volume?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
+                    [name: string]: unknown;
+                };
+                content: {
                     "application/json": components["schemas"]["Schedule"][];
                 };
             };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     schedule_create: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -7135,6 +8531,10 @@ export interface operations {
             /** @description the answer */
             201: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7147,16 +8547,17 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description only for root over the socket */
+            401: components["responses"]["unauthorized"];
+            /** @description with proofs only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description no such object */
@@ -7165,7 +8566,7 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -7174,18 +8575,23 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     schedule_show: {
@@ -7203,21 +8609,27 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Schedule"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     schedule_delete: {
@@ -7226,7 +8638,10 @@ export interface operations {
                 /** @description delete its snapshots, too */
                 with_snapshots?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description name of the schedule */
                 schedule: string;
@@ -7244,13 +8659,16 @@ export interface operations {
                     "application/json": components["schemas"]["ScheduleDeletion"];
                 };
             };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -7259,15 +8677,21 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            412: components["responses"]["changed"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     schedule_change: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description name of the schedule */
                 schedule: string;
@@ -7283,6 +8707,8 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7295,16 +8721,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -7313,15 +8741,23 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            412: components["responses"]["changed"];
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     schedule_pause: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the schedule */
                 schedule: string;
@@ -7339,13 +8775,16 @@ export interface operations {
                     "application/json": components["schemas"]["Schedule"];
                 };
             };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -7354,15 +8793,22 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     schedule_resume: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the schedule */
                 schedule: string;
@@ -7380,13 +8826,16 @@ export interface operations {
                     "application/json": components["schemas"]["Schedule"];
                 };
             };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -7395,15 +8844,22 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     schedule_run: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the schedule */
                 schedule: string;
@@ -7415,19 +8871,24 @@ export interface operations {
             /** @description the answer */
             201: {
                 headers: {
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Snapshot"];
                 };
             };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -7436,18 +8897,70 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
+        };
+    };
+    session: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Session"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    settings_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ArraySettings"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     slow_requests: {
@@ -7468,12 +8981,19 @@ export interface operations {
                     "application/json": components["schemas"]["SlowRequest"][];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     snapshots_delete: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -7496,16 +9016,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -7514,14 +9036,38 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     snapshots_list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "created" | "name" | "size";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
+                /** @description only those in this pool */
+                pool?: string;
+                /** @description only those whose names begin so */
+                name_prefix?: string;
+                /** @description only those of this volume */
+                volume?: string;
+                /** @description only those of a volume of this database */
+                database?: string;
+                /** @description only those that are held, or are not */
+                is_held?: boolean;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -7531,18 +9077,45 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Snapshot"][];
                 };
             };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     snapshot_create: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -7555,6 +9128,10 @@ export interface operations {
             /** @description the answer */
             201: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7567,16 +9144,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -7585,9 +9164,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     snapshot_show: {
@@ -7605,21 +9189,27 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Snapshot"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     snapshot_delete: {
@@ -7628,7 +9218,10 @@ export interface operations {
                 /** @description though somebody reads it, who gets errors, or a clone is reset to it */
                 force?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description name of the snapshot */
                 snapshot: string;
@@ -7644,13 +9237,16 @@ export interface operations {
                 };
                 content?: never;
             };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -7659,15 +9255,21 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            412: components["responses"]["changed"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     snapshot_hold: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description name of the snapshot */
                 snapshot: string;
@@ -7683,6 +9285,8 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -7695,16 +9299,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -7713,24 +9319,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            412: components["responses"]["changed"];
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     snapshot_release: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description name of the snapshot */
                 snapshot: string;
@@ -7742,19 +9356,24 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Snapshot"];
                 };
             };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -7763,9 +9382,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            412: components["responses"]["changed"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     snapshot_restore: {
@@ -7776,7 +9398,10 @@ export interface operations {
                 /** @description keep nothing: what was written since is lost */
                 no_backup?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description name of the snapshot */
                 snapshot: string;
@@ -7794,13 +9419,16 @@ export interface operations {
                     "application/json": components["schemas"]["Restored"];
                 };
             };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -7809,9 +9437,13 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     space_holders: {
@@ -7844,16 +9476,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description not counted in the time allowed */
@@ -7862,15 +9496,20 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     space_reclaim: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -7895,16 +9534,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description not counted in the time allowed */
@@ -7913,9 +9554,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     status: {
@@ -7936,12 +9582,19 @@ export interface operations {
                     "application/json": components["schemas"]["Status"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     stop: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -7958,13 +9611,15 @@ export interface operations {
                 };
                 content?: never;
             };
-            /** @description not for this caller */
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description a volume is in use */
@@ -7973,24 +9628,32 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
             /** @description a volume could not be detached */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     upgrade: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -8015,23 +9678,47 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description not for this caller */
+            401: components["responses"]["unauthorized"];
+            /** @description only for root over the socket */
             403: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            409: components["responses"]["busy"];
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     volumes_list: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "name" | "created" | "size" | "written" | "own";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
+                /** @description only those of this pool */
+                pool?: string;
+                /** @description only those whose names begin so */
+                name_prefix?: string;
+                /** @description only those cloned from this: a snapshot, a volume, or VOLUME@SNAPSHOT */
+                origin?: string;
+                /** @description only those of this database */
+                database?: string;
+            };
             header?: never;
             path?: never;
             cookie?: never;
@@ -8041,18 +9728,45 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Volume"][];
                 };
             };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     volume_create: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path?: never;
             cookie?: never;
         };
@@ -8065,6 +9779,10 @@ export interface operations {
             /** @description the answer */
             201: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -8077,16 +9795,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -8095,18 +9815,23 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     volume_show: {
@@ -8124,21 +9849,27 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/json": components["schemas"]["Volume"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     volume_delete: {
@@ -8149,7 +9880,10 @@ export interface operations {
                 /** @description delete it for good */
                 now?: boolean;
             };
-            header?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description name of the volume */
                 volume: string;
@@ -8167,13 +9901,16 @@ export interface operations {
                     "application/json": components["schemas"]["VolumeDeletion"];
                 };
             };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -8182,15 +9919,21 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            412: components["responses"]["changed"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     volume_resize: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description name of the volume */
                 volume: string;
@@ -8206,6 +9949,8 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -8218,16 +9963,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -8236,9 +9983,14 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            412: components["responses"]["changed"];
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     volume_diff: {
@@ -8277,16 +10029,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description it would take longer, or the pool has no room left */
@@ -8295,15 +10049,20 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     volume_disconnect: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
             path: {
                 /** @description VOLUME, its snapshots included, or VOLUME@SNAPSHOT */
                 volume: string;
@@ -8321,30 +10080,41 @@ export interface operations {
                     "application/json": components["schemas"]["Disconnected"];
                 };
             };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            409: components["responses"]["busy"];
+            413: components["responses"]["too-large"];
+            422: components["responses"]["key-reused"];
             /** @description a drive or a tool of this machine failed */
             500: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
     volume_set: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
             path: {
                 /** @description name of the volume */
                 volume: string;
@@ -8360,6 +10130,8 @@ export interface operations {
             /** @description the answer */
             200: {
                 headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -8372,16 +10144,18 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description taken, in use, or read-only */
@@ -8390,18 +10164,23 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            412: components["responses"]["changed"];
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            503: components["responses"]["closed"];
             /** @description no space left */
             507: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
         };
     };
     volume_users: {
@@ -8425,13 +10204,15 @@ export interface operations {
                     "application/json": components["schemas"]["VolumeUser"][];
                 };
             };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             /** @description no such object */
             404: {
                 headers: {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
             /** @description a drive or a tool of this machine failed */
@@ -8440,9 +10221,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["ErrorBody"];
+                    "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
         };
     };
 }

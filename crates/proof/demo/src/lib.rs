@@ -31,8 +31,8 @@ pub fn run(settings: &Settings) -> Result<()> {
     let site = site::Site::new(settings)?;
     let outcome = story::play(settings, &site);
     match &outcome {
-        Ok(()) if settings.is_kept => site.keep(),
-        Ok(()) => {}
+        Ok(()) if settings.is_kept => site.keep(&settings.binary),
+        Ok(()) => progress::say("\n`ashlar demo --keep` leaves the array running, with its console"),
         Err(error) if error.kind == ErrorKind::Interrupted => {}
         Err(_) => site.print_logs(),
     }

@@ -15,9 +15,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 /// The directory's name begins so; the rest is the process id.
 const PREFIX: &str = "ashlar-demo-";
+
+/// How long the array may take for an address of its console. Arbitrary.
+const CONSOLE_LIMIT: Duration = Duration::from_secs(10);
 
 /// The site that a panic must clear: a panic aborts, so no destructor would.
 static PANIC_SITE: OnceLock<PathBuf> = OnceLock::new();
@@ -92,13 +96,23 @@ impl Site {
     }
 
     /// Leaves everything standing and says how to look at it and how to end it.
-    pub(crate) fn keep(&self) {
+    pub(crate) fn keep(&self, binary: &Path) {
         self.is_kept.store(true, Ordering::Relaxed);
         let base = self.base.display();
         say(&format!("\nkept: {base}"));
-        say(&format!("  look:   ashlar status --state {base}/state"));
-        say(&format!("  query:  psql -h {base}/run-main -p 5432 -U postgres"));
-        say("  remove: the next `ashlar demo` does it");
+        say(&format!("  look:    {} status --state {base}/state", binary.display()));
+        say(&format!("  query:   psql -h {base}/run-main -p 5432 -U postgres"));
+        say("  remove:  the next `ashlar demo` does it");
+        let mut console = Command::new(binary);
+        console.arg("--state").arg(self.base.join("state")).arg("console");
+        match self.launcher.run(console, CONSOLE_LIMIT) {
+            Ok(address) => {
+                say(&format!("  console: {}", address.stdout.trim()));
+                let again = format!("{} console --state {base}/state", binary.display());
+                say(&format!("           good for one visit within a minute; another: {again}"));
+            }
+            Err(error) => complain(&format!("  no address of the console: {error}")),
+        }
     }
 
     /// After a failure: the last words of the array's process.
