@@ -135,7 +135,7 @@ fn lists_come_in_pages_in_order_and_by_filters() {
     array.good(&["snapshot", "create", "alone", "db2"]);
     array.good(&["snapshot", "hold", "friday"]);
     array.good(&["clone", "create", "test", "--from", "alone"]);
-    array.good(&["schedule", "create", "often", "--of", "db1", "--every", "1h", "--keep", "hourly=2"]);
+    array.good(&["schedule", "create", "often", "--of-volume", "db1", "--every", "1h", "--keep", "hourly=2"]);
     let flat = |path: &str| walk(&array, path, "name").concat();
     assert_eq!(
         walk(&array, "/v1/volumes?limit=4", "name"),
@@ -233,7 +233,7 @@ fn a_change_is_made_only_to_what_was_seen() {
     let array = Array::with_pool();
     make(&array, "db");
     array.good(&["snapshot", "create", "noon", "db"]);
-    array.good(&["schedule", "create", "often", "--of", "db", "--every", "1h", "--keep", "hourly=2"]);
+    array.good(&["schedule", "create", "often", "--of-volume", "db", "--every", "1h", "--keep", "hourly=2"]);
     let tag = |path: &str| {
         let tag = array.ask("GET", path, "", None).header("etag").unwrap().to_string();
         format!("if-match: {tag}\r\n")

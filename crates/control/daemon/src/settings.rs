@@ -481,8 +481,12 @@ impl Settings {
 
     fn parse(text: &str) -> std::result::Result<Settings, String> {
         let settings: Settings = toml::from_str(text).map_err(|error| {
-            let line = error.span().map_or(1, |span| text[..span.start].matches('\n').count() + 1);
-            format!("line {line}: {}", error.message())
+            let before = error.span().map_or("", |span| &text[..span.start]);
+            let number = before.matches('\n').count() + 1;
+            // Some messages of the reader do not say of which setting they are. A value may be a secret.
+            let line = text.lines().nth(number - 1).unwrap_or_default();
+            let of = line.split_once('=').map_or(String::new(), |(name, _)| format!(", `{}`", name.trim()));
+            format!("line {number}{of}: {}", error.message())
         })?;
         for (name, bytes) in [
             ("cache_bytes", settings.cache_bytes),

@@ -23,9 +23,11 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// How often their age is made durable. Arbitrary: a restart makes them younger by so much at most, and one
 /// small write to the pool is nothing.
 const STORE_INTERVAL: Duration = Duration::from_secs(600);
-/// From so full on, in per cent, deleted volumes are given up before their time: writes are slow there, and
-/// refused soon.
-const ROOM_PERCENT: u8 = 95;
+/// From so full on, in per cent, deleted volumes are given up before their time: what nobody uses must not make
+/// the cleaner move more and more for each write.
+const ROOM_PERCENT: u8 = 85;
+/// One of so many goes at a time, the oldest, and at least one: of many small ones a single one is no room.
+const GIVEN_UP_ONE_IN: usize = 8;
 /// Marks of the cleaner until what was given up counts as dead: the one under way may have begun before.
 const MARKS_UNTIL_SEEN: u64 = 2;
 /// How often what deleted volumes hold alone is counted again though none came or went. Arbitrary.
@@ -139,10 +141,12 @@ fn due<'a>(deleted: &'a [Deleted], ages: &Ages, keep_seconds: u64, now: Instant)
     deleted.iter().filter(|one| ages.seconds(one, now) >= keep_seconds).collect()
 }
 
-/// The one that goes first.
-fn oldest<'a>(deleted: &'a [Deleted], ages: &Ages, pool: &str, now: Instant) -> Option<&'a Deleted> {
-    let of_pool = deleted.iter().filter(|one| one.pool == pool);
-    of_pool.max_by_key(|one| (ages.seconds(one, now), std::cmp::Reverse(one.id)))
+/// Those that go first.
+fn oldest<'a>(deleted: &'a [Deleted], ages: &Ages, pool: &str, now: Instant) -> Vec<&'a Deleted> {
+    let mut of_pool: Vec<&Deleted> = deleted.iter().filter(|one| one.pool == pool).collect();
+    of_pool.sort_by_key(|one| (std::cmp::Reverse(ages.seconds(one, now)), one.id));
+    of_pool.truncate(of_pool.len().div_ceil(GIVEN_UP_ONE_IN));
+    of_pool
 }
 
 impl Service {
@@ -341,7 +345,7 @@ impl Service {
         }
     }
 
-    /// One at a time, and the next when the space of the one before had time to come back.
+    /// Some at a time, and the next when the space of those before had time to come back.
     async fn make_room(&self, deleted: &[Deleted], given_up: &mut BTreeMap<String, GivenUp>) {
         if deleted.is_empty() {
             return;
@@ -352,15 +356,15 @@ impl Service {
             if given_up.get(&pool.name).is_some_and(|before| marks < before.marks + MARKS_UNTIL_SEEN) {
                 continue;
             }
-            let first = oldest(deleted, &self.keeper.ages(), &pool.name, Instant::now()).cloned();
-            if let Some(one) = first {
+            let first = oldest(deleted, &self.keeper.ages(), &pool.name, Instant::now());
+            for one in first {
                 given_up.insert(pool.name.clone(), GivenUp { marks });
                 let why = format!("pool {} is {} % full and needs its room", pool.name, pool.full_percent);
                 self.log.warning(
                     format!("pool {}", pool.name),
                     format!("gives up deleted volume {} early", one.name),
                 );
-                self.give_up(&one, &why).await;
+                self.give_up(one, &why).await;
             }
         }
         given_up.retain(|name, _| pools.iter().any(|pool| pool.name == *name));
@@ -517,8 +521,13 @@ mod tests {
         let start = Instant::now();
         let mut ages = Ages::default();
         let there = [deleted(9, 5, 100), deleted(2, 4_000_000_000, 7_000), deleted(3, 1, 0)];
-        ages.look(&there, start);
-        assert_eq!(oldest(&there, &ages, "main", start).map(|one| one.id), Some(2));
-        assert_eq!(oldest(&there, &ages, "other", start).map(|one| one.id), None);
+        let many: Vec<Deleted> = (20..40).map(|id| deleted(id, 1, 100 + id)).collect();
+        ages.look(&[&there[..], &many[..]].concat(), start);
+        let ids = |there: &[Deleted], pool| -> Vec<u64> {
+            oldest(there, &ages, pool, start).into_iter().map(|one| one.id).collect()
+        };
+        assert_eq!(ids(&there, "main"), [2]);
+        assert!(ids(&there, "other").is_empty());
+        assert_eq!(ids(&many, "main"), [39, 38, 37]);
     }
 }

@@ -218,6 +218,7 @@ impl Service {
     async fn find_drive(&self, name: &str, number: u32) -> Result<(api::Pool, api::Drive)> {
         self.check_open(name)?;
         let pool = self.pool(name).await?;
+        let drive = numbered(&pool, number)?;
         if pool.protection == api::Protection::None {
             return Err(Error::invalid(
                 format!("pool `{name}` has no protection: it needs all its drives"),
@@ -228,7 +229,6 @@ impl Service {
                 ),
             ));
         }
-        let drive = numbered(&pool, number)?;
         Ok((pool, drive))
     }
 
