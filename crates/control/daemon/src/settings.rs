@@ -485,8 +485,12 @@ impl Settings {
             let number = before.matches('\n').count() + 1;
             // Some messages of the reader do not say of which setting they are. A value may be a secret.
             let line = text.lines().nth(number - 1).unwrap_or_default();
-            let of = line.split_once('=').map_or(String::new(), |(name, _)| format!(", `{}`", name.trim()));
-            format!("line {number}{of}: {}", error.message())
+            let name = line.split_once('=').map(|(name, _)| name.trim());
+            let said = error.message();
+            match name.filter(|name| !said.contains(name)) {
+                Some(name) => format!("line {number}: {name}: {said}"),
+                None => format!("line {number}: {said}"),
+            }
         })?;
         for (name, bytes) in [
             ("cache_bytes", settings.cache_bytes),
