@@ -1,6 +1,6 @@
 // What the mock answers: each entry is a method, a path of the API, and what it does to the world.
 import { PAPER, resultOf } from './lab.mjs';
-import { makeDrive, makeVolume, now } from './world.mjs';
+import { makeDrive, makeObjective, makeVolume, now } from './world.mjs';
 
 /// What a problem's kind is called by people.
 const TITLES = {
@@ -515,6 +515,51 @@ const POOLS = {
   },
 };
 
+/// Those by hand, and those made of snapshots and events, the oldest first.
+function marksOf(world, { volume, since_unix_millis: since = 0 }) {
+  const ofSnapshot = ({ name, volumes, created_unix_seconds: seconds }) => ({
+    volumes,
+    mark: { id: `snapshot:${name}`, kind: 'snapshot', unix_millis: seconds * 1000, text: `snapshot ${name}`, object: `snapshot ${name}` },
+  });
+  const ofEvent = ({ sequence, unix_millis, level, object, message }) => ({
+    mark: { id: `event:${sequence}`, kind: 'event', unix_millis, level, object, text: `${object}: ${message}` },
+  });
+  const volumesOf = (object) => {
+    const [kind, name] = (object ?? '').split(' ');
+    if (kind === 'volume') return [name];
+    return kind === 'database' ? world.databases.find((one) => one.name === name)?.volumes.map((on) => on.volume) ?? [] : undefined;
+  };
+  const all = [
+    ...world.marks.map((mark) => ({ mark })),
+    ...world.snapshots.map(ofSnapshot),
+    ...world.events.filter(({ level }) => level !== 'info').map(ofEvent),
+  ];
+  return all
+    .filter(({ mark, volumes = volumesOf(mark.object) }) => !volume || !volumes || volumes.includes(volume))
+    .map(({ mark }) => mark)
+    .filter(({ unix_millis }) => unix_millis >= Number(since))
+    .sort((left, right) => left.unix_millis - right.unix_millis);
+}
+
+const TIME_LINE = {
+  'GET /v1/marks': (world, { query }) => ok(marksOf(world, query)),
+  'GET /v1/objectives': (world) => ok(world.objectives),
+  'PUT /v1/objectives/{objective}': (world, { path, body }) => {
+    const name = path.objective;
+    const known = world.objectives.find((one) => one.name === name);
+    if (known) return ok(Object.assign(known, body));
+    const kind = world.databases.some((one) => one.name === name) ? 'database' : 'volume';
+    if (kind === 'volume') found(world.volumes, name, 'volume');
+    const made = makeObjective(kind, name, { ...body, missed_seconds: 0 });
+    world.objectives.push(made);
+    return created(made);
+  },
+  'DELETE /v1/objectives/{objective}': (world, { path }) => {
+    drop(world.objectives, found(world.objectives, path.objective, 'objective'));
+    return nothing;
+  },
+};
+
 const OTHERS = {
   'GET /v1/status': (world) => ok(statusOf(world)),
   'GET /v1/health': () => ok({ answer_micros: 41 }),
@@ -544,7 +589,7 @@ const OTHERS = {
     ),
 };
 
-const ALL = { ...DATABASES, ...VOLUMES, ...LAB, ...SNAPSHOTS, ...POOLS, ...OTHERS };
+const ALL = { ...DATABASES, ...VOLUMES, ...LAB, ...SNAPSHOTS, ...POOLS, ...TIME_LINE, ...OTHERS };
 
 /// Each route with the pattern of its path.
 export const routes = Object.entries(ALL).map(([key, run]) => {

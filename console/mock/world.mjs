@@ -286,7 +286,41 @@ function events() {
   return made;
 }
 
-const EMPTY = { pools: [], databases: [], volumes: [], snapshots: [], schedules: [], deleted: [], clients: [], events: [] };
+function objective(kind, name, part = {}) {
+  const permitted = 604;
+  const missed = part.missed_seconds ?? 120;
+  return {
+    kind,
+    name,
+    pool: 'main',
+    volumes: [kind === 'database' ? `${name}-data` : name],
+    p99_micros: 2000,
+    for_percent: 99.9,
+    requests: 'all',
+    over_seconds: 604_800,
+    present_p99_micros: 840,
+    is_met_now: true,
+    met_percent: 100 - missed / 6048,
+    covered_seconds: 500_040,
+    missed_seconds: missed,
+    permitted_seconds: permitted,
+    left_seconds: Math.max(0, permitted - missed),
+    left_percent: Math.max(0, 100 * (1 - missed / permitted)),
+    is_used_up: missed > permitted,
+    ...part,
+  };
+}
+
+function marks() {
+  const mark = (id, minutes, text, object) => ({ id: String(id), kind: 'by-hand', unix_millis: Date.now() - minutes * 60_000, text, object });
+  return [
+    mark(1, 2000, 'version 4.1 goes live', 'database prod'),
+    mark(2, 45, 'docs are moved', 'volume docs'),
+    mark(3, 2, 'version 4.2 goes live', null),
+  ];
+}
+
+const EMPTY = { pools: [], databases: [], volumes: [], snapshots: [], schedules: [], objectives: [], marks: [], deleted: [], clients: [], events: [] };
 
 /// Everything the mock knows. `isEmpty`: an array nobody has used yet.
 export function makeWorld({ volumeCount = 40, isEmpty = false } = {}) {
@@ -300,6 +334,11 @@ export function makeWorld({ volumeCount = 40, isEmpty = false } = {}) {
     volumes: volumes(volumeCount),
     snapshots: snapshots(quarter),
     schedules: schedules(quarter),
+    objectives: [
+      objective('database', 'prod'),
+      objective('volume', 'mail', { missed_seconds: 900, is_met_now: false, present_p99_micros: 5400 }),
+    ],
+    marks: marks(),
     deleted: [
       { id: 900, name: 'old-reports', pool: 'main', size_bytes: 64 * GIB, deleted_unix_seconds: now() - 7000, kept_seconds: 7000, remaining_seconds: 79_400, written_bytes: 9 * GIB },
     ],
@@ -311,4 +350,4 @@ export function makeWorld({ volumeCount = 40, isEmpty = false } = {}) {
   };
 }
 
-export { volume as makeVolume, database as makeDatabase, drive as makeDrive };
+export { volume as makeVolume, database as makeDatabase, drive as makeDrive, objective as makeObjective };

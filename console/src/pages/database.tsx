@@ -19,6 +19,7 @@ import { bytes, duration } from '../ui/format';
 import { ActionMenu, type Action } from '../ui/menu';
 import { Performance, RangeTabs } from '../ui/performance';
 import { DataTable, type Column } from '../ui/table';
+import { ObjectivePanel } from './objective';
 import { DatabaseBadge, Proof } from './states';
 import { Waits } from './waits';
 
@@ -64,6 +65,7 @@ export function DatabasePage({ name }: { name: string }) {
       <Panel title="Performance" note={`Volume ${database.volumes[0]?.volume}`} aside={<RangeTabs />}>
         {database.volumes[0] && <Performance object={`volume:${database.volumes[0].volume}`} />}
       </Panel>
+      <ObjectivePanel kind="database" name={name} />
       <Waits name={name} isRunning={database.state === 'running'} />
       <Snapshots database={database} own={snapshotsOf(database, snapshots)} />
       <VolumesOf database={database} />

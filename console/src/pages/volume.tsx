@@ -15,6 +15,7 @@ import { bytes, plural } from '../ui/format';
 import { ActionMenu } from '../ui/menu';
 import { Performance, RangeTabs } from '../ui/performance';
 import { DataTable, type Column } from '../ui/table';
+import { ObjectivePanel } from './objective';
 import { UsedBy } from './volumes';
 
 const UP_FRONT = ['snapshot', 'clone', 'attach', 'detach'];
@@ -67,6 +68,7 @@ export function VolumePage({ name }: { name: string }) {
         </TabList>
         <TabPanel id="performance" className="tab-panel">
           <Space volume={volume} />
+          <ObjectivePanel kind="volume" name={name} />
           <Panel title="Performance" aside={<RangeTabs />}>
             <Performance object={`volume:${name}`} />
           </Panel>

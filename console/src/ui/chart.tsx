@@ -2,9 +2,11 @@
 import { useEffect, useLayoutEffect, useRef, useState } from 'react';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
+import type { Mark } from '../api/types';
 import { repaint } from '../state/theme';
 import { useStore } from '../state/store';
 import { axisTime, shortTime } from './format';
+import { markLines, placeLines } from './marks';
 
 export interface Line {
   label: string;
@@ -26,7 +28,11 @@ interface ChartProps {
   span: number;
   isStale?: boolean;
   height?: number;
+  /// Moments that are marked, the oldest first.
+  marks?: Mark[];
 }
+
+const NO_MARKS: Mark[] = [];
 
 const BINARY = Array.from({ length: 50 }, (_, power) => 2 ** power);
 
@@ -34,7 +40,17 @@ function colourOf(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim() || '#888';
 }
 
-function options(props: ChartProps, width: number, onIndex: (index: number | null) => void): uPlot.Options {
+function drawMarks(plot: uPlot, marks: Mark[]): void {
+  const x = (unixMillis: number) => plot.valToPos(unixMillis / 1000, 'x');
+  placeLines(plot.over, markLines(marks, x, plot.over.clientWidth));
+}
+
+function options(
+  props: ChartProps,
+  width: number,
+  onIndex: (index: number | null) => void,
+  marks: () => Mark[],
+): uPlot.Options {
   const axis = {
     stroke: colourOf('--muted'),
     grid: { stroke: colourOf('--grid'), width: 1 },
@@ -76,7 +92,10 @@ function options(props: ChartProps, width: number, onIndex: (index: number | nul
         points: { show: false },
       })),
     ],
-    hooks: { setCursor: [(plot) => onIndex(plot.cursor.idx ?? null)] },
+    hooks: {
+      setCursor: [(plot) => onIndex(plot.cursor.idx ?? null)],
+      draw: [(plot) => drawMarks(plot, marks())],
+    },
   };
 }
 
@@ -87,17 +106,19 @@ function rangeOf(plot: uPlot, span: number): [number, number] {
 }
 
 export function Chart(props: ChartProps) {
-  const { title, note, lines, times, format, isStale } = props;
+  const { title, note, lines, times, format, isStale, marks = NO_MARKS } = props;
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot | null>(null);
   const [index, setIndex] = useState<number | null>(null);
+  const marked = useRef(marks);
+  marked.current = marks;
   const painted = useStore(repaint);
   const shape = lines.map((line) => line.label).join();
   useLayoutEffect(() => {
     const element = box.current;
     if (!element) return;
     const data = [times, ...lines.map((line) => line.values)] as uPlot.AlignedData;
-    const made = new uPlot(options(props, element.clientWidth, setIndex), data, element);
+    const made = new uPlot(options(props, element.clientWidth, setIndex, () => marked.current), data, element);
     plot.current = made;
     const sizes = new ResizeObserver(() => {
       if (element.clientWidth > 0) made.setSize({ width: element.clientWidth, height: props.height ?? 170 });
@@ -112,7 +133,7 @@ export function Chart(props: ChartProps) {
   }, [shape, props.span, props.unit, painted]);
   useEffect(() => {
     plot.current?.setData([times, ...lines.map((line) => line.values)] as uPlot.AlignedData);
-  }, [times, lines]);
+  }, [times, lines, marks]);
   const shown = index !== null && index < times.length ? index : times.length - 1;
   const isNow = shown === times.length - 1;
   return (

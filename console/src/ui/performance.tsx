@@ -3,12 +3,13 @@ import { useMemo } from 'react';
 import { Radio, RadioGroup } from 'react-aria-components';
 import { figures, recentOf, connection, KEPT_SECONDS } from '../api/live';
 import { useAddress } from '../api/resource';
-import type { History, HistoryRange, Rates } from '../api/types';
+import { addressOf } from '../api/client';
+import type { History, HistoryRange, Mark, Rates } from '../api/types';
 import { useQuery } from '../state/router';
 import { useStore } from '../state/store';
 import { Chart, type Line } from './chart';
-import { Failure } from './basics';
-import { bytesPerSecond, count, micros } from './format';
+import { Failure, Time } from './basics';
+import { bytesPerSecond, count, micros, plural } from './format';
 import { LatencyMap } from './latency';
 
 type Range = 'live' | HistoryRange;
@@ -93,6 +94,39 @@ export function RangeTabs() {
   );
 }
 
+/// How often the question for marks begins later: a new question is a new address.
+const SINCE_MILLIS = 600_000;
+const NO_MARKS: Mark[] = [];
+const LISTED_MARKS = 50;
+
+/// The marks of the time that charts show, the oldest first.
+function useMarks(object: string, span: number): Mark[] {
+  const since = Math.floor((Date.now() - span * 1000) / SINCE_MILLIS) * SINCE_MILLIS;
+  const volume = object.startsWith('volume:') ? object.slice('volume:'.length) : undefined;
+  const address = addressOf('/v1/marks', { query: { since_unix_millis: since, volume } });
+  return useAddress<Mark[]>(address, 30).data ?? NO_MARKS;
+}
+
+/// The same as what stands at the lines on the charts, for whoever has no pointer.
+function MarkList({ marks }: { marks: Mark[] }) {
+  if (marks.length === 0) return null;
+  return (
+    <details className="mark-list">
+      <summary>{plural(marks.length, 'mark')} on the time line</summary>
+      <ul>
+        {marks
+          .slice(-LISTED_MARKS)
+          .reverse()
+          .map((mark) => (
+            <li key={mark.id}>
+              <Time millis={mark.unix_millis} as="clock" /> {mark.text}
+            </li>
+          ))}
+      </ul>
+    </details>
+  );
+}
+
 export function Performance({ object }: { object: string }) {
   const [query] = useQuery('range');
   const range = RANGES.find(({ id }) => id === query) ?? RANGES[0];
@@ -108,7 +142,8 @@ export function Performance({ object }: { object: string }) {
     [object, isLive, tick, history.data],
   );
   const isStale = isLive && state === 'broken';
-  const same = { times: lines.times, span: range.span, isStale };
+  const marks = useMarks(object, range.span);
+  const same = { times: lines.times, span: range.span, isStale, marks };
   return (
     <>
       {history.error && !isLive && <Failure title="No history" error={history.error} />}
@@ -118,6 +153,7 @@ export function Performance({ object }: { object: string }) {
         <Chart title="Read latency" unit="micros" format={micros} lines={lines.readLatency} {...same} />
         <Chart title="Write latency" unit="micros" format={micros} lines={lines.writeLatency} {...same} />
       </div>
+      <MarkList marks={marks} />
       <LatencyMap object={object} range={kept} />
     </>
   );

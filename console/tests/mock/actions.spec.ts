@@ -245,3 +245,47 @@ test('a result of the lab leads to its experiments, and its report is a file', a
   await page.getByRole('button', { name: 'Save the report' }).click();
   expect((await saved).suggestedFilename()).toBe('headline.html');
 });
+
+test('an objective is set, changed and deleted on the page of a volume', async ({ page, open, mock }) => {
+  await open('/volumes/docs');
+  const panel = page.locator('.panel', { hasText: 'Objective of latency' });
+  await expect(panel).toContainText('None is set');
+  await panel.getByRole('button', { name: 'Set…' }).click();
+  await page.getByLabel('99 of 100 requests below').fill('0');
+  await expect(page.getByRole('dialog').getByRole('button', { name: 'Set' })).toBeDisabled();
+  await page.getByLabel('99 of 100 requests below').fill('1.5');
+  await page.getByLabel('For how much of the time').fill('99');
+  await expectAccessible(page);
+  await page.getByRole('dialog').getByRole('button', { name: 'Set' }).click();
+  await expect(panel).toContainText('p99 of reads and writes below 1.5 ms, 99 % of 7 d');
+  await expect(panel.getByRole('progressbar')).toHaveAttribute('aria-valuenow', '100');
+  await panel.getByRole('button', { name: 'Delete…' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await expect(panel).toContainText('None is set');
+  expect(mock.world.objectives.map((one: { name: string }) => one.name)).toEqual(['prod', 'mail']);
+});
+
+test('an objective tells how much may still be missed, or that it is used up', async ({ page, open }) => {
+  await open('/databases/prod');
+  const panel = page.locator('.panel', { hasText: 'Objective of latency' });
+  await expect(panel).toContainText('2 min missed of 10 min permitted');
+  await expect(panel.getByRole('progressbar')).toHaveAttribute('aria-valuenow', /^80\./);
+  await open('/volumes/mail');
+  await expect(panel).toContainText('used up');
+  await expect(panel).toContainText('15 min missed of 10 min permitted');
+});
+
+test('marks stand on the charts of what they are about', async ({ page, open }) => {
+  await open('/?range=hour');
+  const line = page.locator('.chart').first().locator('.chart-mark', { hasText: 'version 4.2 goes live' });
+  await line.hover();
+  await expect(line.locator('span')).toBeVisible();
+  await page.getByText(/marks on the time line/).click();
+  await expect(page.locator('.mark-list')).toContainText('docs are moved');
+  await expectAccessible(page);
+  await open('/volumes/docs?range=hour');
+  await expect(page.locator('.chart-mark', { hasText: 'docs are moved' }).first()).toBeAttached();
+  await open('/databases/prod?range=hour');
+  await expect(page.locator('.chart-mark', { hasText: 'version 4.2 goes live' }).first()).toBeAttached();
+  await expect(page.locator('.chart-mark', { hasText: 'docs are moved' })).toHaveCount(0);
+});

@@ -3,6 +3,7 @@ import { expect, test } from '@playwright/test';
 import { MessageReader, type Message } from '../../src/api/sse';
 import { sums, within } from '../../src/ui/classes';
 import { ago, bytes, count, duration, micros, parseSize } from '../../src/ui/format';
+import { markLines, wordsOf } from '../../src/ui/marks';
 
 test('a stream is read in whatever pieces it comes', () => {
   const text = ': keep-alive\n\nevent: hello\r\ndata: {"a":1}\r\n\r\nid: b:7\nevent: event\ndata: x\ndata: y\n\n';
@@ -37,6 +38,21 @@ test('requests by class are added up, and shares of them found', () => {
   expect(sums(latencies, 'reads')).toEqual([1, 98, 0, 1]);
   expect([0.5, 0.99, 1].map((share) => within(sums(latencies, 'reads'), share))).toEqual([1, 1, 3]);
   expect(within(sums(latencies, 'writes'), 0.99)).toBe(null);
+});
+
+test('marks that lie close together are one line, as bad as the worst of them', () => {
+  const mark = (at: number, level?: 'warning' | 'error') =>
+    ({ id: String(at), kind: 'event' as const, unix_millis: at, text: `at ${at}`, level });
+  const marks = [mark(-5), mark(10), mark(13, 'error'), mark(15, 'warning'), mark(16), mark(100), mark(101)];
+  const lines = markLines(marks, (millis) => millis, 100);
+  expect(lines.map(({ x, level, said }) => [x, level, said.length])).toEqual([
+    [10, 'error', 3],
+    [16, 'info', 1],
+    [100, 'info', 1],
+  ]);
+  expect(wordsOf(lines[0])).toMatch(/at 10\n.*at 13\n.*at 15$/);
+  const many = markLines(Array.from({ length: 12 }, () => mark(1)), () => 1, 100);
+  expect(wordsOf(many[0])).toMatch(/and 4 more$/);
 });
 
 test('numbers have sensible digits', () => {

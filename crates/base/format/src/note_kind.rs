@@ -100,6 +100,8 @@ pub enum NoteKind {
     Moving,
     /// How far the pool's rows have been laid out anew.
     Restripe,
+    /// How fast requests of a volume should be, and for how much of the time.
+    Objective,
 }
 
 /// One line of the register.
@@ -116,7 +118,7 @@ struct Registered {
 const KIB: usize = 1 << 10;
 
 #[rustfmt::skip]
-const REGISTER: [Registered; 18] = {
+const REGISTER: [Registered; 19] = {
     use NoteClass::{Keep, ReadOnly};
     use NoteSubject::{Number, Pool, Volume};
     [
@@ -138,6 +140,7 @@ const REGISTER: [Registered; 18] = {
         line(NoteKind::HistoryFloor, Keep,     16, false, "history-floor", Volume, 256 * KIB),
         line(NoteKind::Moving,       Keep,     17, false, "moving",        Volume, 256 * KIB),
         line(NoteKind::Restripe,     Keep,     18, false, "restripe",      Pool,   64 * KIB),
+        line(NoteKind::Objective,    Keep,     19, false, "objective",     Volume, 256 * KIB),
     ]
 };
 

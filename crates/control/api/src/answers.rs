@@ -13,7 +13,7 @@ use utoipa::openapi::{Content, Header, OpenApi, Ref, RefOr, Required, Response, 
 use crate::{ErrorKind, PROBLEM_MEDIA_TYPE};
 
 /// Operations that change or delete one object and heed `If-Match`.
-const CONDITIONAL: [&str; 13] = [
+const CONDITIONAL: [&str; 15] = [
     "pool_delete",
     "volume_resize",
     "volume_set",
@@ -27,10 +27,12 @@ const CONDITIONAL: [&str; 13] = [
     "database_expire",
     "schedule_change",
     "schedule_delete",
+    "objective_set",
+    "objective_delete",
 ];
 
 /// Operations whose answer is an object with its `ETag`.
-const TAGGED: [&str; 18] = [
+const TAGGED: [&str; 20] = [
     "pool_create",
     "pool_show",
     "volume_create",
@@ -49,6 +51,8 @@ const TAGGED: [&str; 18] = [
     "schedule_create",
     "schedule_show",
     "schedule_change",
+    "objective_set",
+    "objective_show",
 ];
 
 /// Operations that take long: they can be had as jobs.

@@ -41,7 +41,7 @@ fn console_session_create() {}
 )]
 fn live() {}
 
-/// What hosts did in the last hour, day or week. Kept in memory: an array that starts anew begins anew.
+/// What hosts did in the last hour, day or week.
 #[utoipa::path(
     get, path = "/v1/history", tag = "console", operation_id = "history",
     params(

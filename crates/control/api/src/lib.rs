@@ -28,6 +28,10 @@ mod lab;
 mod lab_paths;
 mod lifecycle;
 mod lists;
+mod mark;
+mod mark_paths;
+mod objective;
+mod objective_paths;
 mod openapi;
 mod paths;
 mod pool;
@@ -77,9 +81,14 @@ pub use lab::{LabCheck, LabMetric, LabPart, LabResult, LabRow};
 pub use lifecycle::{Program, StopRequest, UpgradeRequest};
 pub use lists::{
     AttachmentSort, AttachmentsQuery, ClientSort, ClientsQuery, DatabaseSort, DatabasesQuery,
-    DeletedVolumeSort, DeletedVolumesQuery, EventSort, EventsQuery, JobSort, JobsQuery, LIMIT_MAX, Order,
-    PageQuery, PoolSort, PoolsQuery, ScheduleSort, SchedulesQuery, SnapshotSort, SnapshotsQuery, VolumeSort,
+    DeletedVolumeSort, DeletedVolumesQuery, EventSort, EventsQuery, JobSort, JobsQuery, LIMIT_MAX, MarkSort,
+    MarksQuery, ObjectiveSort, ObjectivesQuery, Order, PageQuery, PoolSort, PoolsQuery, ScheduleSort, SchedulesQuery, SnapshotSort, SnapshotsQuery, VolumeSort,
     VolumesQuery,
+};
+pub use mark::{DERIVED_MARKS_MAX, MARK_LETTERS_MAX, MARKS_MAX, Mark, MarkCreate, MarkKind};
+pub use objective::{
+    OBJECTIVE_MICROS_MAX, OBJECTIVE_SECONDS_MAX, OBJECTIVE_SECONDS_MIN, Objective, ObjectiveKind,
+    ObjectiveRequests, ObjectiveSet,
 };
 pub use openapi::{
     conditional_operations, openapi, openapi_json, operations, query_parameters, root_operations,

@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::{EventLevel, JobKind, JobState};
+use crate::{EventLevel, JobKind, JobState, MarkKind};
 
 /// Objects of a page at most.
 pub const LIMIT_MAX: u64 = 1000;
@@ -175,6 +175,31 @@ list_query! {
     state: JobState,
     /// only those that work on an object of this name
     name: String,
+}
+
+list_query! {
+    /// Which objectives.
+    ObjectivesQuery by ObjectiveSort { Name, Left }
+    /// only those in this pool
+    pool: String,
+    /// only those of databases and volumes whose names begin so
+    name_prefix: String,
+    /// only those that are used up, or are not
+    is_used_up: bool,
+}
+
+list_query! {
+    /// Which marks.
+    MarksQuery by MarkSort { Time }
+    /// only those of this kind
+    #[param(inline)]
+    kind: MarkKind,
+    /// only those about this volume, its database, its pool or the whole array
+    volume: String,
+    /// only those about this database, its volumes, its pool or the whole array
+    database: String,
+    /// only those since then
+    since_unix_millis: u64,
 }
 
 list_query! {

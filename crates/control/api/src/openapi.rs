@@ -9,8 +9,8 @@ use utoipa::{Modify, OpenApi};
 use crate::answers::{Answers, is_conditional};
 use crate::{Figures, Hello};
 use crate::{
-    array_paths, console_paths, database_paths, diff_paths, job_paths, lab_paths, paths, schedule_paths,
-    settings_paths,
+    array_paths, console_paths, database_paths, diff_paths, job_paths, lab_paths, mark_paths,
+    objective_paths, paths, schedule_paths, settings_paths,
 };
 
 /// How operations say that a guest may not use them at all.
@@ -34,6 +34,8 @@ const ROOT_ONLY: &str = "only for root over the socket";
         (name = "snapshots", description = "images of volumes, and clones of them"),
         (name = "databases", description = "database servers by name, each with its volumes"),
         (name = "schedules", description = "snapshots that are taken by themselves, and deleted in turn"),
+        (name = "objectives", description = "how fast requests should be, and for how much of the time"),
+        (name = "marks", description = "moments on the time line, with words to them"),
         (name = "space", description = "where bytes are, and what would give them back"),
         (name = "attachments", description = "volumes as block devices of this machine"),
         (name = "jobs", description = "long work that is asked after instead of waited for"),
@@ -115,6 +117,14 @@ const ROOT_ONLY: &str = "only for root over the socket";
         schedule_paths::schedule_run,
         schedule_paths::schedule_pause,
         schedule_paths::schedule_resume,
+        objective_paths::objectives_list,
+        objective_paths::objective_show,
+        objective_paths::objective_set,
+        objective_paths::objective_delete,
+        mark_paths::marks_list,
+        mark_paths::mark_create,
+        mark_paths::mark_show,
+        mark_paths::mark_delete,
         job_paths::jobs_list,
         job_paths::job_show,
         job_paths::job_cancel,

@@ -571,7 +571,7 @@ impl Client {
         })
     }
 
-    fn call(&self, method: Method, path: &str, body: Option<String>) -> Result<Bytes> {
+    pub(crate) fn call(&self, method: Method, path: &str, body: Option<String>) -> Result<Bytes> {
         let answered = exchange(&self.address, self.token.as_deref(), method, path, body);
         self.runtime.block_on(answered).map(|answered| answered.body)
     }

@@ -9,6 +9,8 @@ mod difference;
 mod error;
 mod lists;
 mod live;
+mod marks;
+mod objectives;
 mod settings;
 mod transport;
 

@@ -4,8 +4,8 @@ use std::marker::PhantomData;
 
 use ashlar_api::{
     Attachment, AttachmentsQuery, ClientsQuery, Database, DatabasesQuery, DeletedVolume, DeletedVolumesQuery,
-    DoorClient, ErrorKind, Event, EventsQuery, Job, JobsQuery, Pool, PoolsQuery, Schedule, SchedulesQuery,
-    Snapshot, SnapshotsQuery, Volume, VolumesQuery,
+    DoorClient, ErrorKind, Event, EventsQuery, Job, JobsQuery, Mark, MarksQuery, Objective, ObjectivesQuery,
+    Pool, PoolsQuery, Schedule, SchedulesQuery, Snapshot, SnapshotsQuery, Volume, VolumesQuery,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -57,6 +57,16 @@ impl Client {
     /// Schedules, as asked for.
     pub fn schedules_page(&self, query: &SchedulesQuery) -> Result<Page<Schedule>> {
         self.first_page("/v1/schedules", query)
+    }
+
+    /// Objectives of latency, as asked for.
+    pub fn objectives_page(&self, query: &ObjectivesQuery) -> Result<Page<Objective>> {
+        self.first_page("/v1/objectives", query)
+    }
+
+    /// Marks of the time line, as asked for.
+    pub fn marks_page(&self, query: &MarksQuery) -> Result<Page<Mark>> {
+        self.first_page("/v1/marks", query)
     }
 
     /// Attachments, as asked for.

@@ -16,6 +16,7 @@ pub(crate) struct Readings {
     pub(crate) counters: Snapshot,
     pub(crate) crowds: Vec<Crowd>,
     pub(crate) schedules: Vec<ScheduleReading>,
+    pub(crate) objectives: Vec<api::Objective>,
 }
 
 /// What is told of one schedule.
@@ -48,7 +49,7 @@ const LEVELS: [(&str, &str); 7] = [
     ("ashlar_pool_dedupe_blocks_queued", "dedupe_blocks_queued"),
 ];
 
-const METRICS: [Metric; 45] = [
+const METRICS: [Metric; 50] = [
     Metric { name: "ashlar_build_info", kind: "gauge", labels: "version", help: "Always 1." },
     Metric { name: "ashlar_uptime_seconds", kind: "gauge", labels: "", help: "Since the start." },
     Metric {
@@ -287,6 +288,37 @@ const METRICS: [Metric; 45] = [
         help: "How often a snapshot of a schedule could not be taken, since the array's start.",
     },
     Metric {
+        name: "ashlar_objective_met_ratio",
+        kind: "gauge",
+        labels: "pool, kind, name",
+        help: "Share of the known minutes in which an objective of latency was met; `kind` is `database` or \
+               `volume`.",
+    },
+    Metric {
+        name: "ashlar_objective_left_ratio",
+        kind: "gauge",
+        labels: "pool, kind, name",
+        help: "How much is left of the time in which an objective may be missed; 1 is all of it.",
+    },
+    Metric {
+        name: "ashlar_objective_used_up",
+        kind: "gauge",
+        labels: "pool, kind, name",
+        help: "1 where an objective was missed for longer than is permitted, 0 otherwise.",
+    },
+    Metric {
+        name: "ashlar_objective_limit_seconds",
+        kind: "gauge",
+        labels: "pool, kind, name",
+        help: "What the 99th percentile of an objective's requests is to stay below.",
+    },
+    Metric {
+        name: "ashlar_objective_p99_seconds",
+        kind: "gauge",
+        labels: "pool, kind, name",
+        help: "The 99th percentile of an objective's requests in the last seconds; absent without any.",
+    },
+    Metric {
         name: "ashlar_requests_total",
         kind: "counter",
         labels: "volume, door, operation",
@@ -438,6 +470,15 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
             schedule_samples(readings, |one| one.last_unix_seconds)
         }
         "ashlar_schedule_failures_total" => schedule_samples(readings, |one| Some(one.failure_count)),
+        "ashlar_objective_met_ratio" => objective_samples(readings, |one| Some(one.met_percent / 100.0)),
+        "ashlar_objective_left_ratio" => objective_samples(readings, |one| Some(one.left_percent / 100.0)),
+        "ashlar_objective_used_up" => objective_samples(readings, |one| Some(f64::from(one.is_used_up))),
+        "ashlar_objective_limit_seconds" => {
+            objective_samples(readings, |one| Some(one.p99_micros as f64 / 1e6))
+        }
+        "ashlar_objective_p99_seconds" => {
+            objective_samples(readings, |one| Some(one.present_p99_micros? as f64 / 1e6))
+        }
         "ashlar_requests_total" => request_samples(|counted| counted.completed),
         "ashlar_request_errors_total" => request_samples(|counted| counted.failed),
         "ashlar_request_bytes_total" => request_samples(|counted| counted.bytes),
@@ -534,6 +575,18 @@ fn schedule_samples(
         Some((labels, value(one)? as f64))
     };
     readings.schedules.iter().filter_map(sample).collect()
+}
+
+fn objective_samples(
+    readings: &Readings,
+    value: impl Fn(&api::Objective) -> Option<f64>,
+) -> Vec<(Labels, f64)> {
+    let sample = |one: &api::Objective| {
+        let kind = one.kind.name().to_string();
+        let labels = vec![("pool", one.pool.clone()), ("kind", kind), ("name", one.name.clone())];
+        Some((labels, value(one)?))
+    };
+    readings.objectives.iter().filter_map(sample).collect()
 }
 
 fn pool_rebuild(pool: &api::Pool) -> Vec<(Labels, f64)> {
@@ -651,6 +704,25 @@ mod tests {
                 snapshot_count: 3,
                 last_unix_seconds: Some(7),
                 failure_count: 1,
+            }],
+            objectives: vec![api::Objective {
+                name: "db".to_string(),
+                kind: api::ObjectiveKind::Volume,
+                pool: "main".to_string(),
+                volumes: vec!["db".to_string()],
+                p99_micros: 2000,
+                for_percent: 99.9,
+                requests: api::ObjectiveRequests::All,
+                over_seconds: 604_800,
+                present_p99_micros: Some(500),
+                is_met_now: true,
+                met_percent: 100.0,
+                covered_seconds: 60,
+                missed_seconds: 0,
+                permitted_seconds: 604,
+                left_seconds: 604,
+                left_percent: 100.0,
+                is_used_up: false,
             }],
         }
     }

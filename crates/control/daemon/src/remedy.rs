@@ -32,6 +32,8 @@ const COMMANDS: &[(&str, &str)] = &[
     ("job cancel", "DELETE /v1/jobs/{job}"),
     ("job list", "GET /v1/jobs"),
     ("job show", "GET /v1/jobs/{job}"),
+    ("mark list", "GET /v1/marks"),
+    ("objective list", "GET /v1/objectives"),
     ("pool add-drive", "POST /v1/pools/{pool}/drives"),
     ("pool check", "POST /v1/pools/{pool}/check"),
     ("pool create", "POST /v1/pools"),

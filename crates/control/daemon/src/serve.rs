@@ -193,6 +193,7 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper, left: Option<(Left,
         tokio::spawn(service.clone().reopen_when_writable());
         tokio::spawn(service.clone().take_back_awaited());
         tokio::spawn(service.clone().tend_schedules());
+        tokio::spawn(service.clone().tend_objectives());
         tokio::spawn(get_ready(service.clone()));
         order = tokio::select! {
             () = signals.next() => Order::Stop,

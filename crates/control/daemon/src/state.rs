@@ -5,6 +5,7 @@
 //! STATE/pools.toml   known pools: name and drives; replaced as a whole, never edited in place
 //! STATE/wear.toml    what was written to drives over their lives; a file of its own, written each minute
 //! STATE/generations.toml   the newest state seen of each pool
+//! STATE/marks.toml   marks of the time line that people made
 //! STATE/attachments.toml   what is attached: the next array takes it over, or attaches it again
 //! STATE/api.token    STATE/metrics.token    what opens the TCP addresses
 //! STATE/api.sock     STATE/api.port    STATE/metrics.port    STATE/nbd.sock    STATE/keep.sock
@@ -48,6 +49,7 @@ const LOCK: &str = "lock";
 const POOLS: &str = "pools.toml";
 const GENERATIONS: &str = "generations.toml";
 const ATTACHMENTS: &str = "attachments.toml";
+const MARKS: &str = "marks.toml";
 const WEAR: &str = "wear.toml";
 /// Where a damaged one goes, for whoever wants to mend it.
 const WEAR_DAMAGED: &str = "wear.toml.damaged";
@@ -121,6 +123,27 @@ struct Attached {
 struct Remembered {
     #[serde(default)]
     pool: Vec<KnownPool>,
+}
+
+/// The file of marks that people made, the oldest first.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct KnownMarks {
+    /// The number of the last one that was made: none is given twice.
+    #[serde(default)]
+    pub(crate) last: u64,
+    #[serde(default)]
+    pub(crate) mark: Vec<KnownMark>,
+}
+
+/// One of them.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct KnownMark {
+    pub(crate) number: u64,
+    pub(crate) unix_millis: u64,
+    pub(crate) text: String,
+    /// As in `volume db`; absent: the whole array.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) object: Option<String>,
 }
 
 /// The file of drives' lives. Fields it does not know it leaves out: it is worth less than a start.
@@ -269,6 +292,20 @@ impl State {
             toml::to_string(&Attached { attachment: attachments }).expect("names and paths are plain text");
         let header = "# What is attached, and is again after a restart. Written by ashlar.\n\n";
         self.replace(ATTACHMENTS, &format!("{header}{text}"))
+    }
+
+    /// The marks that people made.
+    pub(crate) fn load_marks(&self) -> Result<KnownMarks> {
+        let path = self.path(MARKS);
+        let Some(text) = read_if_there(&path)? else { return Ok(KnownMarks::default()) };
+        parse(&path, &text, "move it away: it holds marks of the time line and nothing else")
+    }
+
+    /// Replaces them; durable when this returns.
+    pub(crate) fn store_marks(&self, marks: &KnownMarks) -> Result<()> {
+        let text = toml::to_string(marks).expect("numbers within what TOML holds");
+        let header = "# Marks of the time line that people made. Written by ashlar.\n\n";
+        self.replace(MARKS, &format!("{header}{text}"))
     }
 
     /// What was written to drives over their lives. A damaged file is put aside.

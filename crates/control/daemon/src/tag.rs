@@ -151,6 +151,26 @@ impl Tagged for api::Schedule {
     }
 }
 
+impl Tagged for api::Objective {
+    const KIND: api::ObjectKind = api::ObjectKind::Objective;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn set(&self) -> Value {
+        json!([
+            self.name,
+            self.kind,
+            self.pool,
+            self.p99_micros,
+            self.for_percent,
+            self.requests,
+            self.over_seconds,
+        ])
+    }
+}
+
 /// What somebody who changes an object last saw of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Seen {

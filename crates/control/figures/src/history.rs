@@ -3,14 +3,16 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use ashlar_api::{HistoryPoint, HistoryRange, LatencyStep};
+use ashlar_api::{HistoryPoint, HistoryRange, LatencyStep, ObjectiveSet};
 use ashlar_telemetry::{CountersSnapshot, Operation};
 
 use crate::classes::classes;
 use crate::kept::{put_series, read_series};
+use crate::minutes::{MINUTE_MILLIS, Minutes};
+use crate::objective::{Judged, judge, p99_of};
 use crate::rates::rates;
 
-/// Objects with a series: some 200 KiB each. The one that was idle longest gives way. Arbitrary.
+/// Objects with a series: some 400 KiB each. The one that was idle longest gives way. Arbitrary.
 const SERIES_MAX: usize = 256;
 
 /// Series of objects, by what a caller names them.
@@ -22,6 +24,7 @@ pub struct History {
 struct Series {
     /// In the order of [`HistoryRange::ALL`].
     rings: [Ring; HistoryRange::ALL.len()],
+    minutes: Minutes,
     /// When it last had requests.
     busy_millis: u64,
 }
@@ -60,6 +63,7 @@ impl History {
             series.busy_millis = to_millis;
         }
         series.rings.iter_mut().for_each(|ring| ring.add(from_millis, to_millis, counted));
+        series.minutes.add(from_millis, to_millis, counted);
     }
 
     /// The points of an object's series, oldest first.
@@ -79,6 +83,24 @@ impl History {
             writes: wide(&step.writes),
         };
         busy.map(view).collect()
+    }
+
+    /// How an objective of these objects together fares.
+    #[must_use]
+    pub fn judge(&self, objective: &ObjectiveSet, objects: &[String], now_millis: u64) -> Judged {
+        let series = objects.iter().filter_map(|object| self.series.get(object));
+        judge(objective, now_millis / MINUTE_MILLIS, series.flat_map(|series| series.minutes.iter()))
+    }
+
+    /// The p99 of the newest step of these objects, the slowest of them; `None` without such requests.
+    #[must_use]
+    pub fn p99_now(&self, objective: &ObjectiveSet, objects: &[String], now_millis: u64) -> Option<u64> {
+        let p99 = |object: &String| {
+            let newest = self.steps(object, HistoryRange::Hour).last()?;
+            let is_of_now = newest.point.unix_millis + MINUTE_MILLIS > now_millis;
+            p99_of(&newest.point.rates, objective.requests).filter(|_| is_of_now)
+        };
+        objects.iter().filter_map(p99).max()
     }
 
     fn steps(&self, object: &str, range: HistoryRange) -> impl Iterator<Item = &Step> {
@@ -101,7 +123,8 @@ impl History {
         let mut bytes = Vec::new();
         for (object, series) in wanted {
             let before = bytes.len();
-            put_series(&mut bytes, object, series.busy_millis, series.rings.iter().map(|ring| &ring.steps));
+            let steps = series.rings.iter().map(|ring| &ring.steps);
+            put_series(&mut bytes, object, series.busy_millis, steps, &series.minutes);
             if bytes.len() > bytes_max {
                 bytes.truncate(before);
                 break;
@@ -121,6 +144,7 @@ impl History {
             for (ring, older) in series.rings.iter_mut().zip(kept.rings) {
                 ring.put_before(older);
             }
+            series.minutes.put_before(kept.minutes);
         }
     }
 
@@ -143,7 +167,7 @@ impl Series {
             counted: CountersSnapshot::default(),
             begun_millis,
         };
-        Series { rings: HistoryRange::ALL.map(ring), busy_millis }
+        Series { rings: HistoryRange::ALL.map(ring), minutes: Minutes::default(), busy_millis }
     }
 }
 

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //! slot:    "ASHLFIG1"  sequence u64  length u64  XXH3-64 of what follows u64  series
-//! series:  length of the name u16, name, time of the last request u64, for each range: steps u32, steps
+//! series:  length of the name u16 (bit 15: with minutes), name, time of the last request u64, for each range:
+//!          steps u32, steps; minutes u32, minutes
 //! step:    end u64 (Unix milliseconds), 6 rates f32, latencies of reads and writes, classes of both
 //! latencies: 0u8, or 1u8 and p50, p99, max, each u64
 //! classes: how many u8, each u32
+//! minute:  number since 1970 u64, p99 of reads u32, of writes u32
 //! ```
 //!
 //! All numbers are little-endian. Of two slots the one with the higher sequence counts whose sum is right: a
@@ -15,9 +17,12 @@ use ashlar_api::{HistoryPoint, HistoryRange, Latency, Rates};
 use twox_hash::XxHash3_64;
 
 use crate::history::Step;
+use crate::minutes::{MINUTES_MAX, Minute, Minutes};
 
 const MAGIC: &[u8; 8] = b"ASHLFIG1";
 const HEADER_BYTES: usize = 32;
+/// Of the length of a name: minutes follow, which an earlier version did not keep.
+const WITH_MINUTES: u16 = 1 << 15;
 
 /// What a slot says.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -69,6 +74,7 @@ pub(crate) struct KeptSeries {
     pub(crate) busy_millis: u64,
     /// In the order of [`HistoryRange::ALL`].
     pub(crate) rings: Vec<Vec<Step>>,
+    pub(crate) minutes: Vec<Minute>,
 }
 
 pub(crate) fn put_series<'a>(
@@ -76,13 +82,20 @@ pub(crate) fn put_series<'a>(
     object: &str,
     busy_millis: u64,
     rings: impl Iterator<Item = &'a std::collections::VecDeque<Step>>,
+    minutes: &Minutes,
 ) {
-    bytes.extend((object.len() as u16).to_le_bytes());
+    bytes.extend((object.len() as u16 | WITH_MINUTES).to_le_bytes());
     bytes.extend(object.as_bytes());
     bytes.extend(busy_millis.to_le_bytes());
     for steps in rings {
         bytes.extend((steps.len() as u32).to_le_bytes());
         steps.iter().for_each(|step| put_step(bytes, step));
+    }
+    bytes.extend((minutes.iter().len() as u32).to_le_bytes());
+    for Minute { number, reads_micros, writes_micros } in minutes.iter() {
+        bytes.extend(number.to_le_bytes());
+        bytes.extend(reads_micros.to_le_bytes());
+        bytes.extend(writes_micros.to_le_bytes());
     }
 }
 
@@ -119,7 +132,7 @@ pub(crate) fn read_series(bytes: &[u8]) -> Vec<KeptSeries> {
 
 fn one_series(reader: &mut Reader) -> Option<KeptSeries> {
     let length = reader.u16()?;
-    let object = String::from_utf8(reader.take(usize::from(length))?.to_vec()).ok()?;
+    let object = String::from_utf8(reader.take(usize::from(length & !WITH_MINUTES))?.to_vec()).ok()?;
     let busy_millis = reader.u64()?;
     let mut rings = Vec::new();
     for range in HistoryRange::ALL {
@@ -129,7 +142,20 @@ fn one_series(reader: &mut Reader) -> Option<KeptSeries> {
         }
         rings.push((0..count).map(|_| one_step(reader)).collect::<Option<Vec<Step>>>()?);
     }
-    Some(KeptSeries { object, busy_millis, rings })
+    let minutes = if length & WITH_MINUTES == 0 { Vec::new() } else { minutes(reader)? };
+    Some(KeptSeries { object, busy_millis, rings, minutes })
+}
+
+fn minutes(reader: &mut Reader) -> Option<Vec<Minute>> {
+    let count = reader.u32()?;
+    if count as usize > MINUTES_MAX {
+        return None;
+    }
+    let one = |_| {
+        let number = reader.u64()?;
+        Some(Minute { number, reads_micros: reader.u32()?, writes_micros: reader.u32()? })
+    };
+    (0..count).map(one).collect()
 }
 
 fn one_step(reader: &mut Reader) -> Option<Step> {
@@ -208,5 +234,20 @@ mod tests {
             assert_eq!(Slot::decode(&wrong), None, "byte {at}");
         }
         assert_eq!(Slot::decode(&[0; 4096]), None);
+    }
+
+    #[test]
+    fn a_series_that_was_kept_without_minutes_is_read() {
+        let mut minutes = Minutes::default();
+        minutes.put_before(vec![Minute { number: 7, reads_micros: 1, writes_micros: 0 }]);
+        let rings = HistoryRange::ALL.map(|_| std::collections::VecDeque::new());
+        let mut bytes = Vec::new();
+        put_series(&mut bytes, "volume:db", 9, rings.iter(), &minutes);
+        let found = read_series(&bytes);
+        assert_eq!(found[0].minutes, minutes.iter().copied().collect::<Vec<_>>());
+        bytes.truncate(bytes.len() - 4 - 16);
+        bytes[1] &= 0x7f;
+        let found = read_series(&bytes);
+        assert_eq!((found.len(), found[0].object.as_str(), found[0].minutes.len()), (1, "volume:db", 0));
     }
 }

@@ -6,9 +6,12 @@
 mod classes;
 mod history;
 mod kept;
+mod minutes;
+mod objective;
 mod rates;
 
 pub use classes::bounds_micros;
 pub use history::History;
 pub use kept::Slot;
+pub use objective::Judged;
 pub use rates::{ByVolume, StagePair, by_volume, rates, stage_times, sum};

@@ -73,7 +73,7 @@ fn micros(time: Duration) -> u64 {
     time.as_nanos().div_ceil(1000) as u64
 }
 
-fn latency(counted: &HistogramSnapshot) -> Option<Latency> {
+pub(crate) fn latency(counted: &HistogramSnapshot) -> Option<Latency> {
     (counted.count() > 0).then(|| Latency {
         p50: micros(counted.quantile(0.5)),
         p99: micros(counted.quantile(0.99)),

@@ -17,6 +17,8 @@ pub mod job;
 pub mod keep;
 pub mod lab;
 pub mod man;
+pub mod mark;
+pub mod objective;
 pub mod pool;
 pub mod reload;
 pub mod schedule;

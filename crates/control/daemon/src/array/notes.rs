@@ -1,5 +1,6 @@
 //! What the pools remember for the control side.
 
+use ashlar_api as api;
 use ashlar_engine::{Note, NoteBatch, NoteKind};
 
 use super::Array;
@@ -11,13 +12,14 @@ const VERSION: u16 = 1;
 const RECORD: u16 = 0;
 /// Of the note about a database these, too.
 const PROOFS: u16 = 1;
+const OBJECTIVE: u16 = 2;
 /// The first of the parts that hold a clone's SQL. Arbitrary: room for others is left before it.
 const SCRIPT: u16 = 16;
 
-/// The record of a database or of a schedule.
+/// The record of a database or of a schedule, or an objective.
 pub(crate) struct RecordNote {
     pub(crate) pool: String,
-    /// Its number in its pool.
+    /// Its number in its pool, or its volume's.
     pub(crate) number: u64,
     pub(crate) value: Vec<u8>,
 }
@@ -25,12 +27,22 @@ pub(crate) struct RecordNote {
 impl Array {
     /// The records of a kind in all open pools. Those of later versions are left out.
     pub(crate) async fn record_notes(&self, kind: NoteKind) -> Result<Vec<RecordNote>> {
+        self.notes_of_part(kind, RECORD).await
+    }
+
+    /// The objectives of volumes, under their identities, or those of databases, under their numbers.
+    pub(crate) async fn objective_notes(&self, of: api::ObjectiveKind) -> Result<Vec<RecordNote>> {
+        let (kind, part) = objective_note(of);
+        self.notes_of_part(kind, part).await
+    }
+
+    async fn notes_of_part(&self, kind: NoteKind, part: u16) -> Result<Vec<RecordNote>> {
         self.run(move |_, shard| {
             Box::pin(async move {
                 let engines = shard.engines.borrow();
                 let notes = engines.iter().flat_map(|(pool, engine)| {
                     let notes = engine.notes_of(kind).into_iter();
-                    let is_record = |note: &Note| note.version == VERSION && note.key.part == RECORD;
+                    let is_record = move |note: &Note| note.version == VERSION && note.key.part == part;
                     notes.filter(is_record).map(|note| RecordNote {
                         pool: pool.clone(),
                         number: note.key.subject,
@@ -55,6 +67,23 @@ impl Array {
     ) -> Result<()> {
         let batch = NoteBatch::new().put(kind, number, RECORD, VERSION, value);
         let batch = if is_new { batch } else { batch.from_reserve() };
+        self.with_pool(pool, |engine, _| Box::pin(async move { engine.notes_put(batch).await.map(drop) }))
+            .await
+    }
+
+    /// Writes an objective down, in place of the one before; `None` removes it.
+    pub(crate) async fn objective_put(
+        &self,
+        of: api::ObjectiveKind,
+        pool: &str,
+        number: u64,
+        value: Option<Vec<u8>>,
+    ) -> Result<()> {
+        let (kind, part) = objective_note(of);
+        let batch = match value {
+            Some(value) => NoteBatch::new().put(kind, number, part, VERSION, value),
+            None => NoteBatch::new().delete(kind, number, part),
+        };
         self.with_pool(pool, |engine, _| Box::pin(async move { engine.notes_put(batch).await.map(drop) }))
             .await
     }
@@ -115,5 +144,13 @@ impl Array {
             })
         })
         .await
+    }
+}
+
+/// Which note an objective is: it goes with its volume, or with the record of its database.
+fn objective_note(of: api::ObjectiveKind) -> (NoteKind, u16) {
+    match of {
+        api::ObjectiveKind::Volume => (NoteKind::Objective, RECORD),
+        api::ObjectiveKind::Database => (NoteKind::Database, OBJECTIVE),
     }
 }

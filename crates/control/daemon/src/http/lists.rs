@@ -208,11 +208,11 @@ pub(super) async fn events(
     })
 }
 
-fn is(value: &str, wanted: &Option<String>) -> bool {
+pub(super) fn is(value: &str, wanted: &Option<String>) -> bool {
     wanted.as_ref().is_none_or(|wanted| value == wanted)
 }
 
-fn begins(value: &str, wanted: &Option<String>) -> bool {
+pub(super) fn begins(value: &str, wanted: &Option<String>) -> bool {
     wanted.as_ref().is_none_or(|wanted| value.starts_with(wanted.as_str()))
 }
 

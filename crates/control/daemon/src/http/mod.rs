@@ -10,7 +10,9 @@ mod jobs;
 mod lab;
 mod lists;
 mod live;
+mod marks;
 mod object;
+mod objectives;
 mod once;
 mod page;
 mod question;
@@ -70,6 +72,8 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .merge(databases::routes(&service))
         .merge(difference::routes())
         .merge(schedules::routes(&service))
+        .merge(objectives::routes(&service))
+        .merge(marks::routes())
         .merge(console::routes())
         .merge(jobs::routes())
         .merge(lab::routes())

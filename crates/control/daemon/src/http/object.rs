@@ -127,6 +127,8 @@ fn object_of(path: &str, parameters: &[(&str, &str)]) -> Option<ObjectName> {
         ("snapshot", ObjectKind::Snapshot),
         ("database", ObjectKind::Database),
         ("schedule", ObjectKind::Schedule),
+        ("objective", ObjectKind::Objective),
+        ("mark", ObjectKind::Mark),
         ("client", ObjectKind::Client),
         ("job", ObjectKind::Job),
         ("result", ObjectKind::LabResult),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ashlar_api as api;
 use ashlar_engine::{KindStages, Stage, StagesSnapshot};
-use ashlar_figures::{ByVolume, History, bounds_micros, by_volume, rates, stage_times, sum};
+use ashlar_figures::{ByVolume, History, Judged, bounds_micros, by_volume, rates, stage_times, sum};
 use ashlar_telemetry::CountersSnapshot;
 use tokio::sync::{Notify, watch};
 
@@ -56,6 +56,14 @@ impl Live {
 
     pub(super) fn recall(&self, series: &[u8]) {
         self.history.lock().expect("no holder of this lock panics").recall(series);
+    }
+
+    /// How an objective of volumes fares, and how slow one of a hundred requests is now.
+    pub(super) fn judge(&self, objective: &api::ObjectiveSet, volumes: &[String]) -> (Judged, Option<u64>) {
+        let objects: Vec<String> = volumes.iter().map(|volume| format!("volume:{volume}")).collect();
+        let now = unix_millis();
+        let history = self.history.lock().expect("no holder of this lock panics");
+        (history.judge(objective, &objects, now), history.p99_now(objective, &objects, now))
     }
 
     /// Ends all streams.
@@ -217,7 +225,7 @@ fn of_pool(volumes: &ByVolume, pools: &BTreeMap<String, String>, pool: &str) -> 
     sum(volumes.iter().filter(|(volume, _)| is_in(volume)).map(|(_, counters)| counters))
 }
 
-fn unix_millis() -> u64 {
+pub(super) fn unix_millis() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 

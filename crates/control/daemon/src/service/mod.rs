@@ -23,6 +23,8 @@ mod jobs;
 mod kept_figures;
 mod lab;
 mod late;
+mod marks;
+mod objectives;
 mod orders;
 mod pools;
 mod reload;

@@ -88,6 +88,7 @@ impl Service {
             counters: self.array.counters().await?,
             crowds: self.doors.crowds(&self.array).await?,
             schedules: self.schedule_readings().await?,
+            objectives: self.objectives().await?,
         };
         Ok(metrics::text(&readings))
     }

@@ -27,6 +27,14 @@ pub(in super::super) struct Known {
     pub(super) record: Record,
 }
 
+/// Where a database is noted, and which volumes it has.
+pub(in super::super) struct Place {
+    pub(in super::super) pool: String,
+    pub(in super::super) number: u64,
+    pub(in super::super) name: String,
+    pub(in super::super) volumes: Vec<String>,
+}
+
 /// A database that somebody works on. Dropped, others may.
 pub(in super::super) struct Busy<'a> {
     service: &'a Service,
@@ -48,6 +56,17 @@ impl Service {
             Some(Known { pool: note.pool, number: note.number, record })
         };
         Ok(notes.into_iter().filter_map(known).collect())
+    }
+
+    /// Where the databases are, and on which volumes.
+    pub(in super::super) async fn database_places(&self) -> Result<Vec<Place>> {
+        let place = |known: Known| Place {
+            pool: known.pool,
+            number: known.number,
+            name: known.record.name.clone(),
+            volumes: known.record.volumes(),
+        };
+        Ok(self.database_records().await?.into_iter().map(place).collect())
     }
 
     pub(super) async fn database_record(&self, name: &str) -> Result<Known> {
