@@ -84,3 +84,22 @@ export function historyOf(world, object, range) {
   }
   return { object, range, step_seconds: step, points };
 }
+
+/// What a volume's requests look like: those of a database, small and mostly random, and its log.
+export function profileOf({ name, id }, seconds) {
+  const weight = seconds ? Number(seconds) : 100_000;
+  const shape = (classes, sequential) => {
+    const sizes = classes.map(([up_to_bytes, count]) => ({ up_to_bytes, count: count * weight + id }));
+    const count = sizes.reduce((sum, one) => sum + one.count, 0);
+    return { count, sequential_count: Math.floor(count * sequential), sizes };
+  };
+  return {
+    volume: name,
+    ...(seconds && { counted_seconds: Number(seconds) }),
+    reads: shape([[4096, 20], [8192, 300], [131_072, 12]], 0.14),
+    writes: shape([[4096, 30], [8192, 120], [65_536, 9]], 0.62),
+    unmap_count: 2 * weight,
+    write_zeroes_count: 0,
+    flush_count: 7 * weight,
+  };
+}

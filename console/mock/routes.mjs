@@ -1,34 +1,10 @@
 // What the mock answers: each entry is a method, a path of the API, and what it does to the world.
+import { profileOf } from './figures.mjs';
+import { JOBS, pause, stopScrub } from './jobs.mjs';
 import { PAPER, resultOf } from './lab.mjs';
+import { busy, found, missing, Refusal } from './refusal.mjs';
 import { makeDrive, makeObjective, makeVolume, now } from './world.mjs';
 
-/// What a problem's kind is called by people.
-const TITLES = {
-  invalid: 'The request is wrong',
-  unauthorized: 'No token, or not the right one',
-  'not-found': 'There is no such object',
-  exists: 'The name or the drive is taken',
-  busy: 'The object is in use',
-  closed: 'The array or the pool does not serve',
-};
-
-export class Refusal extends Error {
-  constructor(status, kind, detail, action) {
-    super(detail);
-    this.status = status;
-    const type = `/docs/reference/errors.md#${kind}`;
-    this.body = { type, title: TITLES[kind], status, detail, kind, remedy: { command: action, request: action } };
-  }
-}
-
-const missing = (what, name) =>
-  new Refusal(404, 'not-found', `there is no ${what} ${name}`, `see \`ashlar ${what} list\``);
-const busy = (message, action) => new Refusal(409, 'busy', message, action);
-const found = (list, name, what) => {
-  const one = list.find((item) => item.name === name);
-  if (!one) throw missing(what, name);
-  return one;
-};
 const drop = (list, one) => list.splice(list.indexOf(one), 1);
 const unnamed = (list, name, what) => {
   if (!/^[A-Za-z0-9][A-Za-z0-9._-]*$/.test(name ?? '')) {
@@ -42,7 +18,6 @@ const unnamed = (list, name, what) => {
 const ok = (body) => ({ status: 200, body });
 const created = (body) => ({ status: 201, body });
 const nothing = { status: 204 };
-export const pause = (millis) => new Promise((resolve) => setTimeout(resolve, millis));
 
 function poolAnswer(world, pool) {
   return {
@@ -333,6 +308,8 @@ const VOLUMES = {
     for (const [name, value] of Object.entries(body)) volume[name] = value === 0 ? null : value;
     return ok(volume);
   },
+  'GET /v1/volumes/{volume}/profile': (world, { path, query }) =>
+    ok(profileOf(found(world.volumes, path.volume, 'volume'), query.seconds)),
   'GET /v1/volumes/{volume}/users': (world, { path }) => ok(usersOf(world, path.volume)),
   'POST /v1/volumes/{volume}/disconnect': (world, { path }) => {
     const cut = usersOf(world, path.volume).filter(({ kind }) => kind === 'nbd');
@@ -498,18 +475,10 @@ const POOLS = {
     for (const one of body.drives) pool.drives.push(makeDrive(pool.drives.length, { path: one.path }));
     return ok(poolAnswer(world, pool));
   },
-  'POST /v1/pools/{pool}/scrub': async (world, { path }) => {
-    const pool = found(world.pools, path.pool, 'pool');
-    pool.scrub = { done_segment_count: 0, total_segment_count: 4000, elapsed_millis: 0, is_paused: false };
-    for (let tick = 0; pool.scrub && tick < 4000; tick += 1) await pause(25);
-    const check = { pool: pool.name, chunk_count: 1, page_count: 1, live_bytes: 1, duration_millis: 5, errors: [] };
-    const counts = { data_block_count: 0, parity_block_count: 2, mended_block_count: 2, stripe_count: 9, unproven_stripe_count: 0 };
-    return ok({ check, duration_millis: 9, ...counts });
-  },
   'PATCH /v1/pools/{pool}/scrub': (world, { path, body }) => {
     const pool = found(world.pools, path.pool, 'pool');
     if (!pool.scrub) throw new Refusal(404, 'not-found', `no scrub of pool ${pool.name} is under way`, 'start one');
-    if (body.action === 'stop') delete pool.scrub;
+    if (body.action === 'stop') stopScrub(world, pool);
     else pool.scrub.is_paused = body.action === 'pause';
     return ok(poolAnswer(world, pool));
   },
@@ -562,6 +531,12 @@ const TIME_LINE = {
 
 const OTHERS = {
   'GET /v1/status': (world) => ok(statusOf(world)),
+  'GET /v1/session': (world) =>
+    ok({
+      caller: world.refused.length > 0 ? 'guest' : 'owner',
+      refused_operations: world.refused,
+      boot_id: world.bootId,
+    }),
   'GET /v1/health': () => ok({ answer_micros: 41 }),
   'GET /v1/events': (world, { query }) => ok(world.events.filter((one) => one.sequence > Number(query.after ?? 0))),
   'GET /v1/clients': (world) => ok(world.clients),
@@ -589,7 +564,7 @@ const OTHERS = {
     ),
 };
 
-const ALL = { ...DATABASES, ...VOLUMES, ...LAB, ...SNAPSHOTS, ...POOLS, ...TIME_LINE, ...OTHERS };
+const ALL = { ...DATABASES, ...VOLUMES, ...LAB, ...SNAPSHOTS, ...POOLS, ...TIME_LINE, ...JOBS, ...OTHERS };
 
 /// Each route with the pattern of its path.
 export const routes = Object.entries(ALL).map(([key, run]) => {

@@ -5,7 +5,8 @@ import { readFile } from 'node:fs/promises';
 import { dirname, extname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { figuresOf, historyOf, latenciesOf } from './figures.mjs';
-import { Refusal, routes } from './routes.mjs';
+import { Refusal } from './refusal.mjs';
+import { routes } from './routes.mjs';
 import { makeWorld } from './world.mjs';
 
 const DIST = join(dirname(fileURLToPath(import.meta.url)), '..', 'dist');

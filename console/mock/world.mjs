@@ -1,4 +1,5 @@
 // What the mock array holds: made up, the same at every start, of the shapes that docs/reference/openapi.json tells.
+import { jobs } from './jobs.mjs';
 
 const GIB = 2 ** 30;
 const TIB = 2 ** 40;
@@ -320,17 +321,21 @@ function marks() {
   ];
 }
 
-const EMPTY = { pools: [], databases: [], volumes: [], snapshots: [], schedules: [], objectives: [], marks: [], deleted: [], clients: [], events: [] };
+const EMPTY = { pools: [], databases: [], volumes: [], snapshots: [], schedules: [], objectives: [], marks: [], deleted: [], clients: [], events: [], jobs: [] };
 
 /// Everything the mock knows. `isEmpty`: an array nobody has used yet.
 export function makeWorld({ volumeCount = 40, isEmpty = false } = {}) {
   const quarter = now() - (now() % 900);
-  const base = { bootId: `boot-${Date.now().toString(36)}`, startedMillis: Date.now() - 6000 * 60_000 };
+  // What a guest is refused; nothing to the owner.
+  const refused = [];
+  const base = { bootId: `boot-${Date.now().toString(36)}`, startedMillis: Date.now() - 6000 * 60_000, refused };
   if (isEmpty) return { ...base, ...structuredClone(EMPTY) };
+  const all = databases(quarter);
   return {
     ...base,
     pools: pools(),
-    databases: databases(quarter),
+    databases: all,
+    jobs: jobs({ staging: all.find(({ name }) => name === 'staging') }),
     volumes: volumes(volumeCount),
     snapshots: snapshots(quarter),
     schedules: schedules(quarter),

@@ -9,6 +9,7 @@ import { DatabasePage } from './pages/database';
 import { Databases } from './pages/databases';
 import { Drives } from './pages/drives';
 import { Events } from './pages/events';
+import { Jobs } from './pages/jobs';
 import { LabResultPage, LabResults } from './pages/lab';
 import { Settings } from './pages/settings';
 import { SignIn } from './pages/sign-in';
@@ -38,6 +39,7 @@ const PLACES: Place[] = [
   { to: '/drives', label: 'Drives', icon: 'drives' },
   { to: '/snapshots', label: 'Snapshots', icon: 'snapshots' },
   { to: '/events', label: 'Events', icon: 'events' },
+  { to: '/jobs', label: 'Jobs', icon: 'jobs' },
   { to: '/lab', label: 'Lab', icon: 'lab' },
   { to: '/clients', label: 'Clients and doors', icon: 'clients' },
   { to: '/settings', label: 'Settings', icon: 'settings' },
@@ -52,6 +54,7 @@ function pageOf([first, second]: string[]): ReactNode {
   if (first === 'drives') return <Drives />;
   if (first === 'snapshots') return <Snapshots tab={second === 'schedules' ? 'schedules' : 'snapshots'} />;
   if (first === 'events') return <Events />;
+  if (first === 'jobs') return <Jobs />;
   if (first === 'lab') return second ? <LabResultPage key={second} name={second} /> : <LabResults />;
   if (first === 'clients') return <Clients />;
   if (first === 'settings') return <Settings />;

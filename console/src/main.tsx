@@ -4,6 +4,7 @@ import { I18nProvider } from 'react-aria-components';
 import { App } from './app';
 import { startLive } from './api/live';
 import { takeTicket } from './api/session';
+import { startRights } from './state/rights';
 import { startTheme } from './state/theme';
 import './styles/base.css';
 import './styles/layout.css';
@@ -14,6 +15,7 @@ startTheme();
 takeTicket();
 window.addEventListener('hashchange', takeTicket);
 startLive();
+startRights();
 const root = document.getElementById('root');
 if (root) {
   createRoot(root).render(

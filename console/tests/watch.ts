@@ -18,6 +18,7 @@ export const PAGES = [
   ['schedules', '/snapshots/schedules'],
   ['drives', '/drives'],
   ['events', '/events'],
+  ['jobs', '/jobs'],
   ['lab', '/lab'],
   ['lab-paper', '/lab/emc'],
   ['lab-result', '/lab/emc?part=headline'],

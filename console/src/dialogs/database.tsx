@@ -4,6 +4,7 @@ import { api } from '../api/client';
 import { useGet } from '../api/resource';
 import type { Database, DatabaseReady, Snapshot } from '../api/types';
 import { openDialog } from '../state/dialog';
+import { denied } from '../state/rights';
 import { navigate, to } from '../state/router';
 import { runTask } from '../state/tasks';
 import { Copy, Notice } from '../ui/basics';
@@ -326,6 +327,11 @@ export function ExpireDatabase({ database }: { database: Database }) {
       run={run}
     >
       <Choice label="Delete the clone, from now" value={expiry} onChange={setExpiry} options={EXPIRIES} />
+      <p className={expiry === '0' ? 'note' : 'loss'}>
+        {expiry === '0'
+          ? `${database.name} stays until somebody deletes it.`
+          : `Then ${database.name} is deleted with all that it holds. Its volumes can come back for a day.`}
+      </p>
     </FormDialog>
   );
 }
@@ -361,6 +367,16 @@ export function snapshotsOf(database: Database, snapshots: readonly Snapshot[]):
     .sort((left, right) => right.created_unix_seconds - left.created_unix_seconds);
 }
 
+/// Why nothing may be begun with a database now; null: it may.
+export function busyWith({ state }: Database): string | null {
+  return ['running', 'stopped', 'failed'].includes(state) ? null : `It is ${state}: wait until that is over.`;
+}
+
+/// Why a database may not be set back; null: it may.
+export function followsAnother({ standby }: Database): string | null {
+  return standby ? 'A standby follows its primary: promote it first.' : null;
+}
+
 interface Around {
   /// All databases.
   all: readonly Database[];
@@ -373,9 +389,8 @@ export function databaseActions(database: Database, { all, snapshots }: Around):
   const origin = all.find((one) => one.name === database.origin?.database);
   const ofOrigin = origin ? snapshotsOf(origin, snapshots) : [];
   const clones = all.filter((one) => one.origin?.database === database.name).map(({ name }) => name);
-  const isStill = database.state === 'running' || database.state === 'stopped' || database.state === 'failed';
-  const busy = isStill ? null : `It is ${database.state}: wait until that is over.`;
-  const standby = database.standby ? 'A standby follows its primary: promote it first.' : null;
+  const busy = busyWith(database);
+  const standby = followsAnother(database);
   const notClone = database.origin ? null : 'It is no clone: restore sets it back to a snapshot of its own.';
   const open = (content: ReactNode) => () => openDialog(content);
   const isDown = database.state === 'stopped' || database.state === 'failed';
@@ -383,34 +398,52 @@ export function databaseActions(database: Database, { all, snapshots }: Around):
     {
       id: 'clone',
       label: 'Clone…',
-      refusal: busy,
+      refusal: denied('database_clone') ?? busy,
       onAction: open(<CloneDatabase database={database} snapshots={own} />),
     },
     { id: 'snapshot', label: 'Take a snapshot…', refusal: busy, onAction: open(<SnapshotDatabase database={database} />) },
-    { id: 'prove', label: 'Prove…', refusal: busy, onAction: open(<ProveDatabase database={database} snapshots={own} />) },
+    {
+      id: 'prove',
+      label: 'Prove…',
+      refusal: denied('database_verify') ?? busy,
+      onAction: open(<ProveDatabase database={database} snapshots={own} />),
+    },
     {
       id: 'reset',
       label: 'Reset…',
       isDanger: true,
-      refusal: notClone ?? standby ?? busy,
+      refusal: denied('database_reset') ?? notClone ?? standby ?? busy,
       onAction: open(<ResetDatabase database={database} snapshots={ofOrigin} />),
     },
     {
       id: 'restore',
       label: 'Restore…',
       isDanger: true,
-      refusal: standby ?? busy ?? (own.length === 0 ? 'It has no snapshot to go back to.' : null),
+      refusal: denied('database_restore') ?? standby ?? busy ?? (own.length === 0 ? 'It has no snapshot to go back to.' : null),
       onAction: open(<RestoreDatabase database={database} snapshots={own} />),
     },
-    { id: 'expire', label: 'Set when it is deleted…', refusal: database.origin ? busy : 'It is no clone: only clones are deleted by the clock.', onAction: open(<ExpireDatabase database={database} />) },
+    {
+      id: 'expire',
+      label: 'Set when it is deleted…',
+      refusal:
+        denied('database_expire') ??
+        (database.origin ? busy : 'It is no clone: only clones are deleted by the clock.'),
+      onAction: open(<ExpireDatabase database={database} />),
+    },
     isDown
-      ? { id: 'start', label: 'Start', refusal: busy, onAction: () => start(database.name) }
-      : { id: 'stop', label: 'Stop…', refusal: busy, onAction: open(<StopDatabase database={database} />) },
+      ? { id: 'start', label: 'Start', refusal: denied('database_start') ?? busy, onAction: () => start(database.name) }
+      : {
+          id: 'stop',
+          label: 'Stop…',
+          isDanger: true,
+          refusal: denied('database_stop') ?? busy,
+          onAction: open(<StopDatabase database={database} />),
+        },
     {
       id: 'delete',
       label: 'Delete…',
       isDanger: true,
-      refusal: database.state === 'deleting' ? 'It is being deleted.' : null,
+      refusal: denied('database_delete') ?? (database.state === 'deleting' ? 'It is being deleted.' : null),
       onAction: open(<DeleteDatabase database={database} clones={clones} />),
     },
   ];

@@ -1,6 +1,7 @@
 // What can be done with drives and with the scrub of a pool.
 import { useState } from 'react';
 import { api } from '../api/client';
+import { begin } from '../api/jobs';
 import type { Drive, Pool } from '../api/types';
 import { openDialog } from '../state/dialog';
 import { runTask } from '../state/tasks';
@@ -8,7 +9,9 @@ import { Facts, Bytes } from '../ui/basics';
 import { FormDialog } from '../ui/dialog';
 import { sizeError, SizeInput, TextInput, Toggle } from '../ui/fields';
 import { bytes, parseSize } from '../ui/format';
+import { FollowedJob } from '../ui/job';
 import type { Action } from '../ui/menu';
+import { scrubLoss } from './job';
 import { ReplaceDrive } from './replace';
 
 /// How a drive is called, as in `drive 3`.
@@ -210,18 +213,33 @@ export function Force({ isOn, onChange }: { isOn: boolean; onChange: (isOn: bool
   );
 }
 
-/// A scrub answers when it is over, so the tray shows it until then.
-export function startScrub(pool: string): void {
-  runTask(`scrub pool ${pool}`, async () => {
-    const report = await api.post('/v1/pools/{pool}/scrub', { path: { pool } });
-    const found = report.check.errors.length;
-    const mended = report.data_block_count + report.parity_block_count;
-    return found > 0 ? `Damaged: ${report.check.errors[0]}` : `${mended} blocks set right, no damage left.`;
+/// Begins a check or a scrub; the tray follows its job to the end.
+export function startOn(pool: string, what: 'check' | 'scrub'): void {
+  runTask(`start a ${what} of pool ${pool}`, async () => {
+    const job = await begin(`/v1/pools/{pool}/${what}`, pool);
+    return <FollowedJob id={job.id} />;
   });
 }
 
-export function changeScrub(pool: string, action: 'pause' | 'resume' | 'stop'): void {
+export function changeScrub(pool: string, action: 'pause' | 'resume'): void {
   runTask(`${action} the scrub of pool ${pool}`, async () => {
     await api.patch('/v1/pools/{pool}/scrub', { path: { pool }, body: { action } });
   });
+}
+
+export function StopScrub({ pool }: { pool: string }) {
+  const run = async () => {
+    await api.patch('/v1/pools/{pool}/scrub', { path: { pool }, body: { action: 'stop' } });
+  };
+  return (
+    <FormDialog
+      title={`Stop the scrub of pool ${pool}`}
+      task={`stop the scrub of pool ${pool}`}
+      submit="Stop it"
+      isDanger
+      run={run}
+    >
+      <p className="loss">{scrubLoss(pool)}</p>
+    </FormDialog>
+  );
 }

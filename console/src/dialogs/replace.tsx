@@ -22,7 +22,9 @@ export function ReplaceDrive({ pool, number }: { pool: Pool; number?: number }) 
   const [isAsking, setAsking] = useState(false);
   const [error, setError] = useState<ApiError | null>(null);
   const old = pool.drives.find((drive) => String(drive.number) === chosen);
-  const isReady = [chosen !== '', path.startsWith('/') && sizeError(size) === null, !isAsking, true][step];
+  const isPath = path.startsWith('/') ? null : 'Write the absolute path of the new drive.';
+  const missing = [chosen === '' ? 'Choose a drive.' : null, isPath ?? sizeError(size), null, null][step];
+  const isReady = !missing && !isAsking;
   const begin = async () => {
     setAsking(true);
     setError(null);
@@ -66,6 +68,7 @@ export function ReplaceDrive({ pool, number }: { pool: Pool; number?: number }) 
         {error && <Failure error={error} />}
       </div>
       <footer className="dialog-foot">
+        {missing && <span className="note">{missing}</span>}
         {step < 3 && <Button onPress={closeDialog}>Cancel</Button>}
         {step > 0 && step < 3 && (
           <Button onPress={() => (setError(null), setStep(step - 1))} isDisabled={isAsking}>

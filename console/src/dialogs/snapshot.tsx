@@ -174,6 +174,7 @@ export function snapshotActions(snapshot: Snapshot, volumes: readonly Volume[], 
     {
       id: 'restore',
       label: 'Restore…',
+      isDanger: true,
       refusal: isOwned ?? attachedOf(snapshot, volumes),
       onAction: open(<RestoreSnapshot snapshot={snapshot} />),
     },

@@ -5,16 +5,20 @@ import { asError, type ApiError } from '../api/error';
 import { useGet } from '../api/resource';
 import type { Database, Snapshot } from '../api/types';
 import {
+  busyWith,
   CloneDatabase,
   databaseActions,
+  followsAnother,
   ProveDatabase,
   RestoreDatabase,
   snapshotsOf,
 } from '../dialogs/database';
 import { snapshotActions } from '../dialogs/snapshot';
 import { openDialog } from '../state/dialog';
+import { denied, refused } from '../state/rights';
 import { Link, to } from '../state/router';
-import { ActionButton, Bytes, Button, Copy, Empty, Facts, Failure, Loading, Notice, Page, Panel, Progress, Time } from '../ui/basics';
+import { useStore } from '../state/store';
+import { ActionButton, Bytes, Copy, Empty, Facts, Failure, Loading, Notice, Page, Panel, Progress, Time } from '../ui/basics';
 import { bytes, duration } from '../ui/format';
 import { ActionMenu, type Action } from '../ui/menu';
 import { Performance, RangeTabs } from '../ui/performance';
@@ -28,6 +32,7 @@ const UP_FRONT = ['clone', 'snapshot', 'prove'];
 export function DatabasePage({ name }: { name: string }) {
   const { data: all, error } = useGet('/v1/databases', undefined, 5);
   const snapshots = useGet('/v1/snapshots').data ?? [];
+  useStore(refused);
   const above = <Link to="/databases">Databases</Link>;
   const database = all?.find((one) => one.name === name);
   if (!all || !database) {
@@ -157,15 +162,16 @@ function Connection({ name, port }: { name: string; port: number }) {
       throw thrown;
     }
   };
+  const refusal = denied('database_url');
   const show = () => (url ? setUrl(null) : void fetchUrl().then(setUrl, () => undefined));
   return (
     <>
       <div className="command">
         <code>{url ?? `postgres://…:••••••••@127.0.0.1:${port}/…`}</code>
-        <Button tone="quiet" onPress={show}>
+        <ActionButton tone="quiet" refusal={refusal} onPress={show}>
           {url ? 'Hide' : 'Show'}
-        </Button>
-        <Copy text={fetchUrl} label="Copy the connection string" />
+        </ActionButton>
+        {!refusal && <Copy text={fetchUrl} label="Copy the connection string" />}
       </div>
       {error && <Failure title="No connection string" error={error} />}
     </>
@@ -177,15 +183,25 @@ function Snapshots({ database, own }: { database: Database; own: Snapshot[] }) {
   const menu = (snapshot: Snapshot): Action[] => {
     const same = { database, snapshots: own, at: snapshot.name };
     const others = snapshotActions(snapshot, []).filter(({ id }) => id !== 'clone' && id !== 'restore');
-    const standby = database.standby ? 'A standby follows its primary: promote it first.' : null;
+    const busy = busyWith(database);
     return [
-      { id: 'clone', label: 'Clone…', onAction: () => openDialog(<CloneDatabase {...same} />) },
-      { id: 'prove', label: 'Prove…', onAction: () => openDialog(<ProveDatabase {...same} />) },
+      {
+        id: 'clone',
+        label: 'Clone…',
+        refusal: denied('database_clone') ?? busy,
+        onAction: () => openDialog(<CloneDatabase {...same} />),
+      },
+      {
+        id: 'prove',
+        label: 'Prove…',
+        refusal: denied('database_verify') ?? busy,
+        onAction: () => openDialog(<ProveDatabase {...same} />),
+      },
       {
         id: 'restore',
         label: 'Restore…',
         isDanger: true,
-        refusal: standby,
+        refusal: denied('database_restore') ?? followsAnother(database) ?? busy,
         onAction: () => openDialog(<RestoreDatabase {...same} />),
       },
       ...others,

@@ -5,8 +5,10 @@ import { useGet } from '../api/resource';
 import type { Database, Snapshot } from '../api/types';
 import { CreateDatabase, databaseActions, goTo, snapshotsOf } from '../dialogs/database';
 import { openDialog } from '../state/dialog';
+import { denied, refused } from '../state/rights';
 import { Link, to } from '../state/router';
-import { Badge, Button, Empty, Failure, Loading, Page, Progress, Time } from '../ui/basics';
+import { useStore } from '../state/store';
+import { ActionButton, Badge, Empty, Failure, Loading, Page, Progress, Time } from '../ui/basics';
 import { bytes, plural } from '../ui/format';
 import { Icon } from '../ui/icons';
 import { ActionMenu } from '../ui/menu';
@@ -32,10 +34,18 @@ export function treeOf(databases: readonly Database[]): Node[] {
 export function Databases() {
   const { data: databases, error } = useGet('/v1/databases', undefined, 5);
   const snapshots = useGet('/v1/snapshots').data ?? [];
+  const pools = useGet('/v1/pools').data;
+  useStore(refused);
+  const noPool = pools?.length === 0 ? 'There is no pool yet.' : null;
   const create = (
-    <Button tone="primary" icon="plus" onPress={() => openDialog(<CreateDatabase />)}>
+    <ActionButton
+      tone="primary"
+      icon="plus"
+      refusal={denied('database_create') ?? noPool}
+      onPress={() => openDialog(<CreateDatabase />)}
+    >
       Create
-    </Button>
+    </ActionButton>
   );
   return (
     <Page title="Databases" lead={databases && plural(databases.length, 'database')} actions={create}>

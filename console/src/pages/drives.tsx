@@ -4,7 +4,7 @@ import { Meter } from 'react-aria-components';
 import { figures } from '../api/live';
 import { useGet } from '../api/resource';
 import type { Drive, Pool } from '../api/types';
-import { AddDrive, changeScrub, driveActions, nameOf, startScrub } from '../dialogs/drive';
+import { AddDrive, changeScrub, driveActions, nameOf, startOn, StopScrub } from '../dialogs/drive';
 import { ReplaceDrive } from '../dialogs/replace';
 import { openDialog } from '../state/dialog';
 import { useStore } from '../state/store';
@@ -98,6 +98,10 @@ const PROTECTIONS: Record<Pool['protection'], string> = {
 };
 
 function PoolActions({ pool }: { pool: Pool }) {
+  const jobs = useGet('/v1/jobs', undefined, 3).data ?? [];
+  const isChecked = jobs.some(
+    ({ kind, state, object }) => kind === 'check' && state === 'running' && object.name === pool.name,
+  );
   const isOpen = pool.space ? null : 'The pool is not open.';
   return (
     <div className="actions">
@@ -108,8 +112,14 @@ function PoolActions({ pool }: { pool: Pool }) {
         Add drives…
       </ActionButton>
       <ActionButton
+        refusal={isOpen ?? (isChecked ? 'A check is under way already.' : null)}
+        onPress={() => startOn(pool.name, 'check')}
+      >
+        Check
+      </ActionButton>
+      <ActionButton
         refusal={isOpen ?? (pool.scrub ? 'A scrub is under way already.' : null)}
-        onPress={() => startScrub(pool.name)}
+        onPress={() => startOn(pool.name, 'scrub')}
       >
         Scrub
       </ActionButton>
@@ -195,7 +205,7 @@ function UnderWay({ pool }: { pool: Pool }) {
           <Button onPress={() => changeScrub(pool.name, scrub.is_paused ? 'resume' : 'pause')}>
             {scrub.is_paused ? 'Resume' : 'Pause'}
           </Button>
-          <Button onPress={() => changeScrub(pool.name, 'stop')}>Stop</Button>
+          <Button onPress={() => openDialog(<StopScrub pool={pool.name} />)}>Stop…</Button>
         </div>
       )}
       {pool.rebuild_error && <Notice tone="bad">The last rebuild failed: {pool.rebuild_error}</Notice>}

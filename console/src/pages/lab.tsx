@@ -1,12 +1,12 @@
 // Results of the lab: the papers' experiments, what was found here, and whether it holds.
 import { request } from '../api/client';
 import { useGet } from '../api/resource';
-import { asError } from '../api/error';
 import type { LabPart, LabResult } from '../api/types';
 import { Link, useQuery } from '../state/router';
 import { runTask } from '../state/tasks';
 import { Badge, Button, Empty, Failure, Loading, Page, Panel, Time, type Tone } from '../ui/basics';
 import { figure } from '../ui/format';
+import { saveFile } from '../ui/save';
 
 const TONES: Record<string, Tone> = { passed: 'good', failed: 'bad', 'not-valid': 'warn', 'cannot-tell': 'warn' };
 const WORDS: Record<string, string> = { 'not-valid': 'no valid result', 'cannot-tell': 'cannot be told' };
@@ -115,16 +115,7 @@ export function LabResultPage({ name }: { name: string }) {
 }
 
 async function save(address: string, name: string): Promise<void> {
-  try {
-    const page = new Blob([await request('GET', address)], { type: 'text/html' });
-    const link = document.createElement('a');
-    link.href = URL.createObjectURL(page);
-    link.download = name;
-    link.click();
-    window.setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
-  } catch (thrown) {
-    throw asError(thrown);
-  }
+  saveFile(await request('GET', address), 'text/html', name);
 }
 
 /// What was published beside what was measured, as bars of one length.

@@ -7,8 +7,10 @@ import { CreateSchedule, scheduleActions } from '../dialogs/schedule';
 import { DeleteSnapshots, snapshotActions, WhatComesBack } from '../dialogs/snapshot';
 import { useOwners } from '../dialogs/volume';
 import { openDialog } from '../state/dialog';
+import { denied, refused } from '../state/rights';
 import { Link, navigate, to, useQuery } from '../state/router';
-import { ActionButton, Badge, Button, Bytes, Empty, Failure, Loading, Page, Panel, Time } from '../ui/basics';
+import { useStore } from '../state/store';
+import { ActionButton, Badge, Bytes, Empty, Failure, Loading, Page, Panel, Time } from '../ui/basics';
 import { Choice, Search } from '../ui/fields';
 import { duration, plural } from '../ui/format';
 import { ActionMenu } from '../ui/menu';
@@ -16,14 +18,20 @@ import { DataTable, type Column } from '../ui/table';
 import { ScheduleBadge } from './states';
 
 export function Snapshots({ tab }: { tab: 'snapshots' | 'schedules' }) {
+  useStore(refused);
   return (
     <Page
       title={tab === 'schedules' ? 'Schedules' : 'Snapshots'}
       actions={
         tab === 'schedules' && (
-          <Button tone="primary" icon="plus" onPress={() => openDialog(<CreateSchedule />)}>
+          <ActionButton
+            tone="primary"
+            icon="plus"
+            refusal={denied('schedule_create')}
+            onPress={() => openDialog(<CreateSchedule />)}
+          >
             Create
-          </Button>
+          </ActionButton>
         )
       }
     >

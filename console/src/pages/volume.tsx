@@ -10,8 +10,10 @@ import { openDialog } from '../state/dialog';
 import { Link, useQuery } from '../state/router';
 import { runTask } from '../state/tasks';
 import { ActionButton, Badge, Bytes, Button, Empty, Facts, Failure, Loading, Page, Panel, Time } from '../ui/basics';
+import { FormDialog } from '../ui/dialog';
 import { Choice, sizeError, SizeInput, Toggle } from '../ui/fields';
 import { bytes, plural } from '../ui/format';
+import { IoProfile } from '../ui/io-profile';
 import { ActionMenu } from '../ui/menu';
 import { Performance, RangeTabs } from '../ui/performance';
 import { DataTable, type Column } from '../ui/table';
@@ -72,6 +74,7 @@ export function VolumePage({ name }: { name: string }) {
           <Panel title="Performance" aside={<RangeTabs />}>
             <Performance object={`volume:${name}`} />
           </Panel>
+          <IoProfile volume={name} />
         </TabPanel>
         <TabPanel id="snapshots" className="tab-panel">
           <SnapshotsOf volume={volume} owner={owner} />
@@ -145,6 +148,7 @@ const ASKED_AT_ONCE = 10;
 
 function SnapshotsOf({ volume, owner }: { volume: Volume; owner?: string }) {
   const { data: all, error } = useGet('/v1/snapshots');
+  const volumes = useGet('/v1/volumes', undefined, 30).data ?? [volume];
   const own = (all ?? [])
     .filter((snapshot) => snapshot.volumes.includes(volume.name))
     .sort((left, right) => right.created_unix_seconds - left.created_unix_seconds);
@@ -184,7 +188,7 @@ function SnapshotsOf({ volume, owner }: { volume: Volume; owner?: string }) {
       id: 'menu',
       title: '',
       width: '3.2rem',
-      render: (one) => <ActionMenu of={`snapshot ${one.name}`} actions={() => snapshotActions(one, [volume], owner)} />,
+      render: (one) => <ActionMenu of={`snapshot ${one.name}`} actions={() => snapshotActions(one, volumes, owner)} />,
     },
   ];
   const take = () => openDialog(<SnapshotVolume volumes={[volume.name]} />);
@@ -233,7 +237,7 @@ function Policy({ volume }: { volume: Volume }) {
   const [isDeduped, setDeduped] = useState(volume.dedupe);
   const [limit, setLimit] = useState(sizeText(volume.limit_bytes));
   const [reserve, setReserve] = useState(sizeText(volume.reserve_bytes));
-  const isBad = [limit, reserve].some((text) => sizeError(text) !== null);
+  const wrong = [limit, reserve].map(sizeError).find((error) => error !== null);
   const isChanged =
     compression !== volume.compression ||
     isDeduped !== volume.dedupe ||
@@ -268,21 +272,37 @@ function Policy({ volume }: { volume: Volume }) {
           hint="Kept of the pool for this volume. Empty: none."
         />
         <Facts of={[['Its own now', <Bytes of={volume.own_bytes} />]]} />
-        <Button tone="primary" isDisabled={!isChanged || isBad} onPress={() => void save()}>
+        <ActionButton tone="primary" refusal={wrong ?? (!isChanged && 'Nothing is changed yet.')} onPress={() => void save()}>
           Save
-        </Button>
+        </ActionButton>
       </div>
     </Panel>
   );
 }
 
+function DisconnectClients({ volume, count }: { volume: string; count: number }) {
+  const run = async () => {
+    const done = await api.post('/v1/volumes/{volume}/disconnect', { path: { volume } });
+    return `${plural(done.cut.length, 'client')} cut off, ${plural(done.remaining.length, 'user')} remain.`;
+  };
+  return (
+    <FormDialog
+      title={`Disconnect the clients of ${volume}`}
+      task={`disconnect the clients of ${volume}`}
+      submit="Disconnect"
+      isDanger
+      run={run}
+    >
+      <p className="loss">
+        {plural(count, 'NBD client')} of volume {volume} and its snapshots lose the connection. Requests under way run
+        to their end. Clients may come back.
+      </p>
+    </FormDialog>
+  );
+}
+
 function Users({ volume }: { volume: Volume }) {
   const { data: users, error } = useGet('/v1/volumes/{volume}/users', { path: { volume: volume.name } }, 5);
-  const cut = () =>
-    runTask(`disconnect the clients of ${volume.name}`, async () => {
-      const done = await api.post('/v1/volumes/{volume}/disconnect', { path: { volume: volume.name } });
-      return `${plural(done.cut.length, 'client')} cut off, ${plural(done.remaining.length, 'user')} remain.`;
-    });
   const clients = (users ?? []).filter((user) => user.kind === 'nbd');
   const columns: Column<VolumeUser>[] = [
     { id: 'kind', title: 'How', width: '8rem', sort: (user) => user.kind, render: (user) => <Badge tone="plain">{user.kind}</Badge> },
@@ -307,8 +327,11 @@ function Users({ volume }: { volume: Volume }) {
       title="Used by"
       note="Attachments, mounts, devices, processes and NBD clients. It is deleted only when nobody is here."
       aside={
-        <ActionButton refusal={clients.length === 0 && 'No NBD client is connected.'} onPress={() => void cut()}>
-          Disconnect NBD clients
+        <ActionButton
+          refusal={clients.length === 0 && 'No NBD client is connected.'}
+          onPress={() => openDialog(<DisconnectClients volume={volume.name} count={clients.length} />)}
+        >
+          Disconnect NBD clients…
         </ActionButton>
       }
     >

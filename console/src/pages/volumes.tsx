@@ -9,7 +9,7 @@ import { openDialog } from '../state/dialog';
 import { Link, to, useQuery } from '../state/router';
 import { useStore } from '../state/store';
 import { runTask } from '../state/tasks';
-import { Button, Bytes, Empty, Failure, Loading, Page, Panel } from '../ui/basics';
+import { ActionButton, Button, Bytes, Empty, Failure, Loading, Page, Panel } from '../ui/basics';
 import { Choice, Search } from '../ui/fields';
 import { bytes, bytesPerSecond, count, duration, micros, plural } from '../ui/format';
 import { ActionMenu } from '../ui/menu';
@@ -127,6 +127,7 @@ export function Volumes() {
   const [search, setSearch] = useQuery('search');
   const [pool, setPool] = useQuery('pool');
   const now = useStore(figures);
+  const hasNoPool = useGet('/v1/pools').data?.length === 0;
   const pools = useMemo(() => [...new Set((volumes ?? []).map((volume) => volume.pool))], [volumes]);
   const shown = useMemo(() => {
     const wanted = search.toLowerCase();
@@ -143,9 +144,14 @@ export function Volumes() {
       title="Volumes"
       lead={lead}
       actions={
-        <Button tone="primary" icon="plus" onPress={() => openDialog(<CreateVolume />)}>
+        <ActionButton
+          tone="primary"
+          icon="plus"
+          refusal={hasNoPool && 'There is no pool yet.'}
+          onPress={() => openDialog(<CreateVolume />)}
+        >
           Create
-        </Button>
+        </ActionButton>
       }
     >
       {error && <Failure error={error} />}

@@ -3,7 +3,8 @@ import { useState } from 'react';
 import { api } from '../api/client';
 import { asError, type ApiError } from '../api/error';
 import type { DatabaseWaits, WaitCause } from '../api/types';
-import { Button, Failure, Panel } from '../ui/basics';
+import { denied } from '../state/rights';
+import { ActionButton, Failure, Panel } from '../ui/basics';
 
 const SECONDS = 5;
 const CAUSES: Record<WaitCause, string> = {
@@ -36,15 +37,18 @@ export function Waits({ name, isRunning }: { name: string; isRunning: boolean })
     }
     setLooking(false);
   };
-  if (!isRunning) return null;
+  const still = isRunning ? null : 'Its server does not run: start it first.';
   return (
     <Panel
       title="What its sessions wait for"
       note={`Its server is asked for ${SECONDS} seconds what each session at work waits for.`}
       aside={
-        <Button onPress={() => void look()} isDisabled={isLooking}>
+        <ActionButton
+          refusal={denied('database_waits') ?? still ?? (isLooking && 'It is being asked.')}
+          onPress={() => void look()}
+        >
           {isLooking ? 'Looks…' : found ? 'Look again' : 'Look'}
-        </Button>
+        </ActionButton>
       }
     >
       {error && <Failure error={error} />}

@@ -1,5 +1,5 @@
 // Dialogs that do something: they say what, run it, show that it runs, and what went wrong.
-import { useEffect, useRef, useState, type FormEvent, type ReactNode } from 'react';
+import { useEffect, useId, useRef, useState, type FormEvent, type ReactNode } from 'react';
 import { Dialog, Heading, Modal, ModalOverlay } from 'react-aria-components';
 import type { ApiError } from '../api/error';
 import { useNow } from '../state/clock';
@@ -54,7 +54,10 @@ export function FormDialog(props: FormProps) {
       isOpen.current = false;
     };
   }, []);
-  const isReady = !isIncomplete && !running && !refusal && (typed === undefined || name === typed);
+  const why = useId();
+  const untyped = typed !== undefined && name !== typed ? `Type ${typed} first.` : null;
+  const missing = isIncomplete ? 'Fill in what is missing or wrong.' : untyped;
+  const isReady = !missing && !running && !refusal;
   const go = async (event: FormEvent) => {
     event.preventDefault();
     if (!isReady) return;
@@ -85,8 +88,13 @@ export function FormDialog(props: FormProps) {
         {running && <Elapsed label={task} sinceMillis={running.startedMillis} />}
       </div>
       <footer className="dialog-foot">
+        {missing && !running && !refusal && (
+          <span id={why} className="note">
+            {missing}
+          </span>
+        )}
         <Button onPress={leave}>{running ? 'Close, it goes on' : 'Cancel'}</Button>
-        <Button type="submit" tone={isDanger ? 'danger' : 'primary'} isDisabled={!isReady}>
+        <Button type="submit" tone={isDanger ? 'danger' : 'primary'} isDisabled={!isReady} aria-describedby={missing ? why : undefined}>
           {submit}
         </Button>
       </footer>

@@ -8,9 +8,11 @@ import type { History, HistoryRange, Mark, Rates } from '../api/types';
 import { useQuery } from '../state/router';
 import { useStore } from '../state/store';
 import { Chart, type Line } from './chart';
-import { Failure, Time } from './basics';
+import { ActionButton, Failure, Time } from './basics';
+import { csvOf } from './csv';
 import { bytesPerSecond, count, micros, plural } from './format';
 import { LatencyMap } from './latency';
+import { saveFile } from './save';
 
 type Range = 'live' | HistoryRange;
 const RANGES: { id: Range; label: string; span: number }[] = [
@@ -137,10 +139,11 @@ export function Performance({ object }: { object: string }) {
   const history = useAddress<History>(address, range.id === 'week' ? 300 : range.id === 'day' ? 60 : 10);
   const isLive = range.id === 'live';
   const tick = isLive ? now : null;
-  const lines = useMemo(
-    () => linesOf(isLive ? liveSamples(object, history.data) : withGaps(history.data)),
+  const samples = useMemo(
+    () => (isLive ? liveSamples(object, history.data) : withGaps(history.data)),
     [object, isLive, tick, history.data],
   );
+  const lines = useMemo(() => linesOf(samples), [samples]);
   const isStale = isLive && state === 'broken';
   const marks = useMarks(object, range.span);
   const same = { times: lines.times, span: range.span, isStale, marks };
@@ -154,6 +157,15 @@ export function Performance({ object }: { object: string }) {
         <Chart title="Write latency" unit="micros" format={micros} lines={lines.writeLatency} {...same} />
       </div>
       <MarkList marks={marks} />
+      <div className="export">
+        <ActionButton
+          refusal={samples.length === 0 && 'There are no figures of this time.'}
+          onPress={() => saveFile(csvOf(samples), 'text/csv', `${object.replace(':', '-')}-${range.id}.csv`)}
+        >
+          Export
+        </ActionButton>
+        <span className="note">What the four charts show, as comma-separated values.</span>
+      </div>
       <LatencyMap object={object} range={kept} />
     </>
   );

@@ -1,4 +1,5 @@
 // What can be done, what is refused, and what is said then.
+import { readFileSync } from 'node:fs';
 import { expect, test } from './fixture';
 import { expectAccessible } from '../watch';
 
@@ -185,14 +186,85 @@ test('the only drive of a pool without protection stays in service', async ({ pa
   await expect(page.getByRole('menuitem', { name: 'Take out of service…' })).toContainText('The pool has no protection');
 });
 
-test('a scrub is started, paused and stopped', async ({ page, open, mock }) => {
+test('a scrub is started, shown as a job, paused and stopped', async ({ page, open, mock }) => {
   await open('/drives');
   await page.getByRole('button', { name: 'Scrub', exact: true }).last().click();
+  const tray = page.locator('.tray');
+  await expect(tray.getByRole('progressbar')).toContainText('Scrub of pool lab: compares segments');
   await page.getByRole('button', { name: 'Pause' }).click();
   await expect(page.getByText('Scrub, paused')).toBeVisible();
   expect(mock.world.pools[1].scrub.is_paused).toBe(true);
-  await page.getByRole('button', { name: 'Stop' }).click();
-  await expect(page.locator('.tray')).toContainText('scrub pool lab is done');
+  await page.getByRole('button', { name: 'Stop…' }).click();
+  await expect(page.getByRole('dialog')).toContainText('What it has not come to in pool lab is not checked');
+  await page.getByRole('dialog').getByRole('button', { name: 'Stop it' }).click();
+  await expect(tray).toContainText('cancelled');
+});
+
+test('a check is started and its job tells what it found', async ({ page, open, mock }) => {
+  mock.world.slowMillis = 1000;
+  await open('/drives');
+  const check = page.getByRole('button', { name: 'Check', exact: true }).last();
+  await check.click();
+  await expect(page.locator('.tray').getByRole('progressbar')).toContainText('Check of pool lab');
+  await expect(check).toHaveAttribute('aria-disabled', 'true');
+  await expect(page.locator('.tray')).toContainText('no damage');
+  await page.locator('.tray').getByRole('link', { name: 'All jobs' }).click();
+  await expect(page.locator('tr', { hasText: 'Check of pool lab' }).first()).toContainText('done');
+  expect(mock.exchanges.some(({ url }) => url.pathname.endsWith('/check') && url.search === '?wait=false')).toBe(true);
+});
+
+test('jobs tell how far they are and what came of them, and an import is ended by name', async ({ page, open, mock }) => {
+  await open('/jobs');
+  const running = (title: string) => page.locator('.with-actions', { hasText: title });
+  await expect(running('Import of database archive')).toContainText('31 GiB of 96 GiB');
+  await expect(running('Rebuild of drive main/3').getByRole('button', { name: 'End…' })).toHaveAttribute(
+    'aria-disabled',
+    'true',
+  );
+  await expect(page.locator('tr', { hasText: 'Proof of database staging' })).toContainText('NOT proven');
+  await expect(page.locator('tr', { hasText: 'Import of database late' })).toContainText('What to do: import it again');
+  await running('Import of database archive').getByRole('button', { name: 'End…' }).click();
+  await expect(page.getByRole('dialog')).toContainText('Database archive is deleted with all that was copied into it');
+  await expectAccessible(page);
+  await page.getByLabel('Type archive to confirm').fill('archive');
+  await page.getByRole('dialog').getByRole('button', { name: 'End it' }).click();
+  await expect(page.locator('tr', { hasText: 'Import of database archive' })).toContainText('cancelled');
+  expect(mock.requests).toContain('DELETE /v1/jobs/5f0c2a91-5');
+});
+
+test('charts are a file for other programs', async ({ page, open }) => {
+  await open('/volumes/prod-data?range=day');
+  await expect(page.locator('.no-data')).toHaveCount(0);
+  const saved = page.waitForEvent('download');
+  await page.getByRole('button', { name: 'Export' }).click();
+  const file = await saved;
+  expect(file.suggestedFilename()).toBe('volume-prod-data-day.csv');
+  const lines = readFileSync(await file.path(), 'utf8').trimEnd().split('\n');
+  expect(lines[0]).toMatch(/^time,reads_per_second,/);
+  // A day in steps of five minutes, less the hours in which the mock did not run.
+  expect(lines.length).toBeGreaterThan(200);
+  expect(lines[1]).toMatch(/^\d{4}-\d\d-\d\dT[\d:]+Z,\d+\.\d{3},/);
+});
+
+test('what a guest may not do stays in its place, with the reason', async ({ page, open, mock }) => {
+  mock.world.refused = ['database_clone', 'database_create', 'database_reset', 'database_url'];
+  await open('/databases');
+  await expect(page.getByRole('button', { name: 'Create' })).toHaveAttribute('aria-disabled', 'true');
+  await page.getByRole('button', { name: 'Actions for database dev', exact: true }).click();
+  await expect(page.getByRole('menuitem', { name: 'Reset…' })).toContainText('Only root may');
+  await page.keyboard.press('Escape');
+  await page.getByRole('link', { name: 'prod', exact: true }).click();
+  await page.getByRole('button', { name: 'Clone…' }).click({ force: true });
+  await expect(page.getByText('Only root may').first()).toBeVisible();
+  await expect(page.getByRole('dialog')).toHaveCount(0);
+  await expect(page.getByRole('button', { name: 'Copy the connection string' })).toHaveCount(0);
+});
+
+test('a form says what it lacks', async ({ page, open }) => {
+  await open('/databases/dev');
+  await page.getByRole('button', { name: /More: actions for database dev/ }).click();
+  await page.getByRole('menuitem', { name: 'Delete…' }).click();
+  await expect(page.getByRole('dialog').getByRole('button', { name: 'Delete' })).toHaveAccessibleDescription('Type dev first.');
 });
 
 test('a client is cut off', async ({ page, open, mock }) => {

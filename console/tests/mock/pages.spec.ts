@@ -45,6 +45,7 @@ test.describe('an array that nobody has used', () => {
     '/clients': 'ashlar attach',
     '/lab': 'ashlar lab run',
     '/events': 'ashlar events',
+    '/jobs': 'ashlar pool scrub',
   };
   for (const [path, command] of Object.entries(commands)) {
     test(`${path} says how to begin`, async ({ page, open }) => {
@@ -57,7 +58,7 @@ test.describe('an array that nobody has used', () => {
 
 test('the navigation leads to every page and back', async ({ page, open }) => {
   await open('/');
-  for (const name of ['Databases', 'Volumes', 'Drives', 'Snapshots', 'Events', 'Lab', 'Clients and doors', 'Settings']) {
+  for (const name of ['Databases', 'Volumes', 'Drives', 'Snapshots', 'Events', 'Jobs', 'Lab', 'Clients and doors', 'Settings']) {
     await page.getByRole('navigation', { name: 'Pages', exact: true }).getByRole('link', { name }).click();
     await expect(page.getByRole('heading', { level: 1, name })).toBeVisible();
   }
@@ -118,6 +119,19 @@ test('how long requests took is drawn over time, and told in numbers', async ({ 
   });
   expect(painted).toBe(true);
   await expect(page.locator('.histogram tbody tr').first()).toContainText(/µs|ms/);
+});
+
+test('what the requests of a volume look like is drawn, and told in words', async ({ page, open, mock }) => {
+  await open('/volumes/prod-data');
+  const panel = page.locator('section', { hasText: 'What its requests look like' });
+  await expect(panel.getByRole('status')).toContainText('Of its requests are 66 % reads, 32 % writes');
+  await expect(panel.getByRole('status')).toContainText('Most reads have up to 8 KiB (90 %), 14 % are sequential.');
+  await expect(panel.locator('tr', { hasText: '128 KiB' })).toContainText('1.2M, 4 %');
+  await panel.getByRole('button', { name: 'Count for 10 s' }).click();
+  await expect(panel).toContainText('Counted for 10 seconds.');
+  await panel.getByRole('button', { name: 'All since the start' }).click();
+  await expect(panel).toContainText('Counted since the array started.');
+  expect(mock.requests.filter((one) => one === 'GET /v1/volumes/prod-data/profile').length).toBeGreaterThanOrEqual(2);
 });
 
 test('figures change every second', async ({ page, open }) => {

@@ -2,8 +2,11 @@
 import { expect, test } from '@playwright/test';
 import { MessageReader, type Message } from '../../src/api/sse';
 import { sums, within } from '../../src/ui/classes';
+import { csvOf } from '../../src/ui/csv';
 import { ago, bytes, count, duration, micros, parseSize } from '../../src/ui/format';
 import { markLines, wordsOf } from '../../src/ui/marks';
+import { told } from '../../src/ui/shares';
+import { NO_RATES } from '../../src/api/types';
 
 test('a stream is read in whatever pieces it comes', () => {
   const text = ': keep-alive\n\nevent: hello\r\ndata: {"a":1}\r\n\r\nid: b:7\nevent: event\ndata: x\ndata: y\n\n';
@@ -53,6 +56,27 @@ test('marks that lie close together are one line, as bad as the worst of them', 
   expect(wordsOf(lines[0])).toMatch(/at 10\n.*at 13\n.*at 15$/);
   const many = markLines(Array.from({ length: 12 }, () => mark(1)), () => 1, 100);
   expect(wordsOf(many[0])).toMatch(/and 4 more$/);
+});
+
+test('what charts show is a line of a file for each time, and nothing where the array did not run', () => {
+  const rates = { ...NO_RATES, writes_per_second: 12.5, write_latency_micros: { p50: 100, p99: 900, max: 1000 } };
+  const millis = Date.UTC(2026, 10, 28, 13, 5, 7, 400);
+  const [names, line, rest] = csvOf([{ millis: millis - 10, rates: null }, { millis, rates }]).split('\n');
+  expect(line).toBe('2026-11-28T13:05:07Z,0.000,12.500,0.000,0.000,0.000,0.000,,,,100,900,1000');
+  expect(names.split(',').length).toBe(line.split(',').length);
+  expect(names).toMatch(/^time,reads_per_second,writes_per_second,.*,write_latency_max_micros$/);
+  expect(rest).toBe('');
+});
+
+test('requests of a volume are told as shares of all', () => {
+  const none = { count: 0, sequential_count: 0, sizes: [] };
+  const idle = { volume: 'db', reads: none, writes: none, unmap_count: 0, write_zeroes_count: 0, flush_count: 0 };
+  expect(told(idle)).toBe('No request was counted.');
+  const sizes = [{ up_to_bytes: 4096, count: 1 }, { up_to_bytes: 8192, count: 199 }];
+  const busy = { ...idle, reads: { count: 200, sequential_count: 1, sizes }, flush_count: 200 };
+  expect(told(busy)).toBe(
+    'Of its requests are 50 % reads, 50 % flushes. Most reads have up to 8 KiB (100 %), <1 % are sequential.',
+  );
 });
 
 test('numbers have sensible digits', () => {

@@ -5,7 +5,7 @@ import { routes } from '../../mock/routes.mjs';
 import { startMock, TICKET } from '../../mock/server.mjs';
 import { description, faults } from '../schema/openapi.mjs';
 
-const NAMES = { pool: 'main', volume: 'docs', database: 'prod', snapshot: 'before-upgrade', schedule: 'prod', result: 'emc' };
+const NAMES = { pool: 'main', volume: 'docs', database: 'prod', snapshot: 'before-upgrade', schedule: 'prod', result: 'emc', job: '5f0c2a91-1' };
 
 async function enter(mock) {
   const body = JSON.stringify({ ticket: TICKET });

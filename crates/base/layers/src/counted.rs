@@ -23,10 +23,11 @@ impl Counted {
     async fn count<T>(
         &self,
         operation: Operation,
-        bytes: u64,
+        (offset, bytes): (u64, u64),
         request: LocalFuture<'_, Result<T>>,
     ) -> Result<T> {
         let start = self.runtime.now();
+        self.counters.arrived(operation, offset, bytes);
         let result = request.await;
         match &result {
             Ok(_) => self.counters.completed(operation, bytes, self.runtime.now() - start),
@@ -43,29 +44,29 @@ impl BlockDevice for Counted {
 
     fn read<'a>(&'a self, offset: u64, into: &'a mut [u8]) -> LocalFuture<'a, Result<()>> {
         let bytes = into.len() as u64;
-        Box::pin(self.count(Operation::Read, bytes, self.below.read(offset, into)))
+        Box::pin(self.count(Operation::Read, (offset, bytes), self.below.read(offset, into)))
     }
 
     fn write<'a>(&'a self, offset: u64, data: &'a [u8], is_fua: bool) -> LocalFuture<'a, Result<()>> {
         let bytes = data.len() as u64;
-        Box::pin(self.count(Operation::Write, bytes, self.below.write(offset, data, is_fua)))
+        Box::pin(self.count(Operation::Write, (offset, bytes), self.below.write(offset, data, is_fua)))
     }
 
     fn flush(&self) -> LocalFuture<'_, Result<()>> {
-        Box::pin(self.count(Operation::Flush, 0, self.below.flush()))
+        Box::pin(self.count(Operation::Flush, (0, 0), self.below.flush()))
     }
 
     fn unmap(&self, offset: u64, length: u64) -> LocalFuture<'_, Result<()>> {
-        Box::pin(self.count(Operation::Unmap, length, self.below.unmap(offset, length)))
+        Box::pin(self.count(Operation::Unmap, (offset, length), self.below.unmap(offset, length)))
     }
 
     fn write_zeroes(&self, offset: u64, length: u64, may_unmap: bool) -> LocalFuture<'_, Result<()>> {
         let request = self.below.write_zeroes(offset, length, may_unmap);
-        Box::pin(self.count(Operation::WriteZeroes, length, request))
+        Box::pin(self.count(Operation::WriteZeroes, (offset, length), request))
     }
 
     fn extents(&self, offset: u64, length: u64, extents_max: usize) -> LocalFuture<'_, Result<Vec<Extent>>> {
         let request = self.below.extents(offset, length, extents_max);
-        Box::pin(self.count(Operation::Extents, length, request))
+        Box::pin(self.count(Operation::Extents, (offset, length), request))
     }
 }

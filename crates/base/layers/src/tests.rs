@@ -166,12 +166,15 @@ fn counted_counts_requests_bytes_and_failures() {
             let counters = Rc::new(Counters::new());
             let device = Counted::new(Rc::new(MemoryDevice::new(SIZE, 512)), counters.clone(), &runtime);
             device.write(0, &[1; 1024], false).await.unwrap();
-            device.read(0, &mut [0; 512]).await.unwrap();
+            device.read(1024, &mut [0; 512]).await.unwrap();
+            device.read(1536, &mut [0; 512]).await.unwrap();
             device.flush().await.unwrap();
             device.unmap(SIZE - 511, 512).await.unwrap_err();
             let snapshot = counters.snapshot();
             assert_eq!(snapshot.of(Operation::Write).bytes, 1024);
-            assert_eq!(snapshot.of(Operation::Read).latency.count(), 1);
+            assert_eq!(snapshot.of(Operation::Read).latency.count(), 2);
+            assert_eq!(snapshot.of(Operation::Read).shape.sequential(), 1);
+            assert_eq!(snapshot.of(Operation::Write).shape.classes().next(), Some((1024, 1)));
             assert_eq!(snapshot.of(Operation::Flush).completed, 1);
             assert_eq!(snapshot.of(Operation::Unmap).failed, 1);
         })

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::time::Duration;
 
 use crate::histogram::{Histogram, HistogramSnapshot};
+use crate::shape::{Shape, ShapeSnapshot};
 
 /// The kinds of request that are counted apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -53,6 +54,7 @@ struct OperationCounters {
     failed: Cell<u64>,
     bytes: Cell<u64>,
     latency: Histogram,
+    shape: Shape,
 }
 
 /// The live counters that one shard writes.
@@ -66,6 +68,12 @@ impl Counters {
     #[must_use]
     pub fn new() -> Counters {
         Counters::default()
+    }
+
+    /// Counts a request as it comes: its place and length tell what hosts ask for. Requests that are served
+    /// side by side end in any order, so this is called before they are.
+    pub fn arrived(&self, operation: Operation, offset: u64, bytes: u64) {
+        self.operations[operation as usize].shape.record(offset, bytes);
     }
 
     /// Counts a request that was done. `bytes` is the length it asked for.
@@ -95,6 +103,7 @@ impl Counters {
                     failed: counters.failed.get(),
                     bytes: counters.bytes.get(),
                     latency: counters.latency.snapshot(),
+                    shape: counters.shape.snapshot(),
                 })
                 .collect(),
         }
@@ -112,6 +121,8 @@ pub struct OperationSnapshot {
     pub bytes: u64,
     /// How long the requests done took.
     pub latency: HistogramSnapshot,
+    /// What the requests that came look like.
+    pub shape: ShapeSnapshot,
 }
 
 impl OperationSnapshot {
@@ -127,6 +138,7 @@ impl OperationSnapshot {
             failed: self.failed - before.failed,
             bytes: self.bytes.saturating_sub(before.bytes),
             latency: self.latency.since(&before.latency),
+            shape: self.shape.since(&before.shape),
         }
     }
 
@@ -135,6 +147,7 @@ impl OperationSnapshot {
         self.failed += other.failed;
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.latency.merge(&other.latency);
+        self.shape.merge(&other.shape);
     }
 }
 

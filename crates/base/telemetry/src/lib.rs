@@ -8,10 +8,12 @@
 mod counters;
 mod histogram;
 mod registry;
+mod shape;
 
 pub use counters::{Counters, CountersSnapshot, Operation, OperationSnapshot};
 pub use histogram::{Histogram, HistogramSnapshot};
 pub use registry::{Registry, Snapshot, SnapshotEntry};
+pub use shape::ShapeSnapshot;
 
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,8 @@
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
 use crate::{
-    ConsoleSession, ConsoleSessionCreate, ConsoleTicket, History, HistoryRange, Latencies, Problem,
-    SlowRequest,
+    ConsoleSession, ConsoleSessionCreate, ConsoleTicket, History, HistoryRange, IoProfile, Latencies,
+    Problem, SlowRequest,
 };
 
 /// Makes an address that opens the console in a browser, once. The first call opens a loopback address for it
@@ -79,3 +79,20 @@ fn latencies() {}
     )
 )]
 fn slow_requests() {}
+
+/// What the requests of a volume look like: their lengths, kinds, and whether they follow one another. With
+/// `seconds` those of so many seconds from now on, answered then.
+#[utoipa::path(
+    get, path = "/v1/volumes/{volume}/profile", tag = "volumes", operation_id = "volume_profile",
+    params(
+        ("volume" = String, Path, description = "name of the volume"),
+        ("seconds" = Option<u64>, Query,
+            description = "how long to count, 1 to 60; absent: since the array started"),
+    ),
+    responses(
+        (status = 200, description = "the answer", body = IoProfile),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+    )
+)]
+fn volume_profile() {}

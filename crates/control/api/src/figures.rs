@@ -126,6 +126,16 @@ impl HistoryRange {
     /// Every range, the shortest first.
     pub const ALL: [HistoryRange; 3] = [HistoryRange::Hour, HistoryRange::Day, HistoryRange::Week];
 
+    /// The word for it in requests.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            HistoryRange::Hour => "hour",
+            HistoryRange::Day => "day",
+            HistoryRange::Week => "week",
+        }
+    }
+
     /// Seconds from one point to the next.
     #[must_use]
     pub const fn step_seconds(self) -> u64 {

@@ -22,6 +22,7 @@ mod figures;
 mod hooks;
 mod import;
 mod io;
+mod io_profile;
 mod job;
 mod job_paths;
 mod lab;
@@ -76,14 +77,15 @@ pub use figures::{
 pub use hooks::{DatabaseCommands, DatabaseEngine, DatabaseHooks};
 pub use import::{DatabaseFollow, DatabaseImport, DatabaseProgress, DatabasePromotion, DatabaseStandby};
 pub use io::{DoorIo, OperationIo};
+pub use io_profile::{IoProfile, RequestProfile, SizeClass};
 pub use job::{Job, JobKind, JobProgress, JobResult, JobState, ProgressUnit};
 pub use lab::{LabCheck, LabMetric, LabPart, LabResult, LabRow};
 pub use lifecycle::{Program, StopRequest, UpgradeRequest};
 pub use lists::{
     AttachmentSort, AttachmentsQuery, ClientSort, ClientsQuery, DatabaseSort, DatabasesQuery,
     DeletedVolumeSort, DeletedVolumesQuery, EventSort, EventsQuery, JobSort, JobsQuery, LIMIT_MAX, MarkSort,
-    MarksQuery, ObjectiveSort, ObjectivesQuery, Order, PageQuery, PoolSort, PoolsQuery, ScheduleSort, SchedulesQuery, SnapshotSort, SnapshotsQuery, VolumeSort,
-    VolumesQuery,
+    MarksQuery, ObjectiveSort, ObjectivesQuery, Order, PageQuery, PoolSort, PoolsQuery, ScheduleSort,
+    SchedulesQuery, SnapshotSort, SnapshotsQuery, VolumeSort, VolumesQuery,
 };
 pub use mark::{DERIVED_MARKS_MAX, MARK_LETTERS_MAX, MARKS_MAX, Mark, MarkCreate, MarkKind};
 pub use objective::{

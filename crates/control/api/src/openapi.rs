@@ -134,6 +134,7 @@ const ROOT_ONLY: &str = "only for root over the socket";
         console_paths::history,
         console_paths::latencies,
         console_paths::slow_requests,
+        console_paths::volume_profile,
         lab_paths::lab_results,
         lab_paths::lab_result,
         lab_paths::lab_report,

@@ -87,7 +87,11 @@ fn an_objective_has_an_address_and_a_state_and_goes_with_its_volume() {
     array.good(&["objective", "set", "docs", "--p99", "20ms", "--for", "99%"]);
     let names = |query: &str| {
         let all = array.ask("GET", &format!("/v1/objectives{query}"), "", None).json();
-        all.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_string()).collect::<Vec<_>>()
+        all.as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["name"].as_str().unwrap().to_string())
+            .collect::<Vec<_>>()
     };
     assert_eq!(names(""), ["db", "docs"]);
     assert_eq!(names("?name_prefix=do&is_used_up=false"), ["docs"]);
@@ -151,7 +155,12 @@ fn marks_are_made_by_hand_and_of_what_happens() {
     assert_eq!(array.terminate(), Some(0), "{}", array.log());
     array.start();
     let kept = array.json(&["mark", "list"]);
-    let kept: Vec<&Value> =
-        kept.as_array().unwrap().iter().filter(|mark| mark["kind"] == "by-hand").map(|mark| &mark["id"]).collect();
+    let kept: Vec<&Value> = kept
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|mark| mark["kind"] == "by-hand")
+        .map(|mark| &mark["id"])
+        .collect();
     assert_eq!(kept, ["1", "3"]);
 }

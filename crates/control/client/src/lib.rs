@@ -7,6 +7,7 @@ mod call;
 mod content;
 mod difference;
 mod error;
+mod figures;
 mod lists;
 mod live;
 mod marks;

@@ -8,10 +8,12 @@ mod history;
 mod kept;
 mod minutes;
 mod objective;
+mod profile;
 mod rates;
 
 pub use classes::bounds_micros;
 pub use history::History;
 pub use kept::Slot;
 pub use objective::Judged;
+pub use profile::io_profile;
 pub use rates::{ByVolume, StagePair, by_volume, rates, stage_times, sum};

@@ -127,7 +127,8 @@ mod tests {
 
     #[test]
     fn what_was_kept_comes_before_what_is_new() {
-        let kept = |number| Minute { number: START / MINUTE_MILLIS + number, reads_micros: 7, writes_micros: 0 };
+        let kept =
+            |number| Minute { number: START / MINUTE_MILLIS + number, reads_micros: 7, writes_micros: 0 };
         let mut minutes = Minutes::default();
         minutes.add(START + 2 * MINUTE_MILLIS, START + 3 * MINUTE_MILLIS, &reads(100));
         minutes.put_before((0..4).map(kept).collect());

@@ -112,12 +112,16 @@ mod tests {
         assert!((judged.met_percent() - 200.0 / 3.0).abs() < 1e-9 && !judged.is_used_up());
         assert_eq!((judged.left_minutes(), judged.left_percent()), (9.0, 90.0));
         let nothing = of(ObjectiveRequests::All, &[]);
-        assert_eq!((nothing.met_percent(), nothing.left_percent(), nothing.covered_minutes), (100.0, 100.0, 0));
+        assert_eq!(
+            (nothing.met_percent(), nothing.left_percent(), nothing.covered_minutes),
+            (100.0, 100.0, 0)
+        );
     }
 
     #[test]
     fn only_the_window_and_the_requests_that_are_meant_count() {
-        let minutes = [minute(101, 9000, 9000), minute(100, 9000, 1), minute(50, 1, 9000), minute(0, 9000, 1)];
+        let minutes =
+            [minute(101, 9000, 9000), minute(100, 9000, 1), minute(50, 1, 9000), minute(0, 9000, 1)];
         let counts = |requests| {
             let judged = of(requests, &minutes);
             (judged.covered_minutes, judged.missed_minutes)
@@ -141,7 +145,8 @@ mod tests {
         assert!(!judged.is_used_up() && judged.left_percent() < 1e-6, "{judged:?}");
         assert!(of(ObjectiveRequests::All, &slow(11)).is_used_up());
         // 100 - 99.9 is a little less than a tenth.
-        let strict = ObjectiveSet { for_percent: 99.9, over_seconds: 60_000, ..objective(ObjectiveRequests::All) };
+        let strict =
+            ObjectiveSet { for_percent: 99.9, over_seconds: 60_000, ..objective(ObjectiveRequests::All) };
         let judged = judge(&strict, NOW, slow(1).iter());
         assert!(!judged.is_used_up(), "{judged:?}");
         let never = ObjectiveSet { for_percent: 100.0, ..strict };

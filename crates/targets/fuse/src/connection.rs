@@ -92,8 +92,9 @@ impl Connection {
     /// Does work on a volume and counts it.
     pub(crate) async fn perform(&self, work: &VolumeWork, payload: &mut [u8]) -> Result<usize, Errno> {
         let started = self.runtime.now();
+        let (operation, offset, bytes) = work.operation.counted();
+        work.file.counters.arrived(operation, offset, bytes);
         let result = work.perform(payload).await;
-        let (operation, bytes) = work.operation.counted();
         match result {
             Ok(_) => {
                 let latency = self.runtime.now().duration_since(started);

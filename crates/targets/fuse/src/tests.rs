@@ -334,13 +334,13 @@ fn durable_writes_are_told_by_the_flags_and_work_is_named_for_the_counters() {
     shelf.put("v", 8192, 512);
     let (_, handle) = open(&mut session, "v");
     for (flags, expected) in [(0, false), (libc::O_DSYNC, true), (libc::O_SYNC, true)] {
-        let request = Request::Write { handle, offset: 0, size: 512, flags: flags as u32 };
+        let request = Request::Write { handle, offset: 4096, size: 512, flags: flags as u32 };
         let Answer::Volume(work) = session.apply(&about(2), request) else { panic!("not work") };
         assert!(matches!(
             work.operation,
             crate::volume_work::Operation::Write { is_durable, .. } if is_durable == expected
         ));
-        assert_eq!(work.operation.counted(), (Counted::Write, 512));
+        assert_eq!(work.operation.counted(), (Counted::Write, 4096, 512));
     }
 }
 

@@ -31,16 +31,16 @@ pub enum Operation {
 }
 
 impl Operation {
-    /// What the telemetry calls it, and the bytes it asks for.
+    /// What the telemetry calls it, where it begins and how many bytes it asks for.
     #[must_use]
-    pub fn counted(&self) -> (Counted, u64) {
+    pub fn counted(&self) -> (Counted, u64, u64) {
         match *self {
-            Operation::Read { size, .. } => (Counted::Read, u64::from(size)),
-            Operation::Write { size, .. } => (Counted::Write, u64::from(size)),
-            Operation::Flush => (Counted::Flush, 0),
-            Operation::Zero { length, may_unmap: true, .. } => (Counted::Unmap, length),
-            Operation::Zero { length, may_unmap: false, .. } => (Counted::WriteZeroes, length),
-            Operation::Seek { .. } => (Counted::Extents, 0),
+            Operation::Read { offset, size } => (Counted::Read, offset, u64::from(size)),
+            Operation::Write { offset, size, .. } => (Counted::Write, offset, u64::from(size)),
+            Operation::Flush => (Counted::Flush, 0, 0),
+            Operation::Zero { offset, length, may_unmap: true } => (Counted::Unmap, offset, length),
+            Operation::Zero { offset, length, may_unmap: false } => (Counted::WriteZeroes, offset, length),
+            Operation::Seek { offset, .. } => (Counted::Extents, offset, 0),
         }
     }
 }

@@ -342,6 +342,7 @@ impl Connection {
         received_at: Instant,
     ) {
         self.running.set(self.running.get() + 1);
+        self.count_arrival(&request);
         let connection = self.clone();
         // Dropping the handle lets the task run on.
         drop(self.runtime.spawn(Priority::Host, async move {
@@ -351,6 +352,20 @@ impl Connection {
             connection.has_room.notify_one();
             connection.has_output.notify_one();
         }));
+    }
+
+    /// What a client asks, in its order. What it only wants to know, or have cached, moves nothing.
+    fn count_arrival(&self, request: &Request) {
+        let operation = match request.command {
+            Command::Read => Operation::Read,
+            Command::Write => Operation::Write,
+            Command::Flush => Operation::Flush,
+            Command::Trim => Operation::Unmap,
+            Command::WriteZeroes { .. } => Operation::WriteZeroes,
+            Command::BlockStatus { .. } | Command::Cache => return,
+        };
+        let Opened { counters, .. } = self.opened.get().expect("requests come after an export");
+        counters.arrived(operation, request.offset, request.length);
     }
 
     /// Runs one request on the device and queues its reply.

@@ -12,6 +12,7 @@ pub mod detach;
 pub mod device;
 pub mod doctor;
 pub mod events;
+pub mod history;
 pub mod inspect;
 pub mod job;
 pub mod keep;

@@ -1,6 +1,8 @@
 //! `ashlar objective`: how fast requests should be, and for how much of the time.
 
-use ashlar_api::{OBJECTIVE_SECONDS_MAX, Objective as Shown, ObjectiveRequests, ObjectiveSet, ObjectivesQuery};
+use ashlar_api::{
+    OBJECTIVE_SECONDS_MAX, Objective as Shown, ObjectiveRequests, ObjectiveSet, ObjectivesQuery,
+};
 use clap::Subcommand;
 
 use crate::Context;
@@ -111,7 +113,8 @@ fn latency(text: &str) -> std::result::Result<u64, String> {
 
 /// `99.9%` or `99.9`.
 fn percent(text: &str) -> std::result::Result<f64, String> {
-    let wrong = || format!("`{text}` is no share of the time: give per cent above 0 and at most 100, e.g. 99.9%");
+    let wrong =
+        || format!("`{text}` is no share of the time: give per cent above 0 and at most 100, e.g. 99.9%");
     let value: f64 = text.trim_end_matches('%').trim().parse().map_err(|_| wrong())?;
     if value > 0.0 && value <= 100.0 { Ok(value) } else { Err(wrong()) }
 }

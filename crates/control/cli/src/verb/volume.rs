@@ -2,6 +2,7 @@
 
 mod deleted;
 mod diff;
+mod profile;
 mod users;
 
 use ashlar_api::{
@@ -132,6 +133,7 @@ enum Verb {
     Undelete(deleted::Undelete),
     Purge(deleted::Purge),
     Diff(diff::Diff),
+    Profile(profile::Profile),
     Users(users::Users),
     Disconnect(users::Disconnect),
 }
@@ -259,6 +261,7 @@ impl Volume {
             }
             Verb::Purge(verb) => verb.run(context)?,
             Verb::Diff(verb) => verb.run(context)?,
+            Verb::Profile(verb) => verb.run(context)?,
             Verb::Users(verb) => verb.run(context)?,
             Verb::Disconnect(verb) => verb.run(context)?,
         }

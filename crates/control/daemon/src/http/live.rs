@@ -14,7 +14,7 @@ use futures_util::stream::unfold;
 use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 
-use super::extract::Question;
+use super::extract::{Name, Question};
 use super::handlers::{Answer, Array};
 use crate::service::{FIGURES_INTERVAL, Service};
 
@@ -110,6 +110,21 @@ pub(super) async fn latencies(
 
 pub(super) async fn slow_requests(State(array): Array) -> Answer<Vec<api::SlowRequest>> {
     array.slow_requests().await.map(Json)
+}
+
+/// The query of `/v1/volumes/{volume}/profile`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProfileQuery {
+    seconds: Option<u64>,
+}
+
+pub(super) async fn volume_profile(
+    State(array): Array,
+    Name(volume): Name,
+    Question(query): Question<ProfileQuery>,
+) -> Answer<api::IoProfile> {
+    array.volume_profile(&volume, query.seconds).await.map(Json)
 }
 
 #[cfg(test)]

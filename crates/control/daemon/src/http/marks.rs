@@ -18,7 +18,9 @@ use crate::error::Result;
 use crate::service::Service;
 
 pub(super) fn routes() -> Router<Arc<Service>> {
-    Router::new().route("/v1/marks", get(list).post(create)).route("/v1/marks/{mark}", get(show).delete(remove))
+    Router::new()
+        .route("/v1/marks", get(list).post(create))
+        .route("/v1/marks/{mark}", get(show).delete(remove))
 }
 
 async fn list(State(array): Array, uri: Uri, Question(query): Question<api::MarksQuery>) -> List<api::Mark> {

@@ -59,6 +59,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .route("/v1/deleted-volumes/{volume}/undelete", post(handlers::volume_undelete))
         .route("/v1/volumes/{volume}/policy", put(handlers::volume_set))
         .route("/v1/volumes/{volume}/users", get(handlers::volume_users))
+        .route("/v1/volumes/{volume}/profile", get(live::volume_profile))
         .route("/v1/volumes/{volume}/disconnect", post(handlers::volume_disconnect))
         .route("/v1/snapshots", get(lists::snapshots).post(handlers::snapshot_create))
         .route("/v1/snapshot-deletions", post(handlers::snapshots_delete))

@@ -37,7 +37,9 @@ impl Service {
         let mut marks: Vec<api::Mark> = self.state.load_marks()?.mark.iter().map(by_hand).collect();
         let events = self.log.after(0).into_iter().filter(|event| event.level >= EventLevel::Warning);
         marks.extend(newest(snapshots.iter().map(of_snapshot).collect()));
-        marks.extend(newest(self.jobs.all().iter().map(|job| of_job(job, &self.job_id(job.number))).collect()));
+        marks.extend(newest(
+            self.jobs.all().iter().map(|job| of_job(job, &self.job_id(job.number))).collect(),
+        ));
         marks.extend(newest(events.map(of_event).collect()));
         marks.sort_by_key(|mark| mark.unix_millis);
         if volume.is_some() || database.is_some() {
@@ -101,7 +103,8 @@ impl Service {
     }
 
     async fn volumes_by_object(&self, snapshots: &[api::Snapshot]) -> Result<Volumes> {
-        let of_snapshots = snapshots.iter().map(|one| (format!("snapshot {}", one.name), one.volumes.clone()));
+        let of_snapshots =
+            snapshots.iter().map(|one| (format!("snapshot {}", one.name), one.volumes.clone()));
         let databases = self.database_places().await?.into_iter();
         let of_databases = databases.map(|place| (format!("database {}", place.name), place.volumes));
         Ok(of_snapshots.chain(of_databases).collect())
@@ -139,7 +142,8 @@ fn newest(mut marks: Vec<api::Mark>) -> Vec<api::Mark> {
 /// Whether a mark is about one of these volumes. What is about a database or a snapshot that is gone is not;
 /// what is about no volume at all is about each of them.
 fn is_about(object: Option<&str>, wanted: &[String], known: &Volumes) -> bool {
-    let Some((object, (kind, name))) = object.and_then(|object| Some((object, object.split_once(' ')?))) else {
+    let Some((object, (kind, name))) = object.and_then(|object| Some((object, object.split_once(' ')?)))
+    else {
         return true;
     };
     match kind {

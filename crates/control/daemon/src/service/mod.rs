@@ -27,6 +27,7 @@ mod marks;
 mod objectives;
 mod orders;
 mod pools;
+mod profile;
 mod reload;
 mod reopen;
 mod resume;
