@@ -90,7 +90,9 @@ type Caller<M extends Method> = <P extends PathsOf<M>>(
 ) => Promise<AnswerOf<Operation<P, M>>>;
 
 function caller<M extends Method>(method: M): Caller<M> {
-  return (path, ...rest) => call(method, path, rest[0] as Loose | undefined);
+  // All operations at once are a type that the compiler does not work out: callers have that of their own.
+  const anyOf = (path: keyof paths, options?: Loose) => call(method, path, options);
+  return anyOf as unknown as Caller<M>;
 }
 
 export const api = {

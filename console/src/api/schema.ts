@@ -552,7 +552,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What hosts did in the last hour, day or week. Kept in memory: an array that starts anew begins anew. */
+        /** What hosts did in the last hour, day or week. */
         get: operations["history"];
         put?: never;
         post?: never;
@@ -704,6 +704,84 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/marks": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Marks of the time line, the oldest first: those by hand, and the newest 200 each of snapshots, jobs and
+         *     events of level warning or error.
+         */
+        get: operations["marks_list"];
+        put?: never;
+        /** Makes a mark. The newest 500 that were made are kept, also over a restart. */
+        post: operations["mark_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/marks/{mark}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One mark. */
+        get: operations["mark_show"];
+        put?: never;
+        post?: never;
+        /** Deletes a mark that was made by hand. Others go with what they are of. */
+        delete: operations["mark_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objectives": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** All objectives of latency, and how they fare. */
+        get: operations["objectives_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/objectives/{objective}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One objective. */
+        get: operations["objective_show"];
+        /**
+         * Gives a database or a volume an objective, in place of the one that it has. Where both are called so the
+         *     database is meant.
+         */
+        put: operations["objective_set"];
+        post?: never;
+        /** Deletes an objective. It goes by itself with its database or volume. */
+        delete: operations["objective_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1401,6 +1479,26 @@ export interface paths {
         get?: never;
         /** Changes how a volume's data are reduced from now on. */
         put: operations["volume_set"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/volumes/{volume}/profile": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the requests of a volume look like: their lengths, kinds, and whether they follow one another. With
+         *     `seconds` those of so many seconds from now on, answered then.
+         */
+        get: operations["volume_profile"];
+        put?: never;
         post?: never;
         delete?: never;
         options?: never;
@@ -2746,6 +2844,32 @@ export interface components {
          * @enum {string}
          */
         HoldersQuestion: "overwritten" | "stays-after-delete";
+        /**
+         * @description What hosts ask of a volume, over all doors: how long its requests are, of which kinds, and whether they
+         *     follow one another.
+         */
+        IoProfile: {
+            /**
+             * Format: int64
+             * @description How long requests were counted; absent: since the array started, or the volume was made.
+             */
+            counted_seconds?: number | null;
+            /** Format: int64 */
+            flush_count: number;
+            reads: components["schemas"]["RequestProfile"];
+            /**
+             * Format: int64
+             * @description Ranges given back: discard, trim.
+             */
+            unmap_count: number;
+            volume: string;
+            /**
+             * Format: int64
+             * @description Writes of zeroes that carry no data.
+             */
+            write_zeroes_count: number;
+            writes: components["schemas"]["RequestProfile"];
+        };
         /** @description Long work. The array remembers the newest 256 jobs of its present start. */
         Job: {
             /**
@@ -2920,11 +3044,48 @@ export interface components {
             /** @description How many writes are in each class; empty classes at the end are left out. */
             writes: number[];
         };
+        /** @description A moment on the time line. Those by hand are kept; the others are made of what is there. */
+        Mark: {
+            /**
+             * @description A number, where it was made by hand; it is never given twice.
+             * @example 7
+             */
+            id: string;
+            kind: components["schemas"]["MarkKind"];
+            level?: components["schemas"]["EventLevel"] | null;
+            /** @description What it is about, as in `volume db`; absent: the whole array. */
+            object?: string | null;
+            text: string;
+            /** Format: int64 */
+            unix_millis: number;
+        };
+        /** @description Request to make a mark. */
+        MarkCreate: {
+            /** @description It is about this database. Neither: about the whole array. */
+            database?: string | null;
+            /**
+             * @description One line of 1 to 200 letters.
+             * @example version 4.2 goes live
+             */
+            text: string;
+            /**
+             * Format: int64
+             * @description When it was; absent: now.
+             */
+            unix_millis?: number | null;
+            /** @description It is about this volume. */
+            volume?: string | null;
+        };
+        /**
+         * @description What a mark is of.
+         * @enum {string}
+         */
+        MarkKind: "by-hand" | "snapshot" | "job" | "event";
         /**
          * @description A kind of object.
          * @enum {string}
          */
-        ObjectKind: "pool" | "drive" | "volume" | "snapshot" | "deleted-volume" | "database" | "schedule" | "attachment" | "client" | "job" | "lab-result";
+        ObjectKind: "pool" | "drive" | "volume" | "snapshot" | "deleted-volume" | "database" | "schedule" | "objective" | "mark" | "attachment" | "client" | "job" | "lab-result";
         /** @description An object by its kind and name. */
         ObjectName: {
             kind: components["schemas"]["ObjectKind"];
@@ -2933,6 +3094,93 @@ export interface components {
              * @example db
              */
             name: string;
+        };
+        /**
+         * @description An objective, and how it fares. It is judged by the minutes that the array remembers: one without requests
+         *     is met, and one in which the array did not run is not counted.
+         */
+        Objective: {
+            /**
+             * Format: int64
+             * @description How much of the time that it looks back is known.
+             */
+            covered_seconds: number;
+            /** Format: double */
+            for_percent: number;
+            /** @description The requests of the last seconds are fast enough, or there are none. */
+            is_met_now: boolean;
+            /** @description More was missed than is permitted. */
+            is_used_up: boolean;
+            kind: components["schemas"]["ObjectiveKind"];
+            /** Format: double */
+            left_percent: number;
+            /**
+             * Format: int64
+             * @description How much of that is left.
+             */
+            left_seconds: number;
+            /**
+             * Format: double
+             * @description The share of the known minutes that were met.
+             */
+            met_percent: number;
+            /**
+             * Format: int64
+             * @description The minutes that were not met.
+             */
+            missed_seconds: number;
+            /** @description Of the volume or the database. */
+            name: string;
+            /** Format: int64 */
+            over_seconds: number;
+            /** Format: int64 */
+            p99_micros: number;
+            /**
+             * Format: int64
+             * @description How much may be missed in all.
+             */
+            permitted_seconds: number;
+            pool: string;
+            /**
+             * Format: int64
+             * @description The 99th percentile of the last seconds, of the slowest volume; absent without such requests.
+             */
+            present_p99_micros?: number | null;
+            requests: components["schemas"]["ObjectiveRequests"];
+            /** @description Whose requests are looked at: a minute is met if it is for each of them. */
+            volumes: string[];
+        };
+        /**
+         * @description What has an objective.
+         * @enum {string}
+         */
+        ObjectiveKind: "database" | "volume";
+        /**
+         * @description Which requests an objective looks at.
+         * @enum {string}
+         */
+        ObjectiveRequests: "all" | "reads" | "writes";
+        /** @description Request to set an objective: in this share of the minutes 99 of 100 requests are as fast as this. */
+        ObjectiveSet: {
+            /**
+             * Format: double
+             * @description Above 0, at most 100.
+             * @example 99.9
+             */
+            for_percent: number;
+            /**
+             * Format: int64
+             * @description How far back it looks: 3600 to 604800, which is seven days and the default.
+             * @example 604800
+             */
+            over_seconds?: number;
+            /**
+             * Format: int64
+             * @description 1 to 60000000.
+             * @example 2000
+             */
+            p99_micros: number;
+            requests?: components["schemas"]["ObjectiveRequests"];
         };
         /** @description Counters of one kind of request. */
         OperationIo: {
@@ -3413,6 +3661,18 @@ export interface components {
             /** @description Why it does not go on; it is tried again. Absent while it does. */
             trouble?: string | null;
         };
+        /** @description Requests of one kind. */
+        RequestProfile: {
+            /** Format: int64 */
+            count: number;
+            /**
+             * Format: int64
+             * @description Those that began where one of the eight before them ended. The others are random.
+             */
+            sequential_count: number;
+            /** @description By length, the shortest first; classes without requests are left out. */
+            sizes: components["schemas"]["SizeClass"][];
+        };
         /** @description What a restore did. */
         Restored: {
             /** @description The snapshot that holds what they were before; absent when none was wanted. */
@@ -3620,6 +3880,17 @@ export interface components {
              * @example 24
              */
             value: string;
+        };
+        /** @description Requests of like length. */
+        SizeClass: {
+            /** Format: int64 */
+            count: number;
+            /**
+             * Format: int64
+             * @description A power of two: requests so long, and shorter ones down to half of it. The first class, 512, has all
+             *     that are shorter, too.
+             */
+            up_to_bytes: number;
         };
         /** @description A request that took long. */
         SlowRequest: {
@@ -7189,6 +7460,407 @@ export interface operations {
             default: components["responses"]["other"];
         };
     };
+    marks_list: {
+        parameters: {
+            query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "time";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
+                /** @description only those of this kind */
+                kind?: "by-hand" | "snapshot" | "job" | "event";
+                /** @description only those about this volume, its database, its pool or the whole array */
+                volume?: string;
+                /** @description only those about this database, its volumes, its pool or the whole array */
+                database?: string;
+                /** @description only those since then */
+                since_unix_millis?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Mark"][];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    mark_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["MarkCreate"];
+            };
+        };
+        responses: {
+            /** @description the answer */
+            201: {
+                headers: {
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Mark"];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            409: components["responses"]["busy"];
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    mark_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description id of the mark */
+                mark: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Mark"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    mark_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description id of the mark */
+                mark: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    objectives_list: {
+        parameters: {
+            query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "name" | "left";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
+                /** @description only those in this pool */
+                pool?: string;
+                /** @description only those of databases and volumes whose names begin so */
+                name_prefix?: string;
+                /** @description only those that are used up, or are not */
+                is_used_up?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Objective"][];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    objective_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description name of the database or the volume */
+                objective: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Objective"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    objective_set: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description name of the database or the volume */
+                objective: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ObjectiveSet"];
+            };
+        };
+        responses: {
+            /** @description it is changed */
+            200: {
+                headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Objective"];
+                };
+            };
+            /** @description it is new */
+            201: {
+                headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Objective"];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            412: components["responses"]["changed"];
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            503: components["responses"]["closed"];
+            /** @description no space left */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            default: components["responses"]["other"];
+        };
+    };
+    objective_delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description name of the database or the volume */
+                objective: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            412: components["responses"]["changed"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
     pools_list: {
         parameters: {
             query?: {
@@ -10180,6 +10852,54 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
+        };
+    };
+    volume_profile: {
+        parameters: {
+            query?: {
+                /** @description how long to count, 1 to 60; absent: since the array started */
+                seconds?: number;
+            };
+            header?: never;
+            path: {
+                /** @description name of the volume */
+                volume: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IoProfile"];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
             default: components["responses"]["other"];
         };
     };
