@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! slot:    "ASHLFIG1"  sequence u64  length u64  XXH3-64 of what follows u64  series
-//! series:  length of the name u16 (bit 15: with minutes), name, time of the last request u64, for each range:
+//! series:  length of the name u16 (bit 15: with minutes), name, time of the last request u64, each range:
 //!          steps u32, steps; minutes u32, minutes
 //! step:    end u64 (Unix milliseconds), 6 rates f32, latencies of reads and writes, classes of both
 //! latencies: 0u8, or 1u8 and p50, p99, max, each u64

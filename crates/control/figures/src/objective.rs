@@ -51,8 +51,8 @@ impl Judged {
     }
 }
 
-/// Judges the minutes of volumes before `now`: a minute is met if it is for each of them. One without requests
-/// is; one that nobody knows is not counted.
+/// Judges the minutes of volumes before `now`: a minute is met if it is for each of them. One without
+/// requests is; one that nobody knows is not counted.
 pub(crate) fn judge<'a>(
     objective: &ObjectiveSet,
     now: u64,

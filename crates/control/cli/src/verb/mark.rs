@@ -10,7 +10,7 @@ use crate::failure::Result;
 use crate::output::{table, utc};
 use crate::parse;
 
-/// Moments on the time line, which charts of the console show: what somebody did, and what happened by itself.
+/// Moments on the time line, which the console's charts show: what somebody did, and what happened by itself.
 ///
 /// Besides those that people make, each snapshot, job, and event of level warning or error is a mark: the
 /// newest 200 of each. The newest 500 that people made are kept, also over a restart.

@@ -31,6 +31,7 @@ use crate::service::Service;
 pub(crate) use guard::{Keys, only_local, only_with_token};
 
 /// Every operation of the API; a test of the binary compares it with the description.
+// tidy: long because it names every path once.
 pub(crate) fn router(service: Arc<Service>) -> Router {
     Router::new()
         .route("/v1/pools", get(lists::pools).post(handlers::pool_create))

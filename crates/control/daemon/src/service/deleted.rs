@@ -23,8 +23,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 /// How often their age is made durable. Arbitrary: a restart makes them younger by so much at most, and one
 /// small write to the pool is nothing.
 const STORE_INTERVAL: Duration = Duration::from_secs(600);
-/// From so full on, in per cent, deleted volumes are given up before their time: what nobody uses must not make
-/// the cleaner move more and more for each write.
+/// From so full on, in per cent, deleted volumes are given up before their time: what nobody uses must not
+/// make the cleaner move more and more for each write.
 const ROOM_PERCENT: u8 = 85;
 /// One of so many goes at a time, the oldest, and at least one: of many small ones a single one is no room.
 const GIVEN_UP_ONE_IN: usize = 8;

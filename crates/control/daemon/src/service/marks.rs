@@ -1,4 +1,4 @@
-//! Marks of the time line: those that people made, kept in the state directory, and those made of what is there.
+//! Marks of the time line: those that people made, kept in the state directory, and those of what is there.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! Objectives of latency: how fast requests of a volume or a database should be, and for how much of the time.
+//! Objectives of latency: how fast requests of a volume or a database should be, for how much of the time.
 //!
-//! An objective is a note about its volume, or beside the record of its database: it goes, and comes back, with
+//! An objective is a note about its volume, or beside the record of its database: it goes and comes back with
 //! that. It is judged by the minutes that the array remembers, which are kept over a restart.
 
 use std::collections::BTreeSet;
