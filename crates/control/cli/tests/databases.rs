@@ -929,7 +929,7 @@ fn a_checkpoint_first_leaves_little_to_recover() {
     site.array.misused(&["database", "clone", "prod", "two", "--at", "base", "--checkpoint"], &["--at"]);
     let both = r#"{"name":"two","snapshot":"base","checkpoint":true}"#;
     let (status, answer) = site.array.http("POST", "/v1/databases/prod/clone", Some(both));
-    assert!(status == 422 && answer.contains("a snapshot is named"), "{status} {answer}");
+    assert!(status == 400 && answer.contains("a snapshot is named"), "{status} {answer}");
     site.array.good(&["database", "stop", "prod"]);
     // One that does not run has made its last checkpoint.
     site.array.good(&["database", "snapshot", "prod", "cold", "--checkpoint"]);
