@@ -124,7 +124,8 @@ fn every_command_and_option_that_errors_name_has_words_over_rest() {
             );
         }
         for word in said.split_whitespace().filter(|word| word.starts_with("--")) {
-            let is_of_tool = ["losetup", "partx", "pg_checksums"].iter().any(|tool| said.contains(tool));
+            let is_of_tool =
+                ["losetup", "partx", "pg_checksums", "ashlar inspect"].iter().any(|tool| said.contains(tool));
             assert!(is_of_tool, "{file}: {word} has no field: {text}");
         }
     }
