@@ -91,7 +91,7 @@ struct PoolLook {
 impl Service {
     /// Looks again and again until the array stops.
     pub(crate) async fn watch_figures(self: Arc<Self>) {
-        let mut before: Option<Look> = None;
+        let mut before = self.look().await.ok();
         loop {
             let is_watched = self.figures.newest.receiver_count() > 0;
             let is_somebody_new = tokio::select! {
