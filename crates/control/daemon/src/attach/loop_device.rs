@@ -24,15 +24,9 @@ const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
 const LOOP_SET_CAPACITY: libc::c_ulong = 0x4C07;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
-/// Of <linux/fs.h>.
-const BLKRASET: libc::c_ulong = 0x1262;
 const LO_FLAGS_READ_ONLY: u32 = 1;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
 const LO_FLAGS_DIRECT_IO: u32 = 16;
-
-/// How far the kernel reads ahead of who reads in order, in sectors of 512 bytes. With its own 128 KiB one
-/// request at a time is on its way, and a server that recovers waits for each piece of its log.
-const READ_AHEAD_SECTORS: libc::c_ulong = 2 << 11;
 
 /// Another program may take the free device between our question and our claim.
 const CLAIM_ATTEMPTS_MAX: usize = 32;
@@ -203,8 +197,6 @@ fn claim(device: &Path, file: &Path, backing: &File, options: AttachOptions) -> 
             options.logical_block_bytes
         )));
     }
-    // SAFETY: this request takes a number. Where it is refused, reading in order is slower, no more.
-    unsafe { libc::ioctl(opened.as_raw_fd(), BLKRASET, READ_AHEAD_SECTORS) };
     Ok(())
 }
 
