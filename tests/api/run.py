@@ -54,7 +54,7 @@ def main():
         door = next(door for door in array.json("status")["doors"] if door["name"] == "api" and door["transport"] == "tcp")
         with open(array.state + "/api.token", encoding="utf-8") as file:
             token = file.readline().strip()
-        command = [tool, "run", f"http://{door['address']}/openapi.json", "--header", f"Authorization: Bearer {token}",
+        command = [tool, "run", f"{door['address']}/openapi.json", "--header", f"Authorization: Bearer {token}",
                    "--phases", "examples,coverage,fuzzing", "--max-time", str(asked.seconds), "--seed", str(asked.seed),
                    "--continue-on-failure", "--suppress-health-check", "all", "--no-color"]
         for path in LEFT_OUT:
