@@ -131,11 +131,11 @@ def copies(table, array, part, size, snapshots, checked, how=""):
     # Frozen pages are those of the first load, which are the same in all.
     for name in names[:checked]:
         at = urllib.parse.urlsplit(url(array, name))
-        checked = subprocess.run([program("pg_amcheck"), "--install-missing", "--skip", "all-frozen", "-j", "2",
+        done = subprocess.run([program("pg_amcheck"), "--install-missing", "--skip", "all-frozen", "-j", "2",
                                   "-h", at.hostname, "-p", str(at.port), "-U", at.username, "postgres"],
                                  env={**os.environ, "PGPASSWORD": at.password}, capture_output=True, text=True, check=False)
-        if checked.returncode != 0:
-            broken.append(f"{name}: {checked.stdout[:200]}{checked.stderr[:200]}")
+        if done.returncode != 0:
+            broken.append(f"{name}: {done.stdout[:200]}{done.stderr[:200]}")
     for name in names:
         array.run("database", "delete", name, "--yes", seconds=300)
     if broken:
