@@ -21,7 +21,7 @@ fn every_command_has_a_manual_page_that_groff_takes() {
     let directory = scratch.path().join("man8");
     let told = good(&["man", directory.to_str().unwrap(), "--json"]);
     let told: serde_json::Value = serde_json::from_str(&told).unwrap();
-    let pages: Vec<String> = told["pages"].as_array().unwrap().iter().map(|page| text_of(page)).collect();
+    let pages: Vec<String> = told["pages"].as_array().unwrap().iter().map(text_of).collect();
     // The generated reference names every command that people see.
     good(&["reference", scratch.path().to_str().unwrap()]);
     let reference = std::fs::read_to_string(scratch.path().join("cli.md")).unwrap();
