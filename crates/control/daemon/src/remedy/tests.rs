@@ -152,11 +152,9 @@ fn literals(source: &str) -> Vec<String> {
     while let Some(letter) = rest.next() {
         match letter {
             '/' if rest.peek() == Some(&'/') => while rest.next().is_some_and(|next| next != '\n') {},
-            '\'' => {
-                // A letter in quotes, or the name of a lifetime.
-                if rest.next_if_eq(&'\\').is_some() || rest.peek() == Some(&'"') {
-                    rest.next();
-                }
+            // A letter in quotes, or the name of a lifetime.
+            '\'' if rest.next_if_eq(&'\\').is_some() || rest.peek() == Some(&'"') => {
+                rest.next();
             }
             '"' => found.push(literal(&mut rest)),
             _ => {}
