@@ -148,11 +148,14 @@ impl Inner {
     fn is_being_scrubbed(&self) -> Error {
         let name = self.pool.superblock().name;
         let (state, action) = match self.scrubs.is_paused.get() {
-            true => (", and the scrub is paused", "--resume` lets it go on, `--stop` ends it"),
-            false => ("", "--stop` ends it"),
+            true => (
+                ", and the scrub is paused",
+                format!("`ashlar pool scrub {name} --resume` lets it go on, `--stop` ends it"),
+            ),
+            false => ("", format!("`ashlar pool scrub {name} --stop` ends it")),
         };
         let what = format!("pool {name} is being scrubbed{state}");
-        Error::new(ErrorKind::Busy, what).and_do(format!("`ashlar pool scrub {name} {action}"))
+        Error::new(ErrorKind::Busy, what).and_do(action)
     }
 
     /// The pool is closing: a scrub that is held must not hold it up.
