@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use ashlar_api as api;
 
 use crate::error::{Error, Result};
+use crate::service::unix_millis;
 
 /// Jobs that are remembered. Those that run are never forgotten: with so many of them another one is refused.
 const JOBS_MAX: usize = 256;
@@ -126,10 +126,6 @@ impl Drop for Running {
             self.jobs.end(self.number, Err(Error::stopping().problem()));
         }
     }
-}
-
-fn unix_millis() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use super::extract::Question;
 use super::handlers::Array;
 use super::page::{Key, Page, page};
 use crate::error::Result;
+use crate::service::Service;
 
 pub(super) type List<T> = Result<Page<T>>;
 
@@ -37,10 +38,7 @@ pub(super) async fn volumes(
     uri: Uri,
     Question(query): Question<api::VolumesQuery>,
 ) -> List<api::Volume> {
-    let of_database = match &query.database {
-        Some(database) => Some(array.database_volumes(database).await?),
-        None => None,
-    };
+    let of_database = volumes_of(&array, &query.database).await?;
     let mut volumes = array.volumes().await?;
     volumes.retain(|volume| {
         is(&volume.pool, &query.pool)
@@ -65,10 +63,7 @@ pub(super) async fn snapshots(
     uri: Uri,
     Question(query): Question<api::SnapshotsQuery>,
 ) -> List<api::Snapshot> {
-    let of_database = match &query.database {
-        Some(database) => Some(array.database_volumes(database).await?),
-        None => None,
-    };
+    let of_database = volumes_of(&array, &query.database).await?;
     let mut snapshots = array.snapshots().await?;
     snapshots.retain(|snapshot| {
         let holds = |volume: &String| snapshot.volumes.contains(volume);
@@ -156,10 +151,7 @@ pub(super) async fn attachments(
     uri: Uri,
     Question(query): Question<api::AttachmentsQuery>,
 ) -> List<api::Attachment> {
-    let of_database = match &query.database {
-        Some(database) => Some(array.database_volumes(database).await?),
-        None => None,
-    };
+    let of_database = volumes_of(&array, &query.database).await?;
     let mut attachments = array.attachments();
     attachments.retain(|one| {
         begins(&one.volume, &query.name_prefix)
@@ -206,6 +198,14 @@ pub(super) async fn events(
     page(&uri, &query.page(), EventSort::Sequence, events, |event, sort| match sort {
         EventSort::Sequence => (event.sequence.into(), Key::Nothing),
     })
+}
+
+/// The volumes of a database, where one is named.
+async fn volumes_of(array: &Service, database: &Option<String>) -> Result<Option<Vec<String>>> {
+    match database {
+        Some(database) => array.database_volumes(database).await.map(Some),
+        None => Ok(None),
+    }
 }
 
 pub(super) fn is(value: &str, wanted: &Option<String>) -> bool {

@@ -225,7 +225,7 @@ fn of_pool(volumes: &ByVolume, pools: &BTreeMap<String, String>, pool: &str) -> 
     sum(volumes.iter().filter(|(volume, _)| is_in(volume)).map(|(_, counters)| counters))
 }
 
-pub(super) fn unix_millis() -> u64 {
+pub(crate) fn unix_millis() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
 

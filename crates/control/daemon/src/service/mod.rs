@@ -63,7 +63,7 @@ use crate::state::{KnownPool, State};
 
 pub use databases::run_database_process;
 pub(crate) use failures::ClosedPools;
-pub(crate) use figures::INTERVAL as FIGURES_INTERVAL;
+pub(crate) use figures::{INTERVAL as FIGURES_INTERVAL, unix_millis};
 use index::Index;
 pub(crate) use orders::Order;
 pub use orders::own_program;

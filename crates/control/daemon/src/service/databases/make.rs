@@ -127,23 +127,29 @@ impl Service {
         let limits = limits(&request.name, request.memory_bytes, request.cores)?.or(from.record.limits);
         let has_password = self.site(&from.record).password().is_some();
         let asked = Asked::of(&request, needs_password(&from.record, has_password))?;
-        if request.checkpoint {
-            self.checkpoint(&[source.to_string()]).await?;
-        }
         let mut known =
             self.begin_clone(&from, &request.name, snapshot, request.port, limits, &asked).await?;
         // Written down with the next stage: one whose making is cut short is removed anyway.
         known.record.expiry = expiry;
         known.record.start_timeout_seconds = start_limit.or(known.record.start_timeout_seconds);
-        let made = self.make_clone(&known, &from.record, &asked).await;
+        let made = self.make_clone(&known, &from.record, &asked, request.checkpoint).await;
         let started = self.made_or_undone(&mut known, made).await?;
         let what = format!("cloned from {source}, on port {}", known.record.port);
         self.log.info(format!("database {}", known.record.name), what);
         Ok(self.ready(&known, since, &started).await)
     }
 
-    async fn make_clone(&self, known: &Known, source: &Record, asked: &Asked) -> Result<Outcome> {
+    async fn make_clone(
+        &self,
+        known: &Known,
+        source: &Record,
+        asked: &Asked,
+        is_behind_checkpoint: bool,
+    ) -> Result<Outcome> {
         self.keep_care(known, asked).await?;
+        if is_behind_checkpoint {
+            self.checkpoint(std::slice::from_ref(&source.name)).await?;
+        }
         self.copy_origin(&known.record).await?;
         self.make_empty_parts(known, source).await?;
         self.start_copy(known).await

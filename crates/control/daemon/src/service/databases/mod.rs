@@ -87,6 +87,8 @@ impl Service {
             return Err(Error::invalid("no database is named", "name one or more databases of one pool"));
         }
         if request.checkpoint {
+            // A name that is taken is told before servers write for it.
+            self.known().index.check_snapshot_free(&request.name)?;
             self.checkpoint(&request.databases).await?;
         }
         let taken = api::SnapshotCreate { name: request.name, volumes };
