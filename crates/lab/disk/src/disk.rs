@@ -159,11 +159,15 @@ impl Disk {
         self.served.medium.settle().map_err(Error::system("write down what is held"))
     }
 
-    /// It has answered flushes without doing them, and will not do one at once: who cuts the power now takes
-    /// from it what it has acknowledged. Never of an honest disk.
+    /// Cuts the power if the disk has answered flushes without doing them: what it acknowledged is lost then.
+    /// Says whether it did. Never of an honest disk.
     #[must_use]
-    pub fn is_deep_in_lies(&self) -> bool {
-        self.served.medium.is_deep_in_lies()
+    pub fn cut_power_in_lies(&self) -> bool {
+        let is_cut = self.served.medium.cut_in_lies();
+        if is_cut {
+            self.served.turn_pacer(false);
+        }
+        is_cut
     }
 
     /// From now on every request fails. A liar loses what it holds in memory; an honest disk loses nothing.

@@ -49,14 +49,6 @@ impl Medium {
         Ok(Medium { backing, lie, flash, is_cut: AtomicBool::new(false), tally })
     }
 
-    /// See [`crate::Disk::is_deep_in_lies`].
-    pub(crate) fn is_deep_in_lies(&self) -> bool {
-        match &self.lie {
-            Lie::Held(held) => locked(held).is_deep_in_lies(),
-            Lie::None | Lie::Stale(_) => false,
-        }
-    }
-
     /// Forgets what was counted before.
     pub(crate) fn begin_counting(&self) {
         self.tally.add(|counters| *counters = Counters::default());
@@ -127,6 +119,18 @@ impl Medium {
         if let Lie::Held(held) = &self.lie {
             locked(held).lose();
         }
+    }
+
+    /// See [`crate::Disk::cut_power_in_lies`]. No flush comes between the look and the cut.
+    pub(crate) fn cut_in_lies(&self) -> bool {
+        let Lie::Held(held) = &self.lie else { return false };
+        let mut held = locked(held);
+        let is_deep = held.is_deep_in_lies();
+        if is_deep {
+            self.is_cut.store(true, Ordering::SeqCst);
+            held.lose();
+        }
+        is_deep
     }
 
     fn check_power(&self) -> io::Result<()> {

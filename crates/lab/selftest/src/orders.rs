@@ -45,7 +45,10 @@ impl Observer for Cutter<'_> {
             return;
         }
         let end = Instant::now() + LIE_WAIT_MAX;
-        while self.is_liar && !self.disk.is_deep_in_lies() && Instant::now() < end {
+        while self.is_liar && Instant::now() < end {
+            if self.disk.cut_power_in_lies() {
+                return;
+            }
             std::thread::sleep(LOOK_INTERVAL);
         }
         self.disk.cut_power();
