@@ -76,7 +76,7 @@ impl Source for Still {
 /// Looks at the drives of a machine that has just stopped.
 pub fn look(machine: &Machine) {
     let mut chance = Chance::new(machine.record.digest() ^ SALT);
-    let is_due = machine.scenario.theme == Some(Theme::Losses) || chance.one_in(LOOKED_AT_ONE_IN);
+    let is_due = machine.scenario.theme.is_some_and(Theme::loses_drives) || chance.one_in(LOOKED_AT_ONE_IN);
     if !machine.maker.is_on_drives() || machine.record.has_failed() || !is_due {
         return;
     }
@@ -114,7 +114,8 @@ impl Inspection<'_> {
             return self.compare(&pool, &report, Demand::Plausible).map(|_| ());
         }
         self.compare(&pool, &report, Demand::Exact)?;
-        let is_deep = self.machine.scenario.theme == Some(Theme::Losses) || chance.one_in(DEEP_ONE_IN);
+        let is_deep =
+            self.machine.scenario.theme.is_some_and(Theme::loses_drives) || chance.one_in(DEEP_ONE_IN);
         self.judge_verdict(&pool, &report, is_deep)?;
         if chance.one_in(SPOILT_ONE_IN) {
             return self.spoil(&report, chance);

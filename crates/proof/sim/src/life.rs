@@ -220,7 +220,7 @@ impl Life {
         self.array.borrow_mut().arm(self.faults.while_starting);
         self.provoke_missing_drive().await;
         match self.scenario.theme {
-            Some(Theme::Losses | Theme::Copies) => self.exchange_for_older(),
+            Some(Theme::Losses | Theme::LossesUnderCleaning | Theme::Copies) => self.exchange_for_older(),
             _ => self.pull_a_drive(),
         }
         let Some(system) = self.start(was_damaged).await else { return };
@@ -344,7 +344,7 @@ impl Life {
     }
 
     fn start_puller(&mut self, system: &Rc<dyn SystemUnderTest>) -> Option<Attendant> {
-        if self.scenario.theme != Some(Theme::Losses) {
+        if !self.scenario.theme.is_some_and(Theme::loses_drives) {
             return None;
         }
         let (array, record) = (self.array.clone(), self.record.clone());

@@ -50,6 +50,9 @@ const THEME_SALT: u64 = 0x7e3e_0099;
 pub enum Theme {
     /// Drives go and come back, again and again, and then others go: whatever was not restored is missed.
     Losses,
+    /// The same while everything is moved again and again: drives are restored between the move of a segment
+    /// and the checkpoint that makes it last.
+    LossesUnderCleaning,
     /// Drives are exchanged for copies of themselves from just before, while the pool is down.
     Copies,
     /// The pool is full most of the time.
@@ -68,8 +71,15 @@ impl Theme {
             6..8 => Some(Theme::Flushes),
             8..10 | 13..15 => Some(Theme::Shares),
             15..18 => Some(Theme::Copies),
+            18..20 => Some(Theme::LossesUnderCleaning),
             _ => None,
         }
+    }
+
+    /// Drives are pulled out and returned.
+    #[must_use]
+    pub fn loses_drives(self) -> bool {
+        matches!(self, Theme::Losses | Theme::LossesUnderCleaning)
     }
 }
 
@@ -317,13 +327,16 @@ impl Scenario {
     fn draw(chance: &mut Chance, is_spacious: bool, theme: Option<Theme>) -> Scenario {
         let parity: u64 = match theme {
             None => *chance.pick(&[0, 0, 0, 1, 2, 2]),
+            Some(Theme::LossesUnderCleaning) => 1,
             Some(Theme::Losses | Theme::Copies) => *chance.pick(&[1, 2]),
             Some(Theme::Full) => *chance.pick(&[0, 0, 0, 1]),
             Some(Theme::Flushes | Theme::Shares) => 0,
         };
         let drives = match (theme, parity) {
             (_, 0) => *chance.pick(&[1, 1, 2, 3, 4]),
-            (Some(Theme::Losses | Theme::Copies), _) => parity + *chance.pick(&[2, 3]),
+            (Some(Theme::Losses | Theme::LossesUnderCleaning | Theme::Copies), _) => {
+                parity + *chance.pick(&[2, 3])
+            }
             _ => parity + *chance.pick(&[2, 2, 3, 4, 6]),
         };
         let most_spares = if parity == 0 || theme.is_some() { 0 } else { (drives - parity - 2).min(2) };
@@ -420,6 +433,7 @@ impl Scenario {
         } else {
             match theme {
                 Some(Theme::Losses) => scenario.made_for_losses(chance),
+                Some(Theme::LossesUnderCleaning) => scenario.made_for_losses(chance).made_to_move(chance),
                 Some(Theme::Copies) => scenario.made_for_copies(chance),
                 Some(Theme::Full) => scenario.made_full(chance, drive_bytes_for(segments_full)),
                 Some(Theme::Flushes) => scenario.made_for_flushes(chance, drive_bytes_for(SEGMENTS_FRESH)),
@@ -453,6 +467,24 @@ impl Scenario {
             volume_bytes_max: 4 << 20,
             request_bytes_max: 64 << 10,
             life_magnitudes: (9, 13),
+            ..self
+        }
+    }
+
+    /// The same with a cleaner that is always at work, and hosts that always write.
+    fn made_to_move(self, chance: &mut Chance) -> Scenario {
+        Scenario {
+            layout: PoolLayout {
+                checkpoint_interval_millis: *chance.pick(&[5, 50]),
+                free_percent_wanted: 95,
+                ..self.layout
+            },
+            victims: 0,
+            requests: 400,
+            depth: *chance.pick(&[1, 4]),
+            volume_bytes_max: 1 << 20,
+            repeated_per_mille: 0,
+            life_magnitudes: (12, 15),
             ..self
         }
     }
@@ -646,7 +678,9 @@ impl Scenario {
                 sync_error: *chance.pick(&[0, 5_000, 20_000]),
                 ..quiet
             }),
-            Theme::Losses | Theme::Copies | Theme::Full | Theme::Shares => Some(quiet),
+            Theme::Losses | Theme::LossesUnderCleaning | Theme::Copies | Theme::Full | Theme::Shares => {
+                Some(quiet)
+            }
             Theme::Flushes if chance.one_in(3) => {
                 Some(FaultRates { superblock_error: *chance.pick(&[20_000, 100_000]), ..quiet })
             }
@@ -686,7 +720,7 @@ impl Scenario {
         // Without victims no drive is restored.
         if chance.one_in(2) && !is_for_copies {
             let steps = 1 << chance.between(0, 8);
-            let kind = if self.theme == Some(Theme::Losses) {
+            let kind = if self.theme.is_some_and(Theme::loses_drives) {
                 Some(DRIVE_RESTORED)
             } else {
                 (!chance.one_in(4)).then(|| chance.below(CHANGE_KINDS as u64) as usize)
