@@ -313,6 +313,22 @@ impl Array {
         .await
     }
 
+    /// Bytes that the newest check of a pool has verified, and how many there are.
+    pub(crate) async fn pool_check_progress(&self, name: &str) -> Result<Option<(u64, u64)>> {
+        self.with_pool(name, |engine, _| Box::pin(async move { Ok(engine.check_progress()) })).await
+    }
+
+    /// Ends the checks of a pool before their time.
+    pub(crate) async fn pool_check_end(&self, name: &str) -> Result<()> {
+        self.with_pool(name, |engine, _| {
+            Box::pin(async move {
+                engine.check_end();
+                Ok(())
+            })
+        })
+        .await
+    }
+
     /// Holds the scrub of a pool, lets it go on, or ends it.
     pub(crate) async fn pool_scrub_change(&self, name: &str, action: api::ScrubAction) -> Result<()> {
         self.with_pool(name, move |engine, _| {

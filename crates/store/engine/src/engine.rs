@@ -17,6 +17,7 @@ use ashlar_units::{PoolId, VolumeId};
 use crate::admission::CHANGE_BYTES_IN_FLIGHT;
 use crate::allowance::Growing;
 use crate::apply::{Outcome, Tree};
+use crate::check::Checks;
 use crate::checkpoint::{Applied, Checkpointer, Cut};
 use crate::cleaner::CleanerState;
 use crate::dedupe::Dedupe;
@@ -77,6 +78,7 @@ pub(crate) struct Inner {
     pub(crate) rebuilds: Rebuilds,
     pub(crate) removals: Removals,
     pub(crate) scrubs: Scrubs,
+    pub(crate) checks: Checks,
     pub(crate) mover: Mutex<Mover>,
     /// Credits of host writes taken in, in bytes.
     pub(crate) write_credits: Semaphore,
@@ -189,6 +191,7 @@ impl Engine {
             rebuilds: Rebuilds::default(),
             removals: Removals::default(),
             scrubs: Scrubs::default(),
+            checks: Checks::default(),
             mover: Mutex::new(Mover::new(&pool)),
             write_credits: Semaphore::new(credits),
             write_credits_total: credits,

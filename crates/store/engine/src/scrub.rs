@@ -51,15 +51,16 @@ impl Engine {
 
     /// A check, then every segment compared with its parity; nothing is set right but what reads mend.
     pub async fn check_deep(&self) -> Result<(CheckReport, ScrubCount)> {
-        let check = self.check().await?;
+        let running = self.inner.checks.begin();
+        let check = self.check_in_slices(async |report| running.go_on(report)).await?;
         let mut parity = ScrubCount::default();
-        self.inner.compare_all(None, &mut parity, |_, _| async { Ok(()) }).await?;
+        self.inner.compare_all(None, &mut parity, async |_, _| running.go_on(&check)).await?;
         Ok((check, parity))
     }
 
     async fn scrub_all(&self, since: Instant) -> Result<ScrubReport> {
         let inner = &self.inner;
-        let check = self.check_in_slices(async || inner.wait_while_paused().await).await?;
+        let check = self.check_in_slices(async |_| inner.wait_while_paused().await).await?;
         let mut parity = ScrubCount::default();
         let weigh = |segment, offset, piece| inner.weigh(segment, offset, piece);
         let at = async |done, total| {

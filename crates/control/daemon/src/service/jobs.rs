@@ -67,7 +67,8 @@ impl Service {
                 self.pool_scrub_change(&job.object.name, api::ScrubAction::Stop).await.map(drop)
             }
             JobKind::Import | JobKind::Follow => self.end_import(&job.object.name).await.map(drop),
-            JobKind::Check | JobKind::Rebuild | JobKind::Verify => Err(Error::new(
+            JobKind::Check => self.array.pool_check_end(&job.object.name).await,
+            JobKind::Rebuild | JobKind::Verify => Err(Error::new(
                 api::ErrorKind::Busy,
                 format!(
                     "job `{id}` cannot be ended before its time: a {} takes what it takes",
@@ -95,7 +96,7 @@ impl Service {
             Some(Ok(result)) => (Some(result), None),
             Some(Err(problem)) => (None, Some(problem)),
         };
-        let can_be_ended = matches!(job.kind, JobKind::Scrub | JobKind::Import | JobKind::Follow);
+        let can_be_ended = !matches!(job.kind, JobKind::Rebuild | JobKind::Verify);
         api::Job {
             id,
             kind: job.kind,
@@ -119,7 +120,8 @@ impl Service {
                 (rebuild.drive_number.to_string() == number).then(|| of_rebuild(&rebuild))
             }
             JobKind::Import | JobKind::Follow => self.database(name).await.ok()?.progress.map(of_import),
-            JobKind::Check | JobKind::Verify => None,
+            JobKind::Check => self.array.pool_check_progress(name).await.ok()?.map(of_check),
+            JobKind::Verify => None,
         }
     }
 
@@ -189,6 +191,11 @@ fn of_scrub(scrub: api::Scrub) -> api::JobProgress {
         done_count: scrub.done_segment_count,
         total_count: scrub.total_segment_count,
     }
+}
+
+fn of_check((done_count, total_count): (u64, u64)) -> api::JobProgress {
+    let (stage, unit) = ("verifies what is stored".to_string(), api::ProgressUnit::Bytes);
+    api::JobProgress { stage, unit, done_count, total_count }
 }
 
 fn of_rebuild(rebuild: &api::Rebuild) -> api::JobProgress {

@@ -9,6 +9,7 @@ use ashlar_units::VolumeId;
 use super::Check;
 use crate::Result;
 use crate::apply::WRITTEN_UNKNOWN;
+use crate::info::CheckReport;
 use crate::walk::{Visitor, Walk, children_of};
 
 /// Leaves of a slice: 16 MiB of a volume, a tenth of a second, or a few of them beside hosts.
@@ -22,13 +23,16 @@ impl Visitor for Nothing {
 }
 
 impl Check<'_> {
-    pub(super) async fn check_images(&mut self, between: impl AsyncFn() -> Result<()>) -> Result<()> {
+    pub(super) async fn check_images(
+        &mut self,
+        between: impl AsyncFn(&CheckReport) -> Result<()>,
+    ) -> Result<()> {
         self.read_images().await?;
         let ids: Vec<VolumeId> = self.images.entries.iter().map(|image| image.id).collect();
         for id in ids {
             let mut from = Some(0);
             while let Some(leaf) = from {
-                between().await?;
+                between(&self.report).await?;
                 self.inner.check_not_closing()?;
                 let cleaner_waits = self.inner.hold_cleaner().await?;
                 self.read_images().await?;

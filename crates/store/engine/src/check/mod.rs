@@ -8,6 +8,7 @@
 mod chunks;
 mod images;
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use ashlar_format::Pointer;
@@ -20,7 +21,7 @@ use crate::engine::{Engine, Inner};
 use crate::info::CheckReport;
 use crate::notebook;
 use crate::walk::PAGES_AT_ONCE;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// Errors listed at most: the first ones tell the story.
 const ERRORS_MAX: usize = 100;
@@ -32,7 +33,45 @@ struct Check<'a> {
     /// Pages done with, all below them included, and the blocks mapped there if every page was read: images
     /// share most of theirs.
     done: FxHashMap<Pointer, Option<u64>>,
+    verified: chunks::Verified,
     images: Published,
+}
+
+/// The checks under way.
+#[derive(Default)]
+pub(crate) struct Checks {
+    running: Cell<u32>,
+    done_bytes: Cell<u64>,
+    is_ended: Cell<bool>,
+}
+
+/// One of them.
+pub(crate) struct Running<'a>(&'a Checks);
+
+impl Checks {
+    pub(crate) fn begin(&self) -> Running<'_> {
+        if self.running.replace(self.running.get() + 1) == 0 {
+            self.is_ended.set(false);
+        }
+        self.done_bytes.set(0);
+        Running(self)
+    }
+}
+
+impl Running<'_> {
+    pub(crate) fn go_on(&self, report: &CheckReport) -> Result<()> {
+        self.0.done_bytes.set(report.live_bytes);
+        match self.0.is_ended.get() {
+            false => Ok(()),
+            true => Err(Error::new(ErrorKind::Closed, "the check was ended before its time")),
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        self.0.running.set(self.0.running.get() - 1);
+    }
 }
 
 /// The images of a checkpoint.
@@ -46,17 +85,40 @@ impl Engine {
     /// Writes a checkpoint, then reads every map page and every chunk below every image from the drives and
     /// verifies header, place and checksum. Runs beside I/O.
     pub async fn check(&self) -> Result<CheckReport> {
-        self.check_in_slices(async || Ok(())).await
+        let running = self.inner.checks.begin();
+        self.check_in_slices(async |report| running.go_on(report)).await
+    }
+
+    /// Bytes on the drives that the newest check has verified, of all that are alive. None when none is under
+    /// way.
+    #[must_use]
+    pub fn check_progress(&self) -> Option<(u64, u64)> {
+        let checks = &self.inner.checks;
+        let is_running = checks.running.get() > 0 && !checks.is_ended.get();
+        is_running.then(|| {
+            let space = self.status().space;
+            let total = space.data_bytes.saturating_sub(space.dead_bytes);
+            (checks.done_bytes.get().min(total), total)
+        })
+    }
+
+    /// Ends checks under way before their time.
+    pub fn check_end(&self) {
+        self.inner.checks.is_ended.set(true);
     }
 
     /// The same; what is called between two slices may wait, or end it with an error.
-    pub(crate) async fn check_in_slices(&self, between: impl AsyncFn() -> Result<()>) -> Result<CheckReport> {
+    pub(crate) async fn check_in_slices(
+        &self,
+        between: impl AsyncFn(&CheckReport) -> Result<()>,
+    ) -> Result<CheckReport> {
         let inner = &self.inner;
         if inner.check_online().is_ok() {
             inner.renew_checkpoint().await?;
         }
         let (report, done) = (CheckReport::default(), FxHashMap::default());
-        let mut check = Check { inner, report, done, images: Published::default() };
+        let (verified, images) = (chunks::Verified::default(), Published::default());
+        let mut check = Check { inner, report, done, verified, images };
         check.check_tables().await?;
         check.check_notebook().await;
         check.check_relocations().await;
