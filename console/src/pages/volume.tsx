@@ -11,7 +11,7 @@ import { Link, useQuery } from '../state/router';
 import { runTask } from '../state/tasks';
 import { ActionButton, Badge, Bytes, Button, Empty, Facts, Failure, Loading, Page, Panel, Time } from '../ui/basics';
 import { FormDialog } from '../ui/dialog';
-import { Choice, sizeError, SizeInput, Toggle } from '../ui/fields';
+import { Choice, sizeError, SizeInput, TextInput, Toggle } from '../ui/fields';
 import { bytes, plural } from '../ui/format';
 import { IoProfile } from '../ui/io-profile';
 import { ActionMenu } from '../ui/menu';
@@ -227,22 +227,36 @@ function SnapshotsOf({ volume, owner }: { volume: Volume; owner?: string }) {
 }
 
 function policyKey(volume: Volume): string {
-  return [volume.name, volume.compression, volume.dedupe, volume.limit_bytes, volume.reserve_bytes].join('/');
+  const { name, compression, dedupe, limit_bytes, reserve_bytes } = volume;
+  const { requests_per_second, bytes_per_second, burst_seconds } = volume;
+  const rates = [requests_per_second, bytes_per_second, burst_seconds];
+  return [name, compression, dedupe, limit_bytes, reserve_bytes, ...rates].join('/');
 }
 
 const sizeText = (size: number | null | undefined): string => (size ? bytes(size) : '');
+const countText = (count: number | null | undefined): string => (count ? String(count) : '');
+const countOf = (text: string): number => Number(text.trim() || 0);
+const countError = (text: string): string | null =>
+  /^\s*\d*\s*$/.test(text) ? null : 'Write a whole number, such as 2000.';
 
 function Policy({ volume }: { volume: Volume }) {
   const [compression, setCompression] = useState(volume.compression);
   const [isDeduped, setDeduped] = useState(volume.dedupe);
   const [limit, setLimit] = useState(sizeText(volume.limit_bytes));
   const [reserve, setReserve] = useState(sizeText(volume.reserve_bytes));
-  const wrong = [limit, reserve].map(sizeError).find((error) => error !== null);
+  const [requests, setRequests] = useState(countText(volume.requests_per_second));
+  const [bandwidth, setBandwidth] = useState(sizeText(volume.bytes_per_second));
+  const [burst, setBurst] = useState(countText(volume.burst_seconds));
+  const errors = [...[limit, reserve, bandwidth].map(sizeError), ...[requests, burst].map(countError)];
+  const wrong = errors.find((error) => error !== null);
   const isChanged =
     compression !== volume.compression ||
     isDeduped !== volume.dedupe ||
     limit !== sizeText(volume.limit_bytes) ||
-    reserve !== sizeText(volume.reserve_bytes);
+    reserve !== sizeText(volume.reserve_bytes) ||
+    requests !== countText(volume.requests_per_second) ||
+    bandwidth !== sizeText(volume.bytes_per_second) ||
+    burst !== countText(volume.burst_seconds);
   const save = () =>
     runTask(`change policy of volume ${volume.name}`, async () => {
       // Only what was changed: a size that is shown rounded stays what it is.
@@ -251,6 +265,9 @@ function Policy({ volume }: { volume: Volume }) {
         ...(isDeduped !== volume.dedupe && { dedupe: isDeduped }),
         ...(limit !== sizeText(volume.limit_bytes) && { limit_bytes: sizeOf(limit) }),
         ...(reserve !== sizeText(volume.reserve_bytes) && { reserve_bytes: sizeOf(reserve) }),
+        ...(requests !== countText(volume.requests_per_second) && { requests_per_second: countOf(requests) }),
+        ...(bandwidth !== sizeText(volume.bytes_per_second) && { bytes_per_second: sizeOf(bandwidth) }),
+        ...(burst !== countText(volume.burst_seconds) && { burst_seconds: countOf(burst) }),
       };
       await api.put('/v1/volumes/{volume}/policy', { path: { volume: volume.name }, body });
     });
@@ -270,6 +287,28 @@ function Policy({ volume }: { volume: Volume }) {
           value={reserve}
           onChange={setReserve}
           hint="Kept of the pool for this volume. Empty: none."
+        />
+        <TextInput
+          label="Requests a second"
+          value={requests}
+          onChange={setRequests}
+          error={countError(requests)}
+          inputMode="numeric"
+          hint="What is more waits its turn. Empty: no limit."
+        />
+        <SizeInput
+          label="Bytes a second"
+          value={bandwidth}
+          onChange={setBandwidth}
+          hint="Read and written. Empty: no limit."
+        />
+        <TextInput
+          label="Burst in seconds"
+          value={burst}
+          onChange={setBurst}
+          error={countError(burst)}
+          inputMode="numeric"
+          hint="So much of its rates may be used at once after an idle time. Empty: none."
         />
         <Facts of={[['Its own now', <Bytes of={volume.own_bytes} />]]} />
         <ActionButton tone="primary" refusal={wrong ?? (!isChanged && 'Nothing is changed yet.')} onPress={() => void save()}>

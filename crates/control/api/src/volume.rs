@@ -65,6 +65,15 @@ pub struct Volume {
     /// Bytes of the pool kept for the volume, with what it has of its own already; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserve_bytes: Option<u64>,
+    /// Requests a second that hosts may make; absent: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_second: Option<u64>,
+    /// Bytes a second that hosts may read and write; absent: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_second: Option<u64>,
+    /// So many seconds of these rates may be used at once after an idle time; absent: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub burst_seconds: Option<u64>,
     /// Bytes on the drives that only this volume holds; deleting it gives them back. Absent while it
     /// is being counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -156,8 +165,9 @@ fn logical_block_default() -> u32 {
     4096
 }
 
-/// Request to change how a volume's data are reduced from now on, what it may take and what is kept for
-/// it; what is absent stays as it is. What is stored already stays as it is; a rebuild of dedupe looks at it.
+/// Request to change how a volume's data are reduced from now on, what it may take, what is kept for it and
+/// how fast it may be; what is absent stays as it is. What is stored already stays as it is; a rebuild of
+/// dedupe looks at it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumePolicy {
@@ -171,6 +181,17 @@ pub struct VolumePolicy {
     /// Bytes of the pool kept for the volume, with what it has of its own already; 0: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserve_bytes: Option<u64>,
+    /// Requests a second that hosts may make, at least 10; 0: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requests_per_second: Option<u64>,
+    /// Bytes a second that hosts may read and write, at least 1 MiB; 0: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes_per_second: Option<u64>,
+    /// So many seconds of these rates may be used at once after an idle time, at most an hour; 0: none. Needs
+    /// a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(maximum = 3600)]
+    pub burst_seconds: Option<u64>,
 }
 
 /// Request to change a volume's size.

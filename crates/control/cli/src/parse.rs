@@ -44,6 +44,24 @@ pub fn allowance(text: &str) -> std::result::Result<u64, String> {
     }
 }
 
+/// Requests a second, or `none`, which is 0.
+pub fn rate(text: &str) -> std::result::Result<u64, String> {
+    match text {
+        "none" => Ok(0),
+        _ => text
+            .parse()
+            .map_err(|_| format!("`{text}` is no number of requests a second: e.g. 2000, or none")),
+    }
+}
+
+/// Seconds of a burst, or `none`, which is 0.
+pub fn burst(text: &str) -> std::result::Result<u64, String> {
+    match text {
+        "none" => Ok(0),
+        _ => Ok(duration(text)?.as_secs()),
+    }
+}
+
 /// A size in binary or decimal units, rounded up to whole blocks of 4096 bytes: `10GB` is not a whole
 /// number of blocks, and a volume may be larger than asked but never smaller.
 pub fn size(text: &str) -> std::result::Result<u64, String> {

@@ -495,12 +495,15 @@ impl Array {
     ) -> Result<api::Volume> {
         let name = name.to_string();
         let compression = request.compression.map(engine_compression);
-        let allowed = |bytes: Option<u64>| bytes.map(|bytes| Some(bytes).filter(|bytes| *bytes > 0));
+        let allowed = |most: Option<u64>| most.map(|most| Some(most).filter(|most| *most > 0));
         let policy = ashlar_engine::VolumePolicy {
             compression,
             dedupe: request.dedupe,
             limit_bytes: allowed(request.limit_bytes),
             reserve_bytes: allowed(request.reserve_bytes),
+            requests_per_second: allowed(request.requests_per_second),
+            bytes_per_second: allowed(request.bytes_per_second),
+            burst_seconds: allowed(request.burst_seconds),
         };
         self.with_pool(pool, move |engine, pool| {
             Box::pin(async move { Ok(volume_view(&pool, engine.volume_set(&name, policy).await?)) })
@@ -764,6 +767,7 @@ fn counter_views(
         writes_waited_for_room,
         writes_refused_for_room,
         writes_refused_by_limit,
+        requests_held_back,
         host_bytes_read,
         stored_bytes,
         zero_blocks,
@@ -793,6 +797,7 @@ fn counter_views(
         ("writes_waited_for_room", writes_waited_for_room),
         ("writes_refused_for_room", writes_refused_for_room),
         ("writes_refused_by_limit", writes_refused_by_limit),
+        ("requests_held_back", requests_held_back),
         ("host_bytes_read", host_bytes_read),
         ("stored_bytes", stored_bytes),
         ("zero_blocks", zero_blocks),
@@ -837,6 +842,9 @@ fn volume_view(pool: &str, volume: ashlar_engine::VolumeInfo) -> api::Volume {
         own_bytes: volume.own_bytes,
         limit_bytes: volume.allowance.limit_bytes,
         reserve_bytes: volume.allowance.reserve_bytes,
+        requests_per_second: volume.rates.requests_per_second,
+        bytes_per_second: volume.rates.bytes_per_second,
+        burst_seconds: volume.rates.burst_seconds,
         unique_bytes: None,
         origin: volume.origin,
         created_unix_seconds: volume.created_unix_seconds,

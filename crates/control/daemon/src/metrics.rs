@@ -258,6 +258,18 @@ const METRICS: [Metric; 50] = [
         help: "Bytes of the pool kept for the volume, its own included; absent without a reserve.",
     },
     Metric {
+        name: "ashlar_volume_requests_per_second_limit",
+        kind: "gauge",
+        labels: "pool, volume",
+        help: "Requests a second that hosts may make; absent without a limit.",
+    },
+    Metric {
+        name: "ashlar_volume_bytes_per_second_limit",
+        kind: "gauge",
+        labels: "pool, volume",
+        help: "Bytes a second that hosts may read and write; absent without a limit.",
+    },
+    Metric {
         name: "ashlar_pool_full_percent",
         kind: "gauge",
         labels: "pool",
@@ -459,6 +471,8 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
         "ashlar_volume_own_bytes" => volume_samples(|volume| Some(volume.own_bytes)),
         "ashlar_volume_limit_bytes" => volume_samples(|volume| volume.limit_bytes),
         "ashlar_volume_reserve_bytes" => volume_samples(|volume| volume.reserve_bytes),
+        "ashlar_volume_requests_per_second_limit" => volume_samples(|volume| volume.requests_per_second),
+        "ashlar_volume_bytes_per_second_limit" => volume_samples(|volume| volume.bytes_per_second),
         "ashlar_pool_full_percent" => readings
             .pools
             .iter()
@@ -690,6 +704,7 @@ mod tests {
             "profile": "oltp", "compression": "lz4", "dedupe": false, "written_bytes": 4096,
             "unique_bytes": 512, "created_unix_seconds": 0,
             "own_bytes": 4160, "limit_bytes": 1 << 20, "reserve_bytes": 1 << 19,
+            "requests_per_second": 1000, "bytes_per_second": 1 << 27,
         });
         Readings {
             status: serde_json::from_value(status).unwrap(),

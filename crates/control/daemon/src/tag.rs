@@ -48,6 +48,9 @@ impl Tagged for api::Volume {
             self.dedupe,
             self.limit_bytes,
             self.reserve_bytes,
+            self.requests_per_second,
+            self.bytes_per_second,
+            self.burst_seconds,
             self.origin,
             self.created_unix_seconds,
         ])

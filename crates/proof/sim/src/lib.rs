@@ -52,6 +52,8 @@ mod idle_loss_tests;
 #[cfg(test)]
 mod notes_tests;
 #[cfg(test)]
+mod rates_tests;
+#[cfg(test)]
 mod removal_tests;
 #[cfg(test)]
 mod tests;

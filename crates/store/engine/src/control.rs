@@ -18,6 +18,7 @@ use crate::engine::{Engine, Inner};
 use crate::holds::hold_of;
 use crate::info::{SnapshotInfo, VolumeInfo, VolumePolicy, VolumeSpec};
 use crate::notebook::NoteBatch;
+use crate::rates::Rates;
 use crate::write_path::outcome_of;
 use crate::{Error, ErrorKind, Result};
 
@@ -111,8 +112,8 @@ impl Engine {
         inner.info_of(name)
     }
 
-    /// Changes how a volume's data are reduced from now on, what it may take and what is kept for it. What is
-    /// stored already stays as it is.
+    /// Changes how a volume's data are reduced from now on, what it may take, what is kept for it and how fast it
+    /// may be. What is stored already stays as it is.
     pub async fn volume_set(&self, name: &str, policy: VolumePolicy) -> Result<VolumeInfo> {
         let inner = &self.inner;
         let _turn = inner.control_turn.lock().await;
@@ -123,6 +124,12 @@ impl Engine {
             reserve_bytes: policy.reserve_bytes.unwrap_or(now.allowance.reserve_bytes),
         };
         allowance.check(name)?;
+        let rates = Rates {
+            requests_per_second: policy.requests_per_second.unwrap_or(now.rates.requests_per_second),
+            bytes_per_second: policy.bytes_per_second.unwrap_or(now.rates.bytes_per_second),
+            burst_seconds: policy.burst_seconds.unwrap_or(now.rates.burst_seconds),
+        };
+        rates.check(name)?;
         if allowance.reserve_bytes > now.allowance.reserve_bytes {
             let wanted = allowance.reserve_bytes.unwrap_or(0).saturating_sub(now.own_bytes);
             inner.check_reserve(name, wanted, Some(volume))?;
@@ -135,8 +142,8 @@ impl Engine {
             let name = name.to_string();
             inner.change(Record::SetEntry { volume, name, compression, dedupe, carried }).await?;
         }
-        if allowance != now.allowance {
-            let batch = allowance.note(now.allowance, volume, NoteBatch::new());
+        if (allowance, rates) != (now.allowance, now.rates) {
+            let batch = allowance.note(now.allowance, volume, rates.note(now.rates, volume));
             inner.change_noted(None, batch).await?;
         }
         inner.info_of(name)
@@ -459,6 +466,7 @@ pub(crate) fn volume_info(tree: &Tree, entry: &VolumeEntry) -> VolumeInfo {
         written_bytes: written.map(|blocks| blocks * BLOCK_BYTES),
         own_bytes: entry.own_bytes,
         allowance: Allowance::of(&tree.notebook, entry.id),
+        rates: Rates::of(&tree.notebook, entry.id),
         origin: tree.catalogue.made_from(entry),
         created_unix_seconds: entry.created_unix_seconds,
     }

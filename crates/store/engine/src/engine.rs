@@ -30,6 +30,7 @@ use crate::media::Media;
 use crate::mover::Mover;
 use crate::notebook::NotesState;
 use crate::range_lock::RangeLock;
+use crate::rates::Turns;
 use crate::removal::Removals;
 use crate::room::{Full, Lent};
 use crate::scrub::Scrubs;
@@ -90,6 +91,7 @@ pub(crate) struct Inner {
     pub(crate) control_turn: Mutex<()>,
     pub(crate) full: Full,
     pub(crate) growing: Growing,
+    pub(crate) turns: Turns,
     pub(crate) lent: Cell<Option<Lent>>,
     /// Which blocks are being written.
     pub(crate) ranges: RangeLock,
@@ -104,6 +106,16 @@ pub(crate) struct Inner {
     /// A later program set a feature or a note that allows reading only.
     pub(crate) must_only_read: bool,
     pub(crate) recovery: RecoveryReport,
+}
+
+/// See [`Inner::as_task`].
+pub(crate) struct AsTask<'a>(&'a Inner);
+
+impl Drop for AsTask<'_> {
+    fn drop(&mut self) {
+        self.0.tasks.set(self.0.tasks.get() - 1);
+        self.0.task_ended.notify_waiters();
+    }
 }
 
 /// Who wants a checkpoint and how many there were.
@@ -199,6 +211,7 @@ impl Engine {
             control_turn: Mutex::new(()),
             full: Full::default(),
             growing: Growing::default(),
+            turns: Turns::default(),
             lent: Cell::default(),
             ranges: RangeLock::default(),
             counters: RefCell::default(),
@@ -459,6 +472,12 @@ impl Inner {
             inner.tasks.set(inner.tasks.get() - 1);
             inner.task_ended.notify_waiters();
         });
+    }
+
+    /// `close` waits for whoever holds this, too.
+    pub(crate) fn as_task(&self) -> AsTask<'_> {
+        self.tasks.set(self.tasks.get() + 1);
+        AsTask(self)
     }
 
     /// True once the pool is on its way out: long background work ends early.

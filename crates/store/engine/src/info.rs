@@ -6,6 +6,7 @@ use ashlar_format::segment::Protection;
 use ashlar_pool::{Away, DriveCounters, ScrubCount};
 
 use crate::allowance::Allowance;
+use crate::rates::Rates;
 
 /// A volume to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -48,6 +49,8 @@ pub struct VolumeInfo {
     pub own_bytes: u64,
     /// What it may take, and what is kept for it.
     pub allowance: Allowance,
+    /// How much hosts may ask of it in a second.
+    pub rates: Rates,
     /// What it was cloned from.
     pub origin: Option<String>,
     /// When it was made.
@@ -174,6 +177,8 @@ pub struct Counters {
     pub writes_refused_for_room: u64,
     /// Writes refused because their volume was at its limit.
     pub writes_refused_by_limit: u64,
+    /// Requests held back by the rates of their volume.
+    pub requests_held_back: u64,
     /// Bytes hosts read.
     pub host_bytes_read: u64,
     /// Chunk payload bytes stored for them.
@@ -320,6 +325,12 @@ pub struct VolumePolicy {
     pub limit_bytes: Option<Option<u64>>,
     /// What is kept for it on the drives, or that nothing is.
     pub reserve_bytes: Option<Option<u64>>,
+    /// How many requests hosts may make in a second, or that there is no limit.
+    pub requests_per_second: Option<Option<u64>>,
+    /// How many bytes hosts may read and write in a second, or that there is no limit.
+    pub bytes_per_second: Option<Option<u64>>,
+    /// Of how many seconds it saves up what it does not use, or that it does not.
+    pub burst_seconds: Option<Option<u64>>,
 }
 
 /// What a check found.

@@ -54,6 +54,7 @@ mod notebook;
 mod own;
 mod pace;
 mod range_lock;
+mod rates;
 mod read_path;
 mod recount;
 mod recovery;
@@ -90,6 +91,7 @@ pub use info::{
 };
 pub use lineage::Lineage;
 pub use notebook::{NoteBatch, NotesStatus};
+pub use rates::Rates;
 pub use removal::RemovalStatus;
 pub use settings::Settings;
 pub use stages::{KindStages, SlowRequest, Stage, StageTimes, StagesSnapshot};

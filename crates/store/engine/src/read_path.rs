@@ -50,6 +50,7 @@ impl Inner {
         self.counters.borrow_mut().host_bytes_read += into.len() as u64;
         let end = offset + into.len() as u64;
         let mut course = Course::of(self, id, false, offset, into.len() as u64);
+        self.keep_pace(id, into.len() as u64, Some(&mut course)).await;
         if offset.is_multiple_of(BLOCK_BYTES) && end.is_multiple_of(BLOCK_BYTES) {
             self.read_blocks(id, offset / BLOCK_BYTES, into, &mut course).await?;
             course.served();

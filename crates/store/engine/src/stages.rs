@@ -17,6 +17,8 @@ use crate::engine::Inner;
 /// What a request waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
+    /// The volume's own rates.
+    Limit,
     /// Another request to the same blocks.
     Turn,
     /// Pages of the map.
@@ -33,13 +35,14 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage, in the order of the variants.
-    pub const ALL: [Stage; 6] =
-        [Stage::Turn, Stage::Map, Stage::Room, Stage::Reduction, Stage::Journal, Stage::Drive];
+    pub const ALL: [Stage; 7] =
+        [Stage::Limit, Stage::Turn, Stage::Map, Stage::Room, Stage::Reduction, Stage::Journal, Stage::Drive];
 
     /// The name in metrics and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Stage::Limit => "limit",
             Stage::Turn => "turn",
             Stage::Map => "map",
             Stage::Room => "room",

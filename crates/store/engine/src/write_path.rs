@@ -57,10 +57,11 @@ impl Inner {
         if data.is_empty() {
             return Ok(());
         }
+        let mut course = Course::of(self, id, true, offset, data.len() as u64);
+        self.keep_pace(id, data.len() as u64, Some(&mut course)).await;
         let entry = self.writable(id)?;
         let end = offset + data.len() as u64;
         let blocks = offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES);
-        let mut course = Course::of(self, id, true, offset, data.len() as u64);
         if offset.is_multiple_of(BLOCK_BYTES) && end.is_multiple_of(BLOCK_BYTES) {
             let held = self.ranges.hold(Turn::Whole, id, blocks.clone()).await;
             course.passed(Stage::Turn);
@@ -240,6 +241,7 @@ impl Inner {
         if length == 0 {
             return Ok(());
         }
+        self.keep_pace(id, 0, None).await;
         let entry = self.writable(id)?;
         let end = offset + length;
         let first_whole = if planted(Fault::UnmapRoundsOutward) {

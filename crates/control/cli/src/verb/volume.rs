@@ -48,6 +48,26 @@ pub struct Allowance {
     pub reserve: Option<u64>,
 }
 
+/// How fast a volume may be.
+#[derive(clap::Args)]
+pub struct Rates {
+    /// Requests a second that hosts may make, at least 10, or `none`.
+    ///
+    /// Reads, writes, unmaps and zeroes count, by whatever door they come; flushes do not. What is more
+    /// waits, in the order in which it came.
+    #[arg(long, value_name = "REQUESTS", value_parser = parse::rate)]
+    pub iops: Option<u64>,
+    /// Bytes a second that hosts may read and write, at least 1 MiB, or `none`.
+    #[arg(long, value_name = "BYTES", value_parser = parse::allowance)]
+    pub bandwidth: Option<u64>,
+    /// A volume that was idle may take so much time of its rates at once, at most an hour, or `none`.
+    ///
+    /// With `--iops 1000 --burst 30s` a volume that did nothing for half a minute does 30,000 requests as
+    /// fast as it can, and then 1,000 a second.
+    #[arg(long, value_name = "TIME", value_parser = parse::burst)]
+    pub burst: Option<u64>,
+}
+
 #[derive(Subcommand)]
 enum Verb {
     /// Make a thin volume.
@@ -111,23 +131,26 @@ enum Verb {
         #[arg(long)]
         yes: bool,
     },
-    /// Change how a volume's data are reduced from now on, what it may take and what is kept for it.
+    /// Change how a volume's data are reduced from now on, what it may take, what is kept for it and how fast
+    /// it may be.
     ///
     /// What is stored already stays as it is. `ashlar pool dedupe rebuild` looks for equal blocks in it,
     /// too. A volume that has more than a new limit cannot grow, and a file system on it may not mount.
     #[command(after_help = "Example:\n  ashlar volume set db --dedupe on --reserve 100GiB\n  \
-            ashlar volume set test --limit none")]
+            ashlar volume set test --limit none --iops 2000 --burst 30s")]
     Set {
         /// Name of the volume.
         name: String,
         /// How its data are compressed.
-        #[arg(long, value_enum, required_unless_present_any = ["dedupe", "limit", "reserve"])]
+        #[arg(long, value_enum, required_unless_present_any = CHANGES)]
         compression: Option<CompressionName>,
         /// Whether equal blocks are stored once.
         #[arg(long, value_enum)]
         dedupe: Option<DedupeName>,
         #[command(flatten)]
         allowance: Allowance,
+        #[command(flatten)]
+        rates: Rates,
     },
     Delete(deleted::Delete),
     Undelete(deleted::Undelete),
@@ -137,6 +160,9 @@ enum Verb {
     Users(users::Users),
     Disconnect(users::Disconnect),
 }
+
+/// One of these, or `--compression`, makes a change.
+const CHANGES: [&str; 6] = ["dedupe", "limit", "reserve", "iops", "bandwidth", "burst"];
 
 #[derive(Clone, Copy, ValueEnum)]
 enum LogicalBlock {
@@ -246,12 +272,15 @@ impl Volume {
                 let request = VolumeResize { size_bytes: size, may_shrink: shrink, force };
                 context.output.print(&client.volume_resize(&name, &request)?, show)?;
             }
-            Verb::Set { name, compression, dedupe, allowance } => {
+            Verb::Set { name, compression, dedupe, allowance, rates } => {
                 let policy = VolumePolicy {
                     compression: compression.map(Into::into),
                     dedupe: dedupe.map(Into::into),
                     limit_bytes: allowance.limit,
                     reserve_bytes: allowance.reserve,
+                    requests_per_second: rates.iops,
+                    bytes_per_second: rates.bandwidth,
+                    burst_seconds: rates.burst,
                 };
                 context.output.print(&client.volume_set(&name, &policy)?, show_set)?;
             }
@@ -342,6 +371,9 @@ fn show(volume: &VolumeView) -> String {
     ];
     pairs.extend(volume.limit_bytes.map(|bytes| ("limit", size(bytes))));
     pairs.extend(volume.reserve_bytes.map(|bytes| ("reserve", size(bytes))));
+    pairs.extend(volume.requests_per_second.map(|most| ("iops", format!("{most} at most"))));
+    pairs.extend(volume.bytes_per_second.map(|most| ("bandwidth", format!("{}/s at most", size(most)))));
+    pairs.extend(volume.burst_seconds.map(|seconds| ("burst", format!("{seconds} s"))));
     if let Some(origin) = &volume.origin {
         pairs.push(("origin", origin.clone()));
     }

@@ -141,7 +141,7 @@ impl Service {
         if request == api::VolumePolicy::default() {
             return Err(Error::invalid(
                 "nothing is to be changed",
-                "name compression, dedupe, a limit or a reserve",
+                "name compression, dedupe, a limit, a reserve or a rate",
             ));
         }
         let _turn = self.change().await?;
@@ -153,7 +153,7 @@ impl Service {
             |bytes: Option<u64>| bytes.map_or("none".to_string(), |bytes| ByteCount(bytes).to_string());
         let (limit, reserve) = (bytes(volume.limit_bytes), bytes(volume.reserve_bytes));
         let reduction = format!("compression {}, dedupe {dedupe}", volume.compression.name());
-        let what = format!("set to {reduction}, limit {limit}, reserve {reserve}");
+        let what = format!("set to {reduction}, limit {limit}, reserve {reserve}, {}", rates_of(&volume));
         self.log.info(format!("volume {name}"), what);
         self.volume_uncounted(name).await
     }
@@ -190,4 +190,13 @@ fn check_size(size_bytes: u64) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// What hosts may ask of a volume, for the log.
+fn rates_of(volume: &api::Volume) -> String {
+    let requests = volume.requests_per_second.map(|requests| format!("{requests} requests a second"));
+    let bytes = volume.bytes_per_second.map(|bytes| format!("{} a second", ByteCount(bytes)));
+    let burst = volume.burst_seconds.map(|seconds| format!("a burst of {seconds} s"));
+    let all: Vec<String> = [requests, bytes, burst].into_iter().flatten().collect();
+    if all.is_empty() { "no limit of its rates".to_string() } else { all.join(", ") }
 }
