@@ -49,7 +49,7 @@ const LEVELS: [(&str, &str); 7] = [
     ("ashlar_pool_dedupe_blocks_queued", "dedupe_blocks_queued"),
 ];
 
-const METRICS: [Metric; 50] = [
+const METRICS: [Metric; 52] = [
     Metric { name: "ashlar_build_info", kind: "gauge", labels: "version", help: "Always 1." },
     Metric { name: "ashlar_uptime_seconds", kind: "gauge", labels: "", help: "Since the start." },
     Metric {
