@@ -2,7 +2,8 @@
 """schemathesis asks a real array whatever its description allows and whatever it does not, and holds each answer
 against the description: no server error, no undocumented answer, no schema looser than the program.
 
-usage: run.py [--seconds N] [--seed S] [-- ARGUMENTS OF SCHEMATHESIS...]   30 seconds by default
+usage: run.py [--seconds N] [--seed S] [--phases P,...] [-- ARGUMENTS OF SCHEMATHESIS...]
+30 seconds of examples, coverage and fuzzing by default; `--phases` may name `stateful`, too.
 
 Exit status 77 says that schemathesis cannot be had here: it is a wheel, installed below target/.
 """
@@ -39,6 +40,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=30)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--phases", default="examples,coverage,fuzzing")
     parser.add_argument("more", nargs="*")
     asked = parser.parse_args()
     tool = program()
@@ -55,11 +57,12 @@ def main():
         with open(array.state + "/api.token", encoding="utf-8") as file:
             token = file.readline().strip()
         command = [tool, "run", f"{door['address']}/openapi.json", "--header", f"Authorization: Bearer {token}",
-                   "--phases", "examples,coverage,fuzzing", "--max-time", str(asked.seconds), "--seed", str(asked.seed),
+                   "--phases", asked.phases, "--exclude-checks", "positive_data_acceptance", "--max-time", str(asked.seconds), "--seed", str(asked.seed),
                    "--continue-on-failure", "--suppress-health-check", "all", "--no-color"]
         for path in LEFT_OUT:
             command += ["--exclude-path", path]
-        done = subprocess.run(command + asked.more, cwd=site.path, check=False)
+        environment = dict(os.environ, SCHEMATHESIS_HOOKS="checks", PYTHONPATH=HERE, PYTHONDONTWRITEBYTECODE="1")
+        done = subprocess.run(command + asked.more, cwd=site.path, env=environment, check=False)
         if array.process.poll() is not None:
             print(f"api: the array ended: {array.last_words()}")
             return 1

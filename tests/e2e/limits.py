@@ -130,7 +130,9 @@ def lists():
             array.api("POST", "/v1/snapshots", {"name": f"s{index}", "volumes": [f"v{index % 100}"]})
         slow = []
         for path in ("/v1/status", "/v1/pools", "/v1/volumes", "/v1/snapshots", "/v1/events", "/v1/databases", "/v1/schedules",
-                     "/v1/clients", "/v1/attachments", "/v1/history?object=array&range=day"):
+                     "/v1/clients", "/v1/attachments", "/v1/deleted-volumes", "/v1/objectives", "/v1/marks", "/v1/jobs",
+                     "/v1/slow-requests", "/v1/history?object=array&range=day", "/v1/latencies?object=array&range=day",
+                     "/v1/volumes?limit=100&sort=size&order=descending", "/v1/snapshots?limit=100&volume=v7"):
             took = []
             for _ in range(5):
                 begin = time.monotonic()

@@ -31,14 +31,15 @@ if [ ! -e "$out/tree.done" ]; then
     touch "$out/tree.done"
 fi
 
-install -m 755 "$program" "$tree/usr/bin/ashlar"
-install -D -m 644 "$root/deploy/ashlar.toml" "$tree/etc/ashlar/ashlar.toml"
-install -m 644 "$root/deploy/ashlar.service" "$root/deploy/ashlar-keeper.service" "$tree/etc/systemd/system/"
+# The array comes as an operator gets it: the package's scripts enable the units, and systemd starts them.
+package="$("$root/deploy/debian/build.sh" "$program" "$out/packages" 1)"
+cp "$package" "$tree/tmp/ashlar.deb"
+SYSTEMD_OFFLINE=1 DEBIAN_FRONTEND=noninteractive chroot "$tree" dpkg --install /tmp/ashlar.deb
 install -D -m 644 "$here/postgresql-ashlar.conf" "$tree/etc/systemd/system/postgresql@.service.d/ashlar.conf"
 install -m 755 "$here/story.sh" "$tree/usr/local/bin/story"
 install -m 644 "$here/story.service" "$tree/etc/systemd/system/story.service"
 mkdir -p "$tree/var/log/journal"
-chroot "$tree" systemctl enable ashlar.service story.service
+chroot "$tree" systemctl enable story.service
 cp "$tree"/boot/vmlinuz-* "$out/vmlinuz"
 cp "$tree"/boot/initrd.img-* "$out/initrd.img"
 rm -f "$out/root.img" "$out/drive.img"

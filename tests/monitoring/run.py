@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A real Prometheus scrapes an array under load, and each alert of deploy/prometheus fires once, by a real cause.
 
-usage: run.py [ALERT...]   only these. By hand or nightly: needs Debian's package `prometheus`. About three minutes.
+usage: run.py [ALERT...]   only these. By hand or nightly: needs Debian's package `prometheus`. About four minutes.
 
 The rules are those of deploy/, but for their waiting times, which are set to nothing, and for the interval of the
 scrapes, which is a second.
@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.parse
 import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -66,9 +67,14 @@ class Prometheus:
         return {alert["labels"]["alertname"]: alert for alert in self.ask("/api/v1/alerts")["alerts"]
                 if alert["state"] == "firing"}
 
-    def names(self):
+    def rules(self):
         groups = self.ask("/api/v1/rules")["groups"]
-        return [rule["name"] for group in groups for rule in group["rules"] if rule["type"] == "alerting"]
+        return [rule for group in groups for rule in group["rules"] if rule["type"] == "alerting"]
+
+    def value(self, query):
+        """Of the one series that it asks for; None where there is none yet."""
+        found = self.ask("/api/v1/query?" + urllib.parse.urlencode({"query": query}))["result"]
+        return float(found[0]["value"][1]) if found else None
 
 
 def fill(array, volume, mib, **options):
@@ -76,6 +82,13 @@ def fill(array, volume, mib, **options):
     command = ["fio", "--name=fill", "--ioengine=nbd", f"--uri={array.uri(volume)}", "--rw=write", "--bs=1m",
                f"--size={mib}m", "--refill_buffers"]
     return subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False, **options).returncode == 0
+
+
+def objective(_site, array):
+    """Requests that are all slower than is wanted of them."""
+    array.volume("wanted", "64MiB", "--pool", "safe")
+    array.run("objective", "set", "wanted", "--p99", "1us", "--for", "100%", "--over", "1h")
+    fill(array, "wanted", 64)
 
 
 def drive_out(_site, array):
@@ -128,7 +141,7 @@ def clients_refused(_site, array):
     for _ in range(8):
         try:
             held.append(nbd.Connection(array.nbd_socket, "kept"))
-        except nbd.Gone:
+        except (nbd.Gone, nbd.ServerError):
             break
     time.sleep(3)
     for one in held:
@@ -144,10 +157,10 @@ def slow(site, array):
 
 
 def pool_not_online(site, array):
-    """The only drive of a pool loses its bytes."""
-    array.volume("gone", "64MiB", "--pool", "bare")
-    os.truncate(site.file("bare-0.img"), 0)
-    fill(array, "gone", 32, timeout=60)
+    """The only drive of a pool is gone when the array starts again."""
+    array.stop()
+    os.remove(site.file("bare-0.img"))
+    array.start()
 
 
 def down(_site, array):
@@ -156,7 +169,7 @@ def down(_site, array):
 
 # In this order: later ones spoil what earlier ones need.
 CAUSES = {"AshlarDriveErrors": drive_errors, "AshlarDriveWorn": drive_worn, "AshlarSlow": slow,
-          "AshlarClientsRefused": clients_refused, "AshlarDriveOut": drive_out, "AshlarPoolDegraded": lambda *_: None,
+          "AshlarObjectiveUsedUp": objective, "AshlarClientsRefused": clients_refused, "AshlarDriveOut": drive_out, "AshlarPoolDegraded": lambda *_: None,
           "AshlarPoolFilling": pool_filling, "AshlarPoolFull": pool_full, "AshlarRequestErrors": request_errors,
           "AshlarPoolNotOnline": pool_not_online, "AshlarDown": down}
 
@@ -178,9 +191,19 @@ def main():
         scraped = urllib.request.Request(f"http://{metrics}/metrics")
         with open(array.state + "/metrics.token", encoding="utf-8") as file:
             scraped.add_header("Authorization", f"Bearer {file.readline().strip()}")
+        # Histograms are there once there were requests.
+        load = site.start(["fio", "--name=load", "--ioengine=nbd", f"--uri={array.uri('kept')}", "--rw=randrw", "--bs=8k",
+                           "--iodepth=4", "--size=64m", "--time_based", "--runtime=10", "--rate_iops=500"])
+        wait_for(lambda: (prometheus.value('sum(rate(ashlar_request_duration_seconds_count[5s]))') or 0) > 100, 30,
+                 "requests in what is scraped")
         with urllib.request.urlopen(scraped, timeout=10) as answer:
-            subprocess.run(["promtool", "check", "metrics"], input=answer.read(), check=True)
-        unknown = set(prometheus.names()) ^ set(CAUSES)
+            checked = subprocess.run(["promtool", "check", "metrics"], input=answer.read(), capture_output=True, check=False)
+        if checked.returncode != 0 or checked.stderr:
+            raise SystemExit(f"monitoring: promtool check metrics: {checked.stderr.decode()}")
+        load.wait()
+        print("monitoring: scraped under load, and promtool finds nothing wrong", flush=True)
+        wait_for(lambda: all(rule["health"] == "ok" for rule in prometheus.rules()), 30, "a look at every rule")
+        unknown = {rule["name"] for rule in prometheus.rules()} ^ set(CAUSES)
         if unknown:
             raise SystemExit(f"monitoring: an alert without a cause here, or the other way round: {sorted(unknown)}")
         if prometheus.firing():

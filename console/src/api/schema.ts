@@ -1619,7 +1619,7 @@ export interface components {
              */
             name: string;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Bytes of the pool kept for each new volume; absent: none.
              */
             reserve_bytes?: number | null;
@@ -1814,7 +1814,7 @@ export interface components {
             /** @description Volumes grow by a quarter when their file systems are 85 % full. */
             auto_grow?: boolean;
             /**
-             * Format: int64
+             * Format: uint64
              * @description With `auto_grow`: the largest size of each. Absent: none.
              */
             auto_grow_max_bytes?: number | null;
@@ -1827,7 +1827,7 @@ export interface components {
             engine?: components["schemas"]["DatabaseEngine"];
             hooks?: components["schemas"]["DatabaseHooks"] | null;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Puts the write-ahead log on a volume of its own, of this size.
              */
             log_size_bytes?: number | null;
@@ -1852,7 +1852,7 @@ export interface components {
              */
             port?: number | null;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Of the volume for data, which is thin. A multiple of 4096.
              * @example 68719476736
              */
@@ -1867,7 +1867,7 @@ export interface components {
             /** @description Makes tablespaces, each on a volume of its own. */
             tablespaces?: components["schemas"]["DatabaseTablespace"][];
             /**
-             * Format: int64
+             * Format: uint64
              * @description Puts temporary files, those of large sorts and joins, on a volume of their own, of this size.
              *     Snapshots leave it out, and in a clone it is empty.
              */
@@ -1937,7 +1937,7 @@ export interface components {
         /** @description Request to make a standby of a running server. */
         DatabaseFollow: {
             /**
-             * Format: int64
+             * Format: uint64
              * @description Puts the write-ahead log on a volume of its own, of this size.
              */
             log_size_bytes?: number | null;
@@ -1956,7 +1956,7 @@ export interface components {
              */
             primary: string;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Of the volume for data, which is thin. Absent: 64 GiB, or twice what the primary has.
              */
             size_bytes?: number | null;
@@ -2012,7 +2012,7 @@ export interface components {
             /** @description By a dump of the one database that `from` names, for services that let nobody take a base backup. */
             is_logical?: boolean;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Puts the write-ahead log on a volume of its own, of this size.
              */
             log_size_bytes?: number | null;
@@ -2031,7 +2031,7 @@ export interface components {
              */
             port?: number | null;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Of the volume for data, which is thin. Absent: 64 GiB, or twice what the source has.
              */
             size_bytes?: number | null;
@@ -2145,7 +2145,7 @@ export interface components {
              */
             auto_grow?: boolean | null;
             /**
-             * Format: int64
+             * Format: uint64
              * @description With `auto_grow`: the largest size of each. Absent: none.
              */
             auto_grow_max_bytes?: number | null;
@@ -2250,7 +2250,7 @@ export interface components {
             /** @example archive */
             name: string;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Of its volume, which is thin. A multiple of 4096.
              */
             size_bytes: number;
@@ -2437,7 +2437,7 @@ export interface components {
         DedupeRequest: {
             action: components["schemas"]["DedupeAction"];
             /**
-             * Format: int64
+             * Format: uint64
              * @description Of a resize: memory at most, from 64 KiB; 0 switches dedupe off until the next start.
              */
             index_max_bytes?: number | null;
@@ -2679,7 +2679,7 @@ export interface components {
              */
             path: string;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Makes a file of this size; the file must not exist. Without it the path must exist.
              * @example 10737418240
              */
@@ -2802,7 +2802,7 @@ export interface components {
         /** @description Request to hold a snapshot. One that is held gets the new reason. */
         HoldRequest: {
             /**
-             * @description At most 200 bytes.
+             * @description One line of at most 200 bytes.
              * @example audit 2026
              */
             reason?: string;
@@ -3069,7 +3069,7 @@ export interface components {
              */
             text: string;
             /**
-             * Format: int64
+             * Format: uint64
              * @description When it was; absent: now.
              */
             unix_millis?: number | null;
@@ -3498,7 +3498,7 @@ export interface components {
          * @description What exactly went wrong. More may come: treat one that you do not know as none.
          * @enum {string}
          */
-        Reason: "not-json" | "wrong-field" | "wrong-parameter" | "unknown-parameter" | "wrong-name" | "wrong-cursor" | "other-site" | "root-only" | "place-not-allowed" | "in-use" | "attached" | "held" | "not-empty" | "worked-on" | "key-under-way" | "not-cancellable" | "stopping" | "overloaded" | "pool-closed";
+        Reason: "not-json" | "wrong-field" | "wrong-parameter" | "unknown-parameter" | "wrong-name" | "wrong-cursor" | "does-not-fit" | "other-site" | "root-only" | "place-not-allowed" | "in-use" | "attached" | "held" | "not-empty" | "worked-on" | "key-under-way" | "not-cancellable" | "stopping" | "overloaded" | "pool-closed";
         /** @description A drive that is given what it lacks. */
         Rebuild: {
             /**
@@ -4202,6 +4202,16 @@ export interface components {
         UseKind: "attachment" | "mount" | "device" | "process" | "nbd" | "unknown";
         /** @description A volume. */
         Volume: {
+            /**
+             * Format: int64
+             * @description So many seconds of these rates may be used at once after an idle time; absent: none.
+             */
+            burst_seconds?: number | null;
+            /**
+             * Format: int64
+             * @description Bytes a second that hosts may read and write; absent: no limit.
+             */
+            bytes_per_second?: number | null;
             compression: components["schemas"]["Compression"];
             /** Format: int64 */
             created_unix_seconds: number;
@@ -4232,6 +4242,11 @@ export interface components {
             own_bytes?: number;
             pool: string;
             profile: components["schemas"]["Profile"];
+            /**
+             * Format: int64
+             * @description Requests a second that hosts may make; absent: no limit.
+             */
+            requests_per_second?: number | null;
             /**
              * Format: int64
              * @description Bytes of the pool kept for the volume, with what it has of its own already; absent: none.
@@ -4268,15 +4283,16 @@ export interface components {
              * Format: int32
              * @description 512 or 4096.
              * @default 4096
+             * @enum {integer}
              */
-            logical_block_bytes: number;
+            logical_block_bytes: 512 | 4096;
             /** @example db */
             name: string;
             /** @description May be left out when there is one pool. */
             pool?: string | null;
             profile?: components["schemas"]["Profile"];
             /**
-             * Format: int64
+             * Format: uint64
              * @description Bytes of the pool kept for the volume, with what it has of its own already; absent: none.
              */
             reserve_bytes?: number | null;
@@ -4349,19 +4365,36 @@ export interface components {
             volume: string;
         };
         /**
-         * @description Request to change how a volume's data are reduced from now on, what it may take and what is kept for
-         *     it; what is absent stays as it is. What is stored already stays as it is; a rebuild of dedupe looks at it.
+         * @description Request to change how a volume's data are reduced from now on, what it may take, what is kept for it and
+         *     how fast it may be; what is absent stays as it is. What is stored already stays as it is; a rebuild of
+         *     dedupe looks at it.
          */
         VolumePolicy: {
+            /**
+             * Format: int64
+             * @description So many seconds of these rates may be used at once after an idle time, at most an hour; 0: none. Needs
+             *     a rate.
+             */
+            burst_seconds?: number | null;
+            /**
+             * Format: uint64
+             * @description Bytes a second that hosts may read and write, at least 1 MiB; 0: no limit.
+             */
+            bytes_per_second?: number | null;
             compression?: components["schemas"]["Compression"] | null;
             dedupe?: boolean | null;
             /**
-             * Format: int64
+             * Format: uint64
              * @description Bytes on the drives that the volume may have of its own at most; 0: no limit.
              */
             limit_bytes?: number | null;
             /**
-             * Format: int64
+             * Format: uint64
+             * @description Requests a second that hosts may make, at least 10; 0: no limit.
+             */
+            requests_per_second?: number | null;
+            /**
+             * Format: uint64
              * @description Bytes of the pool kept for the volume, with what it has of its own already; 0: none.
              */
             reserve_bytes?: number | null;

@@ -47,7 +47,7 @@ export function CreateVolume() {
         compression,
         profile,
         dedupe: isDeduped,
-        logical_block_bytes: Number(block),
+        logical_block_bytes: block === '512' ? 512 : 4096,
       },
     });
     navigate(to.volume(name));

@@ -65,11 +65,12 @@ const STEPS: [(&str, StepFunction); 5] = [
 ];
 
 /// The parts of the last step, for who names one.
-const PROOFS: [(&str, StepFunction); 4] = [
+const PROOFS: [(&str, StepFunction); 5] = [
     ("simulator", |root, _| simulator(root)),
     ("fuzz", |root, _| fuzz::run(root, fuzz::BUILT, &["--seconds", FUZZ_SECONDS]).map(|()| Verdict::Passed)),
     ("end-to-end", end_to_end),
     ("console", console),
+    ("api", api),
 ];
 
 /// Runs all steps, or those named; stops at the first that fails.
@@ -130,30 +131,31 @@ fn run_cargo(root: &Path, arguments: &[&str]) -> Outcome {
     if status.success() { Ok(Verdict::Passed) } else { Err(format!("{what} ended with {status}")) }
 }
 
-/// The end-to-end tests, and the console in a browser: both mostly wait. The simulator and the fuzz targets
-/// beside them, at the lowest priority, so that they wait no longer for it.
+/// The end-to-end tests, and the console in a browser with the API's description behind it: all mostly wait.
+/// The simulator and the fuzz targets beside them, at the lowest priority, so that they wait no longer.
 fn proof(root: &Path, tally: &mut Tally) -> Outcome {
     let own_path = std::env::current_exe().map_err(|error| format!("find xtask's own path: {error}"))?;
     let mut beside = Command::new("nice");
     beside.current_dir(root).args(["-n", "19"]).arg(own_path).args(["ci", "simulator", "fuzz"]);
     let mut beside = beside.spawn().map_err(|error| format!("nice did not start: {error}"))?;
-    let mut of_console = Tally::default();
-    let (outcome, console) = std::thread::scope(|scope| {
-        let console = scope.spawn(|| console(root, &mut of_console));
+    let mut of_others = Tally::default();
+    let (outcome, others) = std::thread::scope(|scope| {
+        let others = scope.spawn(|| [console(root, &mut of_others), api(root, &mut of_others)]);
         let outcome = end_to_end(root, tally);
-        let panicked = |_| Err("the console's thread ended in a panic".to_string());
-        (outcome, console.join().unwrap_or_else(panicked))
+        let panicked = |_| [(); 2].map(|()| Err("the console's thread ended in a panic".to_string()));
+        (outcome, others.join().unwrap_or_else(panicked))
     });
-    tally.passed += of_console.passed;
-    tally.failed += of_console.failed;
+    tally.passed += of_others.passed;
+    tally.failed += of_others.failed;
     let status = beside.wait().map_err(|error| format!("wait for the simulator and fuzz: {error}"))?;
     if !status.success() {
         return Err(format!("the simulator or fuzz ended with {status}"));
     }
-    match (outcome?, console?) {
-        (Verdict::Passed, Verdict::Passed) => Ok(Verdict::Passed),
-        (Verdict::Skipped(_), _) => Ok(Verdict::Skipped("its end-to-end tests need root; the rest passed")),
-        (_, Verdict::Skipped(why)) => Ok(Verdict::Skipped(why)),
+    let [console, api] = others;
+    match (outcome?, console?, api?) {
+        (Verdict::Passed, Verdict::Passed, Verdict::Passed) => Ok(Verdict::Passed),
+        (Verdict::Skipped(_), ..) => Ok(Verdict::Skipped("its end-to-end tests need root; the rest passed")),
+        (_, Verdict::Skipped(why), _) | (.., Verdict::Skipped(why)) => Ok(Verdict::Skipped(why)),
     }
 }
 
@@ -197,6 +199,14 @@ fn console(root: &Path, tally: &mut Tally) -> Outcome {
     let mut command = Command::new(root.join("tests/console/run.sh"));
     command.current_dir(root).env("ASHLAR_BIN", program);
     stream("tests/console/run.sh", command, tally, "Node 20, its packages or Chromium cannot be had here")
+}
+
+/// Whatever the API's description allows, and does not, asked of a real array.
+fn api(root: &Path, tally: &mut Tally) -> Outcome {
+    let program = program(root)?;
+    let mut command = Command::new("python3");
+    command.current_dir(root).arg("tests/api/run.py").env("ASHLAR_BIN", program);
+    stream("tests/api/run.py", command, tally, "schemathesis cannot be had here")
 }
 
 /// Runs a command, hands its output through and counts what its closing lines tell.

@@ -94,7 +94,8 @@ impl Modify for Answers {
     }
 }
 
-fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
+/// The operations of a path, with their methods.
+pub(crate) fn operations(item: &mut PathItem) -> impl Iterator<Item = (&'static str, &mut Operation)> {
     let all = [
         ("get", &mut item.get),
         ("put", &mut item.put),

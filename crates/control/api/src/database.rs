@@ -284,6 +284,7 @@ pub struct DatabaseSnapshot {
     /// Name of the snapshot.
     #[schema(pattern = "^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$", example = "before-upgrade")]
     pub name: String,
+    #[schema(min_items = 1)]
     pub databases: Vec<String>,
     /// Their servers make a checkpoint first: what is cloned of the snapshot has little to recover, and takes
     /// no space for that. Until then they write at their full speed.

@@ -7,6 +7,7 @@
 mod answers;
 mod array_paths;
 mod attachment;
+mod bounds;
 mod client;
 mod console;
 mod console_paths;
@@ -53,6 +54,10 @@ mod waits;
 mod tests;
 
 pub use attachment::{AttachRequest, Attachment, FileSystem, Outlives};
+pub use bounds::{
+    EVERY_SECONDS_MAX, EXPIRY_SECONDS_MAX, HOOK_SECONDS_MAX, KEY_BYTES_MAX, LOOK_SECONDS_MAX,
+    MEMORY_BYTES_MIN, PORT_MIN, START_SECONDS_MAX, VOLUME_BYTES_MAX, WITHIN_SECONDS_MAX,
+};
 pub use client::{DoorClient, Health};
 pub use console::{ConsoleSession, ConsoleSessionCreate, ConsoleTicket};
 pub use database::{

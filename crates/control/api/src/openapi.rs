@@ -7,6 +7,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 use utoipa::{Modify, OpenApi};
 
 use crate::answers::{Answers, is_conditional};
+use crate::bounds::Bounds;
 use crate::{Figures, Hello};
 use crate::{
     array_paths, console_paths, database_paths, diff_paths, job_paths, lab_paths, mark_paths,
@@ -19,7 +20,7 @@ const ROOT_ONLY: &str = "only for root over the socket";
 /// Collects the operations; the types come with them.
 #[derive(OpenApi)]
 #[openapi(
-    modifiers(&Token, &Answers),
+    modifiers(&Token, &Answers, &Bounds),
     info(
         title = "Ashlar",
         description = "The management interface of the array. Every answer that is no success is a Problem \

@@ -115,6 +115,8 @@ pub enum Reason {
     WrongName,
     /// The cursor is none, or of another list or order.
     WrongCursor,
+    /// Each value is possible, but not with the others, or not for the object as it is.
+    DoesNotFit,
     /// The request comes for another host or from a page of another site.
     OtherSite,
     /// Only root over the socket may do that.
@@ -145,13 +147,14 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the variants.
-    pub const ALL: [Reason; 19] = [
+    pub const ALL: [Reason; 20] = [
         Reason::NotJson,
         Reason::WrongField,
         Reason::WrongParameter,
         Reason::UnknownParameter,
         Reason::WrongName,
         Reason::WrongCursor,
+        Reason::DoesNotFit,
         Reason::OtherSite,
         Reason::RootOnly,
         Reason::PlaceNotAllowed,
@@ -181,6 +184,10 @@ impl Reason {
             }
             Reason::WrongName => (ErrorKind::Invalid, "the name has letters that names do not have"),
             Reason::WrongCursor => (ErrorKind::Invalid, "the cursor is none, or of another list or order"),
+            Reason::DoesNotFit => (
+                ErrorKind::Invalid,
+                "each value is possible, but not with the others, or not for the object as it is",
+            ),
             Reason::OtherSite => {
                 (ErrorKind::Forbidden, "it comes for another host or from a page of another site")
             }

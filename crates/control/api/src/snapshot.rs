@@ -29,9 +29,9 @@ pub struct SnapshotHold {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HoldRequest {
-    /// At most 200 bytes.
+    /// One line of at most 200 bytes.
     #[serde(default)]
-    #[schema(max_length = 200, example = "audit 2026")]
+    #[schema(example = "audit 2026")]
     pub reason: String,
 }
 

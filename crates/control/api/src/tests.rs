@@ -59,6 +59,7 @@ fn every_object_of_the_description_says_its_units() {
                 "_micros",
                 "_count",
                 "_replayed",
+                "_per_second",
                 "_id",
                 "_number",
                 "_version",

@@ -20,6 +20,42 @@ fn make(array: &Array, name: &str) -> Answer {
     made
 }
 
+/// The page of every message with its remedy.
+const MESSAGES: &str = include_str!("../../../../docs/reference/messages.md");
+
+/// Whether a line of that page has what a problem says, and what it says to do.
+fn stands_in_the_reference(problem: &Value) -> bool {
+    let text = |value: &Value| value.as_str().unwrap().replace('|', "\\|");
+    let (detail, remedy) = (text(&problem["detail"]), text(&problem["remedy"]["command"]));
+    let fits = |template: &str, text: &str| {
+        let mut rest = text;
+        // Between what is filled in.
+        template.split(['{', '}']).step_by(2).all(|part| {
+            let found = rest.split_once(part);
+            rest = found.map_or("", |(_, behind)| behind);
+            found.is_some()
+        })
+    };
+    MESSAGES.lines().any(|line| {
+        let cells: Vec<&str> = line.trim_start_matches("| ").split(" | ").collect();
+        cells.len() == 3 && fits(cells[0], &detail) && cells[1].split("; or: ").any(|one| fits(one, &remedy))
+    })
+}
+
+#[test]
+fn the_reference_is_looked_up_as_it_is_written() {
+    let problem = |detail: &str, command: &str| json!({"detail": detail, "remedy": {"command": command}});
+    assert!(stands_in_the_reference(&problem(
+        "volume `db` does not exist",
+        "`ashlar volume list` shows those there are"
+    )));
+    assert!(!stands_in_the_reference(&problem("volume `db` does not exist", "give up")));
+    assert!(!stands_in_the_reference(&problem(
+        "volume `db` is shy",
+        "`ashlar volume list` shows those there are"
+    )));
+}
+
 // tidy: long because it is a table
 #[test]
 fn a_problem_says_what_it_is_about_and_what_to_send() {
@@ -55,9 +91,21 @@ fn a_problem_says_what_it_is_about_and_what_to_send() {
             400,
             "invalid",
             "volume db",
-            "",
+            "does-not-fit",
             "`may_shrink`",
         ),
+        ("PUT", "/v1/volumes/db/policy", "{}", 400, "invalid", "volume db", "does-not-fit", "compression"),
+        (
+            "DELETE",
+            "/v1/marks/snapshot:noon",
+            "",
+            400,
+            "invalid",
+            "mark snapshot:noon",
+            "does-not-fit",
+            "by hand",
+        ),
+        ("GET", "/v1/volumes?cursor=7b7d", "", 400, "invalid", "", "wrong-cursor", "`Link`"),
         ("GET", "/v1/pools/main/drives", "", 405, "no-such-method", "", "", "Allow"),
         (
             "POST",
@@ -97,12 +145,18 @@ fn a_problem_says_what_it_is_about_and_what_to_send() {
         assert_eq!(name(&problem["reason"]), reason, "{what}");
         let request = name(&problem["remedy"]["request"]);
         assert!(request.contains(word) && !request.contains("--"), "{what}");
+        assert!(stands_in_the_reference(&problem), "docs/reference/messages.md lacks {what}");
     }
     // A body that is not said to be JSON, also where none is needed.
     for (method, path) in [("POST", "/v1/volumes"), ("PUT", "/v1/snapshots/noon/hold")] {
         let answer = array.ask(method, path, "content-type: text/plain\r\n", Some("{}"));
         assert_eq!((answer.status, answer.json()["kind"].clone()), (415, json!("media-type")), "{path}");
     }
+    // A body that may be left out may be nothing, and to JSON `1048576.0` is a whole number.
+    let held = array.ask("PUT", "/v1/snapshots/noon/hold", "", Some("null"));
+    assert_eq!((held.status, held.json()["hold"]["reason"].clone()), (200, json!("")), "{}", held.body);
+    let whole = array.ask("POST", "/v1/volumes", "", Some(r#"{"name":"whole","size_bytes":1048576.0}"#));
+    assert_eq!((whole.status, whole.json()["size_bytes"].clone()), (201, json!(1 << 20)), "{}", whole.body);
     let refused = array.ask("GET", "/v1/pools/main/drives", "", None);
     assert_eq!(refused.header("allow"), Some("POST"));
     let page = array.ask("GET", "/docs/reference/errors.md", "", None);

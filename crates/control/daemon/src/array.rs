@@ -891,7 +891,7 @@ async fn open_patiently(
 }
 
 /// The engine says what and why; what to do follows from its kind.
-fn from_engine(error: ashlar_engine::Error) -> Error {
+pub(crate) fn from_engine(error: ashlar_engine::Error) -> Error {
     use ashlar_engine::ErrorKind;
     let (kind, action) = match error.kind {
         ErrorKind::Invalid => (api::ErrorKind::Invalid, "mend the request"),
@@ -909,5 +909,10 @@ fn from_engine(error: ashlar_engine::Error) -> Error {
         ErrorKind::Busy => (api::ErrorKind::Busy, "end that use first, then repeat"),
         ErrorKind::Closed => (api::ErrorKind::Closed, "`ashlar pool list` says whether the pool is open"),
     };
-    Error::new(kind, error.context, error.action.unwrap_or_else(|| action.to_string()))
+    let told = Error::new(kind, error.context, error.action.unwrap_or_else(|| action.to_string()));
+    match kind {
+        // What is wrong with values alone was told before the engine was asked.
+        api::ErrorKind::Invalid => told.because(api::Reason::DoesNotFit),
+        _ => told,
+    }
 }

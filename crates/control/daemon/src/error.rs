@@ -8,6 +8,9 @@ use ashlar_api::{ErrorKind, ObjectKind, ObjectName, Problem, Reason, Remedy};
 
 use crate::remedy;
 
+/// What to do about trouble of a database or its server that says nothing of its own.
+pub(crate) const MEND: &str = "mend that, then repeat";
+
 /// Result of the daemon's work.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -57,6 +60,11 @@ impl Error {
 
     pub(crate) fn invalid(message: impl Into<String>, action: impl Into<String>) -> Error {
         Error::new(ErrorKind::Invalid, message, action)
+    }
+
+    /// Each value is possible, but not with the others, or not for the object that is meant.
+    pub(crate) fn unfit(message: impl Into<String>, action: impl Into<String>) -> Error {
+        Error::invalid(message, action).because(Reason::DoesNotFit)
     }
 
     pub(crate) fn not_found(what: &str, name: &str) -> Error {

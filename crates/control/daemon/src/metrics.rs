@@ -38,7 +38,7 @@ struct Metric {
 }
 
 /// Of what a pool counts, what is a level or a maximum and does not only grow by what happens: metric and
-/// counter. `ashlar_pool_counter_total` is of the rest.
+/// counter. `ashlar_pool_work_total` and `ashlar_pool_work_bytes_total` are of the rest.
 const LEVELS: [(&str, &str); 7] = [
     ("ashlar_pool_cache_bytes", "cache_bytes_used"),
     ("ashlar_pool_map_bytes", "map_bytes_used"),
@@ -49,7 +49,7 @@ const LEVELS: [(&str, &str); 7] = [
     ("ashlar_pool_dedupe_blocks_queued", "dedupe_blocks_queued"),
 ];
 
-const METRICS: [Metric; 52] = [
+const METRICS: [Metric; 53] = [
     Metric { name: "ashlar_build_info", kind: "gauge", labels: "version", help: "Always 1." },
     Metric { name: "ashlar_uptime_seconds", kind: "gauge", labels: "", help: "Since the start." },
     Metric {
@@ -180,10 +180,16 @@ const METRICS: [Metric; 52] = [
         help: "Bytes the rebuild under way has to write (`total`) and has written (`done`); 0 without one.",
     },
     Metric {
-        name: "ashlar_pool_counter_total",
+        name: "ashlar_pool_work_total",
         kind: "counter",
-        labels: "pool, counter",
-        help: "The pool's own counters since it was opened.",
+        labels: "pool, work",
+        help: "What the pool did since it was opened: `work` is a name of `counters` in `ashlar pool show --json`.",
+    },
+    Metric {
+        name: "ashlar_pool_work_bytes_total",
+        kind: "counter",
+        labels: "pool, work",
+        help: "The same of what is counted in bytes.",
     },
     Metric {
         name: "ashlar_pool_cache_bytes",
@@ -455,17 +461,8 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
         "ashlar_drive_mended_blocks_total" => drive_samples(readings, |drive| Some(drive.mended_block_count)),
         "ashlar_drive_steered_reads_total" => drive_samples(readings, |drive| Some(drive.steered_read_count)),
         "ashlar_pool_rebuild_bytes" => readings.pools.iter().flat_map(pool_rebuild).collect(),
-        "ashlar_pool_counter_total" => readings
-            .pools
-            .iter()
-            .flat_map(|pool| {
-                let is_level = |name: &str| LEVELS.iter().any(|(_, level)| *level == name);
-                let counters = pool.counters.iter().filter(move |(name, _)| !is_level(name));
-                counters.map(|(counter, value)| {
-                    (vec![("pool", pool.name.clone()), ("counter", counter.clone())], *value as f64)
-                })
-            })
-            .collect(),
+        "ashlar_pool_work_total" => work(readings, |counter| !counter.contains("_bytes")),
+        "ashlar_pool_work_bytes_total" => work(readings, |counter| counter.contains("_bytes")),
         "ashlar_volume_size_bytes" => volume_samples(|volume| Some(volume.size_bytes)),
         "ashlar_volume_written_bytes" => volume_samples(|volume| volume.written_bytes),
         "ashlar_volume_own_bytes" => volume_samples(|volume| Some(volume.own_bytes)),
@@ -498,6 +495,17 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
         "ashlar_request_bytes_total" => request_samples(|counted| counted.bytes),
         level => levels(readings, level),
     }
+}
+
+/// What pools did, by those of their counters that are no levels and are asked for.
+fn work(readings: &Readings, is_asked_for: fn(&str) -> bool) -> Vec<(Labels, f64)> {
+    let is_level = |name: &str| LEVELS.iter().any(|(_, level)| *level == name);
+    let of_pool = |pool: &api::Pool| -> Vec<(Labels, f64)> {
+        let counters = pool.counters.iter().filter(|(name, _)| is_asked_for(name) && !is_level(name));
+        let labels = |counter: &str| vec![("pool", pool.name.clone()), ("work", counter.to_string())];
+        counters.map(|(counter, value)| (labels(counter), *value as f64)).collect()
+    };
+    readings.pools.iter().flat_map(of_pool).collect()
 }
 
 /// The values of a metric of [`LEVELS`]; none of another.
@@ -688,7 +696,7 @@ mod tests {
             "pools": [], "attachment_count": 0,
             "doors": [{"name": "nbd", "address": "a", "transport": "unix", "state": "serving"}],
         });
-        let mut counters_of_pool = serde_json::json!({"checkpoints": 2});
+        let mut counters_of_pool = serde_json::json!({"checkpoints": 2, "moved_bytes": 8192});
         for (_, level) in LEVELS {
             counters_of_pool[level] = 3.into();
         }
@@ -764,11 +772,13 @@ mod tests {
     fn what_may_go_down_is_a_gauge_and_no_counter() {
         let text = text(&readings());
         let has = |line: &str| text.lines().any(|found| found == line);
-        assert!(has("ashlar_pool_counter_total{pool=\"main\",counter=\"checkpoints\"} 2"), "{text}");
+        assert!(has("ashlar_pool_work_total{pool=\"main\",work=\"checkpoints\"} 2"), "{text}");
+        assert!(has("ashlar_pool_work_bytes_total{pool=\"main\",work=\"moved_bytes\"} 8192"), "{text}");
+        assert!(!has("ashlar_pool_work_total{pool=\"main\",work=\"moved_bytes\"} 8192"), "one unit each");
         for (metric, counter) in LEVELS {
             assert!(has(&format!("{metric}{{pool=\"main\"}} 3")), "{metric}");
             assert!(has(&format!("# TYPE {metric} gauge")), "{metric}");
-            assert!(!text.contains(&format!("counter=\"{counter}\"")), "{counter}");
+            assert!(!text.contains(&format!("work=\"{counter}\"")), "{counter}");
         }
     }
 

@@ -27,7 +27,8 @@ pub fn problems_reference() -> String {
          | `object` | kind and name of the object that is meant, where there is one |\n\
          | `reason` | what exactly, where programs do different things about it: a word of the last table |\n\
          | `remedy` | what to do: `command` says it for the command line, `request` with requests and fields |\n\n\
-         The command line prints `detail` and the remedy's `command` as one line on stderr and exits with 1.\n\n\
+         The command line prints `detail` and the remedy's `command` as one line on stderr and exits with 1.\n\
+         `docs/reference/messages.md` of the sources has every message with its remedy.\n\n\
          | kind | status | |\n| --- | --- | --- |\n",
     );
     for kind in ErrorKind::ALL {
@@ -63,3 +64,6 @@ fn example() -> String {
     let problem = Error::not_found("volume", "db").problem();
     serde_json::to_string_pretty(&problem).expect("problems are plain data")
 }
+
+#[cfg(test)]
+mod messages;

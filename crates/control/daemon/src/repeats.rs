@@ -21,8 +21,6 @@ const KEPT: Duration = Duration::from_secs(24 * 3600);
 const KEYS_MAX: usize = 1_000;
 /// Bytes of answers of one caller at most. Arbitrary: answers have a few thousand.
 const BYTES_MAX: usize = 8 << 20;
-/// The longest key.
-pub(crate) const KEY_BYTES_MAX: usize = 255;
 
 /// An answer as it went out.
 #[derive(Clone, Debug)]

@@ -187,24 +187,26 @@ pub(crate) enum Seen {
 }
 
 impl Seen {
-    /// Takes the values of `If-Match` apart; `None` where they are no list of tags.
+    /// Takes the values of `If-Match` apart; `None` where they are neither `*` nor a list of tags.
     pub(crate) fn parse<'a>(values: impl Iterator<Item = &'a str>) -> Option<Seen> {
-        let (mut tags, mut is_there) = (Vec::new(), false);
-        for one in values.flat_map(|value| value.split(',')).map(str::trim) {
-            let opaque = one.strip_prefix("W/").unwrap_or(one);
-            match opaque {
-                "*" => is_there = true,
-                _ if opaque.len() >= 2 && opaque.starts_with('"') && opaque.ends_with('"') => {
-                    tags.push(one.to_string());
+        let values: Vec<&str> = values.map(str::trim).collect();
+        if values == ["*"] {
+            return Some(Seen::There);
+        }
+        let mut tags = Vec::new();
+        for value in values {
+            let mut rest = value;
+            loop {
+                let (tag, behind) = first_tag(rest)?;
+                tags.push(tag.to_string());
+                match behind.trim_start_matches([' ', '\t']).strip_prefix(',') {
+                    Some(more) => rest = more.trim_start_matches([' ', '\t']),
+                    None if behind.is_empty() => break,
+                    None => return None,
                 }
-                _ => return None,
             }
         }
-        match (is_there, tags.is_empty()) {
-            (true, true) => Some(Seen::There),
-            (false, false) => Some(Seen::As(tags)),
-            _ => None,
-        }
+        (!tags.is_empty()).then_some(Seen::As(tags))
     }
 
     /// Whether the object must be looked at before it is changed.
@@ -230,6 +232,15 @@ impl Seen {
         .about(T::KIND, name)
         .over_rest("get it again, decide anew, and send the `ETag` of that answer as `If-Match`"))
     }
+}
+
+/// The entity tag that a text begins with, and what stands behind it. Within its quotes it has no quotes and no
+/// blanks, but it may have commas.
+fn first_tag(text: &str) -> Option<(&str, &str)> {
+    let opaque = text.strip_prefix("W/").unwrap_or(text).strip_prefix('"')?;
+    let (inside, behind) = opaque.split_once('"')?;
+    let is_good = inside.bytes().all(|byte| byte.is_ascii_graphic());
+    is_good.then(|| (&text[..text.len() - behind.len()], behind))
 }
 
 #[cfg(test)]
@@ -264,15 +275,19 @@ mod tests {
     fn only_the_state_that_was_seen_passes() {
         let seen = |value: &str| Seen::parse([value].into_iter());
         let (now, tag) = (snapshot(), snapshot().tag());
-        for value in ["*".to_string(), tag.clone(), format!("\"x\", {tag}"), format!("  {tag} ,\"y\"")] {
-            seen(&value).unwrap().check(&now).unwrap();
+        let listed = [format!("\"x\", {tag}"), format!("  {tag} ,\"y\""), format!("\"a,b\",W/\"\",{tag}")];
+        for value in ["*".to_string(), tag.clone()].iter().chain(&listed) {
+            seen(value).unwrap().check(&now).unwrap();
         }
+        let twice = ["\"x\"", tag.as_str()];
+        Seen::parse(twice.into_iter()).unwrap().check(&now).unwrap();
         for value in ["\"x\"".to_string(), format!("W/{tag}"), "\"\"".to_string()] {
             let error = seen(&value).unwrap().check(&now).unwrap_err();
             assert_eq!(error.kind, api::ErrorKind::Changed);
             assert!(error.message.contains("snapshot `noon`") && error.message.contains(&tag), "{error}");
         }
-        for wrong in ["", "x", "\"", &tag[1..], "*, \"x\"", "\"x\" \"y", "\"x\",,\"y\""] {
+        let wrong = ["", "x", "\"", &tag[1..], "*, \"x\"", "\"x\" \"y", "\"x\",,\"y\"", "\"x\","];
+        for wrong in wrong.into_iter().chain(["W/*", "*,*", "\"a\"b\"", "\"a b\"", "\"x\";\"y\""]) {
             assert_eq!(seen(wrong), None, "{wrong}");
         }
         Seen::default().check(&now).unwrap();

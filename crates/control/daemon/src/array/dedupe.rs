@@ -35,11 +35,11 @@ impl Array {
                     (api::DedupeAction::Resize, Some(bytes)) => engine.dedupe_resize(bytes),
                     (api::DedupeAction::Resize, None) => {
                         let what = "a resize without `index_max_bytes` says nothing";
-                        return Err(Error::invalid(what, "name the bytes; 0 switches dedupe off"));
+                        return Err(Error::unfit(what, "name the bytes; 0 switches dedupe off"));
                     }
                     (_, Some(_)) => {
                         let what = "`index_max_bytes` belongs to a resize";
-                        return Err(Error::invalid(what, "leave it out, or ask for `resize`"));
+                        return Err(Error::unfit(what, "leave it out, or ask for `resize`"));
                     }
                 };
                 Ok(view(pool, &status.map_err(from_engine)?))

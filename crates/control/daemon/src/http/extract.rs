@@ -11,6 +11,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::de::DeserializeOwned;
 
+use super::whole;
 use crate::error::Error;
 use crate::places::Caller;
 
@@ -96,6 +97,16 @@ pub(super) fn not_whole() -> Error {
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+    let parsed = parse_as_written(bytes);
+    // Whole numbers with a point are looked at only where something is wrong: few programs write them.
+    let is_of_field = matches!(&parsed, Err(error) if error.reason == Some(Reason::WrongField));
+    match is_of_field.then(|| whole::in_digits(bytes)).flatten() {
+        Some(bytes) => parse_as_written(&bytes),
+        None => parsed,
+    }
+}
+
+fn parse_as_written<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     let action = "/openapi.json describes every operation";
     let mut input = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut input).map_err(|error| {
@@ -125,7 +136,9 @@ impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalB
         if has_none && !request.headers().contains_key(CONTENT_TYPE) {
             return Ok(OptionalBody(T::default()));
         }
-        Body::from_request(request, state).await.map(|Body(value)| OptionalBody(value))
+        // What is left out may be said to be nothing, too.
+        let body: Body<Option<T>> = Body::from_request(request, state).await?;
+        Ok(OptionalBody(body.0.unwrap_or_default()))
     }
 }
 

@@ -248,8 +248,7 @@ pub(super) async fn pool_space(
     Name(pool): Name,
     Question(query): Question<SpaceQuery>,
 ) -> Answer<api::PoolSpace> {
-    let within_seconds = (!query.is_quick).then_some(query.within_seconds);
-    array.pool_space(&pool, within_seconds).await.map(Json)
+    array.pool_space(&pool, query.is_quick, query.within_seconds).await.map(Json)
 }
 
 pub(super) async fn pool_dedupe(State(array): Array, Name(pool): Name) -> Answer<api::Dedupe> {

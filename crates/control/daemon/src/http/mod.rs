@@ -18,6 +18,7 @@ mod page;
 mod question;
 mod schedules;
 mod settings;
+mod whole;
 
 use std::sync::Arc;
 

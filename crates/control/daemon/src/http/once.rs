@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use ashlar_api::{ErrorKind, Reason};
+use ashlar_api::{ErrorKind, KEY_BYTES_MAX, Reason};
 use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method};
@@ -13,7 +13,7 @@ use http_body_util::LengthLimitError;
 use super::extract::{BODY_BYTES_MAX, BODY_WAIT_MAX, not_whole, too_large, too_slow};
 use crate::error::{Error, Result};
 use crate::places::Caller;
-use crate::repeats::{Answer, Content, Found, KEY_BYTES_MAX, Turn};
+use crate::repeats::{Answer, Content, Found, Turn};
 use crate::service::Service;
 
 const KEY: &str = "idempotency-key";
@@ -82,7 +82,7 @@ fn is_too_long(error: &axum::Error) -> bool {
 fn key(headers: &HeaderMap) -> Result<String> {
     let values: Vec<&HeaderValue> = headers.get_all(KEY).iter().collect();
     let only = match values[..] {
-        [only] => only.to_str().ok().map(|text| text.trim().trim_matches('"')),
+        [only] => only.to_str().ok(),
         _ => None,
     };
     let is_good = |key: &&str| {

@@ -191,7 +191,7 @@ impl Service {
         let geometry = self.array.geometry(name).await?;
         let geometry = geometry.ok_or_else(|| Error::not_found("volume", name))?;
         if geometry.is_read_only && request.format.is_some() {
-            return Err(Error::invalid(
+            return Err(Error::unfit(
                 format!("`{name}` takes no new file system: it is read-only"),
                 "format a volume or a clone",
             ));

@@ -262,7 +262,7 @@ impl Service {
             let ids: Vec<String> = deleted.iter().map(|one| format!("{}:{}", one.name, one.id)).collect();
             return Err(match ids.is_empty() {
                 true => no_such(which),
-                false => Error::invalid(
+                false => Error::unfit(
                     format!("there are {} deleted volumes `{which}`", ids.len()),
                     format!("say which: {}", ids.join(", ")),
                 ),

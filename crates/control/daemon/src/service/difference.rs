@@ -69,7 +69,7 @@ impl Service {
 
 /// Maps of two pools have nothing in common.
 pub(super) fn apart(which: &str) -> Error {
-    Error::invalid(
+    Error::unfit(
         format!("{which}: what differs is found within one pool only"),
         "compare what they hold by their files",
     )

@@ -50,7 +50,7 @@ impl Service {
                 let below = look_below(&path, &own)?;
                 if let Some((other, _)) = seen.iter().find(|(_, other)| is_same(other, &below)) {
                     let what = format!("drives {other} and {path} are one and the same");
-                    return Err(Error::invalid(what, "name each drive once"));
+                    return Err(Error::unfit(what, "name each drive once"));
                 }
                 seen.push((path, below));
             }
@@ -236,14 +236,12 @@ async fn within<T: Send + 'static>(
 
 fn look_below(path: &str, own: &attach::Own) -> Result<Below> {
     let below = attach::below(Path::new(path), own).map_err(|error| match error.kind {
-        attach::ErrorKind::Invalid => {
-            Error::invalid(format!("drive {error}"), "name a file or a block device")
-        }
+        attach::ErrorKind::Invalid => Error::unfit(format!("drive {error}"), "name a file or a block device"),
         _ => Error::new(api::ErrorKind::NotFound, format!("drive {path}: {error}"), "check the path"),
     })?;
     let Some(on) = &below.volume else { return Ok(below) };
     let steps = if on.steps.is_empty() { String::new() } else { format!(" ({})", on.steps.join(", ")) };
-    Err(Error::invalid(
+    Err(Error::unfit(
         format!(
             "drive {path} stands on volume `{}` of this array{steps}: it would wait for itself",
             on.volume

@@ -220,7 +220,7 @@ impl Service {
         let pool = self.pool(name).await?;
         let drive = numbered(&pool, number)?;
         if pool.protection == api::Protection::None {
-            return Err(Error::invalid(
+            return Err(Error::unfit(
                 format!("pool `{name}` has no protection: it needs all its drives"),
                 format!(
                     "`ashlar pool add-drive {name} --drive PATH` takes another in, and then `ashlar pool \

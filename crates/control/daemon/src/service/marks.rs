@@ -62,7 +62,7 @@ impl Service {
         let at = request.unix_millis.unwrap_or(now);
         if at > now + AHEAD_MILLIS_MAX {
             let what = format!("mark `{text}`: its time is still to come");
-            return Err(Error::invalid(what, "name a time that was, or none"));
+            return Err(Error::unfit(what, "name a time that was, or none"));
         }
         let object = match (&request.volume, &request.database) {
             (None, None) => None,
@@ -76,7 +76,7 @@ impl Service {
             }
             (Some(_), Some(_)) => {
                 let what = format!("mark `{text}`: a volume and a database are named");
-                return Err(Error::invalid(what, "name one of them, or make a mark for each"));
+                return Err(Error::unfit(what, "name one of them, or make a mark for each"));
             }
         };
         let _turn = self.change().await?;
@@ -92,7 +92,7 @@ impl Service {
         let mark = self.mark(id).await?;
         if mark.kind != MarkKind::ByHand {
             let what = format!("mark `{id}` is of a {}, and goes with it", mark.kind.name());
-            return Err(Error::invalid(what, "only marks that were made by hand are deleted"));
+            return Err(Error::unfit(what, "only marks that were made by hand are deleted"));
         }
         let _turn = self.change().await?;
         let mut kept = self.state.load_marks()?;
@@ -112,14 +112,14 @@ impl Service {
 }
 
 fn checked_text(text: &str) -> Result<String> {
-    let text = text.trim();
     let count = text.chars().count();
-    if !(1..=MARK_LETTERS_MAX).contains(&count) || text.chars().any(char::is_control) {
+    let is_line = !text.trim().is_empty() && !text.chars().any(char::is_control);
+    if !is_line || count > MARK_LETTERS_MAX {
         let what = format!("a text of {count} letters cannot be a mark's");
         let action = format!("write one line of 1 to {MARK_LETTERS_MAX} letters");
         return Err(Error::invalid(what, action));
     }
-    Ok(text.to_string())
+    Ok(text.trim().to_string())
 }
 
 fn add(kept: &mut KnownMarks, unix_millis: u64, text: String, object: Option<String>) -> api::Mark {

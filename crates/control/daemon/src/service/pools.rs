@@ -191,7 +191,7 @@ impl Service {
             return Ok(drives);
         }
         recorded.ok_or_else(|| {
-            Error::invalid(
+            Error::unfit(
                 format!("no drive of pool `{name}` is named and none is recorded"),
                 format!("name every one: `ashlar pool import {name} --drive PATH ...`"),
             )
@@ -515,7 +515,7 @@ pub(super) fn check_drives<'a>(paths: impl Iterator<Item = &'a str>) -> Result<(
             ));
         }
         if !seen.insert(canonical(path)) {
-            return Err(Error::invalid(format!("drive {path} is named twice"), "name each drive once"));
+            return Err(Error::unfit(format!("drive {path} is named twice"), "name each drive once"));
         }
     }
     if seen.is_empty() {

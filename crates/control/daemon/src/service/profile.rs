@@ -9,15 +9,12 @@ use ashlar_telemetry::CountersSnapshot;
 use super::Service;
 use crate::error::{Error, Result};
 
-/// How long is counted at most. Arbitrary: a request is not to be open for long.
-const SECONDS_MAX: u64 = 60;
-
 impl Service {
     /// Of all requests since the array started, or of those of so many seconds from now on.
     pub(crate) async fn volume_profile(&self, volume: &str, seconds: Option<u64>) -> Result<api::IoProfile> {
-        if let Some(seconds) = seconds.filter(|seconds| !(1..=SECONDS_MAX).contains(seconds)) {
+        if let Some(seconds) = seconds.filter(|seconds| !(1..=api::LOOK_SECONDS_MAX).contains(seconds)) {
             let what = format!("requests of volume `{volume}` cannot be counted for {seconds} s");
-            return Err(Error::invalid(what, format!("choose from 1 to {SECONDS_MAX} s")));
+            return Err(Error::invalid(what, format!("choose from 1 to {} s", api::LOOK_SECONDS_MAX)));
         }
         let mut before = CountersSnapshot::default();
         if let Some(seconds) = seconds {

@@ -67,7 +67,7 @@ impl Service {
         };
         match pools.iter().find(|pool| *pool != first) {
             None => Ok(first.clone()),
-            Some(other) => Err(Error::invalid(
+            Some(other) => Err(Error::unfit(
                 format!("the volumes lie in pools `{first}` and `{other}`"),
                 "one snapshot holds volumes of one pool: take one in each",
             )),

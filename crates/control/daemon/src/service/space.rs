@@ -9,13 +9,16 @@ use super::Service;
 use super::index::Index;
 use crate::error::{Error, Result};
 
-/// Longer than a count may ask for: an hour walks pools far larger than one thread serves well.
-const WITHIN_SECONDS_MAX: u64 = 3600;
-
 impl Service {
-    /// Where a pool's bytes are; without a time at once, by the last mark.
-    pub(crate) async fn pool_space(&self, pool: &str, within_seconds: Option<u64>) -> Result<api::PoolSpace> {
-        let within = within_seconds.map(check_within).transpose()?;
+    /// Where a pool's bytes are; a quick answer comes at once, by the last mark.
+    pub(crate) async fn pool_space(
+        &self,
+        pool: &str,
+        is_quick: bool,
+        within_seconds: u64,
+    ) -> Result<api::PoolSpace> {
+        let within = check_within(within_seconds)?;
+        let within = (!is_quick).then_some(within);
         self.check_open(pool)?;
         self.array.pool_space(pool, within).await
     }
@@ -86,7 +89,7 @@ fn pool_of_object(index: &Index, name: &str) -> Result<String> {
         return index.snapshot(snapshot).map(|group| group.pool);
     }
     match (index.volume(name), index.snapshot(name)) {
-        (Ok(_), Ok(_)) => Err(Error::invalid(
+        (Ok(_), Ok(_)) => Err(Error::unfit(
             format!("`{name}` is a volume and a snapshot"),
             format!("say `volume:{name}` or `snapshot:{name}`"),
         )),
@@ -101,10 +104,10 @@ fn pool_of_object(index: &Index, name: &str) -> Result<String> {
 }
 
 pub(super) fn check_within(seconds: u64) -> Result<Duration> {
-    if !(1..=WITHIN_SECONDS_MAX).contains(&seconds) {
+    if !(1..=api::WITHIN_SECONDS_MAX).contains(&seconds) {
         return Err(Error::invalid(
             format!("{seconds} seconds is no time to count within"),
-            format!("allow 1 to {WITHIN_SECONDS_MAX}"),
+            format!("allow 1 to {}", api::WITHIN_SECONDS_MAX),
         ));
     }
     Ok(Duration::from_secs(seconds))

@@ -9,9 +9,6 @@ use crate::error::{Error, Result};
 use crate::names;
 use crate::tag::Seen;
 
-/// Largest volume: what the map's radix tree addresses by design.
-const VOLUME_BYTES_MAX: u64 = 256 << 40;
-
 impl Service {
     /// All volumes, by name.
     pub(crate) async fn volumes(&self) -> Result<Vec<api::Volume>> {
@@ -85,10 +82,9 @@ impl Service {
                 "make one with `ashlar pool create NAME --drive PATH,size=10GiB`",
             )),
             (Some(only), 0) => Ok(only),
-            (Some(_), more) => Err(Error::invalid(
-                format!("there are {} pools", more + 1),
-                "name the one to use with --pool",
-            )),
+            (Some(_), more) => {
+                Err(Error::unfit(format!("there are {} pools", more + 1), "name the one to use with --pool"))
+            }
         }
     }
 
@@ -106,7 +102,7 @@ impl Service {
         seen.check(&volume)?;
         let before = volume.size_bytes;
         if request.size_bytes < before && !request.may_shrink {
-            return Err(Error::invalid(
+            return Err(Error::unfit(
                 format!(
                     "volume `{name}` has {}: {} would drop what lies beyond",
                     ByteCount(before),
@@ -139,7 +135,7 @@ impl Service {
         seen: &Seen,
     ) -> Result<api::Volume> {
         if request == api::VolumePolicy::default() {
-            return Err(Error::invalid(
+            return Err(Error::unfit(
                 "nothing is to be changed",
                 "name compression, dedupe, a limit, a reserve or a rate",
             ));
@@ -177,10 +173,11 @@ fn check_size(size_bytes: u64) -> Result<()> {
     if size_bytes == 0 {
         return Err(Error::invalid("a volume of 0 bytes is not possible", "name a size, as in 64GiB"));
     }
-    if size_bytes > VOLUME_BYTES_MAX {
+    if size_bytes > api::VOLUME_BYTES_MAX {
+        let most = api::VOLUME_BYTES_MAX;
         return Err(Error::invalid(
             format!("{size_bytes} bytes are more than a volume can have"),
-            format!("the largest is {}, {VOLUME_BYTES_MAX} bytes", ByteCount(VOLUME_BYTES_MAX)),
+            format!("the largest is {}, {most} bytes", ByteCount(most)),
         ));
     }
     if !size_bytes.is_multiple_of(BLOCK_BYTES) {

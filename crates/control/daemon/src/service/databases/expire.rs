@@ -21,8 +21,6 @@ use crate::tag::Seen;
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// A deletion that failed is tried again after so long. Arbitrary.
 const RETRY_INTERVAL: Duration = Duration::from_secs(30);
-/// Longest. Arbitrary: ten years.
-const TERM_SECONDS_MAX: u64 = 10 * 366 * 24 * 60 * 60;
 
 /// A clone that was warned of.
 struct Warned {
@@ -54,10 +52,10 @@ fn step(expiry: Expiry, now: u64, warned: Option<Duration>) -> Step {
 /// When something ends that is to last so long from now.
 pub(super) fn expiry_in(database: &str, seconds: Option<u64>) -> Result<Option<Expiry>> {
     let Some(seconds) = seconds else { return Ok(None) };
-    if !(1..=TERM_SECONDS_MAX).contains(&seconds) {
+    if !(1..=api::EXPIRY_SECONDS_MAX).contains(&seconds) {
         return Err(Error::invalid(
             format!("database `{database}` cannot expire after {seconds} s"),
-            format!("choose from 1 to {TERM_SECONDS_MAX} s, or never"),
+            format!("choose from 1 to {} s, or never", api::EXPIRY_SECONDS_MAX),
         ));
     }
     Ok(Some(Expiry { unix_seconds: unix_seconds() + seconds, term_seconds: seconds }))

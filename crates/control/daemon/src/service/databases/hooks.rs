@@ -12,9 +12,8 @@ use super::records::Busy;
 use crate::error::{Error, Result};
 use crate::tag::Seen;
 
-/// How long `freeze` and `thaw` may take where nobody says so, and at most. Arbitrary.
+/// How long `freeze` and `thaw` may take where nobody says so. Arbitrary.
 const SECONDS: u64 = 30;
-const SECONDS_MAX: u64 = 3600;
 /// How long a snapshot waits for its turn with a database that holds still for another, and how often it
 /// looks. Arbitrary: as long as `freeze` and `thaw` may take where nobody says so.
 const TURN_MAX: Duration = Duration::from_secs(30);
@@ -72,9 +71,9 @@ fn checked(name: &str, hooks: &api::DatabaseHooks) -> Result<Hooks> {
         }
     }
     let seconds_max = timeout_seconds.unwrap_or(SECONDS);
-    if !(1..=SECONDS_MAX).contains(&seconds_max) {
+    if !(1..=api::HOOK_SECONDS_MAX).contains(&seconds_max) {
         let what = format!("`freeze` and `thaw` cannot be given {seconds_max} s");
-        return Err(wrong(what, &format!("choose from 1 to {SECONDS_MAX} s")));
+        return Err(wrong(what, &format!("choose from 1 to {} s", api::HOOK_SECONDS_MAX)));
     }
     Ok(Hooks {
         account: account.clone(),

@@ -1,22 +1,21 @@
 //! Servers that do not start within their time: they were ended, and it is written down why.
 
+use ashlar_api::START_SECONDS_MAX;
 use ashlar_database::Outcome;
 
 use super::super::Service;
 use super::Known;
 use crate::error::{Error, Result};
 
-/// Longest. Arbitrary: a day.
-const SECONDS_MAX: u64 = 24 * 60 * 60;
 /// Of a reason in a record, which is one note with the rest.
 const REASON_CHARS_MAX: usize = 300;
 
 /// How long a start may take, where that is possible.
 pub(super) fn start_limit(database: &str, seconds: Option<u64>) -> Result<Option<u64>> {
     match seconds {
-        Some(seconds) if !(1..=SECONDS_MAX).contains(&seconds) => Err(Error::invalid(
+        Some(seconds) if !(1..=START_SECONDS_MAX).contains(&seconds) => Err(Error::invalid(
             format!("database `{database}`: a start cannot be given {seconds} s"),
-            format!("choose from 1 to {SECONDS_MAX} s"),
+            format!("choose from 1 to {START_SECONDS_MAX} s"),
         )),
         seconds => Ok(seconds),
     }

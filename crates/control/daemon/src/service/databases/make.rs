@@ -18,8 +18,6 @@ use crate::names;
 /// An empty database of PostgreSQL has 40 MB of files and a few segments of log, of 16 MiB each.
 const DATA_BYTES_MIN: u64 = 256 << 20;
 const LOG_BYTES_MIN: u64 = 128 << 20;
-/// A server with small buffers and a few sessions.
-const MEMORY_BYTES_MIN: u64 = 128 << 20;
 /// The kernel gives shares of a tenth of a second.
 const CORES_MIN: f64 = 0.1;
 const CORES_MAX: f64 = 4096.0;
@@ -293,9 +291,9 @@ fn check_tablespace(database: &str, name: &str) -> Result<()> {
 
 /// What a server may use of the machine, where that is enough for one.
 pub(super) fn limits(name: &str, memory_bytes: Option<u64>, cores: Option<f64>) -> Result<Option<Limits>> {
-    if let Some(bytes) = memory_bytes.filter(|bytes| *bytes < MEMORY_BYTES_MIN) {
+    if let Some(bytes) = memory_bytes.filter(|bytes| *bytes < api::MEMORY_BYTES_MIN) {
         let what = format!("database `{name}`: {} of memory is too little for a server", ByteCount(bytes));
-        return Err(Error::invalid(what, format!("give it at least {}", ByteCount(MEMORY_BYTES_MIN))));
+        return Err(Error::invalid(what, format!("give it at least {}", ByteCount(api::MEMORY_BYTES_MIN))));
     }
     if let Some(cores) = cores.filter(|cores| !(CORES_MIN..=CORES_MAX).contains(cores)) {
         let what = format!("database `{name}`: {cores} is no number of processors");

@@ -30,7 +30,7 @@ use ashlar_api as api;
 use ashlar_database::{Outcome, Record, Site, Stage, Task, Work, carry_out};
 
 use super::Service;
-use crate::error::{Error, Result};
+use crate::error::{Error, MEND, Result};
 use crate::state::DATABASES;
 use crate::subprocess;
 use crate::tag::Seen;
@@ -271,6 +271,6 @@ fn check_ready(record: &Record) -> Result<()> {
 
 fn from_database(object: &str, error: &ashlar_database::Error) -> Error {
     let kind = if error.is_of_request { api::ErrorKind::Invalid } else { api::ErrorKind::Medium };
-    let action = if error.action.is_empty() { "mend that, then repeat" } else { &error.action };
+    let action = if error.action.is_empty() { MEND } else { &error.action };
     Error { is_late: error.is_late, ..Error::new(kind, format!("{object}: {error}"), action) }
 }

@@ -16,8 +16,6 @@ use crate::names;
 const NAME_BYTES_MAX: usize = 46;
 /// What the array puts behind the name of a database for a copy of its own.
 pub(super) const PROOF: &str = ".proof";
-/// The lowest port for programs that do not run as root.
-const PORT_MIN: u16 = 1024;
 
 /// A database that a pool remembers.
 #[derive(Clone)]
@@ -208,9 +206,9 @@ fn too_long(name: &str, bytes: usize) -> Error {
 
 /// Refuses a port that is somebody's, or that only root may have.
 fn check_port(all: &[Known], port: u16) -> Result<()> {
-    if port < PORT_MIN {
+    if port < api::PORT_MIN {
         let what = format!("port {port} is not for a server that does not run as root");
-        return Err(Error::invalid(what, format!("name one of {PORT_MIN} to 65535, or leave it out")));
+        return Err(Error::invalid(what, format!("name one of {} to 65535, or leave it out", api::PORT_MIN)));
     }
     let owner = all.iter().find(|known| known.record.port == port);
     if owner.is_none() && is_free(port) {

@@ -7,8 +7,7 @@ use super::super::Service;
 use super::check_ready;
 use crate::error::{Error, Result};
 
-/// How long it is looked at most, and where nobody says how long. Arbitrary.
-const SECONDS_MAX: u64 = 60;
+/// How long it is looked where nobody says how long. Arbitrary.
 const SECONDS: u64 = 3;
 
 impl Service {
@@ -19,9 +18,9 @@ impl Service {
         seconds: Option<u64>,
     ) -> Result<api::DatabaseWaits> {
         let seconds = seconds.unwrap_or(SECONDS);
-        if !(1..=SECONDS_MAX).contains(&seconds) {
+        if !(1..=api::LOOK_SECONDS_MAX).contains(&seconds) {
             let what = format!("database `{name}` cannot be looked at for {seconds} s");
-            return Err(Error::invalid(what, format!("choose from 1 to {SECONDS_MAX} s")));
+            return Err(Error::invalid(what, format!("choose from 1 to {} s", api::LOOK_SECONDS_MAX)));
         }
         let known = self.database_record(name).await?;
         check_ready(&known.record)?;

@@ -25,10 +25,11 @@ impl Service {
     ) -> Result<api::Schedule> {
         let wrong = |why: String| Error::invalid(format!("schedule `{name}`: {why}"), "mend that");
         let every = change.every_seconds.map(Every::of_seconds).transpose().map_err(wrong)?;
-        let keep = change.keep.as_deref().map(Keep::parse).transpose().map_err(wrong)?;
+        let unfit = |why: String| Error::unfit(format!("schedule `{name}`: {why}"), "mend that");
+        let keep = change.keep.as_deref().map(Keep::parse).transpose().map_err(unfit)?;
         if every.is_none() && keep.is_none() && change.is_paused.is_none() {
             let what = format!("schedule `{name}`: nothing is named to change");
-            return Err(Error::invalid(what, "name how often, what it keeps, or whether it pauses"));
+            return Err(Error::unfit(what, "name how often, what it keeps, or whether it pauses"));
         }
         let turn = self.change().await?;
         let mut known = self.schedule_record(name).await?;

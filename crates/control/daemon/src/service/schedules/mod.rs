@@ -57,7 +57,7 @@ impl Service {
         }
         let volumes = self.volumes_of(&record.target).await?;
         if volumes.len() > VOLUMES_MAX {
-            return Err(Error::invalid(
+            return Err(Error::unfit(
                 format!(
                     "schedule `{}`: a snapshot of {} volumes is not possible",
                     record.name,
@@ -176,28 +176,29 @@ fn checked(request: api::ScheduleCreate) -> Result<Record> {
         ));
     }
     let object = format!("schedule `{name}`");
-    let wrong = |what: &str, action: &str| Error::invalid(format!("{object}: {what}"), action);
+    let unfit = |what: &str, action: &str| Error::unfit(format!("{object}: {what}"), action);
     let target = match (databases.is_empty(), volumes.is_empty()) {
         (false, true) => Target::Databases(databases),
         (true, false) => Target::Volumes(volumes),
         (true, true) => {
-            return Err(wrong("nothing is named to take snapshots of", "name databases or volumes"));
+            return Err(unfit("nothing is named to take snapshots of", "name databases or volumes"));
         }
         (false, false) => {
-            return Err(wrong("databases and volumes are named", "make a schedule for each"));
+            return Err(unfit("databases and volumes are named", "make a schedule for each"));
         }
     };
     if prove_every_count == Some(0) {
-        return Err(wrong(
+        return Err(unfit(
             "one of 0 snapshots cannot be proven",
             "say 1 for every snapshot, or leave it out",
         ));
     }
     if prove_every_count.is_some() && matches!(target, Target::Volumes(_)) {
-        return Err(wrong("snapshots of volumes cannot be proven", "name the databases on them instead"));
+        return Err(unfit("snapshots of volumes cannot be proven", "name the databases on them instead"));
     }
-    let every = Every::of_seconds(every_seconds).map_err(|why| wrong(&why, "mend that"))?;
-    let keep = Keep::parse(&keep).map_err(|why| wrong(&why, "mend that"))?;
+    let every = Every::of_seconds(every_seconds)
+        .map_err(|why| Error::invalid(format!("{object}: {why}"), "mend that"))?;
+    let keep = Keep::parse(&keep).map_err(|why| unfit(&why, "mend that"))?;
     Ok(Record {
         name,
         target,

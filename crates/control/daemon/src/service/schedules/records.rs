@@ -39,7 +39,7 @@ impl Service {
         let owner = all.iter().find(|known| time_in_name(&known.record.name, snapshot).is_some());
         let Some(owner) = owner else { return Ok(()) };
         let schedule = &owner.record.name;
-        Err(Error::invalid(
+        Err(Error::unfit(
             format!("snapshots of schedule `{schedule}` are called as `{snapshot}` is, and deleted in turn"),
             format!("choose another name, or have it take one: `ashlar schedule run {schedule}`"),
         ))
