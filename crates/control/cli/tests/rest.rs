@@ -71,6 +71,8 @@ fn a_problem_says_what_it_is_about_and_what_to_send() {
         ("POST", "/v1/volumes", taken.as_str(), 409, "exists", "volume db", "", "another name"),
         ("POST", "/v1/volumes", wrong.as_str(), 400, "invalid", "", "wrong-name", "letters"),
         ("POST", "/v1/volumes", "{", 400, "invalid", "", "not-json", "openapi"),
+        ("POST", "/v1/volumes", r#"["x",1048576,"main"]"#, 400, "invalid", "", "wrong-field", "openapi"),
+        ("POST", "/v1/volumes", "[", 400, "invalid", "", "not-json", "openapi"),
         ("POST", "/v1/volumes", r#"{"name":"x"}"#, 400, "invalid", "", "wrong-field", "openapi"),
         ("POST", "/v1/volumes", long.as_str(), 413, "too-large", "", "", "less"),
         (

@@ -167,7 +167,7 @@ const DESCRIBED: [Described; 33] = [
         name: "metrics",
         default: "\"off\"",
         range: "a loopback address with port (0: any free port), or \"off\"",
-        text: "TCP address that answers `/metrics` and nothing else, to who shows the token of metrics.",
+        text: "TCP address that answers `/metrics`, `/healthz` and `/readyz` alone, to who shows the token of metrics.",
     },
     Described {
         name: "token_file",

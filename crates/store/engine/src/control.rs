@@ -129,6 +129,8 @@ impl Engine {
             bytes_per_second: policy.bytes_per_second.unwrap_or(now.rates.bytes_per_second),
             burst_seconds: policy.burst_seconds.unwrap_or(now.rates.burst_seconds),
         };
+        // A burst goes with the last of the rates that it is of.
+        let rates = if policy.burst_seconds.is_none() { rates.or_none() } else { rates };
         rates.check(name)?;
         if allowance.reserve_bytes > now.allowance.reserve_bytes {
             let wanted = allowance.reserve_bytes.unwrap_or(0).saturating_sub(now.own_bytes);

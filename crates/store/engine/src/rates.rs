@@ -89,11 +89,11 @@ impl Rates {
         match self.burst_seconds {
             _ if requests.is_some_and(|requests| requests < REQUESTS_MIN) => {
                 let what = format!("fewer than {REQUESTS_MIN} requests a second are not possible");
-                refused(what, "allow more, or `none` for no limit")
+                refused(what, "allow more, or take the limit away")
             }
             _ if bytes.is_some_and(|bytes| bytes < BYTES_MIN) => refused(
                 "less than 1 MiB a second is not possible".into(),
-                "allow more, or `none` for no limit",
+                "allow more, or take the limit away",
             ),
             Some(seconds) if seconds > BURST_SECONDS_MAX => {
                 refused(format!("a burst of {seconds} seconds is longer than an hour"), "allow a shorter one")
@@ -103,6 +103,11 @@ impl Rates {
             }
             Some(_) | None => Ok(()),
         }
+    }
+
+    /// Without a burst where there is no rate.
+    pub(crate) fn or_none(self) -> Rates {
+        if self.is_limited() { self } else { Rates::default() }
     }
 
     fn is_limited(self) -> bool {

@@ -29,7 +29,8 @@ enum Verb {
         /// Id of the job, as the list has it.
         id: String,
     },
-    /// End a job that runs: a scrub, or an import with all that it made. Forget one that has come to its end.
+    /// End a job that runs: a scrub, a check, or an import with all that it made. Forget one that has come to
+    /// its end.
     #[command(after_help = "Example:\n  ashlar job cancel 5f0c2a91-7")]
     Cancel {
         /// Id of the job, as the list has it.

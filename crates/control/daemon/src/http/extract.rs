@@ -9,7 +9,7 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTI
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::whole;
 use crate::error::Error;
@@ -70,6 +70,7 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
 }
 
 const NOT_JSON: &str = "the request's body is not JSON";
+const NOT_TAKEN: &str = "the request's body is not what this operation takes";
 
 fn check_is_json(headers: &HeaderMap) -> Result<(), Error> {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
@@ -108,13 +109,17 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
 
 fn parse_as_written<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     let action = "/openapi.json describes every operation";
+    let is_json = || serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
+    if bytes.trim_ascii_start().starts_with(b"[") && is_json() {
+        // Fields without their names would be taken by their order.
+        let what = format!("{NOT_TAKEN}: it is a list, and not an object");
+        return Err(Error::invalid(what, action).because(Reason::WrongField));
+    }
     let mut input = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut input).map_err(|error| {
-        let (what, reason) = match error.inner().classify() {
-            serde_json::error::Category::Data => {
-                ("the request's body is not what this operation takes", Reason::WrongField)
-            }
-            _ => (NOT_JSON, Reason::NotJson),
+        let (what, reason) = match is_json() {
+            true => (NOT_TAKEN, Reason::WrongField),
+            false => (NOT_JSON, Reason::NotJson),
         };
         Error::invalid(format!("{what}: {error}"), action).because(reason)
     })?;

@@ -91,7 +91,7 @@ impl Service {
     pub(crate) async fn mark_delete(&self, id: &str) -> Result<()> {
         let mark = self.mark(id).await?;
         if mark.kind != MarkKind::ByHand {
-            let what = format!("mark `{id}` is of a {}, and goes with it", mark.kind.name());
+            let what = format!("mark `{id}` belongs to its {}, and goes with it", mark.kind.name());
             return Err(Error::unfit(what, "only marks that were made by hand are deleted"));
         }
         let _turn = self.change().await?;
