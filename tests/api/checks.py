@@ -4,6 +4,7 @@ and every message stands in the reference with its remedy.
 schemathesis' own check of that takes no refusal at all. No schema can say whether values fit one another and what there
 is, so the program names such refusals, and only these are taken.
 """
+import itertools
 import os
 import re
 
@@ -31,6 +32,19 @@ def has_described_headers(case):
         if value is not None and wanted is not None and re.search(wanted, str(value)) is None:
             return False
     return True
+
+
+MADE_UP = itertools.count()
+
+
+@schemathesis.hook
+def before_call(_context, case, _kwargs):
+    """A key is made up for each request of a story: with one of an earlier story a create gets that one's answer, of an
+    object that may be deleted since."""
+    phase = case.meta.phase.name if case.meta is not None else None
+    key = (case.headers or {}).get("Idempotency-Key")
+    if getattr(phase, "name", None) == "STATEFUL" and key is not None and has_described_headers(case):
+        case.headers["Idempotency-Key"] = f"{str(key)[:200]}-{next(MADE_UP)}"
 
 
 @schemathesis.check

@@ -86,6 +86,7 @@ const PARAMETERS: &[(&str, &str, Bound)] = &[
     ("", "within_seconds", Range(1, WITHIN_SECONDS_MAX)),
     ("history", "object", Pattern(FIGURES_OF)),
     ("latencies", "object", Pattern(FIGURES_OF)),
+    ("pool_import", "pool", Pattern(NAME)),
     ("volume_profile", "seconds", Range(1, LOOK_SECONDS_MAX)),
     ("database_waits", "seconds", Range(1, LOOK_SECONDS_MAX)),
     ("volume_diff", "from_bytes", Steps(4096, u64::MAX)),
