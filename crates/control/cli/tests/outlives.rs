@@ -5,7 +5,7 @@ mod support;
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -168,6 +168,22 @@ fn an_orderly_stop_leaves_what_is_attached_to_the_next_start() {
     assert!(lasting.array.log().contains("stays attached: its requests wait"));
     // Detached, nothing is left: the keeper ends with its array.
     lasting.array.good(&["detach", "db"]);
+}
+
+/// The harm: a token's file with a wrong mode, and all attached volumes ended with I/O errors.
+#[test]
+fn a_start_that_is_refused_leaves_what_is_attached_to_the_next_one() {
+    let Some(mut lasting) = Lasting::attached() else { return };
+    lasting.writes_over(2, |array| {
+        array.terminate();
+        let token = array.state().join("api.token");
+        let allow = |mode| fs::set_permissions(&token, fs::Permissions::from_mode(mode)).unwrap();
+        allow(0o644);
+        let refused = array.serve_command().output().unwrap();
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success() && told.contains("token file"), "{told}");
+        allow(0o600);
+    });
 }
 
 #[test]

@@ -271,9 +271,10 @@ async fn open(
     left: Option<(Left, Pause)>,
 ) -> Result<Server> {
     let Doorkeeper { settings, group, descriptors } = doorkeeper;
+    // First of all: a start that fails leaves them to the next.
+    service.recall_attachments(left.is_some()).await;
     // Before any door: one that cannot ask who comes is not opened.
     let tokens = Tokens::load_or_make(service.state(), settings)?;
-    service.recall_attachments(left.is_some()).await;
     service.open_known().await?;
     if let Some((left, pause)) = left {
         service.clone().resume(left, pause).await;
