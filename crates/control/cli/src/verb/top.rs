@@ -12,8 +12,9 @@ use crate::output::{micros, size, table, utc};
 /// Show what hosts do now: requests, bytes and latencies of each volume, and where the time goes.
 ///
 /// All figures are of the last second. The stages of a pool say what its requests waited for: `limit` the
-/// rates of their volume, `turn` another request to the same blocks, `map` pages of the map, `room` room in memory or in the pool, `reduction` the
-/// processor, `journal` a write until it is durable, `drive` a read of the drives.
+/// rates of their volume, `turn` another request to the same blocks, `map` pages of the map, `room` room in
+/// memory or in the pool, `reduction` the processor, `journal` a write until it is durable, `drive` a read of
+/// the drives.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  ashlar top --interval 2\n  ashlar top --slow\n  ashlar top --count 1 --json"
