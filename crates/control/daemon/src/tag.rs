@@ -234,8 +234,8 @@ impl Seen {
     }
 }
 
-/// The entity tag that a text begins with, and what stands behind it. Within its quotes it has no quotes and no
-/// blanks, but it may have commas.
+/// The entity tag that a text begins with, and what stands behind it. Within its quotes it has no quotes and
+/// no blanks, but it may have commas.
 fn first_tag(text: &str) -> Option<(&str, &str)> {
     let opaque = text.strip_prefix("W/").unwrap_or(text).strip_prefix('"')?;
     let (inside, behind) = opaque.split_once('"')?;

@@ -1,9 +1,9 @@
 //! How much hosts may ask of a volume in a second: notes about it, and the turns its requests take.
 //!
-//! A request goes on when the time that it takes by the volume's rates has room on the volume's clock. This is
-//! the virtual scheduling form of the generic cell rate algorithm (ITU-T I.371, annex A): a clock for requests
-//! and one for bytes, each moved on by what a request takes. A clock that lags behind by less than the burst
-//! holds nobody up.
+//! A request goes on when the time that it takes by the volume's rates has room on the volume's clock. This
+//! is the virtual scheduling form of the generic cell rate algorithm (ITU-T I.371, annex A): a clock for
+//! requests and one for bytes, each moved on by what a request takes. A clock that lags behind by less than
+//! the burst holds nobody up.
 //!
 //! Invariants:
 //! 1. In any time no more begins than the rate allows for that time and the burst, and one request.

@@ -15,8 +15,8 @@ use crate::read_path::open_chunk;
 /// Chunks read at a time: one by one a check would take the drive's latency for each.
 const CHUNKS_AT_ONCE: usize = 32;
 
-/// Chunks that are remembered: 40 MB, and 16 GiB of small ones. Arbitrary. Beyond that chunks that images share
-/// are read for each of them.
+/// Chunks that are remembered: 40 MB, and 16 GiB of small ones. Arbitrary. Beyond that chunks that images
+/// share are read for each of them.
 const VERIFIED_MAX: usize = 1 << 20;
 
 /// Blocks that this check has verified, by their chunk: clones and snapshots share most of theirs.
