@@ -112,8 +112,8 @@ impl Engine {
         inner.info_of(name)
     }
 
-    /// Changes how a volume's data are reduced from now on, what it may take, what is kept for it and how fast
-    /// it may be. What is stored already stays as it is.
+    /// Changes how a volume's data are reduced from now on, what it may take, what is kept for it and how
+    /// fast it may be. What is stored already stays as it is.
     pub async fn volume_set(&self, name: &str, policy: VolumePolicy) -> Result<VolumeInfo> {
         let inner = &self.inner;
         let _turn = inner.control_turn.lock().await;

@@ -108,7 +108,7 @@ fn a_check_tells_how_far_it_is_and_ends_when_it_is_told_to() {
                 runtime.spawn(Priority::Host, async move { engine.check().await })
             };
             let mut seen = Vec::new();
-            while !seen.last().is_some_and(|(done, _)| *done > 0) {
+            while seen.last().is_none_or(|(done, _)| *done == 0) {
                 seen.extend(engine.check_progress());
                 runtime.yield_now().await;
             }

@@ -17,6 +17,9 @@ pub(super) enum Token {
 
 use Token::{Sign, Text, Word};
 
+/// Where a value stands; of one of several that were given together its place among them, and how many.
+pub(super) type Value = (Range<usize>, Option<(usize, usize)>);
+
 /// A function, or a closure that has a name.
 #[derive(Debug)]
 pub(super) struct Function {
@@ -90,7 +93,7 @@ impl Source {
 
     /// What a name stands for at a place: the value that it was given there, or for the file. Of a name that
     /// was given one of several together, its place among them.
-    pub(super) fn value(&self, name: &str, at: usize) -> Option<(Range<usize>, Option<(usize, usize)>)> {
+    pub(super) fn value(&self, name: &str, at: usize) -> Option<Value> {
         let begin =
             self.functions.iter().filter(|one| one.body.contains(&at)).map(|one| one.body.start).min();
         (begin.unwrap_or(0)..at)
@@ -99,7 +102,7 @@ impl Source {
             .or_else(|| self.constant(name))
     }
 
-    fn constant(&self, name: &str) -> Option<(Range<usize>, Option<(usize, usize)>)> {
+    fn constant(&self, name: &str) -> Option<Value> {
         let at =
             (0..self.tokens.len()).find(|at| self.is_word(*at, "const") && self.is_word(at + 1, name))?;
         let equals = (at..self.tokens.len()).find(|at| self.is_sign(*at, '='))?;
@@ -107,7 +110,7 @@ impl Source {
     }
 
     /// `let name = ...`, `let (name, other) = ...`, for whoever names it behind that.
-    fn given(&self, name: &str, at: usize, user: usize) -> Option<(Range<usize>, Option<(usize, usize)>)> {
+    fn given(&self, name: &str, at: usize, user: usize) -> Option<Value> {
         if !self.is_word(at, "let") {
             return None;
         }
@@ -192,7 +195,7 @@ fn raw_literal(rest: &mut Peekable<Chars<'_>>) -> String {
     rest.next();
     let end = format!("\"{}", "#".repeat(hashes));
     let mut text = String::new();
-    while let Some(letter) = rest.next() {
+    for letter in rest.by_ref() {
         text.push(letter);
         if text.ends_with(&end) {
             break;
