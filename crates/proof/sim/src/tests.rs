@@ -101,7 +101,7 @@ fn seeds_meet_what_is_dangerous() {
         ("deleted volumes that came back", 5),
         ("restores that kept what was there", 2),
         ("mounts taken over", 20),
-        ("requests handed out again over FUSE", 50),
+        ("requests handed out again over FUSE", 30),
         ("looked at from outside", 150),
         ("looked at from outside: drives lack something", 10),
         ("looked at from outside: spoilt beyond protection", 50),
