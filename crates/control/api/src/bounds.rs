@@ -233,7 +233,10 @@ mod tests {
     use super::*;
 
     /// Operation or schema, name and schema of every parameter, and of every field of requests.
-    fn described() -> (Vec<(String, String, Value)>, Vec<(String, String, Value)>) {
+    /// An operation or a schema, what is named there, and what is said of it.
+    type Said = Vec<(String, String, Value)>;
+
+    fn described() -> (Said, Said) {
         let document = serde_json::to_value(crate::openapi()).unwrap();
         let (mut parameters, mut fields) = (Vec::new(), Vec::new());
         let text = |value: &Value| value.as_str().unwrap().to_string();

@@ -43,7 +43,7 @@ fn a_volume_keeps_to_its_rate_over_nbd_and_says_so() {
     // It is kept over a stop, and gone when it is lifted.
     drop(nbd);
     array.terminate();
-    array.start_after_stop();
+    array.start();
     assert_eq!(array.json(&["volume", "show", "batch"])["requests_per_second"].as_u64(), Some(200));
     array.good(&["volume", "set", "batch", "--iops", "none", "--bandwidth", "none"]);
     assert!(array.json(&["volume", "show", "batch"])["requests_per_second"].is_null());
