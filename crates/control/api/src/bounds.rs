@@ -232,10 +232,10 @@ mod tests {
 
     use super::*;
 
-    /// Operation or schema, name and schema of every parameter, and of every field of requests.
-    /// An operation or a schema, what is named there, and what is said of it.
+    /// Operations or schemas, what is named there, and what is said of it.
     type Said = Vec<(String, String, Value)>;
 
+    /// Of every parameter, and of every field of requests.
     fn described() -> (Said, Said) {
         let document = serde_json::to_value(crate::openapi()).unwrap();
         let (mut parameters, mut fields) = (Vec::new(), Vec::new());
