@@ -96,7 +96,7 @@ fn every_command_and_option_that_errors_name_has_words_over_rest() {
         let is_other = [
             "settings.rs",
             "metrics.rs",
-            "problems.rs",
+            "problems",
             "remedy",
             "attach",
             "subprocess.rs",
