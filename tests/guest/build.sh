@@ -34,7 +34,7 @@ fi
 # The array comes as an operator gets it: the package's scripts enable the units, and systemd starts them.
 package="$("$root/deploy/debian/build.sh" "$program" "$out/packages" 1)"
 cp "$package" "$tree/tmp/ashlar.deb"
-SYSTEMD_OFFLINE=1 DEBIAN_FRONTEND=noninteractive chroot "$tree" dpkg --install /tmp/ashlar.deb
+SYSTEMD_OFFLINE=1 DEBIAN_FRONTEND=noninteractive chroot "$tree" dpkg --force-confnew --install /tmp/ashlar.deb
 install -D -m 644 "$here/postgresql-ashlar.conf" "$tree/etc/systemd/system/postgresql@.service.d/ashlar.conf"
 install -m 755 "$here/story.sh" "$tree/usr/local/bin/story"
 install -m 644 "$here/story.service" "$tree/etc/systemd/system/story.service"
