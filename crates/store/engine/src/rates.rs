@@ -150,14 +150,15 @@ fn time_of(amount: u64, per_second: u64) -> Duration {
 #[derive(Default)]
 pub(crate) struct Turns {
     volumes: RefCell<BTreeMap<VolumeId, Clocks>>,
-    /// The notebook that this is of.
+    /// The record of the notebook that this is of.
     seen: Cell<Option<Lsn>>,
 }
 
 impl Turns {
     /// Follows the notebook. Who keeps his rates keeps his clocks.
     fn follow(&self, notebook: &Notebook) {
-        if self.seen.replace(Some(notebook.last_lsn())) == Some(notebook.last_lsn()) {
+        let limits = Some(notebook.limits_lsn());
+        if self.seen.replace(limits) == limits {
             return;
         }
         let before = self.volumes.take();

@@ -54,6 +54,7 @@ pub(crate) struct Notebook {
     bytes_by_kind: BTreeMap<u16, usize>,
     bytes: usize,
     last_lsn: Lsn,
+    limits_lsn: Lsn,
 }
 
 impl Notebook {
@@ -96,6 +97,11 @@ impl Notebook {
         self.last_lsn
     }
 
+    /// The same of the last record that changed a volume's limits: requests of hosts look at it.
+    pub(crate) fn limits_lsn(&self) -> Lsn {
+        self.limits_lsn
+    }
+
     /// Applies the changes of a record, one after the other.
     pub(crate) fn apply(&mut self, lsn: Lsn, changes: &[NoteChange]) {
         for NoteChange { key, value } in changes {
@@ -107,6 +113,9 @@ impl Notebook {
             }
         }
         self.last_lsn = lsn;
+        if changes.iter().any(|change| change.key.kind == NoteKind::Limit.code()) {
+            self.limits_lsn = lsn;
+        }
     }
 
     /// A volume or an image is gone: so is what is noted about it.
