@@ -66,4 +66,4 @@ fn example() -> String {
 }
 
 #[cfg(test)]
-mod messages;
+pub(crate) mod messages;

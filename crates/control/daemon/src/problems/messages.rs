@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod resolve;
-mod source;
+pub(crate) mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;

@@ -5,6 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use super::*;
+use crate::problems::messages::source::literal;
 
 #[test]
 fn commands_become_requests_and_options_fields() {
@@ -161,21 +162,4 @@ fn literals(source: &str) -> Vec<String> {
         }
     }
     found
-}
-
-fn literal(rest: &mut std::iter::Peekable<std::str::Chars<'_>>) -> String {
-    let mut text = String::new();
-    while let Some(letter) = rest.next() {
-        match letter {
-            '"' => break,
-            '\\' => match rest.next() {
-                // The text goes on at the next letter that is no blank.
-                Some('\n') => while rest.next_if(|next| next.is_whitespace()).is_some() {},
-                Some(escaped) => text.push(escaped),
-                None => {}
-            },
-            letter => text.push(letter),
-        }
-    }
-    text
 }

@@ -169,7 +169,8 @@ fn quoted(rest: &mut Peekable<Chars<'_>>, found: &mut Vec<Token>) {
     }
 }
 
-fn literal(rest: &mut Peekable<Chars<'_>>) -> String {
+/// A text, from behind its first quote to its last.
+pub(crate) fn literal(rest: &mut Peekable<Chars<'_>>) -> String {
     let mut text = String::new();
     while let Some(letter) = rest.next() {
         match letter {
