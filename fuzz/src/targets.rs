@@ -2,6 +2,7 @@
 
 mod media;
 mod protocol;
+mod scsi;
 
 /// A parser under test.
 pub struct Target {
@@ -15,7 +16,7 @@ pub struct Target {
 
 /// All of them.
 pub fn all() -> impl Iterator<Item = &'static Target> {
-    protocol::TARGETS.iter().chain(&media::TARGETS)
+    protocol::TARGETS.iter().chain(&scsi::TARGETS).chain(&media::TARGETS)
 }
 
 #[cfg(test)]

@@ -8,13 +8,15 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// Crates whose code the fuzzer should see inside.
-const INSTRUMENTED: [&str; 7] = [
+const INSTRUMENTED: [&str; 9] = [
     "ashlar_format",
     "ashlar_reduction",
     "ashlar_map",
     "ashlar_journal",
     "ashlar_nbd",
     "ashlar_fuse",
+    "ashlar_scsi",
+    "ashlar_iscsi",
     "ashlar_units",
 ];
 

@@ -25,7 +25,7 @@ impl From<Error> for Trouble {
             ErrorKind::Invalid | ErrorKind::NotFound | ErrorKind::Exists => TroubleKind::Invalid,
             ErrorKind::NoSpace => TroubleKind::NoSpace,
             ErrorKind::Damaged | ErrorKind::Medium | ErrorKind::ReadOnly => TroubleKind::Drive,
-            ErrorKind::Busy | ErrorKind::Closed => TroubleKind::Gone,
+            ErrorKind::Busy | ErrorKind::Closed | ErrorKind::Cancelled => TroubleKind::Gone,
         };
         Trouble { kind, text: format!("{:?}: {}", error.kind, error.context) }
     }

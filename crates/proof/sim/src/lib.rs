@@ -50,6 +50,8 @@ mod fakes;
 #[cfg(test)]
 mod idle_loss_tests;
 #[cfg(test)]
+mod initiators_tests;
+#[cfg(test)]
 mod notes_tests;
 #[cfg(test)]
 mod rates_tests;

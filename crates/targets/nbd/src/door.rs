@@ -110,13 +110,20 @@ impl Door {
         self.shared.clients_refused.get()
     }
 
+    /// A number that no client had: for other doors whose clients are told with those of this one.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        let made = &self.shared.clients_made;
+        made.set(made.get() + 1);
+        made.get()
+    }
+
     /// Lets a client in, unless so many are in already.
     pub(crate) fn admit(&self, clients_max: usize, now: Instant) -> Admission {
-        let Shared { clients, clients_made, clients_refused, refused_now, .. } = &*self.shared;
+        let Shared { clients, clients_refused, refused_now, .. } = &*self.shared;
         if clients.get() < clients_max {
             clients.set(clients.get() + 1);
-            clients_made.set(clients_made.get() + 1);
-            return Admission::In(Place { door: self.clone(), number: clients_made.get() });
+            return Admission::In(Place { door: self.clone(), number: self.number() });
         }
         clients_refused.set(clients_refused.get() + 1);
         let is_time = |told: Instant| now - told >= REFUSED_PAUSE;

@@ -20,7 +20,7 @@ use serde_json::Value;
 use super::Findings;
 
 /// A crate and the crates it may name, dev-dependencies included.
-const LAYERS: [(&str, &[&str]); 44] = [
+const LAYERS: [(&str, &[&str]); 46] = [
     // Floor 0: words everyone speaks. Only `runtime` touches the world.
     ("units", &[]),
     ("runtime", &["units"]),
@@ -55,6 +55,8 @@ const LAYERS: [(&str, &[&str]); 44] = [
     // Floor 2, the other wing: the targets.
     ("nbd", &["units", "runtime", "block", "telemetry", "layers"]),
     ("fuse", &["units", "runtime", "block", "telemetry", "layers"]),
+    ("scsi", &["runtime", "block", "layers"]),
+    ("iscsi", &["runtime", "block", "telemetry", "layers", "scsi"]),
     // What lives on volumes: other people's programs, driven as any user drives them.
     ("programs", &[]),
     ("postgres", &["programs"]),
@@ -79,6 +81,8 @@ const LAYERS: [(&str, &[&str]); 44] = [
             "pool",
             "engine",
             "nbd",
+            "scsi",
+            "iscsi",
             "fuse",
             "api",
             "client",
@@ -134,6 +138,7 @@ const LAYERS: [(&str, &[&str]); 44] = [
             "journal",
             "engine",
             "nbd",
+            "scsi",
             "fuse",
             "inspect",
         ],
@@ -171,12 +176,27 @@ const LAYERS: [(&str, &[&str]); 44] = [
         ],
     ),
     ("demo", &["programs", "postgres"]),
-    ("fuzz", &["units", "runtime", "block", "format", "layers", "reduction", "map", "nbd", "fuse"]),
+    (
+        "fuzz",
+        &[
+            "units",
+            "runtime",
+            "block",
+            "format",
+            "layers",
+            "reduction",
+            "map",
+            "nbd",
+            "fuse",
+            "scsi",
+            "iscsi",
+        ],
+    ),
     ("xtask", &[]),
 ];
 
 /// Crates of floors 0 to 2: their whole dependency tree is free of [`FORBIDDEN_BELOW`].
-const LOWER_FLOORS: [&str; 15] = [
+const LOWER_FLOORS: [&str; 17] = [
     "units",
     "runtime",
     "block",
@@ -192,6 +212,8 @@ const LOWER_FLOORS: [&str; 15] = [
     "engine",
     "nbd",
     "fuse",
+    "scsi",
+    "iscsi",
 ];
 
 /// Runtimes and servers of the control floor. Below it they would bring a clock of their own.
@@ -202,7 +224,7 @@ const FORBIDDEN_BELOW: [&str; 9] =
 const PLANTED_FEATURE: &str = "planted-faults";
 
 /// Third-party crates by the floor that may name them. The reason stands in the root Cargo.toml.
-const THIRD_PARTY: [(&str, &[&str]); 37] = [
+const THIRD_PARTY: [(&str, &[&str]); 40] = [
     ("io-uring", &["base"]),
     ("libc", &["base", "media", "targets", "control"]),
     ("rustix", &["control", "hosts", "lab", "proof"]),
@@ -227,9 +249,12 @@ const THIRD_PARTY: [(&str, &[&str]); 37] = [
     ("rand_pcg", &["lab"]),
     ("futures-util", &["hosts", "control"]),
     ("flate2", &["control"]),
-    ("sha2", &["control"]),
+    ("sha2", &["control", "targets"]),
+    ("md-5", &["targets"]),
+    ("sha1", &["targets"]),
+    ("crc32c", &["targets"]),
     ("axum", &["control"]),
-    ("subtle", &["control"]),
+    ("subtle", &["control", "targets"]),
     ("glob", &["control"]),
     ("hyper", &["control", "lab"]),
     ("hyper-util", &["control", "lab"]),

@@ -1,0 +1,434 @@
+//! One initiator's connection: receives, begins commands at their units, sends their answers.
+//!
+//! ```text
+//!   receive_all ─► Session::receive ─► Target::begin ─► run (a task for each command) ─► Session::answer
+//!                                                                                             │
+//!   send_all ◄───────────────────────────── Outbox ◄──────────────────────────────────────────┘
+//! ```
+//!
+//! Invariants: (1) a command that has begun runs to its end, whatever becomes of the connection; (2) nothing
+//! is received while more than [`OUTPUT_BYTES_MAX`] wait to be sent; (3) memory for data is taken from the
+//! budget of the server before it is allocated, and never waited for: who waits for memory could not receive
+//! the data of the commands that hold it.
+
+use std::cell::{Cell, OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use ashlar_runtime::sync::{Notify, Permit};
+use ashlar_runtime::{Buf, Instant, Priority, Runtime, Stream};
+use ashlar_scsi::{Answer, Begun, Nexus, Operation, Status, Target, UnitAddress, Work, parse};
+use ashlar_telemetry::{Counters, Operation as Counted};
+
+use crate::client::Client;
+use crate::login::Established;
+use crate::outbox::{Outbox, Outgoing};
+use crate::server::{Entrance, Shared};
+use crate::session::{Aborted, Arrived, Event, Function, Managed, Management, Session};
+
+/// Room for many PDUs in one receive beside the largest one. Arbitrary.
+const RECEIVE_BYTES: usize = 256 << 10;
+/// No further PDU is looked at while this many bytes wait to be sent. Arbitrary: sixteen buffers.
+const OUTPUT_BYTES_MAX: usize = 4 << 20;
+/// What a command costs of the budget at least, so that those without data are not free.
+const COMMAND_BYTES: usize = 512;
+
+/// A session that has logged in to a target.
+pub(crate) struct Opened {
+    pub established: Established,
+    pub nexus: Nexus,
+    pub target: Rc<Target>,
+}
+
+/// A command whose data come.
+struct Pending {
+    work: Work,
+    share: Permit,
+    since: Instant,
+}
+
+/// One connection; its tasks share it.
+pub(crate) struct Connection {
+    runtime: Runtime,
+    stream: Stream,
+    server: Rc<Shared>,
+    entrance: Rc<Entrance>,
+    /// What people call it.
+    pub number: u64,
+    session: RefCell<Session>,
+    outbox: RefCell<Outbox>,
+    opened: OnceCell<Opened>,
+    pending: RefCell<BTreeMap<u32, Pending>>,
+    counters: RefCell<BTreeMap<UnitAddress, Rc<Counters>>>,
+    /// Commands whose tasks have not ended.
+    running: Cell<usize>,
+    connected_at: Instant,
+    is_receiving_over: Cell<bool>,
+    /// The login is over, whatever it led to.
+    pub is_in: Cell<bool>,
+    /// When the initiator was heard last.
+    pub heard_at: Cell<Instant>,
+    /// Rings when a command has ended or output was sent.
+    has_room: Notify,
+    /// Rings when the sender has something to do or to decide.
+    has_output: Notify,
+}
+
+impl Connection {
+    pub fn new(
+        runtime: &Runtime,
+        stream: Stream,
+        server: Rc<Shared>,
+        entrance: Rc<Entrance>,
+        handle: u16,
+    ) -> Rc<Connection> {
+        let number = server.portal.number();
+        let session = Session::new(server.settings.offer, server.settings.limits, handle);
+        Rc::new(Connection {
+            runtime: runtime.clone(),
+            stream,
+            server,
+            entrance,
+            number,
+            session: RefCell::new(session),
+            outbox: RefCell::new(Outbox::new(runtime)),
+            opened: OnceCell::new(),
+            pending: RefCell::default(),
+            counters: RefCell::default(),
+            running: Cell::new(0),
+            connected_at: runtime.now(),
+            is_receiving_over: Cell::new(false),
+            is_in: Cell::new(false),
+            heard_at: Cell::new(runtime.now()),
+            has_room: Notify::new(),
+            has_output: Notify::new(),
+        })
+    }
+
+    /// What it logged in to.
+    pub fn opened(&self) -> Option<&Opened> {
+        self.opened.get()
+    }
+
+    /// What a person is told of its initiator, once it has logged in to a target.
+    pub fn client(&self) -> Option<Client> {
+        let Opened { established, target, .. } = self.opened.get()?;
+        Some(Client {
+            number: self.number,
+            peer: self.stream.peer(),
+            entrance: self.entrance.address.clone(),
+            initiator: established.initiator.clone(),
+            proven_name: established.proven_name.clone(),
+            target: target.port().device_name.clone(),
+            connected: self.runtime.now() - self.connected_at,
+            in_flight: self.session.borrow().in_flight(),
+        })
+    }
+
+    /// Ends the connection now. Commands under way still run to their end.
+    pub fn cut(&self) {
+        self.stream.shutdown();
+    }
+
+    /// Asks the initiator for a sign of life.
+    pub fn ping(&self) {
+        self.session.borrow_mut().ping(&mut *self.outbox.borrow_mut());
+        self.has_output.notify_one();
+    }
+
+    /// Asks the initiator to go.
+    pub fn request_logout(&self, seconds: u16) {
+        self.session.borrow_mut().request_logout(seconds, &mut *self.outbox.borrow_mut());
+        self.has_output.notify_one();
+    }
+
+    /// Serves the initiator until it leaves or is cut off.
+    pub async fn run(self: Rc<Connection>) {
+        let sender = self.runtime.spawn(Priority::Host, self.clone().send_all());
+        self.receive_all().await;
+        // Commands whose data will never come.
+        self.pending.borrow_mut().clear();
+        self.is_receiving_over.set(true);
+        self.has_output.notify_one();
+        sender.await;
+        self.stream.shutdown();
+    }
+
+    async fn receive_all(self: &Rc<Connection>) {
+        let pdu_bytes_max = Session::pdu_bytes_max(&self.server.settings.offer);
+        let mut buf = self.runtime.buffer(RECEIVE_BYTES + pdu_bytes_max);
+        let mut filled = 0;
+        loop {
+            let Some(consumed) = self.take_input(&buf[..filled]).await else { return };
+            self.wake_sender();
+            buf.copy_within(consumed..filled, 0);
+            filled -= consumed;
+            let (result, back) = self.stream.receive_at(buf, filled).await;
+            buf = back;
+            match result {
+                Ok(0) | Err(_) => return,
+                Ok(length) => filled += length,
+            }
+            self.heard_at.set(self.runtime.now());
+        }
+    }
+
+    /// Feeds input to the session and does what comes out. Returns how much was consumed; `None` ends the
+    /// connection.
+    async fn take_input(self: &Rc<Connection>, input: &[u8]) -> Option<usize> {
+        let mut consumed = 0;
+        loop {
+            let rest = &input[consumed..];
+            let step = {
+                let random = &*self.server.random;
+                let (mut session, mut outbox) = (self.session.borrow_mut(), self.outbox.borrow_mut());
+                session.receive(rest, &*self.entrance.directory, random, &mut *outbox)
+            };
+            match step.event {
+                Event::Starved => return Some(consumed + step.consumed),
+                Event::Opened(established) => self.open(*established).await?,
+                Event::Command(arrived) => {
+                    let immediate = &rest[arrived.immediate.clone()];
+                    self.begin(&arrived, immediate);
+                }
+                Event::Run { task_tag, data } => {
+                    let pending = self.pending.borrow_mut().remove(&task_tag);
+                    let pending = pending.expect("data come for commands that were accepted");
+                    self.start(task_tag, pending, data);
+                }
+                Event::Failed { task_tag } => {
+                    self.pending.borrow_mut().remove(&task_tag);
+                }
+                Event::Management(management) => self.manage(management),
+                Event::Finish | Event::Close(_) => return None,
+            }
+            consumed += step.consumed;
+            while self.outbox.borrow().bytes() > OUTPUT_BYTES_MAX {
+                self.wake_sender();
+                self.has_room.notified().await;
+            }
+        }
+    }
+
+    fn wake_sender(&self) {
+        if !self.outbox.borrow().is_empty() {
+            self.has_output.notify_one();
+        }
+    }
+
+    /// A login is over. `None` if the target went away meanwhile.
+    async fn open(self: &Rc<Connection>, established: Established) -> Option<()> {
+        self.is_in.set(true);
+        if established.target.is_none() {
+            return Some(());
+        }
+        let target = self.server.portal.target(&established)?;
+        let nexus = Nexus { initiator: established.initiator_port(), port: target.port().relative_id };
+        // The same initiator port again: the session before it ends first (RFC 7143 6.3.5).
+        self.wake_sender();
+        self.server.end_sessions_of(&target, &nexus).await;
+        target.attach(&nexus);
+        let is_first = self.opened.set(Opened { established, nexus, target }).is_ok();
+        assert!(is_first, "a session logs in once");
+        Some(())
+    }
+
+    fn begin(self: &Rc<Connection>, arrived: &Arrived, immediate: &[u8]) {
+        let Opened { target, nexus, .. } = self.opened.get().expect("commands come after the login");
+        let tag = arrived.task_tag;
+        let address = UnitAddress::from_wire(arrived.address);
+        let offered = u64::from(arrived.offered_bytes);
+        let work = match target.begin(nexus, address, &arrived.cdb, offered) {
+            Begun::Work(work) => work,
+            Begun::Answered(answer) => {
+                let unit = address.and_then(|address| target.unit(address));
+                let block_bytes = unit.map_or(512, |unit| unit.block_bytes());
+                let wanted = parse(&arrived.cdb).map_or(0, |operation| operation.data_out_bytes(block_bytes));
+                return self.answer(tag, &answer, wanted);
+            }
+        };
+        let (data_out, data_in) = (work.data_out_bytes(), work.data_in_bytes_max());
+        let bytes = usize::try_from(data_out + data_in).unwrap_or(usize::MAX).max(COMMAND_BYTES);
+        let Some(share) = self.server.budget.try_acquire(bytes) else {
+            return self.answer(tag, &Answer::status(Status::TaskSetFull), work.wanted_bytes());
+        };
+        let buffer = self.runtime.buffer(data_out as usize);
+        let ready = {
+            let (mut session, mut outbox) = (self.session.borrow_mut(), self.outbox.borrow_mut());
+            session.accept(tag, buffer, immediate, &mut *outbox)
+        };
+        let pending = Pending { work, share, since: self.runtime.now() };
+        match ready {
+            Some(data) => self.start(tag, pending, data),
+            None => {
+                self.pending.borrow_mut().insert(tag, pending);
+            }
+        }
+    }
+
+    fn answer(&self, tag: u32, answer: &Answer, wanted_bytes: u64) {
+        let (mut session, mut outbox) = (self.session.borrow_mut(), self.outbox.borrow_mut());
+        session.answer(tag, answer, wanted_bytes, &mut *outbox);
+    }
+
+    fn start(self: &Rc<Connection>, tag: u32, pending: Pending, data: Buf) {
+        self.running.set(self.running.get() + 1);
+        let connection = self.clone();
+        // Dropping the handle lets the task run on.
+        drop(self.runtime.spawn(Priority::Host, async move {
+            let Pending { work, share, since } = pending;
+            let (wanted, counted) = (work.wanted_bytes(), connection.counted(&work));
+            let answer = work.run(&data).await;
+            if let Some((counters, operation, bytes)) = counted {
+                match answer.status {
+                    Status::Good => counters.completed(operation, bytes, connection.runtime.now() - since),
+                    Status::ReservationConflict => {}
+                    Status::CheckCondition | Status::Busy | Status::TaskSetFull => counters.failed(operation),
+                }
+            }
+            connection.answer(tag, &answer, wanted);
+            connection.outbox.borrow_mut().hold(share);
+            connection.running.set(connection.running.get() - 1);
+            connection.has_room.notify_waiters();
+            connection.has_output.notify_one();
+        }));
+    }
+
+    /// Where a command is counted, and with how many bytes.
+    fn counted(&self, work: &Work) -> Option<(Rc<Counters>, Counted, u64)> {
+        let (operation, blocks) = match *work.operation() {
+            Operation::Read { span } => (Counted::Read, span.blocks),
+            Operation::Write { span, .. }
+            | Operation::WriteAndVerify { span, .. }
+            | Operation::OrWrite { span, .. }
+            | Operation::CompareAndWrite { span, .. } => (Counted::Write, span.blocks),
+            Operation::WriteSame { span, .. } => (Counted::WriteZeroes, span.blocks),
+            Operation::Unmap { .. } => (Counted::Unmap, 0),
+            Operation::SynchronizeCache(_) => (Counted::Flush, 0),
+            Operation::GetBlockStatus { .. } => (Counted::Extents, 0),
+            _ => return None,
+        };
+        let Opened { target, .. } = self.opened.get()?;
+        let bytes = blocks * u64::from(work.unit().block_bytes());
+        let address = work.address();
+        if let Some(counters) = self.counters.borrow().get(&address) {
+            return Some((counters.clone(), operation, bytes));
+        }
+        let volume = self.server.portal.volume(&target.port().device_name, address)?;
+        let counters = self.server.registry.counters("iscsi", &volume);
+        self.counters.borrow_mut().insert(address, counters.clone());
+        Some((counters, operation, bytes))
+    }
+
+    fn manage(self: &Rc<Connection>, management: Management) {
+        self.running.set(self.running.get() + 1);
+        let connection = self.clone();
+        drop(self.runtime.spawn(Priority::Host, async move {
+            let managed = connection.carry_out(&management).await;
+            {
+                let (mut session, mut outbox) =
+                    (connection.session.borrow_mut(), connection.outbox.borrow_mut());
+                session.finish_management(management.task_tag, managed, &mut *outbox);
+            }
+            connection.running.set(connection.running.get() - 1);
+            connection.has_room.notify_waiters();
+            connection.has_output.notify_one();
+        }));
+    }
+
+    async fn carry_out(&self, management: &Management) -> Managed {
+        let Opened { target, nexus, .. } = self.opened.get().expect("task management comes after the login");
+        let unit = UnitAddress::from_wire(management.address).and_then(|address| target.unit(address));
+        match management.function {
+            Function::AbortTask => return self.abort_one(management.referenced_tag).await,
+            Function::TargetWarmReset | Function::TargetColdReset => {
+                for (address, unit) in target.units() {
+                    self.server.abort_all(target, address.to_wire(), None).await;
+                    unit.reset().await;
+                }
+                return Managed::Complete;
+            }
+            Function::AbortTaskSet | Function::ClearTaskSet | Function::UnitReset => {}
+        }
+        let Some(unit) = unit else { return Managed::NoUnit };
+        match management.function {
+            Function::AbortTaskSet => self.abort_at(management.address).await,
+            Function::ClearTaskSet => {
+                self.server.abort_all(target, management.address, Some(nexus)).await;
+                self.abort_at(management.address).await;
+            }
+            _ => {
+                self.server.abort_all(target, management.address, None).await;
+                unit.reset().await;
+            }
+        }
+        Managed::Complete
+    }
+
+    async fn abort_one(&self, tag: u32) -> Managed {
+        let aborted = self.session.borrow_mut().abort(tag);
+        match aborted {
+            Aborted::Unknown => return Managed::NoTask,
+            Aborted::Gone => {
+                self.pending.borrow_mut().remove(&tag);
+            }
+            Aborted::Running => self.wait_for(&[tag]).await,
+        }
+        Managed::Complete
+    }
+
+    /// Aborts the commands at a unit, and waits for those that run.
+    pub async fn abort_at(&self, address: [u8; 8]) {
+        let tags = self.session.borrow().task_tags(Some(address));
+        for tag in &tags {
+            if self.session.borrow_mut().abort(*tag) == Aborted::Gone {
+                self.pending.borrow_mut().remove(tag);
+            }
+        }
+        self.wait_for(&tags).await;
+    }
+
+    /// Commands that have no answer yet at a unit.
+    pub fn has_tasks(&self, address: [u8; 8]) -> bool {
+        !self.session.borrow().task_tags(Some(address)).is_empty()
+    }
+
+    async fn wait_for(&self, tags: &[u32]) {
+        loop {
+            let ended = self.has_room.notified();
+            let left = self.session.borrow().task_tags(None);
+            if !tags.iter().any(|tag| left.contains(tag)) {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    /// Sends what is queued until nothing more can come, or the initiator does not take it.
+    async fn send_all(self: Rc<Connection>) {
+        let mut is_broken = false;
+        loop {
+            let next = self.outbox.borrow_mut().pop();
+            if let Some(Outgoing { buf, shares }) = next {
+                let buf = if is_broken {
+                    buf
+                } else {
+                    let (result, buf) = self.stream.send(buf).await;
+                    if result.is_err() {
+                        is_broken = true;
+                        self.stream.shutdown();
+                    }
+                    buf
+                };
+                drop(shares);
+                self.outbox.borrow_mut().sent(buf);
+                self.has_room.notify_waiters();
+                continue;
+            }
+            if self.running.get() == 0 && self.is_receiving_over.get() {
+                return;
+            }
+            self.has_output.notified().await;
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! The listening side: accepts connections, keeps the list of sessions, and drains them at a shutdown.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::rc::{Rc, Weak};
+use std::task::Poll;
+use std::time::Duration;
+
+use ashlar_runtime::sync::{Notify, Semaphore};
+use ashlar_runtime::{Address, Listener, Priority, Runtime, Stream};
+use ashlar_scsi::{Attention, Nexus, Target, UnitAddress};
+use ashlar_telemetry::Registry;
+
+use crate::client::Client;
+use crate::connection::{Connection, Opened};
+use crate::login::{Directory, Established};
+use crate::settings::Settings;
+
+/// Pause after an accept that failed, for instance because descriptors ran out. Arbitrary.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Looks for silent initiators while one may be silent so long.
+const SILENCE_LOOKS: u32 = 4;
+
+/// What is served: made and kept by whoever knows volumes and hosts.
+pub trait Portal {
+    /// The target that whoever has just logged in is to see; `None` if it is gone since. Targets of one name
+    /// are one device: what they have at an address is the same unit.
+    fn target(&self, established: &Established) -> Option<Rc<Target>>;
+
+    /// The volume behind a unit, under which its requests are counted.
+    fn volume(&self, target: &str, address: UnitAddress) -> Option<String>;
+
+    /// The number of a new client: that of no other.
+    fn number(&self) -> u64;
+}
+
+/// An address at which a server is reached, and who may come in there.
+pub(crate) struct Entrance {
+    pub address: Address,
+    pub directory: Rc<dyn Directory>,
+}
+
+/// Fills bytes with random ones that nobody can foretell.
+pub type Randomness = Rc<dyn Fn(&mut [u8])>;
+
+/// A running iSCSI server. Dropping the handle lets it run on.
+#[derive(Clone)]
+pub struct Server {
+    shared: Rc<Shared>,
+}
+
+pub(crate) struct Shared {
+    runtime: Runtime,
+    pub portal: Rc<dyn Portal>,
+    /// The runtime's own are not for secrets.
+    pub random: Randomness,
+    pub settings: Settings,
+    pub registry: Rc<Registry>,
+    /// Payload bytes of all commands under way.
+    pub budget: Semaphore,
+    /// By their handles (TSIH).
+    connections: RefCell<BTreeMap<u16, Rc<Connection>>>,
+    last_handle: Cell<u16>,
+    /// Accept loops.
+    listeners: Cell<usize>,
+    /// Connections that were closed at once because so many sessions were there.
+    refused: Cell<u64>,
+    is_stopping: Cell<bool>,
+    /// Ends the accept loops.
+    stop: Notify,
+    /// Rings when a connection or an accept loop has ended.
+    ended: Notify,
+}
+
+/// Pings initiators that are silent, and cuts off those that stay so, until the server is gone.
+async fn cut_silent(server: Weak<Shared>, runtime: Runtime) {
+    while let Some(shared) = server.upgrade() {
+        let now = runtime.now();
+        let silence_max = shared.settings.silence_max;
+        for connection in shared.all().into_iter().filter(|connection| connection.is_in.get()) {
+            let silence = now - connection.heard_at.get();
+            if silence > silence_max * 2 {
+                connection.cut();
+            } else if silence > silence_max {
+                connection.ping();
+            }
+        }
+        drop(shared);
+        runtime.sleep(silence_max / SILENCE_LOOKS).await;
+    }
+}
+
+impl Server {
+    /// A server that nobody reaches yet.
+    #[must_use]
+    pub fn new(
+        runtime: &Runtime,
+        portal: Rc<dyn Portal>,
+        random: Randomness,
+        settings: Settings,
+        registry: Rc<Registry>,
+    ) -> Server {
+        let shared = Rc::new(Shared {
+            runtime: runtime.clone(),
+            portal,
+            random,
+            settings,
+            registry,
+            budget: Semaphore::new(settings.payload_bytes_max),
+            connections: RefCell::default(),
+            last_handle: Cell::new(0),
+            listeners: Cell::new(0),
+            refused: Cell::new(0),
+            is_stopping: Cell::new(false),
+            stop: Notify::new(),
+            ended: Notify::new(),
+        });
+        drop(runtime.spawn(Priority::Background, cut_silent(Rc::downgrade(&shared), runtime.clone())));
+        Server { shared }
+    }
+
+    /// Serves whoever connects there and logs in, as this directory says. Returns where the listener is; with
+    /// port zero, at the port it was given.
+    pub fn listen(&self, listener: Listener, directory: Rc<dyn Directory>) -> Address {
+        let address = listener.local_addr();
+        let entrance = Rc::new(Entrance { address: address.clone(), directory });
+        let shared = self.shared.clone();
+        shared.listeners.set(shared.listeners.get() + 1);
+        drop(self.shared.runtime.spawn(Priority::Host, shared.accept_all(listener, entrance)));
+        address
+    }
+
+    /// Cuts off sessions whose initiator is to see another target now, or none.
+    pub fn revise(&self) {
+        for connection in self.shared.all() {
+            let Some(opened) = connection.opened() else { continue };
+            let target = self.shared.portal.target(&opened.established);
+            if !target.is_some_and(|target| Rc::ptr_eq(&target, &opened.target)) {
+                connection.cut();
+            }
+        }
+    }
+
+    /// Sessions there are, logins under way included.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.shared.connections.borrow().len()
+    }
+
+    /// Connections refused since the start because the limit of sessions was reached.
+    #[must_use]
+    pub fn refused(&self) -> u64 {
+        self.shared.refused.get()
+    }
+
+    /// The initiators that are logged in to a target.
+    #[must_use]
+    pub fn clients(&self) -> Vec<Client> {
+        let connections = self.shared.connections.borrow();
+        connections.values().filter_map(|connection| connection.client()).collect()
+    }
+
+    /// Cuts a session off; false where there is none of this number. Commands under way run to their end.
+    #[must_use]
+    pub fn disconnect(&self, number: u64) -> bool {
+        let connection = self.shared.all().into_iter().find(|connection| connection.number == number);
+        connection.as_ref().inspect(|connection| connection.cut()).is_some()
+    }
+
+    /// Stops listening, asks hosts to log out, and closes what is left after the time for that.
+    pub async fn shutdown(&self) {
+        let shared = &self.shared;
+        shared.is_stopping.set(true);
+        shared.stop.notify_waiters();
+        let seconds = u16::try_from(shared.settings.drain_max.as_secs()).unwrap_or(u16::MAX);
+        for connection in shared.all() {
+            connection.request_logout(seconds);
+        }
+        let deadline = shared.runtime.sleep(shared.settings.drain_max);
+        if race(deadline, shared.wait_for_end()).await.is_none() {
+            for connection in shared.all() {
+                connection.cut();
+            }
+            shared.wait_for_end().await;
+        }
+    }
+}
+
+impl Shared {
+    fn all(&self) -> Vec<Rc<Connection>> {
+        self.connections.borrow().values().cloned().collect()
+    }
+
+    /// Connections with a session at the target of this name.
+    fn at(&self, name: &str) -> Vec<Rc<Connection>> {
+        let is_there = |connection: &Rc<Connection>| {
+            connection.opened().is_some_and(|opened| opened.target.port().device_name == name)
+        };
+        self.all().into_iter().filter(is_there).collect()
+    }
+
+    /// Ends the session that this nexus has, and waits for that.
+    pub async fn end_sessions_of(&self, target: &Rc<Target>, nexus: &Nexus) {
+        loop {
+            let ended = self.ended.notified();
+            let of_nexus = |connection: &Rc<Connection>| {
+                connection.opened().is_some_and(|opened| opened.nexus == *nexus)
+            };
+            let before = self.at(&target.port().device_name).into_iter().find(of_nexus);
+            let Some(before) = before else { return };
+            before.cut();
+            ended.await;
+        }
+    }
+
+    /// Aborts the commands of all nexuses but one at a unit, and tells those that lost some.
+    pub async fn abort_all(&self, target: &Rc<Target>, address: [u8; 8], except: Option<&Nexus>) {
+        for connection in self.at(&target.port().device_name) {
+            let Some(opened) = connection.opened() else { continue };
+            if except == Some(&opened.nexus) {
+                continue;
+            }
+            let had_tasks = connection.has_tasks(address);
+            connection.abort_at(address).await;
+            let unit = UnitAddress::from_wire(address).and_then(|address| target.unit(address));
+            if let Some(unit) = unit.filter(|_| had_tasks && except.is_some()) {
+                unit.tell_one(&opened.nexus, Attention::CommandsCleared);
+            }
+        }
+    }
+
+    async fn wait_for_end(&self) {
+        loop {
+            let ended = self.ended.notified();
+            if self.listeners.get() == 0 && self.connections.borrow().is_empty() {
+                return;
+            }
+            ended.await;
+        }
+    }
+
+    async fn accept_all(self: Rc<Shared>, listener: Listener, entrance: Rc<Entrance>) {
+        while !self.is_stopping.get() {
+            match race(self.stop.notified(), listener.accept()).await {
+                Some(Ok(stream)) => self.admit(stream, entrance.clone()),
+                Some(Err(_)) => {
+                    race(self.stop.notified(), self.runtime.sleep(ACCEPT_PAUSE)).await;
+                }
+                None => break,
+            }
+        }
+        drop(listener);
+        self.listeners.set(self.listeners.get() - 1);
+        self.ended.notify_waiters();
+    }
+
+    fn admit(self: &Rc<Shared>, stream: Stream, entrance: Rc<Entrance>) {
+        if self.connections.borrow().len() >= self.settings.sessions_max {
+            self.refused.set(self.refused.get() + 1);
+            return stream.shutdown();
+        }
+        let handle = self.free_handle();
+        let connection = Connection::new(&self.runtime, stream, self.clone(), entrance, handle);
+        self.connections.borrow_mut().insert(handle, connection.clone());
+        self.cut_unless_in(&connection);
+        let shared = self.clone();
+        drop(self.runtime.spawn(Priority::Host, async move {
+            connection.clone().run().await;
+            shared.connections.borrow_mut().remove(&handle);
+            if let Some(Opened { target, nexus, .. }) = connection.opened() {
+                target.detach(nexus);
+            }
+            shared.ended.notify_waiters();
+        }));
+    }
+
+    /// A handle that no session has; not zero. There are fewer sessions than handles.
+    fn free_handle(&self) -> u16 {
+        let connections = self.connections.borrow();
+        let mut handle = self.last_handle.get();
+        loop {
+            handle = handle.wrapping_add(1).max(1);
+            if !connections.contains_key(&handle) {
+                self.last_handle.set(handle);
+                return handle;
+            }
+        }
+    }
+
+    fn cut_unless_in(&self, connection: &Rc<Connection>) {
+        let watched = Rc::downgrade(connection);
+        let login = self.runtime.sleep(self.settings.login_max);
+        drop(self.runtime.spawn(Priority::Background, async move {
+            login.await;
+            if let Some(connection) = watched.upgrade()
+                && !connection.is_in.get()
+            {
+                connection.cut();
+            }
+        }));
+    }
+}
+
+/// Runs `future` until it is done, or `None` once `stop` is.
+async fn race<T>(stop: impl Future<Output = ()>, future: impl Future<Output = T>) -> Option<T> {
+    let (mut stop, mut future) = (pin!(stop), pin!(future));
+    poll_fn(|context| {
+        if stop.as_mut().poll(context).is_ready() {
+            return Poll::Ready(None);
+        }
+        future.as_mut().poll(context).map(Some)
+    })
+    .await
+}
