@@ -48,24 +48,23 @@ type StepFunction = fn(&Path, &mut Tally) -> Outcome;
 const EXIT_SKIPPED: i32 = 77;
 
 /// Cheapest first, so that a slip is told within seconds.
-const STEPS: [(&str, StepFunction); 5] = [
+const STEPS: [(&str, StepFunction); 4] = [
     ("format", |root, _| run_cargo(root, &["fmt", "--all", "--check"])),
     ("tidy", |root, _| tidy::run(root).map(|()| Verdict::Passed)),
-    ("clippy", |root, _| {
-        run_cargo(root, &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"])
-    }),
-    // Generated documents are checked here too: each has a test that fails when it is stale. Without tests in
-    // documents: there are none, and looking takes as long as many tests.
+    // Clippy beside the tests, because many of those wait. Generated documents are checked here: each has a
+    // test that fails when it is stale. Without tests in documents: there are none, and looking takes as long
+    // as many tests.
     ("test", |root, tally| {
         let counted = Mutex::new(tally);
         let closing = |line: &str| counted.lock().expect("no holder of this lock panics").count(line);
-        lanes::run(root, cargo(root), closing).map(|()| Verdict::Passed)
+        lanes::run(root, cargo(root), closing, || clippy(root).map(drop)).map(|()| Verdict::Passed)
     }),
     ("proof", proof),
 ];
 
-/// The parts of the last step, for who names one.
-const PROOFS: [(&str, StepFunction); 5] = [
+/// Parts of steps, for who names one.
+const PARTS: [(&str, StepFunction); 6] = [
+    ("clippy", |root, _| clippy(root)),
     ("simulator", |root, _| simulator(root)),
     ("fuzz", |root, _| fuzz::run(root, fuzz::BUILT, &["--seconds", FUZZ_SECONDS]).map(|()| Verdict::Passed)),
     ("end-to-end", end_to_end),
@@ -75,7 +74,7 @@ const PROOFS: [(&str, StepFunction); 5] = [
 
 /// Runs all steps, or those named; stops at the first that fails.
 pub fn run(root: &Path, only: &[&str]) -> Result<(), String> {
-    let names: Vec<&str> = STEPS.iter().chain(&PROOFS).map(|(name, _)| *name).collect();
+    let names: Vec<&str> = STEPS.iter().chain(&PARTS).map(|(name, _)| *name).collect();
     if let Some(unknown) = only.iter().find(|wanted| !names.contains(wanted)) {
         return Err(format!("ci has no step `{unknown}`; it has {}", names.join(", ")));
     }
@@ -84,7 +83,7 @@ pub fn run(root: &Path, only: &[&str]) -> Result<(), String> {
     let mut skipped = Vec::new();
     let wanted = |name: &str| only.contains(&name);
     let steps = STEPS.into_iter().filter(|(name, _)| only.is_empty() || wanted(name));
-    for (name, step) in steps.chain(PROOFS.into_iter().filter(|(name, _)| wanted(name))) {
+    for (name, step) in steps.chain(PARTS.into_iter().filter(|(name, _)| wanted(name))) {
         println!("ci: {name} ...");
         let step_started = Instant::now();
         let outcome = step(root, &mut tally);
@@ -129,6 +128,16 @@ fn run_cargo(root: &Path, arguments: &[&str]) -> Outcome {
     let status =
         cargo(root).args(arguments).status().map_err(|error| format!("{what} did not start: {error}"))?;
     if status.success() { Ok(Verdict::Passed) } else { Err(format!("{what} ended with {status}")) }
+}
+
+/// At a low priority: nothing waits for it.
+fn clippy(root: &Path) -> Outcome {
+    let own = cargo(root);
+    let mut command = Command::new("nice");
+    command.current_dir(root).args(["-n", "12"]).arg(own.get_program());
+    command.args(["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+    let status = command.status().map_err(|error| format!("clippy did not start: {error}"))?;
+    if status.success() { Ok(Verdict::Passed) } else { Err(format!("clippy ended with {status}")) }
 }
 
 /// The end-to-end tests, and the console in a browser with the API's description behind it: all mostly wait.

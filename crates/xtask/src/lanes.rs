@@ -13,10 +13,11 @@ use crate::namespace;
 const WAITING: [&str; 3] = ["crates/control/cli", "crates/lab/disk", "crates/lab/workload"];
 
 /// Of these some hold nothing to a time: they run beside the others, which end sooner.
-const PATIENT: [&str; 5] = [
+const PATIENT: [&str; 6] = [
     "tests/database_snapshots.rs",
     "tests/databases.rs",
     "tests/imports.rs",
+    "tests/iscsi.rs",
     "tests/lab_bases.rs",
     "tests/schedules.rs",
 ];
@@ -31,8 +32,14 @@ struct Program {
     executable: PathBuf,
 }
 
-/// Builds the tests, runs them all whichever fail, and hands each closing line to `closing`.
-pub fn run(root: &Path, mut cargo: Command, closing: impl Fn(&str) + Sync) -> Result<(), String> {
+/// Builds the tests, runs them all whichever fail, and hands each closing line to `closing`. `beside` runs
+/// beside the tests.
+pub fn run(
+    root: &Path,
+    mut cargo: Command,
+    closing: impl Fn(&str) + Sync,
+    beside: impl FnOnce() -> Result<(), String> + Send,
+) -> Result<(), String> {
     let programs = build(&mut cargo)?;
     let is_patient = |program: &Program| PATIENT.iter().any(|end| program.name.ends_with(end));
     let is_waiting = |program: &Program| {
@@ -51,12 +58,17 @@ pub fn run(root: &Path, mut cargo: Command, closing: impl Fn(&str) + Sync) -> Re
             }
         }
     };
-    std::thread::scope(|scope| {
+    let beside = std::thread::scope(|scope| {
+        let beside = scope.spawn(beside);
         scope.spawn(|| lane(&others, NICE_OF_OTHERS));
         lane(&waiting, "0");
+        beside.join().unwrap_or_else(|_| Err("what ran beside the tests ended in a panic".to_string()))
     });
     let failed = failed.into_inner().expect("no holder of this lock panics");
-    if failed.is_empty() { Ok(()) } else { Err(format!("tests failed in {}", failed.join(", "))) }
+    if !failed.is_empty() {
+        return Err(format!("tests failed in {}", failed.join(", ")));
+    }
+    beside
 }
 
 fn build(cargo: &mut Command) -> Result<Vec<Program>, String> {
