@@ -17,6 +17,8 @@ TOOLS=(
     libnbd-bin:nbdinfo
     qemu-utils:qemu-img
     qemu-system-common:qemu-storage-daemon
+    qemu-block-extra:/usr/lib/*/qemu/block-iscsi.so
+    libiscsi-bin:iscsi-test-cu
     libisal-dev:/usr/include/isa-l.h
     e2fsprogs:mkfs.ext4
     xfsprogs:mkfs.xfs

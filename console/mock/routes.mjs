@@ -1,5 +1,6 @@
 // What the mock answers: each entry is a method, a path of the API, and what it does to the world.
 import { profileOf } from './figures.mjs';
+import { HOSTS } from './hosts.mjs';
 import { JOBS, pause, stopScrub } from './jobs.mjs';
 import { PAPER, resultOf } from './lab.mjs';
 import { busy, found, missing, Refusal } from './refusal.mjs';
@@ -45,6 +46,7 @@ function statusOf(world) {
       { name: 'api', transport: 'unix', address: '/var/lib/ashlar/api.sock', state: 'serving', client_count: 1 },
       { name: 'nbd', transport: 'unix', address: '/var/lib/ashlar/nbd.sock', state: 'serving', client_count: world.clients.length },
       { name: 'nbd', transport: 'tcp', address: '127.0.0.1:10809', state: 'off', reason: 'the setting `nbd_tcp` is off' },
+      { name: 'iscsi', transport: 'tcp', address: '192.0.2.10:3260', state: 'serving', client_count: 2 },
       { name: 'fuse', transport: 'fuse', address: '/var/lib/ashlar/volumes', state: 'serving', client_count: attached },
     ],
     pools: world.pools.map((pool) => ({
@@ -564,7 +566,7 @@ const OTHERS = {
     ),
 };
 
-const ALL = { ...DATABASES, ...VOLUMES, ...LAB, ...SNAPSHOTS, ...POOLS, ...TIME_LINE, ...JOBS, ...OTHERS };
+const ALL = { ...DATABASES, ...VOLUMES, ...LAB, ...SNAPSHOTS, ...POOLS, ...TIME_LINE, ...JOBS, ...HOSTS, ...OTHERS };
 
 /// Each route with the pattern of its path.
 export const routes = Object.entries(ALL).map(([key, run]) => {

@@ -1,4 +1,5 @@
 // What the mock array holds: made up, the same at every start, of the shapes that docs/reference/openapi.json tells.
+import { exports, hosts } from './hosts.mjs';
 import { jobs } from './jobs.mjs';
 
 const GIB = 2 ** 30;
@@ -321,7 +322,7 @@ function marks() {
   ];
 }
 
-const EMPTY = { pools: [], databases: [], volumes: [], snapshots: [], schedules: [], objectives: [], marks: [], deleted: [], clients: [], events: [], jobs: [] };
+const EMPTY = { pools: [], databases: [], volumes: [], snapshots: [], schedules: [], objectives: [], marks: [], deleted: [], clients: [], hosts: [], exports: [], events: [], jobs: [] };
 
 /// Everything the mock knows. `isEmpty`: an array nobody has used yet.
 export function makeWorld({ volumeCount = 40, isEmpty = false } = {}) {
@@ -350,7 +351,10 @@ export function makeWorld({ volumeCount = 40, isEmpty = false } = {}) {
     clients: [
       { id: 12, door: 'nbd', transport: 'unix', process_id: 4711, program: 'qemu-system-x86', user_id: 0, volume: 'mail', is_read_only: false, in_flight_count: 3, connected_seconds: 8200 },
       { id: 13, door: 'nbd', transport: 'tcp', address: '127.0.0.1:51322', volume: 'bench', is_read_only: true, in_flight_count: 0, connected_seconds: 77 },
+      { id: 14, door: 'iscsi', transport: 'tcp', address: '192.0.2.17:41222', initiator: 'iqn.1998-01.com.vmware:esx1-4f2a', target: 'iqn.2026-11.io.ashlar:main-5a80c1d3', is_read_only: false, in_flight_count: 12, connected_seconds: 86_000 },
     ],
+    hosts: hosts(),
+    exports: exports(),
     events: events(),
   };
 }

@@ -9,6 +9,7 @@ import { DatabasePage } from './pages/database';
 import { Databases } from './pages/databases';
 import { Drives } from './pages/drives';
 import { Events } from './pages/events';
+import { Hosts } from './pages/hosts';
 import { Jobs } from './pages/jobs';
 import { LabResultPage, LabResults } from './pages/lab';
 import { Settings } from './pages/settings';
@@ -41,6 +42,7 @@ const PLACES: Place[] = [
   { to: '/events', label: 'Events', icon: 'events' },
   { to: '/jobs', label: 'Jobs', icon: 'jobs' },
   { to: '/lab', label: 'Lab', icon: 'lab' },
+  { to: '/hosts', label: 'Hosts and exports', icon: 'hosts' },
   { to: '/clients', label: 'Clients and doors', icon: 'clients' },
   { to: '/settings', label: 'Settings', icon: 'settings' },
 ];
@@ -56,6 +58,7 @@ function pageOf([first, second]: string[]): ReactNode {
   if (first === 'events') return <Events />;
   if (first === 'jobs') return <Jobs />;
   if (first === 'lab') return second ? <LabResultPage key={second} name={second} /> : <LabResults />;
+  if (first === 'hosts') return <Hosts />;
   if (first === 'clients') return <Clients />;
   if (first === 'settings') return <Settings />;
   return (

@@ -22,6 +22,7 @@ export const PAGES = [
   ['lab', '/lab'],
   ['lab-paper', '/lab/emc'],
   ['lab-result', '/lab/emc?part=headline'],
+  ['hosts', '/hosts'],
   ['clients', '/clients'],
   ['settings', '/settings'],
 ] as const;

@@ -44,7 +44,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** The clients that are connected to NBD. */
+        /** The clients that are connected to NBD, and the initiators that are logged in over iSCSI. */
         get: operations["clients_list"];
         put?: never;
         post?: never;
@@ -528,6 +528,42 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/exports": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The volumes that are exported over iSCSI. */
+        get: operations["exports_list"];
+        put?: never;
+        /** Exports a volume: hosts that are logged in see it at once. */
+        post: operations["export_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/exports/{volume}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The export of one volume. */
+        get: operations["export_show"];
+        put?: never;
+        post?: never;
+        /** Exports a volume no more, and forgets its reservations. Refused while a host that sees it is logged in. */
+        delete: operations["export_delete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/health": {
         parameters: {
             query?: never;
@@ -557,6 +593,42 @@ export interface paths {
         put?: never;
         post?: never;
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/hosts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The hosts that may come in over iSCSI. */
+        get: operations["hosts_list"];
+        put?: never;
+        /** Lets a host in. */
+        post: operations["host_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/hosts/{host}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One host. */
+        get: operations["host_show"];
+        put?: never;
+        post?: never;
+        /** Lets a host in no more. Refused while exports name it, and while it is logged in. */
+        delete: operations["host_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1586,6 +1658,13 @@ export interface components {
          * @enum {string}
          */
         CallerKind: "owner" | "guest";
+        /** @description A name and the secret that proves it (CHAP). */
+        ChapLogin: {
+            /** @description 12 to 255 bytes; Windows takes no more than 16. Never shown again. */
+            secret: string;
+            /** @example db1 */
+            user: string;
+        };
         /** @description Result of walking every root of a pool and verifying every header and checksum. */
         CheckReport: {
             /** Format: int64 */
@@ -2498,7 +2577,7 @@ export interface components {
              * @description Clients that are connected now, of doors that count them.
              */
             client_count?: number | null;
-            /** @description `api`, `nbd` or `fuse`. */
+            /** @description `api`, `nbd`, `iscsi` or `fuse`. */
             name: string;
             reason?: string | null;
             state: components["schemas"]["DoorState"];
@@ -2514,7 +2593,7 @@ export interface components {
              * @description Since when it is connected.
              */
             connected_seconds: number;
-            /** @description `nbd`. */
+            /** @description `nbd` or `iscsi`. */
             door: string;
             /**
              * Format: int64
@@ -2526,6 +2605,8 @@ export interface components {
              * @description Requests that it waits for.
              */
             in_flight_count: number;
+            /** @description The name of an iSCSI initiator. */
+            initiator?: string | null;
             is_read_only: boolean;
             /**
              * Format: int32
@@ -2534,6 +2615,8 @@ export interface components {
             process_id?: number | null;
             /** @description The name of its program, while it runs. */
             program?: string | null;
+            /** @description The iSCSI target that it uses: a pool, of which it may have several volumes open. */
+            target?: string | null;
             /** @description `unix` or `tcp`. */
             transport: string;
             /**
@@ -2694,7 +2777,7 @@ export interface components {
          * @description What the caller should act on.
          * @enum {string}
          */
-        ErrorKind: "invalid" | "unauthorized" | "forbidden" | "not-found" | "no-such-method" | "exists" | "busy" | "read-only" | "changed" | "too-large" | "media-type" | "key-reused" | "no-space" | "damaged" | "medium" | "closed";
+        ErrorKind: "invalid" | "unauthorized" | "forbidden" | "not-found" | "no-such-method" | "exists" | "busy" | "cancelled" | "read-only" | "changed" | "too-large" | "media-type" | "key-reused" | "no-space" | "damaged" | "medium" | "closed";
         /** @description One event. */
         Event: {
             /** @description Of the start that `sequence` counts from: another one for each. */
@@ -2716,6 +2799,54 @@ export interface components {
          * @enum {string}
          */
         EventLevel: "info" | "warning" | "error";
+        /** @description A volume as hosts reach it over iSCSI. */
+        Export: {
+            /** @description Where hosts come in; none: the setting `iscsi_listen` names none. */
+            addresses: string[];
+            /**
+             * Format: int32
+             * @description The block that hosts address.
+             */
+            block_bytes: number;
+            /** Format: int64 */
+            created_unix_seconds: number;
+            /** @description Who sees it; nobody named: every host that comes in. */
+            hosts: string[];
+            /**
+             * Format: int32
+             * @description Its number there.
+             */
+            lun: number;
+            pool: string;
+            /**
+             * Format: int64
+             * @description Sessions of hosts that see it.
+             */
+            session_count: number;
+            /**
+             * @description The iSCSI name of the pool.
+             * @example iqn.2026-11.io.ashlar:main-5a80c1d3
+             */
+            target: string;
+            volume: string;
+        };
+        /** @description Request to export a volume. */
+        ExportCreate: {
+            /**
+             * Format: int32
+             * @description The block that hosts address, 512 or 4096; absent: the volume's logical block.
+             */
+            block_bytes?: number | null;
+            /** @description Who sees it. None named: every host that comes in; on loopback that is everybody. */
+            hosts?: string[];
+            /**
+             * Format: int32
+             * @description Its number at the target, 0 to 16383; absent: the first that is free.
+             */
+            lun?: number | null;
+            /** @example db */
+            volume: string;
+        };
         /** @description What hosts did in the last interval. */
         Figures: {
             /** @description All volumes together. */
@@ -2844,6 +2975,52 @@ export interface components {
          * @enum {string}
          */
         HoldersQuestion: "overwritten" | "stays-after-delete";
+        /** @description A host. Its secrets are never shown. */
+        Host: {
+            /** @description The name it proves by a secret; absent: it proves nothing. */
+            chap_user?: string | null;
+            /** Format: int64 */
+            created_unix_seconds: number;
+            /** @description Its iSCSI name, in small letters. */
+            initiator: string;
+            /** @description The name that the array proves to it. */
+            mutual_chap_user?: string | null;
+            name: string;
+            pool: string;
+            /** @description Where it is logged in from now. */
+            sessions: components["schemas"]["HostSession"][];
+            /** @description The volumes it sees. */
+            volumes: string[];
+        };
+        /** @description Request to let a host in. */
+        HostCreate: {
+            chap?: components["schemas"]["ChapLogin"] | null;
+            /**
+             * @description Its iSCSI name: of its file `initiatorname.iscsi`, or as its settings have it.
+             * @example iqn.1993-08.org.debian:01:2f6b9d8a51c
+             */
+            initiator: string;
+            mutual_chap?: components["schemas"]["ChapLogin"] | null;
+            /** @example db1 */
+            name: string;
+            /** @description The pool that remembers it, and whose volumes it may see. Needed where there are several. */
+            pool?: string | null;
+        };
+        /** @description A session of a host with the target of its pool. */
+        HostSession: {
+            /**
+             * @description Where it comes from.
+             * @example 192.0.2.17:41222
+             */
+            address: string;
+            /** Format: int64 */
+            connected_seconds: number;
+            /**
+             * Format: int64
+             * @description Commands without an answer.
+             */
+            in_flight_count: number;
+        };
         /**
          * @description What hosts ask of a volume, over all doors: how long its requests are, of which kinds, and whether they
          *     follow one another.
@@ -3085,7 +3262,7 @@ export interface components {
          * @description A kind of object.
          * @enum {string}
          */
-        ObjectKind: "pool" | "drive" | "volume" | "snapshot" | "deleted-volume" | "database" | "schedule" | "objective" | "mark" | "attachment" | "client" | "job" | "lab-result";
+        ObjectKind: "pool" | "drive" | "volume" | "snapshot" | "deleted-volume" | "database" | "schedule" | "objective" | "mark" | "attachment" | "host" | "export" | "client" | "job" | "lab-result";
         /** @description An object by its kind and name. */
         ObjectName: {
             kind: components["schemas"]["ObjectKind"];
@@ -3498,7 +3675,7 @@ export interface components {
          * @description What exactly went wrong. More may come: treat one that you do not know as none.
          * @enum {string}
          */
-        Reason: "not-json" | "wrong-field" | "wrong-parameter" | "unknown-parameter" | "wrong-name" | "wrong-cursor" | "does-not-fit" | "other-site" | "root-only" | "place-not-allowed" | "in-use" | "attached" | "held" | "not-empty" | "worked-on" | "key-under-way" | "not-cancellable" | "stopping" | "overloaded" | "pool-closed";
+        Reason: "not-json" | "wrong-field" | "wrong-parameter" | "unknown-parameter" | "wrong-name" | "wrong-cursor" | "does-not-fit" | "wrong-settings" | "other-site" | "root-only" | "place-not-allowed" | "in-use" | "attached" | "exported" | "held" | "not-empty" | "worked-on" | "key-under-way" | "not-cancellable" | "job-ended" | "stopping" | "overloaded" | "pool-closed";
         /** @description A drive that is given what it lacks. */
         Rebuild: {
             /**
@@ -4199,7 +4376,7 @@ export interface components {
          * @description How a volume is used.
          * @enum {string}
          */
-        UseKind: "attachment" | "mount" | "device" | "process" | "nbd" | "unknown";
+        UseKind: "attachment" | "mount" | "device" | "process" | "nbd" | "iscsi" | "unknown";
         /** @description A volume. */
         Volume: {
             /**
@@ -4458,7 +4635,7 @@ export interface components {
              * @example `ashlar detach db`
              */
             action: string;
-            /** @description Where an NBD client is: an address, or a process of this machine. */
+            /** @description Where an NBD client or a host is: an address, or a process of this machine. */
             client?: string | null;
             kind: components["schemas"]["UseKind"];
             /** @description The mount point, device or file that is used. */
@@ -4486,6 +4663,15 @@ export interface components {
     responses: {
         /** @description Somebody or something uses it, holds it, or works on it. Nothing was changed. */
         busy: {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description Somebody had the job ended that did it: a check, a scrub, or an import, of which nothing is left. Nothing is in use. */
+        cancelled: {
             headers: {
                 [name: string]: unknown;
             };
@@ -7041,6 +7227,219 @@ export interface operations {
             default: components["responses"]["other"];
         };
     };
+    exports_list: {
+        parameters: {
+            query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "volume" | "created";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
+                /** @description only those of volumes of this pool */
+                pool?: string;
+                /** @description only those of volumes whose names begin so */
+                name_prefix?: string;
+                /** @description only those that this host sees */
+                host?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Export"][];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    export_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ExportCreate"];
+            };
+        };
+        responses: {
+            /** @description the answer */
+            201: {
+                headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Export"];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description taken, in use, or read-only */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            /** @description no space left */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            default: components["responses"]["other"];
+        };
+    };
+    export_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description name of the volume */
+                volume: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Export"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    export_delete: {
+        parameters: {
+            query?: {
+                /** @description also one in use: hosts get errors */
+                force?: boolean;
+            };
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description name of the volume */
+                volume: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description taken, in use, or read-only */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            412: components["responses"]["changed"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
     health: {
         parameters: {
             query?: never;
@@ -7108,6 +7507,217 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    hosts_list: {
+        parameters: {
+            query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "name" | "created";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
+                /** @description only those of this pool */
+                pool?: string;
+                /** @description only those whose names begin so */
+                name_prefix?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Host"][];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    host_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HostCreate"];
+            };
+        };
+        responses: {
+            /** @description the answer */
+            201: {
+                headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Host"];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description taken, in use, or read-only */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            /** @description no space left */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            default: components["responses"]["other"];
+        };
+    };
+    host_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description name of the host */
+                host: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Host"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    host_delete: {
+        parameters: {
+            query?: {
+                /** @description also one that is logged in: its sessions end */
+                force?: boolean;
+            };
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description name of the host */
+                host: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description taken, in use, or read-only */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            412: components["responses"]["changed"];
             503: components["responses"]["closed"];
             default: components["responses"]["other"];
         };

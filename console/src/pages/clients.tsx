@@ -78,7 +78,7 @@ function CutOff({ client }: { client: DoorClient }) {
       run={run}
     >
       <p className="loss">
-        {client.program ?? client.address ?? 'It'} loses its connection
+        {client.program ?? client.initiator ?? client.address ?? 'It'} loses its connection
         {client.volume ? ` to ${client.volume}` : ''}. Its requests under way run to their end. It may come back.
       </p>
     </FormDialog>
@@ -94,19 +94,25 @@ function ClientList() {
       title: 'Who',
       render: (one) => (
         <>
-          {one.program ?? one.address ?? one.transport}
+          {one.program ?? one.initiator ?? one.address ?? one.transport}
           <span className="sub">
-            {one.process_id ? `process ${one.process_id}, user ${one.user_id}` : `over ${one.transport}`}
+            {one.process_id
+              ? `process ${one.process_id}, user ${one.user_id}`
+              : `${one.door} over ${one.transport}${one.initiator ? ` from ${one.address}` : ''}`}
           </span>
         </>
       ),
     },
     {
       id: 'volume',
-      title: 'Volume',
-      sort: (one) => one.volume ?? '',
+      title: 'Volume or target',
+      sort: (one) => one.volume ?? one.target ?? '',
       render: (one) =>
-        one.volume ? <Link to={to.volume(one.volume.split('@')[0])}>{one.volume}</Link> : <span className="faint">none yet</span>,
+        one.volume ? (
+          <Link to={to.volume(one.volume.split('@')[0])}>{one.volume}</Link>
+        ) : (
+          (one.target ?? <span className="faint">none yet</span>)
+        ),
     },
     { id: 'mode', title: 'May', width: '7rem', hide: 1, render: (one) => (one.is_read_only ? 'read' : 'read, write') },
     {
@@ -134,13 +140,13 @@ function ClientList() {
     },
   ];
   return (
-    <Panel title="NBD clients">
+    <Panel title="Clients of NBD and iSCSI">
       {error && <Failure error={error} />}
       {clients?.length === 0 && (
         <Empty title="No client is connected" command="nbd-client -unix /var/lib/ashlar/nbd.sock -N docs /dev/nbd0" />
       )}
       {clients && clients.length > 0 && (
-        <DataTable label="NBD clients" rows={clients} columns={columns} rowKey={(one) => String(one.id)} />
+        <DataTable label="Clients" rows={clients} columns={columns} rowKey={(one) => String(one.id)} />
       )}
     </Panel>
   );

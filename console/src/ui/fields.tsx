@@ -30,13 +30,15 @@ interface TextProps {
   placeholder?: string;
   autoFocus?: boolean;
   inputMode?: 'numeric' | 'text';
+  /// Not shown while it is typed.
+  isSecret?: boolean;
 }
 
-export function TextInput({ label, value, onChange, hint, error, placeholder, inputMode, ...rest }: TextProps) {
+export function TextInput({ label, value, onChange, hint, error, placeholder, inputMode, isSecret, ...rest }: TextProps) {
   return (
     <TextField className="field" value={value} onChange={onChange} isInvalid={Boolean(error)} {...rest}>
       <Label className="label">{label}</Label>
-      <Input className="input" placeholder={placeholder} inputMode={inputMode} autoComplete="off" spellCheck={false} />
+      <Input className="input" placeholder={placeholder} inputMode={inputMode} type={isSecret ? 'password' : 'text'} autoComplete="off" spellCheck={false} />
       {hint && (
         <Text slot="description" className="hint">
           {hint}

@@ -10,6 +10,7 @@ const PATHS = {
   events: <path d="M4 4h12M4 8h12M4 12h8M4 16h5" />,
   jobs: <path d="M10 17.500a7.500 7.500 0 1 0 0-15 7.500 7.500 0 0 0 0 15zM10 6v4.500l3 2" />,
   lab: <path d="M7 3h6M8 3v5L3.500 16.500h13L12 8V3M6 12.500h8" />,
+  hosts: <path d="M3 4h14v5H3zM3 11h14v5H3zM6 6.5h.01M6 13.5h.01M10 6.5h4M10 13.5h4" />,
   clients: <path d="M6 3v5M14 3v5M4 8h12v2a6 6 0 0 1-12 0zM10 16v2" />,
   settings: <path d="M3 6h8M15 6h2M3 14h2M9 14h8M13 4v4M7 12v4" />,
   more: <path d="M4 10h.1M10 10h.1M16 10h.1" strokeWidth="2.6" strokeLinecap="round" />,

@@ -267,6 +267,35 @@ test('a form says what it lacks', async ({ page, open }) => {
   await expect(page.getByRole('dialog').getByRole('button', { name: 'Delete' })).toHaveAccessibleDescription('Type dev first.');
 });
 
+test('a volume is exported to a host that is let in', async ({ page, open, mock, seen }) => {
+  // The host that an export names.
+  seen.allowed.push(/status of 409/);
+  await open('/hosts');
+  await page.getByRole('button', { name: 'Let a host in' }).click();
+  await page.getByLabel('Name', { exact: true }).fill('db9');
+  await page.getByRole('button', { name: /Pool whose/ }).click();
+  await page.getByRole('option', { name: 'main', exact: true }).click();
+  await page.getByLabel('iSCSI name').fill('iqn.1993-08.org.debian:01:9');
+  await page.getByLabel('CHAP user').fill('db9');
+  await page.getByLabel('CHAP secret').fill('short');
+  await expect(page.getByRole('button', { name: 'Let it in' })).toHaveAccessibleDescription(/missing or wrong/);
+  await page.getByLabel('CHAP secret').fill('long-enough-now');
+  await page.getByRole('button', { name: 'Let it in' }).click();
+  await expect(page.getByRole('dialog')).toHaveCount(0);
+  await page.getByRole('button', { name: 'Export a volume' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: /Volume/ }).click();
+  await page.getByRole('option', { name: 'docs-copy', exact: true }).click();
+  await page.getByText('Host db9 sees it').click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Export', exact: true }).click();
+  await expect(page.getByRole('dialog')).toHaveCount(0);
+  const row = page.getByRole('row', { name: /docs-copy/ });
+  await expect(row).toContainText('db9');
+  expect(JSON.stringify(mock.world.hosts)).not.toContain('long-enough-now');
+  await page.getByRole('row', { name: /db9 iqn/ }).getByRole('button', { name: 'Delete…' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete the host' }).click();
+  await expect(page.getByRole('dialog')).toContainText('docs-copy');
+});
+
 test('a client is cut off', async ({ page, open, mock }) => {
   await open('/clients');
   await page.locator('tr', { hasText: 'qemu-system' }).getByRole('button', { name: 'Cut off…' }).click();

@@ -42,6 +42,7 @@ test.describe('an array that nobody has used', () => {
     '/snapshots': 'ashlar snapshot create',
     '/snapshots/schedules': 'ashlar schedule create',
     '/drives': 'ashlar pool create',
+    '/hosts': 'ashlar export create',
     '/clients': 'ashlar attach',
     '/lab': 'ashlar lab run',
     '/events': 'ashlar events',
@@ -58,7 +59,7 @@ test.describe('an array that nobody has used', () => {
 
 test('the navigation leads to every page and back', async ({ page, open }) => {
   await open('/');
-  for (const name of ['Databases', 'Volumes', 'Drives', 'Snapshots', 'Events', 'Jobs', 'Lab', 'Clients and doors', 'Settings']) {
+  for (const name of ['Databases', 'Volumes', 'Drives', 'Snapshots', 'Events', 'Jobs', 'Lab', 'Hosts and exports', 'Clients and doors', 'Settings']) {
     await page.getByRole('navigation', { name: 'Pages', exact: true }).getByRole('link', { name }).click();
     await expect(page.getByRole('heading', { level: 1, name })).toBeVisible();
   }

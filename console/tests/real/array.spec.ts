@@ -43,7 +43,7 @@ async function go(path: string): Promise<void> {
 const PATHS = [
   '/', '/databases', '/databases/prod', '/volumes', '/volumes/docs', '/volumes/docs?tab=snapshots',
   '/volumes/docs?tab=policy', '/volumes/docs?tab=users', '/snapshots', '/snapshots/schedules', '/drives', '/events',
-  '/clients', '/settings',
+  '/hosts', '/clients', '/settings',
 ];
 
 for (const [width, size] of Object.entries({ 1280: WIDE, 390: NARROW })) {

@@ -84,7 +84,7 @@ pub enum NoteKind {
     Event,
     /// Doors through which hosts reach a volume.
     Export,
-    /// Passwords of hosts that must prove who they are.
+    /// Hosts that may come in, with the passwords by which they prove who they are.
     Chap,
     /// Hosts that reserved a volume, across losses of power.
     Reservation,

@@ -23,8 +23,8 @@ pub(crate) fn unix_nanos() -> u64 {
     read(libc::CLOCK_REALTIME)
 }
 
-/// Stops this thread for about so long; a signal may end it early. For a driver that can do nothing else: a
-/// task waits with a timer.
+/// Stops this thread for about so long; a signal may end it early. For a driver that can do nothing else, and
+/// for threads beside the shard: a task waits with a timer.
 pub(crate) fn pause(duration: Duration) {
     assert!(duration < Duration::from_secs(1), "a shard does nothing meanwhile: {duration:?}");
     let nanos = libc::c_long::from(duration.subsec_nanos().cast_signed());

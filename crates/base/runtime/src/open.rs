@@ -4,13 +4,20 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::time::Duration;
 
 use crate::OpenDrive;
+use crate::clock;
 
 /// `_IOR(0x12, 114, size_t)`: size of a block device in bytes.
 const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
 /// `_IO(0x12, 119)`: forget a range of a block device.
 const BLKDISCARD: libc::c_ulong = 0x1277;
+/// How long udev may hold a device's lock: it looks at each one that was just written to. Arbitrary: that
+/// takes milliseconds, and seconds while a slow machine starts.
+const UDEV_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How often to try again meanwhile. Arbitrary, short against what is waited for.
+const UDEV_WAIT_STEP: Duration = Duration::from_millis(10);
 
 pub(crate) struct Opened {
     pub(crate) fd: OwnedFd,
@@ -39,7 +46,9 @@ pub(crate) fn open(path: &str, options: &OpenDrive) -> io::Result<Opened> {
     let file = open_direct(path, options, is_block_device).map_err(|error| {
         if error.raw_os_error() == Some(libc::EBUSY) { in_use(path) } else { named(&error, "open", path) }
     })?;
-    lock(&file, path, options.is_read_only)?;
+    // Who has the device as a drive was found by O_EXCL: only udev and its like lock it without that.
+    let patience = if is_block_device && !options.is_read_only { UDEV_WAIT_MAX } else { Duration::ZERO };
+    lock(&file, path, options.is_read_only, patience)?;
     if let Some(wanted) = options.create_size_bytes
         && !is_block_device
         && !options.is_read_only
@@ -69,17 +78,24 @@ fn open_direct(path: &str, options: &OpenDrive, is_block_device: bool) -> io::Re
     }
 }
 
-fn lock(file: &File, path: &str, is_shared: bool) -> io::Result<()> {
+fn lock(file: &File, path: &str, is_shared: bool, patience: Duration) -> io::Result<()> {
     let kind = if is_shared { libc::LOCK_SH } else { libc::LOCK_EX };
-    // SAFETY: no pointers; the descriptor is open.
-    if unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) } == 0 {
-        return Ok(());
+    let deadline = clock::monotonic_nanos().saturating_add(patience.as_nanos() as u64);
+    loop {
+        // SAFETY: no pointers; the descriptor is open.
+        if unsafe { libc::flock(file.as_raw_fd(), kind | libc::LOCK_NB) } == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.raw_os_error() != Some(libc::EWOULDBLOCK) {
+            return Err(named(&error, "lock", path));
+        }
+        if clock::monotonic_nanos() >= deadline {
+            return Err(in_use(path));
+        }
+        // With the device open: a close would make udev look at it once more.
+        clock::pause(UDEV_WAIT_STEP);
     }
-    let error = io::Error::last_os_error();
-    if error.raw_os_error() == Some(libc::EWOULDBLOCK) {
-        return Err(in_use(path));
-    }
-    Err(named(&error, "lock", path))
 }
 
 fn extend(file: &File, wanted: u64) -> io::Result<()> {

@@ -13,7 +13,7 @@ use utoipa::openapi::{Content, Header, OpenApi, Ref, RefOr, Required, Response, 
 use crate::{ErrorKind, PROBLEM_MEDIA_TYPE};
 
 /// Operations that change or delete one object and heed `If-Match`.
-const CONDITIONAL: [&str; 15] = [
+const CONDITIONAL: [&str; 17] = [
     "pool_delete",
     "volume_resize",
     "volume_set",
@@ -29,10 +29,12 @@ const CONDITIONAL: [&str; 15] = [
     "schedule_delete",
     "objective_set",
     "objective_delete",
+    "host_delete",
+    "export_delete",
 ];
 
 /// Operations whose answer is an object with its `ETag`.
-const TAGGED: [&str; 20] = [
+const TAGGED: [&str; 24] = [
     "pool_create",
     "pool_show",
     "volume_create",
@@ -53,6 +55,10 @@ const TAGGED: [&str; 20] = [
     "schedule_change",
     "objective_set",
     "objective_show",
+    "host_create",
+    "host_show",
+    "export_create",
+    "export_show",
 ];
 
 /// Operations that take long: they can be had as jobs.

@@ -61,7 +61,7 @@ fn attachment_show() {}
 )]
 fn attachment_delete() {}
 
-/// The clients that are connected to NBD.
+/// The clients that are connected to NBD, and the initiators that are logged in over iSCSI.
 #[utoipa::path(
     get, path = "/v1/clients", tag = "array", operation_id = "clients_list",
     params(ClientsQuery),

@@ -8,7 +8,7 @@ use utoipa::ToSchema;
 pub struct DoorClient {
     /// What `client disconnect` takes. No other client has it until the array starts anew.
     pub id: u64,
-    /// `nbd`.
+    /// `nbd` or `iscsi`.
     pub door: String,
     /// `unix` or `tcp`.
     pub transport: String,
@@ -27,6 +27,12 @@ pub struct DoorClient {
     /// The volume, or `VOLUME@SNAPSHOT`, that it uses; none until it has chosen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub volume: Option<String>,
+    /// The name of an iSCSI initiator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub initiator: Option<String>,
+    /// The iSCSI target that it uses: a pool, of which it may have several volumes open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
     pub is_read_only: bool,
     /// Since when it is connected.
     pub connected_seconds: u64,

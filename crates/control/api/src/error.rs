@@ -21,6 +21,8 @@ pub enum ErrorKind {
     Exists,
     /// The object is in use: end that use first. HTTP 409.
     Busy,
+    /// Somebody had the work ended on request. HTTP 409.
+    Cancelled,
     /// The pool takes no writes. HTTP 409.
     ReadOnly,
     /// The object is not as `If-Match` says. HTTP 412.
@@ -52,7 +54,7 @@ struct About {
 
 impl ErrorKind {
     /// Every kind, in the order of their statuses.
-    pub const ALL: [ErrorKind; 16] = [
+    pub const ALL: [ErrorKind; 17] = [
         ErrorKind::Invalid,
         ErrorKind::Unauthorized,
         ErrorKind::Forbidden,
@@ -60,6 +62,7 @@ impl ErrorKind {
         ErrorKind::NoSuchMethod,
         ErrorKind::Exists,
         ErrorKind::Busy,
+        ErrorKind::Cancelled,
         ErrorKind::ReadOnly,
         ErrorKind::Changed,
         ErrorKind::TooLarge,
@@ -163,6 +166,14 @@ impl ErrorKind {
                 "The object is in use",
                 "Somebody or something uses it, holds it, or works on it. Nothing was changed.",
                 "End that use first, or wait for its end; `remedy` says how.",
+            ),
+            ErrorKind::Cancelled => about(
+                "cancelled",
+                409,
+                "The work was ended on request",
+                "Somebody had the job ended that did it: a check, a scrub, or an import, of which nothing is \
+                 left. Nothing is in use.",
+                "Send it again to begin anew.",
             ),
             ErrorKind::ReadOnly => about(
                 "read-only",

@@ -21,6 +21,8 @@ mod error;
 mod event;
 mod figures;
 mod hooks;
+mod host;
+mod host_paths;
 mod import;
 mod io;
 mod io_profile;
@@ -80,6 +82,7 @@ pub use figures::{
     SlowRequest, StageTime, VolumeFigures,
 };
 pub use hooks::{DatabaseCommands, DatabaseEngine, DatabaseHooks};
+pub use host::{ChapLogin, Export, ExportCreate, Host, HostCreate, HostSession, UNIT_MAX};
 pub use import::{DatabaseFollow, DatabaseImport, DatabaseProgress, DatabasePromotion, DatabaseStandby};
 pub use io::{DoorIo, OperationIo};
 pub use io_profile::{IoProfile, RequestProfile, SizeClass};
@@ -88,9 +91,10 @@ pub use lab::{LabCheck, LabMetric, LabPart, LabResult, LabRow};
 pub use lifecycle::{Program, StopRequest, UpgradeRequest};
 pub use lists::{
     AttachmentSort, AttachmentsQuery, ClientSort, ClientsQuery, DatabaseSort, DatabasesQuery,
-    DeletedVolumeSort, DeletedVolumesQuery, EventSort, EventsQuery, JobSort, JobsQuery, LIMIT_MAX, MarkSort,
-    MarksQuery, ObjectiveSort, ObjectivesQuery, Order, PageQuery, PoolSort, PoolsQuery, ScheduleSort,
-    SchedulesQuery, SnapshotSort, SnapshotsQuery, VolumeSort, VolumesQuery,
+    DeletedVolumeSort, DeletedVolumesQuery, EventSort, EventsQuery, ExportSort, ExportsQuery, HostSort,
+    HostsQuery, JobSort, JobsQuery, LIMIT_MAX, MarkSort, MarksQuery, ObjectiveSort, ObjectivesQuery, Order,
+    PageQuery, PoolSort, PoolsQuery, ScheduleSort, SchedulesQuery, SnapshotSort, SnapshotsQuery, VolumeSort,
+    VolumesQuery,
 };
 pub use mark::{DERIVED_MARKS_MAX, MARK_LETTERS_MAX, MARKS_MAX, Mark, MarkCreate, MarkKind};
 pub use objective::{

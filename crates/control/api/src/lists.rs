@@ -158,6 +158,26 @@ list_query! {
 }
 
 list_query! {
+    /// Which hosts.
+    HostsQuery by HostSort { Name, Created }
+    /// only those of this pool
+    pool: String,
+    /// only those whose names begin so
+    name_prefix: String,
+}
+
+list_query! {
+    /// Which exports.
+    ExportsQuery by ExportSort { Volume, Created }
+    /// only those of volumes of this pool
+    pool: String,
+    /// only those of volumes whose names begin so
+    name_prefix: String,
+    /// only those that this host sees
+    host: String,
+}
+
+list_query! {
     /// Which clients.
     ClientsQuery by ClientSort { Id, Volume }
     /// only those that use this volume, or VOLUME@SNAPSHOT

@@ -10,7 +10,7 @@ use crate::answers::{Answers, is_conditional};
 use crate::bounds::Bounds;
 use crate::{Figures, Hello};
 use crate::{
-    array_paths, console_paths, database_paths, diff_paths, job_paths, lab_paths, mark_paths,
+    array_paths, console_paths, database_paths, diff_paths, host_paths, job_paths, lab_paths, mark_paths,
     objective_paths, paths, schedule_paths, settings_paths,
 };
 
@@ -24,7 +24,8 @@ const ROOT_ONLY: &str = "only for root over the socket";
     info(
         title = "Ashlar",
         description = "The management interface of the array. Every answer that is no success is a Problem \
-            (RFC 9457, `application/problem+json`); a method that a path does not take gets 405 with `Allow`, and \
+            (RFC 9457, `application/problem+json`), but for what is no HTTP or has too long a head, which gets \
+            400, 414 or 431 without a body; a method that a path does not take gets 405 with `Allow`, and \
             a parameter that an operation does not describe 400. Over TCP every request carries the array's token \
             (`Authorization: Bearer`) and gets 401 without; over the socket none is needed.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
@@ -39,6 +40,7 @@ const ROOT_ONLY: &str = "only for root over the socket";
         (name = "marks", description = "moments on the time line, with words to them"),
         (name = "space", description = "where bytes are, and what would give them back"),
         (name = "attachments", description = "volumes as block devices of this machine"),
+        (name = "hosts", description = "machines that reach volumes over iSCSI, and what is exported to them"),
         (name = "jobs", description = "long work that is asked after instead of waited for"),
         (name = "console", description = "the console, and figures as they come"),
         (name = "lab", description = "results of the lab"),
@@ -143,6 +145,14 @@ const ROOT_ONLY: &str = "only for root over the socket";
         array_paths::attachment_create,
         array_paths::attachment_show,
         array_paths::attachment_delete,
+        host_paths::hosts_list,
+        host_paths::host_create,
+        host_paths::host_show,
+        host_paths::host_delete,
+        host_paths::exports_list,
+        host_paths::export_create,
+        host_paths::export_show,
+        host_paths::export_delete,
         array_paths::clients_list,
         array_paths::client_disconnect,
         array_paths::stop,

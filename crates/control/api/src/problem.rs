@@ -71,12 +71,36 @@ pub enum ObjectKind {
     Objective,
     Mark,
     Attachment,
+    Host,
+    Export,
     Client,
     Job,
     LabResult,
 }
 
 impl ObjectKind {
+    /// What messages call it.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            ObjectKind::Pool => "pool",
+            ObjectKind::Drive => "drive",
+            ObjectKind::Volume => "volume",
+            ObjectKind::Snapshot => "snapshot",
+            ObjectKind::DeletedVolume => "deleted volume",
+            ObjectKind::Database => "database",
+            ObjectKind::Schedule => "schedule",
+            ObjectKind::Objective => "objective",
+            ObjectKind::Mark => "mark",
+            ObjectKind::Attachment => "attachment",
+            ObjectKind::Client => "client",
+            ObjectKind::Job => "job",
+            ObjectKind::LabResult => "lab result",
+            ObjectKind::Host => "host",
+            ObjectKind::Export => "export",
+        }
+    }
+
     /// The kind of this name, as messages have it.
     #[must_use]
     pub fn of_word(word: &str) -> Option<ObjectKind> {
@@ -91,6 +115,8 @@ impl ObjectKind {
             "objective" => ObjectKind::Objective,
             "mark" => ObjectKind::Mark,
             "attachment" => ObjectKind::Attachment,
+            "host" => ObjectKind::Host,
+            "export" => ObjectKind::Export,
             "client" => ObjectKind::Client,
             "job" => ObjectKind::Job,
             "lab result" => ObjectKind::LabResult,
@@ -117,6 +143,8 @@ pub enum Reason {
     WrongCursor,
     /// Each value is possible, but not with the others, or not for the object as it is.
     DoesNotFit,
+    /// The settings file is missing or has a mistake.
+    WrongSettings,
     /// The request comes for another host or from a page of another site.
     OtherSite,
     /// Only root over the socket may do that.
@@ -127,6 +155,8 @@ pub enum Reason {
     InUse,
     /// It is attached to this machine.
     Attached,
+    /// Hosts reach it over iSCSI: `GET /v1/exports/{volume}` tells which.
+    Exported,
     /// Somebody put a hold on it.
     Held,
     /// It holds others that must go first.
@@ -137,6 +167,8 @@ pub enum Reason {
     KeyUnderWay,
     /// The job cannot be ended before its time.
     NotCancellable,
+    /// Somebody had the job ended that did it.
+    JobEnded,
     /// The array is stopping.
     Stopping,
     /// More is asked for at the same time than the array takes.
@@ -147,7 +179,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the variants.
-    pub const ALL: [Reason; 20] = [
+    pub const ALL: [Reason; 23] = [
         Reason::NotJson,
         Reason::WrongField,
         Reason::WrongParameter,
@@ -155,16 +187,19 @@ impl Reason {
         Reason::WrongName,
         Reason::WrongCursor,
         Reason::DoesNotFit,
+        Reason::WrongSettings,
         Reason::OtherSite,
         Reason::RootOnly,
         Reason::PlaceNotAllowed,
         Reason::InUse,
         Reason::Attached,
+        Reason::Exported,
         Reason::Held,
         Reason::NotEmpty,
         Reason::WorkedOn,
         Reason::KeyUnderWay,
         Reason::NotCancellable,
+        Reason::JobEnded,
         Reason::Stopping,
         Reason::Overloaded,
         Reason::PoolClosed,
@@ -188,6 +223,7 @@ impl Reason {
                 ErrorKind::Invalid,
                 "each value is possible, but not with the others, or not for the object as it is",
             ),
+            Reason::WrongSettings => (ErrorKind::Invalid, "the settings file is missing or has a mistake"),
             Reason::OtherSite => {
                 (ErrorKind::Forbidden, "it comes for another host or from a page of another site")
             }
@@ -199,6 +235,7 @@ impl Reason {
                 (ErrorKind::Busy, "somebody has it open: `GET /v1/volumes/{volume}/users` tells who")
             }
             Reason::Attached => (ErrorKind::Busy, "it is attached to this machine"),
+            Reason::Exported => (ErrorKind::Busy, "hosts reach it over iSCSI"),
             Reason::Held => (ErrorKind::Busy, "somebody put a hold on it"),
             Reason::NotEmpty => (ErrorKind::Busy, "it holds others that must go first"),
             Reason::WorkedOn => (ErrorKind::Busy, "something else works on it at the moment"),
@@ -206,6 +243,7 @@ impl Reason {
                 (ErrorKind::Busy, "the first request with this idempotency key is under way")
             }
             Reason::NotCancellable => (ErrorKind::Busy, "the job cannot be ended before its time"),
+            Reason::JobEnded => (ErrorKind::Cancelled, "somebody had the job ended that did it"),
             Reason::Stopping => (ErrorKind::Closed, "the array is stopping"),
             Reason::Overloaded => {
                 (ErrorKind::Closed, "more is asked for at the same time than the array takes")

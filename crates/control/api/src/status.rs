@@ -68,7 +68,7 @@ pub enum DoorState {
 /// One address at which hosts reach volumes, or people the API.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Door {
-    /// `api`, `nbd` or `fuse`.
+    /// `api`, `nbd`, `iscsi` or `fuse`.
     pub name: String,
     /// Socket path, address or directory.
     pub address: String,

@@ -17,6 +17,8 @@ pub enum UseKind {
     Process,
     /// An NBD client has it open.
     Nbd,
+    /// A host that sees it is logged in over iSCSI.
+    Iscsi,
     /// Somebody who cannot be named has its file or its device open.
     Unknown,
 }
@@ -38,7 +40,7 @@ pub struct VolumeUser {
     /// The mount point, device or file that is used.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
-    /// Where an NBD client is: an address, or a process of this machine.
+    /// Where an NBD client or a host is: an address, or a process of this machine.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client: Option<String>,
     /// What ends this use.

@@ -248,21 +248,13 @@ fn half_sent_requests_hold_up_nobody_and_are_let_go() {
     array.good(&["volume", "create", "db", "--size", "64MiB"]);
     drop(Nbd::connect(array.state(), "db"));
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
-    let mut answers = half.iter_mut().map(|stream| {
-        let mut answer = Vec::new();
-        let _ = stream.read_to_end(&mut answer);
-        String::from_utf8_lossy(&answer).into_owned()
-    });
-    assert!(answers.any(|answer| answer.contains(" 503 ") && answer.contains("which is the limit")));
-    // All have ended: those with a place when their time was over.
-    drop(answers);
-    let events = array.good(&["events"]);
-    assert_eq!(events.matches("more are refused").count(), 1, "{events}");
-    let (_, metrics) = array.http("GET", "/metrics", None);
-    let refused = metrics.lines().find(|line| line.starts_with("ashlar_clients_refused_total{door=\"api\"}"));
-    assert!(refused.is_some_and(|line| !line.ends_with(" 0")), "{metrics}");
     let token = array.token("api.token");
     assert_eq!(exchange(array.tcp("api.port"), "GET", "/v1/status", &token, None).0, 200);
+    // All end: the oldest when others needed their places, the rest when their time is over.
+    for stream in &mut half {
+        let _ = stream.read_to_end(&mut Vec::new());
+    }
+    assert!(start.elapsed() < Duration::from_secs(40), "{:?}", start.elapsed());
     // A body that never comes ends as well.
     let mut stream = array.tcp("api.port");
     let head =
@@ -272,6 +264,74 @@ fn half_sent_requests_hold_up_nobody_and_are_let_go() {
     let mut answer = String::new();
     let _ = stream.read_to_string(&mut answer);
     assert!(answer.contains("did not come within"), "{answer}");
+}
+
+/// A connection that asks once and then stays.
+fn staying(array: &Array, port_file: &str, path: &str, headers: &str) -> std::net::TcpStream {
+    let mut stream = array.tcp(port_file);
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    let request = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{headers}\r\n");
+    let _ = stream.write_all(request.as_bytes());
+    stream
+}
+
+/// Any user of the machine took all places for good, by connections that asked for the answer without a token
+/// and then stayed.
+#[test]
+fn who_shows_no_token_over_tcp_gives_way_and_is_let_go() {
+    let array = with_settings(TCP);
+    for (port_file, token_file, path) in
+        [("metrics.port", "metrics.token", "/metrics"), ("api.port", "api.token", "/v1/status")]
+    {
+        let token = array.token(token_file);
+        let mut known = staying(&array, port_file, path, &token);
+        let mut head = [0; 12];
+        known.read_exact(&mut head).unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200");
+        let start = Instant::now();
+        let mut strangers: Vec<_> = (0..100).map(|_| staying(&array, port_file, "/healthz", "")).collect();
+        for _ in 0..20 {
+            assert_eq!(exchange(array.tcp(port_file), "GET", path, &token, None).0, 200);
+        }
+        let mut last = strangers.pop().unwrap();
+        for stream in &mut strangers {
+            let _ = stream.read_to_end(&mut Vec::new());
+        }
+        // One that asks again and again stays no longer.
+        let mut asked = 1;
+        while last.write_all(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").is_ok() {
+            assert!(start.elapsed() < Duration::from_secs(25), "{port_file}: still there");
+            let _ = last.read(&mut [0; 4096]);
+            asked += 1;
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        assert!(asked > 1 && start.elapsed() > Duration::from_secs(5), "{asked}");
+    }
+}
+
+/// Who has a token and stays keeps his place: others are told.
+#[test]
+fn a_crowd_with_tokens_is_told_that_there_is_no_place() {
+    let mut array = Array::unstarted();
+    array.configure(TCP);
+    array.start_with_descriptors(256);
+    let token = array.token("api.token");
+    let crowd: Vec<_> = (0..60).map(|_| staying(&array, "api.port", "/v1/live", &token)).collect();
+    let end = Instant::now() + Duration::from_secs(20);
+    let refused = loop {
+        let answer = exchange(array.tcp("api.port"), "GET", "/v1/status", &token, None);
+        if answer.0 == 503 {
+            break answer.1;
+        }
+        assert!(Instant::now() < end, "none was refused");
+    };
+    assert!(refused.contains("which is the limit"), "{refused}");
+    let events = array.good(&["events"]);
+    assert_eq!(events.matches("more are refused").count(), 1, "{events}");
+    let (_, metrics) = array.http("GET", "/metrics", None);
+    let refused = metrics.lines().find(|line| line.starts_with("ashlar_clients_refused_total{door=\"api\"}"));
+    assert!(refused.is_some_and(|line| !line.ends_with(" 0")), "{metrics}");
+    drop(crowd);
 }
 
 /// So many idle clients locked the administrator out of an array that may have 256 descriptors.
@@ -319,6 +379,17 @@ fn idle_nbd_clients_leave_room_for_commands_drives_and_attachments() {
     let done = std::iter::repeat_with(crowded).take(10).find(|done| done.status != 0).unwrap();
     assert!(done.status == 1 && done.out.is_empty(), "{}{}", done.out, done.err);
     assert!(done.err.contains("which is the limit"), "{}", done.err);
+    // It is no array that none serves.
+    let examined = || {
+        let _crowd: Vec<_> =
+            (0..150).map(|_| UnixStream::connect(array.state().join("api.sock")).unwrap()).collect();
+        std::thread::sleep(Duration::from_secs(2));
+        array.run(&["doctor"])
+    };
+    let done = std::iter::repeat_with(examined).take(10).find(|done| !done.out.contains("serves, process"));
+    let done = done.unwrap();
+    assert!(done.out.contains("no place for another client"), "{}{}", done.out, done.err);
+    assert!(!done.out.contains("none serves"), "{}", done.out);
     // The places are free once the array has seen them leave.
     let end = Instant::now() + Duration::from_secs(30);
     while array.json(&["client", "list"]).as_array().unwrap().len() > 1 && Instant::now() < end {

@@ -408,7 +408,7 @@ fn a_scrub_that_is_paused_is_told_of_and_one_that_was_stopped_is_not() {
             assert!(stopped.get("scrub").is_none(), "{stopped}");
             assert!(array.json(&["pool", "show", "main"]).get("scrub").is_none());
             let ended = first.join().unwrap();
-            assert!(ended.status == 1 && ended.err.contains("stopped"), "{}", ended.err);
+            assert!(ended.status == 1 && ended.err.contains("was ended on request"), "{}", ended.err);
             array.refused(&["pool", "scrub", "main", "--stop"], &["pool main is not being scrubbed"]);
         }
     });

@@ -58,7 +58,17 @@ fn a_file_system_comes_back_from_a_full_pool() {
         array.good(&["attach", "db", "--format", kind, "--mount", &place]);
         let daily = ["schedule", "create", "daily", "--of-volume", "db", "--every", "1d", "--keep", "last=1"];
         array.good(&daily);
-        let files = fill(&mount);
+        let files = std::thread::scope(|scope| {
+            let filling = scope.spawn(|| fill(&mount));
+            let mut answers = Vec::new();
+            while !filling.is_finished() {
+                answers.push(array.http("GET", "/readyz", None));
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            let is_told = |(status, why): &(u16, String)| *status == 503 && why.contains("pool main: full");
+            assert!(answers.iter().any(is_told), "{answers:?}");
+            filling.join().unwrap()
+        });
         assert!(files > 15, "{kind}: {files} files of 8 MiB");
         // However fast: from nothing to full in seconds.
         array.wait_for_events(&["80 % full", "90 % full", "95 % full", "full: a write waits 1 s for room"]);

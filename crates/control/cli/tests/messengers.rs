@@ -176,13 +176,28 @@ fn receivers_that_fail_are_told_once_and_hold_nothing_up() {
 fn a_receiver_that_hangs_is_no_reason_to_wait_at_the_stop() {
     let mut array = Array::unstarted();
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let file = array.path("left");
+    let left = format!("setsid sh -c 'echo $$ >> {}; exec sleep 600' & sleep 600", file.display());
     array.configure(&format!(
-        "event_minimum = \"info\"\nevent_command = [\"/bin/sleep\", \"600\"]\nevent_webhook = \"http://{}/\"\n",
+        "event_minimum = \"info\"\nevent_command = [\"/bin/sh\", \"-c\", \"{left}\"]\n\
+         event_webhook = \"http://{}/\"\n",
         silent.local_addr().unwrap()
     ));
     array.start();
     array.wait_for_events(&["array: ready"]);
+    let process = || std::fs::read_to_string(&file).unwrap_or_default().trim().to_string();
+    let end = Instant::now() + PATIENCE;
+    while process().is_empty() {
+        assert!(Instant::now() < end, "the command was not run");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     let begun = Instant::now();
     assert_eq!(array.terminate(), Some(0), "{}", array.log());
     assert!(begun.elapsed() < Duration::from_secs(10), "the stop waited: {:?}", begun.elapsed());
+    // The harm: what it had started went on, also in a session of its own.
+    let name = format!("/proc/{}/comm", process());
+    while std::fs::read_to_string(&name).is_ok_and(|name| name.trim() == "sleep") {
+        assert!(begun.elapsed() < PATIENCE, "process {} is still there", process());
+        std::thread::sleep(Duration::from_millis(10));
+    }
 }

@@ -164,3 +164,28 @@ fn marks_are_made_by_hand_and_of_what_happens() {
         .collect();
     assert_eq!(kept, ["1", "3"]);
 }
+
+/// The harm: a damaged file of marks took those of events and snapshots with it, without a word at the start.
+#[test]
+fn a_damaged_file_of_marks_is_put_aside_and_the_others_go_on() {
+    let mut array = Array::with_pool();
+    array.good(&["volume", "create", "db", "--size", "64MiB"]);
+    array.good(&["snapshot", "create", "noon", "db"]);
+    array.good(&["mark", "add", "goes live"]);
+    let (file, aside) = (array.state().join("marks.toml"), array.state().join("marks.toml.damaged"));
+    for damage in ["[[mark]]\nnumber = \"x\"\n", ""] {
+        assert_eq!(array.terminate(), Some(0), "{}", array.log());
+        let _ = std::fs::remove_file(&aside);
+        std::fs::write(&file, damage).unwrap();
+        array.start();
+        array.wait_for_events(&["marks that were made by hand are lost"]);
+        assert_eq!(std::fs::read_to_string(&aside).unwrap(), damage);
+        assert!(array.good(&["mark", "list"]).contains("noon"));
+        array.good(&["mark", "add", "after"]);
+        assert!(array.good(&["mark", "list"]).contains("after"));
+    }
+    // While it runs as well.
+    std::fs::write(&file, "\0").unwrap();
+    assert!(array.good(&["mark", "list"]).contains("noon"));
+    array.good(&["mark", "add", "last"]);
+}

@@ -526,5 +526,33 @@ fn a_scrub_that_runs_tells_its_progress_and_can_be_ended() {
     assert_eq!((second.status, second.json()["kind"].clone()), (409, json!("busy")), "{}", second.body);
     assert!(second.json()["remedy"]["request"].as_str().unwrap().contains("PATCH /v1/pools/main/scrub"));
     assert_eq!(array.ask("DELETE", &location, "", None).status, 200);
-    assert_eq!(ended(&array, &location)["state"], "cancelled");
+    let job = ended(&array, &location);
+    assert_eq!(job["state"], "cancelled");
+    is_ended_on_request(&job["problem"], &location);
+    // Whoever waits for it hears the same.
+    let wait = || array.ask("POST", "/v1/pools/main/scrub", "", None);
+    let (answer, location) = std::thread::scope(|scope| {
+        let waiting = scope.spawn(wait);
+        let held = (0..200).any(|_| pause() == 200);
+        let jobs = array.ask("GET", "/v1/jobs?state=running&kind=scrub", "", None).json();
+        let location = jobs[0]["id"].as_str().map(|id| format!("/v1/jobs/{id}"));
+        let Some(location) = location.filter(|_| held) else { panic!("the scrub was over at once") };
+        assert_eq!(array.ask("DELETE", &location, "", None).status, 200);
+        (waiting.join().unwrap(), location)
+    });
+    assert_eq!(answer.status, 409, "{}", answer.body);
+    is_ended_on_request(&answer.json(), &location);
+}
+
+/// The harm: it was told that the pool was in use, or that the array did not serve.
+fn is_ended_on_request(problem: &serde_json::Value, location: &str) {
+    let id = location.rsplit('/').next().unwrap();
+    assert_eq!(
+        (&problem["kind"], &problem["reason"], &problem["status"]),
+        (&json!("cancelled"), &json!("job-ended"), &json!(409)),
+        "{problem}"
+    );
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains(id) && detail.contains("on request"), "{problem}");
+    assert!(problem["remedy"]["command"].as_str().unwrap().contains("nothing is in use"), "{problem}");
 }

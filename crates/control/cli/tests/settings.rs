@@ -38,6 +38,32 @@ fn a_reload_changes_what_can_change_and_names_what_waits_for_a_start() {
     assert_eq!(value(&array, "deleted_volumes_hours"), "48");
 }
 
+/// The harm: a pipe as settings file held the answer up for ever; one that was gone was the machine's fault.
+#[test]
+fn a_reload_from_what_is_no_settings_file_is_refused_at_once() {
+    let array = Array::started();
+    array.configure("scrub_interval_days = 7\nevent_command = [\"mail\"]\n");
+    let file = array.path("ashlar.toml");
+    let refused = |word: &str| {
+        let begun = Instant::now();
+        let answer = array.ask("POST", "/v1/reload", "", None);
+        let problem = answer.json();
+        assert!(begun.elapsed() < Duration::from_secs(5), "{word}");
+        assert_eq!((answer.status, &problem["reason"]), (400, &json!("wrong-settings")), "{problem}");
+        let detail = problem["detail"].as_str().unwrap();
+        assert!(detail.contains("ashlar.toml") && detail.contains(word), "{detail}");
+        assert!(!problem["remedy"]["command"].as_str().unwrap().is_empty(), "{problem}");
+    };
+    refused("line 2: event_command");
+    std::fs::remove_file(&file).unwrap();
+    refused("there is none");
+    std::fs::create_dir(&file).unwrap();
+    refused("it is no file");
+    std::fs::remove_dir(&file).unwrap();
+    assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+    refused("it is no file");
+}
+
 #[test]
 fn a_hangup_reads_the_settings_again_and_ends_nothing() {
     let array = Array::started();

@@ -8,6 +8,7 @@ mod content;
 mod difference;
 mod error;
 mod figures;
+mod hosts;
 mod lists;
 mod live;
 mod marks;

@@ -4,8 +4,9 @@ use std::marker::PhantomData;
 
 use ashlar_api::{
     Attachment, AttachmentsQuery, ClientsQuery, Database, DatabasesQuery, DeletedVolume, DeletedVolumesQuery,
-    DoorClient, ErrorKind, Event, EventsQuery, Job, JobsQuery, Mark, MarksQuery, Objective, ObjectivesQuery,
-    Pool, PoolsQuery, Schedule, SchedulesQuery, Snapshot, SnapshotsQuery, Volume, VolumesQuery,
+    DoorClient, ErrorKind, Event, EventsQuery, Export, ExportsQuery, Host, HostsQuery, Job, JobsQuery, Mark,
+    MarksQuery, Objective, ObjectivesQuery, Pool, PoolsQuery, Schedule, SchedulesQuery, Snapshot,
+    SnapshotsQuery, Volume, VolumesQuery,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -72,6 +73,16 @@ impl Client {
     /// Attachments, as asked for.
     pub fn attachments_page(&self, query: &AttachmentsQuery) -> Result<Page<Attachment>> {
         self.first_page("/v1/attachments", query)
+    }
+
+    /// Hosts, as asked for.
+    pub fn hosts_page(&self, query: &HostsQuery) -> Result<Page<Host>> {
+        self.first_page("/v1/hosts", query)
+    }
+
+    /// Exports, as asked for.
+    pub fn exports_page(&self, query: &ExportsQuery) -> Result<Page<Export>> {
+        self.first_page("/v1/exports", query)
     }
 
     /// Clients, as asked for.

@@ -180,8 +180,13 @@ where
         http1::handshake(TokioIo::new(stream)).await.map_err(|e| broken(address, &e.to_string()))?;
     // The connection's errors come out of `send_request` too.
     tokio::spawn(connection);
+    let is_read_only = request.method() == Method::GET;
     let sent = sender.send_request(request).await;
-    sent.map_err(|e| if e.is_canceled() { not_taken(address) } else { broken(address, &e.to_string()) })
+    sent.map_err(|e| match is_read_only {
+        _ if e.is_canceled() => not_taken(address),
+        true => unanswered(address, &e.to_string()),
+        false => broken(address, &e.to_string()),
+    })
 }
 
 async fn whole(address: &Address, response: Response<Incoming>) -> Result<Bytes> {
@@ -217,6 +222,15 @@ fn not_connected(address: &Address, error: &io::Error) -> Error {
         _ => error.to_string(),
     };
     Error::new(ErrorKind::Closed, format!("no array answers at {address} ({why})"), action)
+}
+
+/// A question, which changes nothing.
+fn unanswered(address: &Address, why: &str) -> Error {
+    Error::new(
+        ErrorKind::Closed,
+        format!("the array at {address} closed the connection without an answer ({why})"),
+        "it ends in this moment, or all its places are taken: ask again",
+    )
 }
 
 /// The request was never sent.

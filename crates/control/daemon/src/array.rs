@@ -8,6 +8,7 @@ mod dedupe;
 mod deleted;
 mod difference;
 mod drives;
+mod exports;
 mod kept_figures;
 mod notes;
 mod reopen;
@@ -27,7 +28,7 @@ use ashlar_runtime::{DriverChoice, LocalFuture, NotDone, Remote, Runtime, ShardS
 use ashlar_telemetry::Registry;
 
 use crate::doors::Servers;
-use crate::error::{Error, Result};
+use crate::error::{BEGIN_ANEW, Error, Result};
 use crate::names;
 use crate::settings::{IoDriver, Settings};
 
@@ -216,6 +217,7 @@ impl Array {
                 };
                 shard.lineages.borrow_mut().remove(&name);
                 shard.engines.borrow_mut().insert(name, engine);
+                shard.refresh_exports(&runtime);
                 Ok(contents)
             })
         })
@@ -262,11 +264,12 @@ impl Array {
     /// Answers with how the last write left it.
     pub(crate) async fn pool_close(&self, name: &str) -> Result<Closed> {
         let name = name.to_string();
-        self.run(move |_, shard| {
+        self.run(move |runtime, shard| {
             Box::pin(async move {
                 let engine = shard.engine(&name)?;
                 // Out of the doors' sight first: new requests find no device while it drains.
                 shard.engines.borrow_mut().remove(&name);
+                shard.refresh_exports(&runtime);
                 engine.close().await.map_err(from_engine)?;
                 let status = engine.status();
                 let drives = drives::views(status.drives);
@@ -279,10 +282,11 @@ impl Array {
     /// Closes a pool and takes it off its drives.
     pub(crate) async fn pool_destroy(&self, name: &str) -> Result<()> {
         let name = name.to_string();
-        self.run(move |_, shard| {
+        self.run(move |runtime, shard| {
             Box::pin(async move {
                 let engine = shard.engine(&name)?;
                 shard.engines.borrow_mut().remove(&name);
+                shard.refresh_exports(&runtime);
                 engine.destroy(false).await.map_err(from_engine)
             })
         })
@@ -908,11 +912,13 @@ pub(crate) fn from_engine(error: ashlar_engine::Error) -> Error {
         }
         ErrorKind::Busy => (api::ErrorKind::Busy, "end that use first, then repeat"),
         ErrorKind::Closed => (api::ErrorKind::Closed, "`ashlar pool list` says whether the pool is open"),
+        ErrorKind::Cancelled => (api::ErrorKind::Cancelled, BEGIN_ANEW),
     };
     let told = Error::new(kind, error.context, error.action.unwrap_or_else(|| action.to_string()));
     match kind {
         // What is wrong with values alone was told before the engine was asked.
         api::ErrorKind::Invalid => told.because(api::Reason::DoesNotFit),
+        api::ErrorKind::Cancelled => told.because(api::Reason::JobEnded),
         _ => told,
     }
 }

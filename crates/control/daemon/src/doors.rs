@@ -1,4 +1,4 @@
-//! The doors: NBD on a socket and on TCP, volumes as files by FUSE. Started, listed, stopped.
+//! The doors: NBD on a socket and on TCP, iSCSI, volumes as files by FUSE. Started, listed, stopped.
 //!
 //! Their servers live on the data shard; this side keeps what a person wants to know of them.
 
@@ -18,6 +18,7 @@ use ashlar_runtime::{Listener, Peer, Runtime};
 use crate::array::{Array, LINGER_STEP, Shard};
 use crate::attach;
 use crate::error::{Error, Result};
+use crate::iscsi::{ExportUse, Exporter};
 use crate::keeping::Keeping;
 use crate::log::Log;
 use crate::names;
@@ -35,7 +36,8 @@ const GUESTS_PER_FOUR: usize = 3;
 #[derive(Default)]
 pub(crate) struct Servers {
     nbd: RefCell<Vec<ashlar_nbd::Server>>,
-    nbd_door: ashlar_nbd::Door,
+    pub(crate) nbd_door: ashlar_nbd::Door,
+    pub(crate) exporter: Exporter,
     /// Volumes that are attached: NBD clients only read them, and nobody else opens their files to write.
     shielded: RefCell<BTreeSet<String>>,
     fuse: RefCell<Option<Rc<FuseServer>>>,
@@ -64,6 +66,8 @@ impl Shard {
 pub(crate) struct DoorUsers {
     /// NBD clients that have chosen an export.
     pub(crate) clients: Vec<ashlar_nbd::Client>,
+    /// Exports over iSCSI, with who is logged in.
+    pub(crate) exports: Vec<ExportUse>,
     /// Name of each open file of the directory of volumes, and whether it was opened for writing.
     pub(crate) files: Vec<(String, bool)>,
 }
@@ -170,6 +174,7 @@ pub(crate) struct Doors {
     nbd_socket: PathBuf,
     volumes: PathBuf,
     fuse_transport: FuseTransport,
+    iscsi_listen: Vec<SocketAddr>,
     /// One mount or unmount at a time.
     fuse_turn: tokio::sync::Mutex<()>,
 }
@@ -187,6 +192,8 @@ struct List {
     api: Vec<api::Door>,
     nbd_socket: api::Door,
     nbd_tcp: api::Door,
+    /// One for each address in the settings.
+    iscsi: Vec<api::Door>,
     fuse: api::Door,
     /// What attached volumes outlive.
     outlives: api::Outlives,
@@ -212,6 +219,7 @@ impl Doors {
             api: Vec::new(),
             nbd_socket: door("nbd", "unix", nbd_socket.display().to_string(), api::DoorState::Off),
             nbd_tcp: door("nbd", "tcp", "", api::DoorState::Off),
+            iscsi: settings.iscsi_listen.iter().map(iscsi_idle).collect(),
             fuse: door("fuse", "fuse", volumes.display().to_string(), api::DoorState::Idle),
             outlives: api::Outlives::default(),
         };
@@ -221,6 +229,7 @@ impl Doors {
             nbd_socket,
             volumes,
             fuse_transport: settings.fuse_transport,
+            iscsi_listen: settings.iscsi_listen.clone(),
             fuse_turn: tokio::sync::Mutex::new(()),
         }
     }
@@ -232,6 +241,7 @@ impl Doors {
     /// Every door for people.
     pub(crate) async fn list(&self, array: &Array) -> Result<Vec<api::Door>> {
         let nbd = Doors::nbd_clients(array).await?;
+        let iscsi = Doors::iscsi_entrances(array).await?;
         let is_tcp = |client: &&ashlar_nbd::Client| matches!(client.peer, Some(Peer::Tcp(_)));
         let tcp = nbd.iter().filter(is_tcp).count() as u64;
         let list = self.entries();
@@ -247,6 +257,11 @@ impl Doors {
         };
         doors.push(counted(&list.nbd_socket, nbd.len() as u64 - tcp));
         doors.push(counted(&list.nbd_tcp, tcp));
+        let came_in = |door: &api::Door| iscsi.iter().filter(|entrance| **entrance == door.address).count();
+        doors.extend(list.iscsi.iter().map(|door| counted(door, came_in(door) as u64)));
+        if list.iscsi.is_empty() {
+            doors.push(door("iscsi", "tcp", "", api::DoorState::Off));
+        }
         doors.push(list.fuse.clone());
         Ok(doors)
     }
@@ -270,7 +285,13 @@ impl Doors {
                 Ok(Crowd { door: "nbd", clients, refused, cut: Some(door.clients_cut()) })
             })
         });
-        let mut crowds = vec![nbd.await?];
+        let iscsi = array.run(|_, shard| {
+            Box::pin(async move {
+                let (clients, refused) = shard.servers.exporter.crowd();
+                Ok(Crowd { door: "iscsi", clients, refused, cut: None })
+            })
+        });
+        let mut crowds = vec![nbd.await?, iscsi.await?];
         for entrance in self.entrances.lock().expect("no holder of this lock panics").iter() {
             let (clients, refused) = (entrance.clients(), entrance.refused());
             match crowds.iter_mut().find(|crowd| crowd.door == entrance.name) {
@@ -298,12 +319,18 @@ impl Doors {
             .await
     }
 
+    /// The initiators that are logged in over iSCSI.
+    pub(crate) async fn iscsi_clients(array: &Array) -> Result<Vec<ashlar_iscsi::Client>> {
+        array.run(|_, shard| Box::pin(async move { Ok(shard.servers.exporter.clients()) })).await
+    }
+
     /// Cuts a client off; false when there is none of this number.
-    pub(crate) async fn nbd_disconnect(array: &Array, number: u64) -> Result<bool> {
+    pub(crate) async fn disconnect_client(array: &Array, number: u64) -> Result<bool> {
         array
             .run(move |_, shard| {
                 Box::pin(async move {
-                    Ok(shard.servers.nbd.borrow().iter().any(|server| server.disconnect(number)))
+                    let is_nbd = shard.servers.nbd.borrow().iter().any(|server| server.disconnect(number));
+                    Ok(is_nbd || shard.servers.exporter.disconnect(number))
                 })
             })
             .await
@@ -342,7 +369,8 @@ impl Doors {
                 // Its mode lets nobody but us connect until then, so what serves there harms nobody.
                 opened = Err(error);
             }
-            let entry = opened_door("unix", path, opened, "remove what is in the way and start again", log);
+            let entry =
+                opened_door("nbd", "unix", path, opened, "remove what is in the way and start again", log);
             self.entries().nbd_socket = entry;
         }
         if let Address::At(address) = settings.nbd_tcp {
@@ -354,8 +382,50 @@ impl Doors {
             let opened = listen(array, guests_max, closed, move |runtime| runtime.listen_tcp(address)).await;
             let action =
                 "NBD goes on with its socket; free the port, or set `nbd_tcp` to another or to \"off\"";
-            let entry = opened_door("tcp", address.to_string(), opened, action, log);
+            let entry = opened_door("nbd", "tcp", address.to_string(), opened, action, log);
             self.entries().nbd_tcp = entry;
+        }
+    }
+
+    /// Addresses off loopback at which hosts may reach this array.
+    pub(crate) fn open_addresses(&self) -> impl Iterator<Item = &SocketAddr> {
+        self.iscsi_listen.iter().filter(|address| !address.ip().is_loopback())
+    }
+
+    /// Where each iSCSI session came in.
+    async fn iscsi_entrances(array: &Array) -> Result<Vec<String>> {
+        array
+            .run(|_, shard| {
+                Box::pin(async move {
+                    let clients = shard.servers.exporter.clients().into_iter();
+                    Ok(clients.map(|client| client.entrance.to_string()).collect())
+                })
+            })
+            .await
+    }
+
+    /// Opens the addresses of iSCSI that are not open. One that does not open is reported; the others go on.
+    pub(crate) async fn open_iscsi(&self, array: &Array, closed: ClosedPools, log: &Log) {
+        for (index, address) in self.iscsi_listen.iter().copied().enumerate() {
+            let before = self.entries().iscsi[index].clone();
+            if before.state == api::DoorState::Serving {
+                continue;
+            }
+            let opened = open_entrance(array, address, closed.clone()).await;
+            let entry = match opened {
+                Ok(bound) => opened_door("iscsi", "tcp", address.to_string(), Ok(Some(bound)), "", log),
+                // Said once: it is tried again with each change of the hosts.
+                Err(error)
+                    if before.reason.as_ref().is_some_and(|reason| reason.contains(&error.message)) =>
+                {
+                    before
+                }
+                Err(error) => {
+                    let action = error.action.clone();
+                    opened_door("iscsi", "tcp", address.to_string(), Err(error), &action, log)
+                }
+            };
+            self.entries().iscsi[index] = entry;
         }
     }
 
@@ -475,6 +545,7 @@ impl Doors {
                     let has_export = |client: &ashlar_nbd::Client| client.export.is_some();
                     let files = fuse.iter().flat_map(|server| server.open_names());
                     Ok(DoorUsers {
+                        exports: shard.servers.exporter.uses(),
                         clients: nbd
                             .iter()
                             .flat_map(ashlar_nbd::Server::clients)
@@ -573,6 +644,7 @@ async fn stop_on_shard(shard: &Shard, is_left: bool) -> Result<()> {
     for server in nbd {
         server.shutdown().await;
     }
+    shard.servers.exporter.stop().await;
     let Some(fuse) = shard.servers.fuse.take() else { return Ok(()) };
     if is_left {
         fuse.leave().await;
@@ -584,7 +656,46 @@ async fn stop_on_shard(shard: &Shard, is_left: bool) -> Result<()> {
     }
 }
 
+/// An address that is to be opened.
+fn iscsi_idle(address: &SocketAddr) -> api::Door {
+    door("iscsi", "tcp", address.to_string(), api::DoorState::Idle)
+}
+
+/// Lets hosts come in at an address. One off loopback is not opened while a host has nothing to prove.
+async fn open_entrance(array: &Array, address: SocketAddr, closed: ClosedPools) -> Result<SocketAddr> {
+    array
+        .run(move |runtime, shard| {
+            Box::pin(async move {
+                let without_secret = shard.servers.exporter.host_without_secret();
+                if let Some(host) = without_secret.filter(|_| !address.ip().is_loopback()) {
+                    return Err(Error::new(
+                        api::ErrorKind::Invalid,
+                        format!("host `{host}` has no CHAP secret, and the address is off loopback"),
+                        format!("`ashlar host delete {host}`, and make it again with --chap-user"),
+                    ));
+                }
+                let listen = |runtime: &Runtime| runtime.listen_tcp(address);
+                let opened = async {
+                    let listener = open_patiently(&runtime, listen).await?;
+                    let bound = match listener.local_addr() {
+                        ashlar_runtime::Address::Tcp(bound) => bound,
+                        ashlar_runtime::Address::Unix(_) => address,
+                    };
+                    shard.let_hosts_in(&runtime, listener, bound, closed).map(|()| bound)
+                };
+                let action =
+                    "free the address, or set `iscsi_listen` to another: volumes and other doors go on";
+                opened.await.map_err(|error| {
+                    let what = format!("hosts cannot come in at {address}: {error}");
+                    Error::new(api::ErrorKind::Medium, what, action)
+                })
+            })
+        })
+        .await
+}
+
 fn opened_door(
+    name: &str,
     transport: &str,
     address: String,
     opened: Result<Option<SocketAddr>>,
@@ -594,12 +705,12 @@ fn opened_door(
     match opened {
         Ok(bound) => {
             let address = bound.map_or(address, |bound| bound.to_string());
-            log.info("nbd", format!("serving {address}"));
-            door("nbd", transport, address, api::DoorState::Serving)
+            log.info(name, format!("serving {address}"));
+            door(name, transport, address, api::DoorState::Serving)
         }
         Err(error) => {
-            log.warning("nbd", format!("{address}: {}: {action}", error.message));
-            let mut entry = door("nbd", transport, address, api::DoorState::Failed);
+            log.warning(name, format!("{address}: {}: {action}", error.message));
+            let mut entry = door(name, transport, address, api::DoorState::Failed);
             entry.reason = Some(format!("{}: {action}", error.message));
             entry
         }

@@ -8,6 +8,7 @@ use std::io::{self, Seek, SeekFrom};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use ashlar_format::superblock::{MARKS_END_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock};
 use ashlar_format::traces;
@@ -29,6 +30,11 @@ const SAMPLE_BYTES: u64 = 64 * KIB;
 /// Stretches of data of a sparse file of which the beginning is read. Arbitrary.
 const EXTENTS_MAX: usize = 1024;
 const BLOCK_BYTES: usize = 4096;
+/// How long udev may hold a device's lock, as it does when one was written to and closed. Arbitrary: that
+/// takes milliseconds, and seconds while a slow machine starts.
+const UDEV_WAIT_MAX: Duration = Duration::from_secs(10);
+/// How often to try again meanwhile. Arbitrary, short against what is waited for.
+const UDEV_WAIT_STEP: Duration = Duration::from_millis(10);
 
 /// What a drive holds.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -160,10 +166,19 @@ fn size(mut file: &File) -> io::Result<u64> {
 /// Opens a drive to change it; refuses one that somebody has open as a drive.
 fn open_alone(path: &Path) -> io::Result<File> {
     let file = open(path, true)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(io::ErrorKind::ResourceBusy.into()),
-        Err(TryLockError::Error(error)) => Err(error),
+    // Who has a device as a drive was found by O_EXCL: only udev and its like lock it without that.
+    let is_device = file.metadata()?.file_type().is_block_device();
+    let patience = if is_device { UDEV_WAIT_MAX } else { Duration::ZERO };
+    let since = Instant::now();
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if since.elapsed() < patience => {
+                std::thread::sleep(UDEV_WAIT_STEP);
+            }
+            Err(TryLockError::WouldBlock) => return Err(io::ErrorKind::ResourceBusy.into()),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
     }
 }
 

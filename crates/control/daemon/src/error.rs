@@ -4,12 +4,14 @@ use std::fmt;
 use std::io;
 use std::path::Path;
 
-use ashlar_api::{ErrorKind, ObjectKind, ObjectName, Problem, Reason, Remedy};
+use ashlar_api::{ErrorKind, JobKind, ObjectKind, ObjectName, Problem, Reason, Remedy};
 
 use crate::remedy;
 
 /// What to do about trouble of a database or its server that says nothing of its own.
 pub(crate) const MEND: &str = "mend that, then repeat";
+/// What to do about work that was ended on request.
+pub(crate) const BEGIN_ANEW: &str = "nothing is in use: repeat it to begin anew";
 
 /// Result of the daemon's work.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -121,6 +123,15 @@ impl Error {
             "the array goes on as another program in this moment",
             "repeat it once `ashlar status` answers",
         )
+    }
+
+    /// Somebody had this job ended, for whoever waits for it.
+    pub(crate) fn cancelled(job: &str, kind: JobKind, of: &ObjectName) -> Error {
+        let (doing, object, name) = (kind.name(), of.kind.word(), &of.name);
+        let what = format!("job `{job}`, {doing} of {object} `{name}`, was ended on request");
+        Error::new(ErrorKind::Cancelled, what, BEGIN_ANEW)
+            .because(Reason::JobEnded)
+            .about(of.kind, name.as_str())
     }
 
     pub(crate) fn overloaded() -> Error {

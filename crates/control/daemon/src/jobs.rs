@@ -41,7 +41,9 @@ impl Job {
             None => api::JobState::Running,
             // One that was over before it was ended is done.
             Some((_, Ok(_))) => api::JobState::Done,
-            Some((_, Err(_))) if self.is_cancelled => api::JobState::Cancelled,
+            Some((_, Err(problem))) if self.is_cancelled || problem.kind == api::ErrorKind::Cancelled => {
+                api::JobState::Cancelled
+            }
             Some((_, Err(_))) => api::JobState::Failed,
         }
     }

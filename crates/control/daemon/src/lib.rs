@@ -1,7 +1,7 @@
 //! The array as a process: catalogue of pools, wiring of engine and doors, API, supervision.
 //!
 //! ```text
-//!  api.sock, TCP ─► http ─► service ─► array ─► [data shard: engines, NBD, FUSE]
+//!  api.sock, TCP ─► http ─► service ─► array ─► [data shard: engines, NBD, iSCSI, FUSE]
 //!                             │  └────► attach (loop devices, file systems)
 //!                             └► state (pools.toml, wear.toml, lock)   log (stderr, events) ─► messenger
 //! ```
@@ -18,6 +18,7 @@ mod drive_file;
 mod error;
 mod http;
 mod identity;
+mod iscsi;
 mod jobs;
 mod keeping;
 mod log;
@@ -37,6 +38,7 @@ mod sessions;
 mod settings;
 mod sockets;
 mod state;
+mod strangers;
 mod subprocess;
 mod tag;
 mod token;

@@ -11,6 +11,7 @@
 
 mod address;
 mod command;
+mod started;
 mod webhook;
 
 use std::sync::Arc;
@@ -108,6 +109,8 @@ impl Messengers {
         for mut task in self.tasks {
             if tokio::time::timeout_at(end, &mut task).await.is_err() {
                 task.abort();
+                // What its command started is ended by then.
+                let _cancelled = task.await;
             }
         }
     }

@@ -30,6 +30,12 @@ const COMMANDS: &[(&str, &str)] = &[
     ("database waits", "GET /v1/databases/{database}/waits"),
     ("detach", "DELETE /v1/attachments/{volume}"),
     ("events", "GET /v1/events"),
+    ("export create", "POST /v1/exports"),
+    ("export delete", "DELETE /v1/exports/{volume}"),
+    ("export list", "GET /v1/exports"),
+    ("host create", "POST /v1/hosts"),
+    ("host delete", "DELETE /v1/hosts/{host}"),
+    ("host list", "GET /v1/hosts"),
     ("job cancel", "DELETE /v1/jobs/{job}"),
     ("job list", "GET /v1/jobs"),
     ("job show", "GET /v1/jobs/{job}"),
@@ -85,6 +91,10 @@ const OPTIONS: &[(&str, &str, bool)] = &[
     ("as", "name", true),
     ("at", "snapshot", true),
     ("auto-grow-max", "auto_grow_max_bytes", true),
+    ("bandwidth", "bytes_per_second", true),
+    ("burst", "burst_seconds", true),
+    ("chap-secret-file", "chap", true),
+    ("chap-user", "chap", true),
     ("check", "check", true),
     ("config", "configuration_directory", true),
     ("cores", "cores", true),
@@ -97,6 +107,7 @@ const OPTIONS: &[(&str, &str, bool)] = &[
     ("format", "format", true),
     ("from", "from", true),
     ("from-directory", "from_directory", true),
+    ("iops", "requests_per_second", true),
     ("keep", "keep", true),
     ("latest", "latest", false),
     ("limit", "limit_bytes", true),
@@ -155,7 +166,9 @@ fn quoted(text: &str) -> String {
 fn option_alone(text: &str) -> Option<String> {
     let mut words = text.split_whitespace();
     let (field, _) = option(words.next()?)?;
-    let value: Vec<&str> = words.collect();
+    // At the command line no number is `none`, in a request it is 0.
+    let is_number = ["_bytes", "_seconds", "_per_second"].iter().any(|end| field.ends_with(end));
+    let value: Vec<&str> = words.map(|word| if is_number && word == "none" { "0" } else { word }).collect();
     Some(match value.is_empty() {
         true => format!("`{field}`"),
         false => format!("`{field}: {}`", value.join(" ")),

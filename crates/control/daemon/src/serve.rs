@@ -34,6 +34,8 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// The API's TCP address, over the settings file's.
     pub api: Option<String>,
+    /// The addresses of iSCSI, over the settings file's; none: as that says.
+    pub iscsi_listen: Vec<String>,
 }
 
 /// Threads of the control path. Two, so that one long answer does not hold up all others.
@@ -71,7 +73,7 @@ fn live_once(options: Options) -> Result<Order> {
     let config = options.config.map(std::path::absolute).transpose();
     let config =
         config.map_err(|error| Error::invalid(format!("--config: {error}"), "name the settings file"))?;
-    let source = Source { config, api: options.api };
+    let source = Source { config, api: options.api, iscsi_listen: options.iscsi_listen };
     let settings = source.load()?;
     let places = settings.places().map_err(|why| Error::invalid(why, "mend the settings file"))?;
     let group = Group::named(&settings.socket_group)?;
@@ -281,6 +283,7 @@ async fn open(
     }
     let closed = service.closed_pools();
     service.doors.start_nbd(&service.array, settings, *group, *descriptors, closed, &service.log).await;
+    service.open_iscsi().await;
     Server::start(service, settings, *group, *descriptors, tokens).await
 }
 

@@ -1,10 +1,11 @@
 //! The API's listeners: the UNIX socket always, TCP for who has a token and only as the settings say.
 //!
 //! Each has so many places, so that no crowd of clients takes the descriptors of the rest, and a time for
-//! the head of a request. Who finds no place is told so.
+//! the head of a request. Who finds no place is told so; over TCP who has shown no token gives way first.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,6 +18,7 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use rustix::net::{RecvFlags, SendFlags};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
@@ -24,7 +26,7 @@ use tokio::task::JoinHandle;
 
 use crate::console::ConsoleDoor;
 use crate::error::{Error, Result};
-use crate::http::{self, Keys};
+use crate::http::{self, Keys, Unread};
 use crate::log::{Log, announce};
 use crate::places::Caller;
 use crate::process::Descriptors;
@@ -32,6 +34,7 @@ use crate::service::Service;
 use crate::settings::{Address, Settings};
 use crate::sockets::{self, Group};
 use crate::state::{API_PORT, API_SOCKET, API_TOKEN, METRICS_PORT, METRICS_TOKEN, State};
+use crate::strangers::{Place, Standing, Strangers};
 use crate::token::{Readers, Token};
 
 /// How long a stop waits for answers that are under way.
@@ -41,7 +44,7 @@ const DRAIN_MAX: Duration = Duration::from_secs(5);
 const HEAD_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How long a client that finds no place may take to hear it.
 const REFUSAL_WAIT_MAX: Duration = Duration::from_secs(1);
-/// So many hear it at the same time; more are closed without a word. Each takes a descriptor. Arbitrary.
+/// So many hear it at their ease; the others at once or not at all. Each takes a descriptor. Arbitrary.
 const REFUSED_MAX: usize = 8;
 /// Places out of four that guests may have.
 const GUESTS_PER_FOUR: usize = 3;
@@ -59,6 +62,7 @@ pub(crate) struct Entrance {
     places: Arc<Semaphore>,
     /// Those of them that guests may have: the rest is for who administers the array.
     guest_places: Arc<Semaphore>,
+    strangers: Strangers,
     refused_now: Arc<Semaphore>,
     refused: AtomicU64,
     told: Mutex<Option<Instant>>,
@@ -72,14 +76,19 @@ impl Entrance {
             places_max,
             places: Arc::new(Semaphore::new(places_max)),
             guest_places: Arc::new(Semaphore::new((places_max * GUESTS_PER_FOUR).div_ceil(4))),
+            strangers: Strangers::default(),
             refused_now: Arc::new(Semaphore::new(REFUSED_MAX)),
             refused: AtomicU64::new(0),
             told: Mutex::new(None),
         })
     }
 
-    /// A place for this caller, if one is free.
+    /// A place for this caller, if one is free or a stranger has one.
     fn admit(&self, caller: Caller) -> Option<Place> {
+        self.free_place(caller).or_else(|| self.strangers.replace_oldest())
+    }
+
+    fn free_place(&self, caller: Caller) -> Option<Place> {
         let guest = match caller {
             Caller::Owner => None,
             Caller::Guest => Some(self.guest_places.clone().try_acquire_owned().ok()?),
@@ -115,18 +124,17 @@ impl Entrance {
     }
 }
 
-/// A place at an entrance; free again when this is dropped.
-struct Place {
-    _of_all: OwnedSemaphorePermit,
-    _of_guests: Option<OwnedSemaphorePermit>,
-}
-
 /// A connection that tells who is at its other end.
-trait Connection: AsyncRead + AsyncWrite + Unpin + Send + 'static {
+trait Connection: AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static {
+    /// Who it is, is known by a token alone.
+    const SHOWS_TOKEN: bool;
+
     fn caller(&self) -> Caller;
 }
 
 impl Connection for UnixStream {
+    const SHOWS_TOKEN: bool = false;
+
     fn caller(&self) -> Caller {
         let own = rustix::process::geteuid().as_raw();
         match self.peer_cred() {
@@ -137,6 +145,8 @@ impl Connection for UnixStream {
 }
 
 impl Connection for TcpStream {
+    const SHOWS_TOKEN: bool = true;
+
     fn caller(&self) -> Caller {
         Caller::Guest
     }
@@ -335,13 +345,29 @@ async fn accept_all<L>(
             () = wait(&mut stopped) => break,
         };
         match entrance.admit(connection.caller()) {
+            Some(place) if L::Io::SHOWS_TOKEN => {
+                let standing = Arc::new(entrance.strangers.add(place));
+                let served =
+                    serve_one(connection, router.clone(), graceful.watcher(), Some(standing.clone()));
+                drop(tokio::spawn(async move {
+                    tokio::select! {
+                        () = served => {}
+                        () = standing.until_unwelcome() => {}
+                    }
+                }));
+            }
             Some(place) => {
-                drop(tokio::spawn(serve_one(connection, router.clone(), graceful.watcher(), place)));
+                let served = serve_one(connection, router.clone(), graceful.watcher(), None);
+                drop(tokio::spawn(async move {
+                    served.await;
+                    drop(place);
+                }));
             }
             None => {
                 let answer = entrance.note_refused(&log);
-                if let Ok(place) = entrance.refused_now.clone().try_acquire_owned() {
-                    drop(tokio::spawn(refuse(connection, answer, place)));
+                match entrance.refused_now.clone().try_acquire_owned() {
+                    Ok(place) => drop(tokio::spawn(refuse(connection, answer, place))),
+                    Err(_) => refuse_at_once(&connection, &answer),
                 }
             }
         }
@@ -350,12 +376,26 @@ async fn accept_all<L>(
     graceful.shutdown().await;
 }
 
-async fn serve_one<C: Connection>(connection: C, router: Router, watcher: Watcher, _place: Place) {
+async fn serve_one<C: Connection>(
+    connection: C,
+    router: Router,
+    watcher: Watcher,
+    standing: Option<Arc<Standing>>,
+) {
     let caller = connection.caller();
     let service = TowerToHyperService::new(router);
-    let service = hyper::service::service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+    let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
+        let (unread, mut request) = Unread::of(request);
         request.extensions_mut().insert(caller);
-        hyper::service::Service::call(&service, request)
+        if let Some(standing) = &standing {
+            request.extensions_mut().insert(standing.clone());
+        }
+        let answered = hyper::service::Service::call(&service, request);
+        async move {
+            let mut response = answered.await?;
+            unread.read_away(&mut response).await;
+            Ok::<_, std::convert::Infallible>(response)
+        }
     });
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
@@ -377,6 +417,13 @@ async fn refuse<C: Connection>(mut connection: C, answer: Vec<u8>, _place: Owned
         io::Result::Ok(())
     })
     .await;
+}
+
+/// Answers who has asked already, and waits for nobody: who is slower may find the connection closed.
+fn refuse_at_once<C: Connection>(connection: &C, answer: &[u8]) {
+    let mut asked = [0; 4096];
+    let _ = rustix::net::recv(connection, &mut asked[..], RecvFlags::DONTWAIT);
+    let _ = rustix::net::send(connection, answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
 async fn wait(stopped: &mut watch::Receiver<bool>) {

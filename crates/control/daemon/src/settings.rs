@@ -4,10 +4,15 @@
 mod live;
 
 use std::fmt::Write;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use ashlar_api::Reason;
 use ashlar_units::ByteCount;
+use rustix::fs::OFlags;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
@@ -31,6 +36,8 @@ pub(crate) struct Settings {
     pub(crate) nbd_tcp: Address,
     #[serde(deserialize_with = "clients_max")]
     pub(crate) nbd_clients_max: u32,
+    #[serde(deserialize_with = "named_addresses")]
+    pub(crate) iscsi_listen: Vec<SocketAddr>,
     pub(crate) io_driver: IoDriver,
     pub(crate) fuse_transport: FuseTransport,
     #[serde(deserialize_with = "attach_wait_seconds")]
@@ -155,7 +162,7 @@ struct Described {
 }
 
 /// One line a field of [`Settings`]; a test keeps both in step.
-const DESCRIBED: [Described; 33] = [
+const DESCRIBED: [Described; 34] = [
     Described {
         name: "api",
         default: "\"off\"",
@@ -224,6 +231,14 @@ const DESCRIBED: [Described; 33] = [
         text: "NBD clients at the same time; more are told so and let go. Fewer where the limit of open files \
                leaves no room for so many beside drives, attachments and commands. Beside the socket no more \
                than three of four come by TCP.",
+    },
+    Described {
+        name: "iscsi_listen",
+        default: "[]",
+        range: "addresses with port (0: any free port), each named: 0.0.0.0 is none",
+        text: "Where hosts reach exported volumes over iSCSI; its own port is 3260. On loopback every user of this \
+               machine may come in, and sees the exports that name no host. Elsewhere only hosts with a CHAP secret \
+               do, and the address is not opened while a host has none. `--iscsi-listen` overrides it.",
     },
     Described {
         name: "io_driver",
@@ -400,6 +415,7 @@ impl Default for Settings {
             nbd_socket: Socket::On,
             nbd_tcp: Address::Off,
             nbd_clients_max: 256,
+            iscsi_listen: Vec::new(),
             io_driver: IoDriver::Auto,
             fuse_transport: FuseTransport::Classic,
             attach_wait_seconds: 600,
@@ -469,14 +485,23 @@ impl Serialize for IndexBytes {
 impl Settings {
     /// Reads a settings file.
     pub(crate) fn load(path: &Path) -> Result<Settings> {
-        let text =
-            std::fs::read_to_string(path).map_err(|error| Error::file("read settings file", path, &error))?;
-        Settings::parse(&text).map_err(|why| {
-            Error::invalid(
-                format!("settings file {}: {why}", path.display()),
-                "mend it; docs/reference/settings.md lists what it may hold",
-            )
-        })
+        let wrong = |why: &str, action: &str| {
+            let what = format!("settings file {}: {why}", path.display());
+            Err(Error::invalid(what, action).because(Reason::WrongSettings))
+        };
+        let text = match read_file(path) {
+            Ok(Some(text)) => text,
+            Ok(None) => return wrong("it is no file", "write the settings into a file of that name"),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return wrong("there is none", "write one, an empty one for the defaults, or name another");
+            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                return wrong("it is not UTF-8", "mend it");
+            }
+            Err(error) => return Err(Error::file("read settings file", path, &error)),
+        };
+        Settings::parse(&text)
+            .or_else(|why| wrong(&why, "mend it; docs/reference/settings.md lists what it may hold"))
     }
 
     fn parse(text: &str) -> std::result::Result<Settings, String> {
@@ -492,6 +517,16 @@ impl Settings {
                 None => format!("line {number}: {said}"),
             }
         })?;
+        settings.check().map_err(|why| match line_of(text, &why) {
+            Some(number) => format!("line {number}: {why}"),
+            None => why,
+        })?;
+        Ok(settings)
+    }
+
+    /// What cannot be said of one value while it is read. Each message begins with the setting's name.
+    fn check(&self) -> std::result::Result<(), String> {
+        let settings = self;
         for (name, bytes) in [
             ("cache_bytes", settings.cache_bytes),
             ("map_cache_bytes", settings.map_cache_bytes),
@@ -514,7 +549,7 @@ impl Settings {
                 return Err(format!("{name}: `{path}` is not an absolute path"));
             }
         }
-        Ok(settings)
+        Ok(())
     }
 
     fn check_dedupe(&self) -> std::result::Result<(), String> {
@@ -545,6 +580,25 @@ impl Settings {
     pub(crate) fn places(&self) -> std::result::Result<Places, String> {
         Places::new(&self.guest_drives, &self.guest_mounts)
     }
+}
+
+/// The text of a file; `None` of what is none. It does not wait for a writer of a pipe.
+fn read_file(path: &Path) -> io::Result<Option<String>> {
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let mut file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Ok(None);
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(Some(text))
+}
+
+/// The line of the setting that a message begins with.
+fn line_of(text: &str, why: &str) -> Option<usize> {
+    let name = why.split([' ', ':']).next()?;
+    let is_set = |line: &str| line.split_once('=').is_some_and(|(set, _)| set.trim() == name);
+    text.lines().position(is_set).map(|index| index + 1)
 }
 
 impl std::str::FromStr for Address {
@@ -595,6 +649,23 @@ fn webhook_text<S: Serializer>(
     output: S,
 ) -> std::result::Result<S::Ok, S::Error> {
     output.serialize_str(&address.as_ref().map(WebAddress::whole).unwrap_or_default())
+}
+
+/// An address that says on which network it is.
+pub(crate) fn named_address(text: &str) -> std::result::Result<SocketAddr, String> {
+    let address: SocketAddr = text
+        .parse()
+        .map_err(|_| format!("`{text}` is not an address: write ADDRESS:PORT, as in 127.0.0.1:3260"))?;
+    if address.ip().is_unspecified() {
+        return Err(format!("`{text}` is every address of this machine: name each that hosts are to use"));
+    }
+    Ok(address)
+}
+
+fn named_addresses<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<Vec<SocketAddr>, D::Error> {
+    let texts = Vec::<String>::deserialize(input)?;
+    let addresses = texts.iter().map(|text| named_address(text)).collect::<std::result::Result<_, _>>();
+    addresses.map_err(|why| serde::de::Error::custom(format!("iscsi_listen: {why}")))
 }
 
 /// A size as a number of bytes or a text with a unit.
@@ -752,6 +823,8 @@ mod tests {
             ("api = \"0.0.0.0:9410\"", "loopback"),
             ("nbd_tcp = \"10809\"", "not an address"),
             ("metrics = \"192.168.0.1:9411\"", "loopback"),
+            ("iscsi_listen = [\"0.0.0.0:3260\"]", "iscsi_listen: `0.0.0.0:3260` is every address"),
+            ("iscsi_listen = [\"3260\"]", "iscsi_listen: `3260` is not an address"),
             ("nbd_clients_max = 0", "1 to 65536"),
             ("guest_drives = [\"srv\"]", "guest_drives: `srv`"),
             ("guest_mounts = [\"/\"]", "guest_mounts: `/`"),
@@ -770,6 +843,12 @@ mod tests {
             ("scrub_interval_days = -1", "1 to 65535"),
             ("scrub_interval_days = \"monthly\"", "1 to 65535"),
             ("scrub_interval_days = 1.5", "1 to 65535"),
+            ("api = \"off\"\ncache_bytes = 7", "line 2: cache_bytes"),
+            ("api = \"off\"\ndedupe_index_bytes = 7", "line 2: dedupe_index_bytes"),
+            ("api = \"off\"\n event_command = [\n\"mail\"]", "line 2: event_command"),
+            ("api = \"off\"\nguest_drives = [\"/srv/../x\"]", "line 2: guest_drives"),
+            ("guest_mounts=[\"x\"]", "line 1: guest_mounts"),
+            ("\nlab_results = \"x\"", "line 2: lab_results"),
         ] {
             let why = Settings::parse(text).unwrap_err();
             assert!(why.contains(word), "{text}: {why}");

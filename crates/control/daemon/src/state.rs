@@ -53,6 +53,8 @@ const MARKS: &str = "marks.toml";
 const WEAR: &str = "wear.toml";
 /// Where a damaged one goes, for whoever wants to mend it.
 const WEAR_DAMAGED: &str = "wear.toml.damaged";
+/// The same of marks.
+const MARKS_DAMAGED: &str = "marks.toml.damaged";
 /// A UNIX socket's path holds 107 bytes and a zero (`sun_path` in unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
@@ -294,11 +296,20 @@ impl State {
         self.replace(ATTACHMENTS, &format!("{header}{text}"))
     }
 
-    /// The marks that people made.
+    /// The marks that people made. A damaged file is put aside.
     pub(crate) fn load_marks(&self) -> Result<KnownMarks> {
         let path = self.path(MARKS);
-        let Some(text) = read_if_there(&path)? else { return Ok(KnownMarks::default()) };
-        parse(&path, &text, "move it away: it holds marks of the time line and nothing else")
+        let action = format!("what it held is in {MARKS_DAMAGED}; marks are kept from now on");
+        let load = || match read_if_there(&path)? {
+            Some(text) => parse(&path, &text, &action),
+            None => Ok(KnownMarks::default()),
+        };
+        load().inspect_err(|error| {
+            if error.kind == ErrorKind::Damaged {
+                // Whether or not that works, the next writing replaces it.
+                let _ = std::fs::rename(&path, self.path(MARKS_DAMAGED));
+            }
+        })
     }
 
     /// Replaces them; durable when this returns.

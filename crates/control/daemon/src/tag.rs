@@ -174,6 +174,37 @@ impl Tagged for api::Objective {
     }
 }
 
+impl Tagged for api::Host {
+    const KIND: api::ObjectKind = api::ObjectKind::Host;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn set(&self) -> Value {
+        json!([
+            self.name,
+            self.pool,
+            self.initiator,
+            self.chap_user,
+            self.mutual_chap_user,
+            self.created_unix_seconds,
+        ])
+    }
+}
+
+impl Tagged for api::Export {
+    const KIND: api::ObjectKind = api::ObjectKind::Export;
+
+    fn name(&self) -> &str {
+        &self.volume
+    }
+
+    fn set(&self) -> Value {
+        json!([self.volume, self.pool, self.unit, self.block_bytes, self.hosts, self.created_unix_seconds])
+    }
+}
+
 /// What somebody who changes an object last saw of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Seen {

@@ -72,7 +72,7 @@ impl Teller {
         }
         self.told = Some(Instant::now());
         if self.site.is_asked_to_end() {
-            return Err(Error::refused("its making was ended by a delete", "nothing of it is left"));
+            return Err(Error::refused("its making was ended on request", "nothing of it is left"));
         }
         let path = self.site.directory.join(PROGRESS);
         let aside = self.site.directory.join(PROGRESS_ASIDE);

@@ -75,7 +75,7 @@ impl Allowance {
             Err(Error::new(ErrorKind::Invalid, format!("volume {name}: {what}")).and_do(action))
         };
         if self.limit_bytes == Some(0) {
-            return invalid("a limit of 0 bytes is not possible".to_string(), "no limit is `none`");
+            return invalid("a limit of 0 bytes is not possible".to_string(), "no limit is `--limit none`");
         }
         match (self.limit_bytes, self.reserve_bytes) {
             (Some(limit), Some(reserve)) if reserve > limit => {

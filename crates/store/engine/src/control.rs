@@ -146,7 +146,8 @@ impl Engine {
         }
         if (allowance, rates) != (now.allowance, now.rates) {
             let batch = allowance.note(now.allowance, volume, rates.note(now.rates, volume));
-            inner.change_noted(None, batch).await?;
+            // In a full pool, too: who fills it can be held back then. A volume has one such note of each.
+            inner.change_noted(None, batch.from_reserve()).await?;
         }
         inner.info_of(name)
     }

@@ -295,8 +295,14 @@ impl Engine {
     /// What `VOLUME` or `VOLUME@SNAPSHOT` is, for who wants to find it again.
     #[must_use]
     pub fn identity(&self, name: &str) -> Option<ashlar_block::Identity> {
-        let pool = self.inner.pool.superblock().pool.0;
+        let pool = self.pool_number();
         Some(ashlar_block::Identity { pool, image: self.image_named(name)?.0 })
+    }
+
+    /// The pool's own number.
+    #[must_use]
+    pub fn pool_number(&self) -> u128 {
+        self.inner.pool.superblock().pool.0
     }
 
     pub(crate) fn image_named(&self, name: &str) -> Option<VolumeId> {

@@ -29,6 +29,8 @@ pub enum ErrorKind {
     Busy,
     /// The pool is closing or stopped: reopen it.
     Closed,
+    /// Somebody had this work ended: nothing is to be mended.
+    Cancelled,
 }
 
 /// A failed engine request.
@@ -86,9 +88,11 @@ impl From<Error> for block::Error {
             ErrorKind::Invalid => block::ErrorKind::Invalid,
             ErrorKind::NoSpace => block::ErrorKind::NoSpace,
             ErrorKind::ReadOnly => block::ErrorKind::ReadOnly,
-            ErrorKind::NotFound | ErrorKind::Exists | ErrorKind::Busy | ErrorKind::Closed => {
-                block::ErrorKind::Gone
-            }
+            ErrorKind::NotFound
+            | ErrorKind::Exists
+            | ErrorKind::Busy
+            | ErrorKind::Closed
+            | ErrorKind::Cancelled => block::ErrorKind::Gone,
             ErrorKind::Damaged | ErrorKind::Medium => block::ErrorKind::Medium,
         };
         block::Error::new(kind, error.to_string())

@@ -89,17 +89,19 @@ impl Rates {
         match self.burst_seconds {
             _ if requests.is_some_and(|requests| requests < REQUESTS_MIN) => {
                 let what = format!("fewer than {REQUESTS_MIN} requests a second are not possible");
-                refused(what, "allow more, or take the limit away")
+                refused(what, "allow more, or take the limit away with `--iops none`")
             }
             _ if bytes.is_some_and(|bytes| bytes < BYTES_MIN) => refused(
                 "less than 1 MiB a second is not possible".into(),
-                "allow more, or take the limit away",
+                "allow more, or take the limit away with `--bandwidth none`",
             ),
             Some(seconds) if seconds > BURST_SECONDS_MAX => {
                 refused(format!("a burst of {seconds} seconds is longer than an hour"), "allow a shorter one")
             }
             Some(_) if (requests, bytes) == (None, None) => {
-                refused("a burst needs a rate".into(), "limit requests or bytes a second, too")
+                let action =
+                    "limit requests or bytes a second, too, or take the burst away with `--burst none`";
+                refused("a burst needs a rate".into(), action)
             }
             Some(_) | None => Ok(()),
         }

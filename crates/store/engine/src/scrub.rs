@@ -169,7 +169,7 @@ impl Inner {
             let changed = self.scrubs.changed.notified();
             self.check_not_closing()?;
             if self.scrubs.is_stopped.get() {
-                return Err(Error::new(ErrorKind::Busy, "the scrub was stopped"));
+                return Err(Error::new(ErrorKind::Cancelled, "the scrub was ended on request"));
             }
             if !self.scrubs.is_paused.get() {
                 return Ok(());

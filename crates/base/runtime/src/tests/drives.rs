@@ -321,3 +321,25 @@ fn a_block_device_is_a_drive_with_one_user() {
         assert!(buf[1 << 20..] == pattern(&runtime, 2 << 20, 3)[1 << 20..]);
     });
 }
+
+/// udev locks a device that was just closed by a writer, without O_EXCL, and looks at it. The loss: the first
+/// `pool create` on a disk was refused, as in use by another process.
+#[test]
+fn a_block_device_that_udev_looks_at_is_waited_for() {
+    on_each_driver(|runtime| async move {
+        let scratch = Scratch::new();
+        let path = scratch.file("backing");
+        drop(create(&runtime, &path, 16 * MIB).await);
+        let Some(device) = LoopDevice::over(&path) else { return };
+        let looking = std::fs::File::open(&device.0).unwrap();
+        looking.lock_shared().unwrap();
+        let opener = runtime.clone();
+        let path = device.0.clone();
+        let opening = runtime.spawn(Priority::Host, async move {
+            opener.open_drive(&path, OpenDrive::default()).await.map(|drive| drive.size_bytes())
+        });
+        runtime.sleep(std::time::Duration::from_millis(200)).await;
+        drop(looking);
+        assert_eq!(opening.await.unwrap(), 16 * MIB);
+    });
+}

@@ -1,4 +1,4 @@
-//! `ashlar client`: who is connected to NBD, and cutting one off.
+//! `ashlar client`: who is connected to NBD and iSCSI, and cutting one off.
 
 use ashlar_api::DoorClient;
 use clap::Subcommand;
@@ -7,7 +7,7 @@ use crate::Context;
 use crate::failure::Result;
 use crate::output::table;
 
-/// Show the clients that are connected to NBD, and cut one off.
+/// Show the clients that are connected to NBD and iSCSI, and cut one off.
 ///
 /// Volumes that are attached have no client: `ashlar volume list` shows their devices.
 #[derive(clap::Args)]
@@ -50,7 +50,7 @@ fn text(clients: &[DoorClient]) -> String {
             vec![
                 client.id.to_string(),
                 client.door.clone(),
-                client.volume.clone().unwrap_or_else(|| "-".to_string()),
+                used(client),
                 if client.is_read_only { "read" } else { "write" }.to_string(),
                 from(client),
                 format!("{} s", client.connected_seconds),
@@ -58,12 +58,18 @@ fn text(clients: &[DoorClient]) -> String {
             ]
         })
         .collect();
-    table(&["ID", "DOOR", "VOLUME", "ACCESS", "FROM", "SINCE", "IN FLIGHT"], &[0, 5, 6], &rows)
+    table(&["ID", "DOOR", "VOLUME OR TARGET", "ACCESS", "FROM", "SINCE", "IN FLIGHT"], &[0, 5, 6], &rows)
+}
+
+fn used(client: &DoorClient) -> String {
+    let used = client.volume.as_ref().or(client.target.as_ref());
+    used.cloned().unwrap_or_else(|| "-".to_string())
 }
 
 fn from(client: &DoorClient) -> String {
     if let Some(address) = &client.address {
-        return address.clone();
+        let initiator = client.initiator.as_ref();
+        return initiator.map_or(address.clone(), |initiator| format!("{initiator} at {address}"));
     }
     let program = client.program.as_deref().unwrap_or("a program");
     let process = client.process_id.map_or(String::new(), |process| format!(" {process}"));

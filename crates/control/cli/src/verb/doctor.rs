@@ -1,18 +1,24 @@
 //! `ashlar doctor`: what this machine gives the array, and what it lacks.
 
+mod hosts;
+
 use std::fs::OpenOptions;
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 
-use ashlar_api::SEGMENT_NUMBERS_PERCENT_LATE;
+use ashlar_api::{Reason, SEGMENT_NUMBERS_PERCENT_LATE};
 
 use crate::Context;
 use crate::failure::{Failure, Result};
 use crate::output::{size, table};
 
 /// Check what this machine gives the array: io_uring, FUSE, loop devices, memory, space, tools.
+///
+/// While iSCSI is served it also tells what to set on hosts that run Linux, Windows or VMware, and why.
 ///
 /// Changes nothing. Exit status 1 when the array could not run at all.
 #[derive(clap::Args)]
@@ -23,6 +29,8 @@ pub struct Doctor {}
 #[serde(rename_all = "kebab-case")]
 enum Verdict {
     Good,
+    /// Of a host: what to set there, and why.
+    Advice,
     /// The array runs, with something missing or slower.
     Warning,
     /// The array cannot run.
@@ -71,6 +79,7 @@ impl Doctor {
                 .map(|finding| {
                     let verdict = match finding.verdict {
                         Verdict::Good => "good",
+                        Verdict::Advice => "advice",
                         Verdict::Warning => "warning",
                         Verdict::Bad => "BAD",
                     };
@@ -99,6 +108,7 @@ pub fn findings(context: &Context) -> Vec<Finding> {
     findings.extend(tools());
     findings.push(array(context));
     findings.extend(segment_numbers(context));
+    findings.extend(hosts::findings(context));
     findings
 }
 
@@ -260,13 +270,33 @@ fn find_tool(tool: &str) -> Option<PathBuf> {
 }
 
 fn array(context: &Context) -> Finding {
-    match context.client().and_then(|client| Ok(client.status()?)) {
+    let client = match context.client() {
+        Ok(client) => client,
+        Err(error) => {
+            return Finding::warning("array", error.to_string(), "name it with --address or --state");
+        }
+    };
+    match client.status() {
         Ok(status) => Finding::good("array", format!("serves, process {}", status.process_id)),
-        Err(_) => Finding::warning(
+        Err(error) if !listens(context) => Finding::warning(
             "array",
-            format!("none serves {}", context.state.display()),
+            format!("none serves {}: {}", context.state.display(), error.message),
             "start it with `ashlar serve`",
         ),
+        Err(error) if error.reason == Some(Reason::Overloaded) => Finding::warning(
+            "array",
+            format!("serves, and has no place for another client: {}", error.message),
+            "end programs that keep connections to it open, then ask again",
+        ),
+        Err(error) => Finding::warning("array", format!("listens, but: {}", error.message), error.action),
+    }
+}
+
+/// Whether anybody takes connections there.
+fn listens(context: &Context) -> bool {
+    match context.address {
+        Some(address) => TcpStream::connect(address).is_ok(),
+        None => UnixStream::connect(context.state.join(ashlar_daemon::API_SOCKET)).is_ok(),
     }
 }
 

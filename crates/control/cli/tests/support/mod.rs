@@ -4,6 +4,7 @@
 
 pub mod browser;
 pub mod frozen;
+pub mod iscsi;
 pub mod nbd;
 
 use std::io::{Read, Write};

@@ -3,11 +3,11 @@
 use ashlar_api as api;
 use ashlar_engine::{Note, NoteBatch, NoteKind};
 
-use super::Array;
+use super::{Array, Shard};
 use crate::error::Result;
 
 /// The version of what the control side writes into a note.
-const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 1;
 /// The part of a note that holds the record of what it is about.
 const RECORD: u16 = 0;
 /// Of the note about a database these, too.
@@ -19,9 +19,30 @@ const SCRIPT: u16 = 16;
 /// The record of a database or of a schedule, or an objective.
 pub(crate) struct RecordNote {
     pub(crate) pool: String,
-    /// Its number in its pool, or its volume's.
+    /// Its number in its pool, or its volume's identity.
     pub(crate) number: u64,
     pub(crate) value: Vec<u8>,
+}
+
+impl Shard {
+    /// The records of a kind in all open pools. Those of later versions are left out.
+    pub(super) fn record_notes(&self, kind: NoteKind) -> Vec<RecordNote> {
+        self.notes_of_part(kind, RECORD)
+    }
+
+    fn notes_of_part(&self, kind: NoteKind, part: u16) -> Vec<RecordNote> {
+        let engines = self.engines.borrow();
+        let notes = engines.iter().flat_map(|(pool, engine)| {
+            let notes = engine.notes_of(kind).into_iter();
+            let is_record = move |note: &Note| note.version == VERSION && note.key.part == part;
+            notes.filter(is_record).map(|note| RecordNote {
+                pool: pool.clone(),
+                number: note.key.subject,
+                value: note.value,
+            })
+        });
+        notes.collect()
+    }
 }
 
 impl Array {
@@ -37,22 +58,7 @@ impl Array {
     }
 
     async fn notes_of_part(&self, kind: NoteKind, part: u16) -> Result<Vec<RecordNote>> {
-        self.run(move |_, shard| {
-            Box::pin(async move {
-                let engines = shard.engines.borrow();
-                let notes = engines.iter().flat_map(|(pool, engine)| {
-                    let notes = engine.notes_of(kind).into_iter();
-                    let is_record = move |note: &Note| note.version == VERSION && note.key.part == part;
-                    notes.filter(is_record).map(|note| RecordNote {
-                        pool: pool.clone(),
-                        number: note.key.subject,
-                        value: note.value,
-                    })
-                });
-                Ok(notes.collect())
-            })
-        })
-        .await
+        self.run(move |_, shard| Box::pin(async move { Ok(shard.notes_of_part(kind, part)) })).await
     }
 
     /// Writes a record, in place of the one of that number. One that is new needs room in the pool; without a
@@ -84,6 +90,8 @@ impl Array {
             Some(value) => NoteBatch::new().put(kind, number, part, VERSION, value),
             None => NoteBatch::new().delete(kind, number, part),
         };
+        // In a full pool, too: each volume and each database has one at most.
+        let batch = batch.from_reserve();
         self.with_pool(pool, |engine, _| Box::pin(async move { engine.notes_put(batch).await.map(drop) }))
             .await
     }

@@ -9,7 +9,9 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTI
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
+use serde_json::Value;
 
 use super::whole;
 use crate::error::Error;
@@ -54,7 +56,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 /// A JSON body of known shape.
 pub(super) struct Body<T>(pub(super) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned + Serialize, S: Send + Sync> FromRequest<S> for Body<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, state: &S) -> Result<Body<T>, Error> {
@@ -97,7 +99,7 @@ pub(super) fn not_whole() -> Error {
     Error::invalid("the request's body did not come whole", "send it again")
 }
 
-fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+fn parse<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, Error> {
     let parsed = parse_as_written(bytes);
     // Whole numbers with a point are looked at only where something is wrong: few programs write them.
     let is_of_field = matches!(&parsed, Err(error) if error.reason == Some(Reason::WrongField));
@@ -107,7 +109,7 @@ fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     }
 }
 
-fn parse_as_written<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
+fn parse_as_written<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> Result<T, Error> {
     let action = "/openapi.json describes every operation";
     let is_json = || serde_json::from_slice::<IgnoredAny>(bytes).is_ok();
     if bytes.trim_ascii_start().starts_with(b"[") && is_json() {
@@ -116,7 +118,7 @@ fn parse_as_written<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
         return Err(Error::invalid(what, action).because(Reason::WrongField));
     }
     let mut input = serde_json::Deserializer::from_slice(bytes);
-    let parsed = serde_path_to_error::deserialize(&mut input).map_err(|error| {
+    let parsed: T = serde_path_to_error::deserialize(&mut input).map_err(|error| {
         let (what, reason) = match is_json() {
             true => (NOT_TAKEN, Reason::WrongField),
             false => (NOT_JSON, Reason::NotJson),
@@ -125,13 +127,40 @@ fn parse_as_written<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
     })?;
     let end = input.end();
     end.map_err(|error| Error::invalid(format!("{NOT_JSON}: {error}"), action).because(Reason::NotJson))?;
-    Ok(parsed)
+    // The same for what is in it.
+    let written = serde_json::from_slice(bytes).unwrap_or_default();
+    let taken = serde_json::to_value(&parsed).unwrap_or_default();
+    match list_for_object(&written, &taken) {
+        None => Ok(parsed),
+        Some(path) => {
+            let what = format!("{NOT_TAKEN}: {path}: it is a list, and not an object");
+            Err(Error::invalid(what, action).because(Reason::WrongField))
+        }
+    }
+}
+
+/// Where a list was written, and an object was taken from it.
+fn list_for_object(written: &Value, taken: &Value) -> Option<String> {
+    match (written, taken) {
+        (Value::Array(_), Value::Object(_)) => Some(String::new()),
+        (Value::Array(written), Value::Array(taken)) => {
+            written.iter().zip(taken).enumerate().find_map(|(index, (written, taken))| {
+                list_for_object(written, taken).map(|path| format!("[{index}]{path}"))
+            })
+        }
+        (Value::Object(written), Value::Object(taken)) => written.iter().find_map(|(name, written)| {
+            let path = list_for_object(written, taken.get(name)?)?;
+            let point = if path.is_empty() || path.starts_with('[') { "" } else { "." };
+            Some(format!("{name}{point}{path}"))
+        }),
+        _ => None,
+    }
 }
 
 /// A JSON body that may be left out.
 pub(super) struct OptionalBody<T>(pub(super) T);
 
-impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
+impl<T: DeserializeOwned + Serialize + Default, S: Send + Sync> FromRequest<S> for OptionalBody<T> {
     type Rejection = Error;
 
     async fn from_request(request: Request, state: &S) -> Result<OptionalBody<T>, Error> {

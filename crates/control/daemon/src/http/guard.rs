@@ -15,6 +15,7 @@ use super::console;
 use crate::error::Error;
 use crate::places::Caller;
 use crate::sessions::Sessions;
+use crate::strangers::Standing;
 use crate::token::Token;
 
 /// What opens an address.
@@ -30,14 +31,17 @@ pub(crate) async fn only_with_token(State(keys): State<Keys>, mut request: Reque
     if keys.sessions.is_some() && console::is_open(request.uri().path()) {
         return next.run(request).await;
     }
-    match keys.check(request.headers()) {
-        Ok(None) => next.run(request).await,
-        Ok(Some(caller)) => {
-            request.extensions_mut().insert(caller);
-            next.run(request).await
-        }
-        Err(error) => error.into_response(),
+    let session = match keys.check(request.headers()) {
+        Ok(session) => session,
+        Err(error) => return error.into_response(),
+    };
+    if let Some(standing) = request.extensions().get::<Arc<Standing>>() {
+        standing.show_token();
     }
+    if let Some(caller) = session {
+        request.extensions_mut().insert(caller);
+    }
+    next.run(request).await
 }
 
 impl Keys {

@@ -113,10 +113,14 @@ impl<T: Send + 'static> Task<T> {
     ) -> Result<Long<T>> {
         let Task { kind, object, result } = self;
         let since = Instant::now();
-        let running = array.jobs.begin(kind, object)?;
+        let running = array.jobs.begin(kind, object.clone())?;
         let number = running.number();
+        let id = array.job_id(number);
         let mut work = tokio::spawn(async move {
-            let done = work.await;
+            let done = work.await.map_err(|error| match error.kind {
+                api::ErrorKind::Cancelled => Error::cancelled(&id, kind, &object),
+                _ => error,
+            });
             running.end(done.as_ref().map(result).map_err(Error::problem));
             done
         });
@@ -125,7 +129,8 @@ impl<T: Send + 'static> Task<T> {
             Wait(false) => tokio::time::timeout(REFUSAL_MAX, &mut work).await.ok(),
         };
         let end = end.map(|end| end.unwrap_or_else(|_| Err(Error::stopping()))).transpose();
-        if end.is_err() && since.elapsed() < REFUSAL_MAX {
+        let is_cancelled = end.as_ref().is_err_and(|error| error.kind == api::ErrorKind::Cancelled);
+        if end.is_err() && !is_cancelled && since.elapsed() < REFUSAL_MAX {
             // It never was work, and its caller knows.
             array.jobs.forget(number);
         }

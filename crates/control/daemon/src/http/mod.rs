@@ -6,6 +6,7 @@ mod difference;
 mod extract;
 mod guard;
 mod handlers;
+mod hosts;
 mod jobs;
 mod lab;
 mod lists;
@@ -18,6 +19,7 @@ mod page;
 mod question;
 mod schedules;
 mod settings;
+mod unread;
 mod whole;
 
 use std::sync::Arc;
@@ -30,6 +32,7 @@ use axum::routing::{delete, get, patch, post, put};
 use crate::service::Service;
 
 pub(crate) use guard::{Keys, only_local, only_with_token};
+pub(crate) use unread::Unread;
 
 /// Every operation of the API; a test of the binary compares it with the description.
 // tidy: long because it names every path once.
@@ -76,6 +79,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .merge(difference::routes())
         .merge(schedules::routes(&service))
         .merge(objectives::routes(&service))
+        .merge(hosts::routes(&service))
         .merge(marks::routes())
         .merge(console::routes())
         .merge(jobs::routes())

@@ -119,6 +119,7 @@ fn object_of(path: &str, parameters: &[(&str, &str)]) -> Option<ObjectName> {
     let of_volume = match path {
         path if path.starts_with("/v1/deleted-volumes/") => ObjectKind::DeletedVolume,
         path if path.starts_with("/v1/attachments/") => ObjectKind::Attachment,
+        path if path.starts_with("/v1/exports/") => ObjectKind::Export,
         _ => ObjectKind::Volume,
     };
     let kinds = [
@@ -129,6 +130,7 @@ fn object_of(path: &str, parameters: &[(&str, &str)]) -> Option<ObjectName> {
         ("schedule", ObjectKind::Schedule),
         ("objective", ObjectKind::Objective),
         ("mark", ObjectKind::Mark),
+        ("host", ObjectKind::Host),
         ("client", ObjectKind::Client),
         ("job", ObjectKind::Job),
         ("result", ObjectKind::LabResult),

@@ -359,6 +359,7 @@ fn engine_remedy(kind: &str) -> String {
         Of::ReadOnly,
         Of::Busy,
         Of::Closed,
+        Of::Cancelled,
     ];
     let errors = all.map(|kind| crate::array::from_engine(ashlar_engine::Error::new(kind, "")));
     let found = errors.into_iter().find(|error| error.kind.name() == kind);

@@ -43,6 +43,8 @@ fn commands_become_requests_and_options_fields() {
         ("`--format ext4` makes one", "`format: ext4` makes one"),
         ("unmount it and `losetup --detach /dev/loop0`", "unmount it and `losetup --detach /dev/loop0`"),
         ("start it with `ashlar serve`", "start it with `ashlar serve`"),
+        ("take it away with `--burst none`", "take it away with `burst_seconds: 0`"),
+        ("as with `--protection none`", "as with `protection: none`"),
         ("choose another", "choose another"),
         ("an odd ` mark and --force", "an odd ` mark and `force`"),
         ("", ""),

@@ -10,9 +10,11 @@ use crate::error::{Error, Result};
 use crate::watchdog;
 
 impl Service {
-    /// The clients that are connected to NBD.
+    /// The clients that are connected to NBD, and the initiators that are logged in over iSCSI.
     pub(crate) async fn clients(&self) -> Result<Vec<api::DoorClient>> {
-        Ok(Doors::nbd_clients(&self.array).await?.into_iter().map(view).collect())
+        let nbd = Doors::nbd_clients(&self.array).await?.into_iter().map(nbd_client);
+        let iscsi = Doors::iscsi_clients(&self.array).await?.into_iter().map(iscsi_client);
+        Ok(nbd.chain(iscsi).collect())
     }
 
     /// Cuts a client off.
@@ -22,12 +24,13 @@ impl Service {
             Error::invalid(what, "`ashlar client list` shows those there are")
         })?;
         let client = self.clients().await?.into_iter().find(|client| client.id == number);
-        if !Doors::nbd_disconnect(&self.array, number).await? {
+        if !Doors::disconnect_client(&self.array, number).await? {
             return Err(Error::not_found("client", id));
         }
-        let of =
-            client.and_then(|client| client.volume).map_or(String::new(), |volume| format!(" of {volume}"));
-        self.log.info("nbd", format!("client {number}{of} was cut off, as a person asked"));
+        let (door, used) = client
+            .map_or(("nbd".to_string(), None), |client| (client.door, client.volume.or(client.initiator)));
+        let of = used.map_or(String::new(), |used| format!(" of {used}"));
+        self.log.info(door, format!("client {number}{of} was cut off, as a person asked"));
         Ok(())
     }
 
@@ -39,17 +42,38 @@ impl Service {
     }
 }
 
-fn view(client: ashlar_nbd::Client) -> api::DoorClient {
-    let (mut address, mut process_id, mut user_id) = (None, None, None);
-    match client.peer {
-        Some(Peer::Tcp(from)) => address = Some(from.to_string()),
-        Some(Peer::Process { process_id: process, user_id: user }) => {
-            // Of a process in a namespace that we do not see the kernel says 0.
-            process_id = Some(process).filter(|process| *process > 0);
-            user_id = Some(user);
+/// Where a client comes from: an address, or a process and its user.
+fn origin(peer: Option<Peer>) -> (Option<String>, Option<u32>, Option<u32>) {
+    match peer {
+        Some(Peer::Tcp(from)) => (Some(from.to_string()), None, None),
+        // Of a process in a namespace that we do not see the kernel says 0.
+        Some(Peer::Process { process_id, user_id }) => {
+            (None, Some(process_id).filter(|process| *process > 0), Some(user_id))
         }
-        None => {}
+        None => (None, None, None),
     }
+}
+
+fn iscsi_client(client: ashlar_iscsi::Client) -> api::DoorClient {
+    api::DoorClient {
+        id: client.number,
+        door: "iscsi".to_string(),
+        transport: "tcp".to_string(),
+        address: origin(client.peer).0,
+        process_id: None,
+        program: None,
+        user_id: None,
+        volume: None,
+        initiator: Some(client.initiator),
+        target: Some(client.target),
+        is_read_only: false,
+        connected_seconds: client.connected.as_secs(),
+        in_flight_count: client.in_flight as u64,
+    }
+}
+
+fn nbd_client(client: ashlar_nbd::Client) -> api::DoorClient {
+    let (address, process_id, user_id) = origin(client.peer);
     api::DoorClient {
         id: client.number,
         door: "nbd".to_string(),
@@ -59,6 +83,8 @@ fn view(client: ashlar_nbd::Client) -> api::DoorClient {
         program: process_id.map(|id| Process::of(id).name).filter(|name| !name.is_empty()),
         user_id,
         volume: client.export,
+        initiator: None,
+        target: None,
         is_read_only: client.is_read_only,
         connected_seconds: client.connected.as_secs(),
         in_flight_count: client.in_flight as u64,

@@ -192,6 +192,9 @@ impl Service {
         let _turn = self.change().await?;
         let pool = self.known().index.volume(name)?;
         self.check_volume_seen(name, seen).await?;
+        if !is_forced {
+            self.check_not_exported(name, "or overrule it with --force").await?;
+        }
         self.check_unused(|image| image == name, Taking::All, is_forced).await?;
         let recoverable_seconds = if is_now { 0 } else { self.keep_seconds() };
         let id = if recoverable_seconds == 0 {
@@ -209,6 +212,7 @@ impl Service {
             deleted.id
         };
         self.known().index.remove_volume(name);
+        self.array.refresh_exports().await?;
         if self.known().index.has_images_of(name) {
             self.name_images_anew(&pool).await?;
         }
@@ -248,6 +252,7 @@ impl Service {
         let volume = self.array.volume_undelete(&one.pool, one.id, &name).await?;
         self.keeper.ages().forget(&one.pool, one.id);
         self.known().index.add_volume(&name, &one.pool);
+        self.array.refresh_exports().await?;
         self.name_images_anew(&one.pool).await?;
         let was = if name == one.name { String::new() } else { format!("; it was {}", one.name) };
         self.log.info(format!("volume {name}"), format!("undeleted{was}"));
@@ -435,7 +440,7 @@ fn needs_room(pool: &api::Pool) -> bool {
     pool.full_percent >= ROOM_PERCENT || counter(pool, "writes_waiting_for_room") > 0
 }
 
-fn counter(pool: &api::Pool, name: &str) -> u64 {
+pub(super) fn counter(pool: &api::Pool, name: &str) -> u64 {
     pool.counters.get(name).copied().unwrap_or(0)
 }
 

@@ -73,6 +73,7 @@ impl Service {
         self.known().pools = pools.clone();
         self.load_wear();
         self.load_generations();
+        self.look_at_marks();
         let begun = Instant::now();
         let waits = self.settings.now().late_drive_minutes > 0;
         for pool in &pools {

@@ -34,7 +34,7 @@ impl Service {
             wanted.extend(self.database_volumes(database).await?);
         }
         let snapshots = self.snapshots().await?;
-        let mut marks: Vec<api::Mark> = self.state.load_marks()?.mark.iter().map(by_hand).collect();
+        let mut marks: Vec<api::Mark> = self.marks_by_hand()?.mark.iter().map(by_hand).collect();
         let events = self.log.after(0).into_iter().filter(|event| event.level >= EventLevel::Warning);
         marks.extend(newest(snapshots.iter().map(of_snapshot).collect()));
         marks.extend(newest(
@@ -80,7 +80,7 @@ impl Service {
             }
         };
         let _turn = self.change().await?;
-        let mut kept = self.state.load_marks()?;
+        let mut kept = self.marks_by_hand()?;
         let mark = add(&mut kept, at, text, object);
         self.state.store_marks(&kept)?;
         self.log.info(format!("mark {}", mark.id), format!("made: {}", mark.text));
@@ -95,11 +95,29 @@ impl Service {
             return Err(Error::unfit(what, "only marks that were made by hand are deleted"));
         }
         let _turn = self.change().await?;
-        let mut kept = self.state.load_marks()?;
+        let mut kept = self.marks_by_hand()?;
         kept.mark.retain(|one| one.number.to_string() != id);
         self.state.store_marks(&kept)?;
         self.log.info(format!("mark {id}"), "deleted");
         Ok(())
+    }
+
+    /// Puts a damaged file of marks aside at the start.
+    pub(super) fn look_at_marks(&self) {
+        if let Err(error) = self.marks_by_hand() {
+            self.log.warning("array", format!("marks that were made by hand: {error}"));
+        }
+    }
+
+    /// Those that people made; none of a damaged file, which is put aside. The others go on.
+    fn marks_by_hand(&self) -> Result<KnownMarks> {
+        match self.state.load_marks() {
+            Err(error) if error.kind == api::ErrorKind::Damaged => {
+                self.log.warning("array", format!("marks that were made by hand are lost: {error}"));
+                Ok(KnownMarks::default())
+            }
+            loaded => loaded,
+        }
     }
 
     async fn volumes_by_object(&self, snapshots: &[api::Snapshot]) -> Result<Volumes> {

@@ -222,10 +222,12 @@ impl Service {
             self.known().index.remove_pool(&pool.name);
             self.pool_close(&pool.name).await?;
             let drives: Vec<String> = pool.drives.iter().map(|drive| format!("--drive {drive}")).collect();
+            // The pool is on its drives: whoever repeated a create would be refused.
+            let mend = error.action.trim_end_matches(", then repeat");
             return Err(Error::new(
                 error.kind,
-                format!("pool `{}` cannot be remembered ({})", pool.name, error.message),
-                format!("{}, then `ashlar pool import {} {}`", error.action, pool.name, drives.join(" ")),
+                format!("pool `{}` is there and cannot be remembered ({})", pool.name, error.message),
+                format!("{mend}, then `ashlar pool import {} {}`", pool.name, drives.join(" ")),
             ));
         }
         {

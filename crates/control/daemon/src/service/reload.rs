@@ -31,7 +31,9 @@ impl Service {
         // The file may lie where reading takes long.
         let loaded = tokio::task::spawn_blocking(move || -> Result<_> {
             let settings = source.load()?;
-            let places = settings.places().map_err(|why| Error::invalid(why, "mend the settings file"))?;
+            let places = settings.places().map_err(|why| {
+                Error::invalid(why, "mend the settings file").because(api::Reason::WrongSettings)
+            })?;
             Ok((settings, places))
         });
         let (newer, places) = loaded.await.unwrap_or_else(|_| Err(Error::stopping()))?;

@@ -7,6 +7,8 @@ use ashlar_api as api;
 use ashlar_telemetry::{Operation, Snapshot};
 
 use super::Service;
+use super::deleted::counter;
+use super::watch::FULL_PERCENT;
 use crate::error::Result;
 use crate::places::Caller;
 use crate::{metrics, process};
@@ -65,10 +67,7 @@ impl Service {
             reasons.push("the array starts".to_string());
         }
         match self.pools().await {
-            Ok(pools) => reasons.extend(pools.iter().filter(|pool| !takes_writes(pool.state)).map(|pool| {
-                let reason = pool.reason.as_deref().unwrap_or("`ashlar pool show` tells more");
-                format!("pool {}: {}: {reason}", pool.name, pool.state.name())
-            })),
+            Ok(pools) => reasons.extend(pools.iter().filter_map(reason_of_pool)),
             Err(error) => reasons.push(error.to_string()),
         }
         reasons
@@ -96,6 +95,19 @@ impl Service {
 
 fn takes_writes(state: api::PoolState) -> bool {
     matches!(state, api::PoolState::Online | api::PoolState::Degraded)
+}
+
+/// Why hosts cannot write to a pool.
+fn reason_of_pool(pool: &api::Pool) -> Option<String> {
+    let (name, state) = (&pool.name, pool.state.name());
+    if !takes_writes(pool.state) {
+        let reason = pool.reason.as_deref().unwrap_or("`ashlar pool show` tells more");
+        return Some(format!("pool {name}: {state}: {reason}"));
+    }
+    let is_full = pool.full_percent >= FULL_PERCENT || counter(pool, "writes_waiting_for_room") > 0;
+    is_full.then(|| {
+        format!("pool {name}: full: writes wait for room and are refused then: delete or unmap something")
+    })
 }
 
 fn summary(pool: api::Pool) -> api::PoolSummary {

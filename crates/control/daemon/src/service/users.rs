@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   table of attachments ─┐
-//!   NBD door: sessions ───┼─► users ─► refused, or overruled
+//!   NBD, iSCSI: sessions ─┼─► users ─► refused, or overruled
 //!   FUSE door: open files ┘     ▲
 //!                               └─ the kernel: mounts, devices, swap, processes
 //! ```
@@ -25,6 +25,7 @@ use super::{Service, Slot};
 use crate::attach::{self, FileUse, Process, Use};
 use crate::doors::DoorUsers;
 use crate::error::{Error, Result};
+use crate::iscsi::ExportUse;
 use crate::state::VOLUMES;
 
 /// The kernel tells the FUSE door of a closed file a moment later. Arbitrary: some milliseconds were seen.
@@ -92,7 +93,7 @@ impl Service {
         if !is_forced {
             let end = Instant::now() + LEAVING_MAX;
             while !users.is_empty() {
-                let may_leave = users.iter().all(|user| user.kind == UseKind::Nbd);
+                let may_leave = users.iter().all(|user| [UseKind::Nbd, UseKind::Iscsi].contains(&user.kind));
                 if !may_leave || Instant::now() > end {
                     return Err(refusal(&users, taking));
                 }
@@ -121,6 +122,10 @@ impl Service {
         let (leave_end, end) = (Instant::now() + LEAVING_MAX, Instant::now() + CLOSING_MAX);
         loop {
             let doors = self.doors.users(&self.array).await?;
+            if let Some(export) = doors.exports.iter().find(|export| export.volume == name) {
+                let or = "or attach it with --shared if all that write to it are made for that";
+                return Err(exported(export, or));
+            }
             let writers: BTreeSet<VolumeUser> = doors
                 .clients
                 .iter()
@@ -161,6 +166,8 @@ impl Service {
             let mut users: BTreeSet<VolumeUser> =
                 doors.clients.iter().filter(|client| is_meant(export_of(client))).map(nbd_user).collect();
             users.extend(self.attachment_users(&is_meant));
+            users
+                .extend(doors.exports.iter().filter(|export| is_meant(&export.volume)).flat_map(iscsi_users));
             let images = self.images_of_files(&doors, &is_meant);
             let named = match images.is_empty() {
                 true => Vec::new(),
@@ -181,6 +188,15 @@ impl Service {
                 attached.filter_map(|user| user.path.as_deref().map(stands_on_it)).collect();
             users.retain(|user| !told.contains(&user.who));
             return Ok(users.into_iter().collect());
+        }
+    }
+
+    /// Refuses a volume that is exported over iSCSI.
+    pub(super) async fn check_not_exported(&self, name: &str, or: &str) -> Result<()> {
+        let exports = self.doors.users(&self.array).await?.exports;
+        match exports.iter().find(|export| export.volume == name) {
+            Some(export) => Err(exported(export, or)),
+            None => Ok(()),
         }
     }
 
@@ -320,6 +336,27 @@ fn nbd_user(client: &ashlar_nbd::Client) -> VolumeUser {
         client: Some(place),
         ..user(export_of(client), UseKind::Nbd, who, action)
     }
+}
+
+fn iscsi_users(export: &ExportUse) -> Vec<VolumeUser> {
+    let view = |(initiator, address): &(String, String)| {
+        let who = format!("{initiator} is logged in over iSCSI from {address}");
+        let action = format!("log it out there, or `ashlar export delete {}`", export.volume);
+        VolumeUser { client: Some(address.clone()), ..user(&export.volume, UseKind::Iscsi, who, action) }
+    };
+    export.initiators.iter().map(view).collect()
+}
+
+/// A refusal to take away what hosts reach, with what else can be done.
+fn exported(export: &ExportUse, or: &str) -> Error {
+    let ExportUse { volume, place, .. } = export;
+    Error::new(
+        api::ErrorKind::Busy,
+        format!("volume `{volume}` is exported over iSCSI as {place}"),
+        format!("`ashlar export delete {volume}` first, {or}"),
+    )
+    .about(api::ObjectKind::Volume, volume)
+    .because(api::Reason::Exported)
 }
 
 /// What is said of a device that only is there.

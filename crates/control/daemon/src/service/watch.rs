@@ -22,7 +22,9 @@ const STALLED_LOOKS: u32 = 3;
 
 /// A pool that is this full, in per cent, is worth a word each time it gets there: the first is when the
 /// cleaner starts to work for its room, the last but one when writes get slow.
-const FULL_PERCENTS: [u8; 4] = [80, 90, 95, 99];
+const FULL_PERCENTS: [u8; 4] = [80, 90, 95, FULL_PERCENT];
+/// From here on writes wait for room.
+pub(super) const FULL_PERCENT: u8 = 99;
 /// So is one that has used this much of its segment numbers. They only grow, and do so slowly: one line for
 /// each, and one more at each start of the array.
 const NUMBERS_PERCENTS: [u8; 4] = [api::SEGMENT_NUMBERS_PERCENT_LATE, 95, 99, 100];
@@ -109,6 +111,10 @@ impl Service {
             if turn.is_ok() {
                 self.watch_wear(&pools);
                 self.watch_generations(&pools);
+                if !self.is_stopping() {
+                    // An address may come later than the array does: with its network.
+                    self.open_iscsi().await;
+                }
             }
             files.watch(&pools, &self.log).await;
             self.known().drive_troubles = files.troubles();
@@ -140,7 +146,7 @@ impl Service {
         }
         for percent in &FULL_PERCENTS[before.min(now)..now] {
             match percent {
-                99.. => {
+                FULL_PERCENT.. => {
                     let seconds = self.settings.now().no_space_wait_seconds;
                     let what = format!("full: a write waits {seconds} s for room and is refused then");
                     let way_out = "delete or unmap something, or `ashlar pool add-drive`";

@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock};
 use ashlar_api as api;
 use toml::{Table, Value};
 
-use super::{AT_ONCE, Address, DESCRIBED, Settings};
+use super::{AT_ONCE, Address, DESCRIBED, Settings, named_address};
 use crate::error::{Error, Result};
 
 /// Where settings come from.
@@ -16,6 +16,8 @@ pub(crate) struct Source {
     pub(crate) config: Option<PathBuf>,
     /// What the command line says of `api`, over the file.
     pub(crate) api: Option<String>,
+    /// What it says of `iscsi_listen`, if anything.
+    pub(crate) iscsi_listen: Vec<String>,
 }
 
 impl Source {
@@ -28,6 +30,12 @@ impl Source {
         if let Some(text) = &self.api {
             settings.api =
                 text.parse::<Address>().map_err(|why| Error::invalid(format!("--api: {why}"), "mend it"))?;
+        }
+        if !self.iscsi_listen.is_empty() {
+            let addresses = self.iscsi_listen.iter().map(|text| named_address(text));
+            settings.iscsi_listen = addresses
+                .collect::<std::result::Result<_, _>>()
+                .map_err(|why| Error::invalid(format!("--iscsi-listen: {why}"), "mend it"))?;
         }
         Ok(settings)
     }
@@ -150,6 +158,7 @@ mod tests {
             nbd_socket = "off"
             nbd_tcp = "127.0.0.1:0"
             nbd_clients_max = 7
+            iscsi_listen = ["192.0.2.7:3260"]
             io_driver = "threads"
             fuse_transport = "uring"
             attach_wait_seconds = 7
@@ -222,7 +231,11 @@ mod tests {
 
     #[test]
     fn the_command_line_counts_at_a_reload_too() {
-        let source = Source { api: Some("127.0.0.1:0".to_string()), config: None };
+        let source = Source {
+            api: Some("127.0.0.1:0".to_string()),
+            iscsi_listen: vec!["127.0.0.1:3260".to_string()],
+            config: None,
+        };
         let live = Live::new(source.clone(), source.load().unwrap());
         let told = live.take_over(&source.load().unwrap());
         assert_eq!(told, Difference { changed: Vec::new(), needs_restart: Vec::new() });

@@ -63,8 +63,7 @@ impl Running<'_> {
         self.0.done_bytes.set(report.live_bytes);
         match self.0.is_ended.get() {
             false => Ok(()),
-            true => Err(Error::new(ErrorKind::Busy, "the check was ended before its time")
-                .and_do("`ashlar pool check` begins another one")),
+            true => Err(Error::new(ErrorKind::Cancelled, "the check was ended on request")),
         }
     }
 }

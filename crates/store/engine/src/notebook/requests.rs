@@ -60,8 +60,8 @@ impl NoteBatch {
         self
     }
 
-    /// Passes in a full pool as deletes do: for the few notes without which nothing can be deleted or
-    /// stopped.
+    /// Passes in a full pool as deletes do: for the few notes without which nothing can be deleted, stopped
+    /// or held back.
     #[must_use]
     pub fn from_reserve(self) -> NoteBatch {
         NoteBatch { is_from_reserve: true, ..self }

@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use crate::support::on_drive;
 use ashlar_block::ErrorKind;
-use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
+use ashlar_engine::{
+    Compression, DriveSpec, Engine, NoteBatch, NoteKind, PoolSpec, Profile, Protection, Settings,
+    VolumePolicy, VolumeSpec,
+};
 use ashlar_runtime::{Priority, Runtime};
 
 const POOL_BYTES: u64 = 1 << 30;
@@ -262,6 +265,41 @@ fn a_part_of_the_reserve_can_be_lent_to_a_volume() {
             assert!(taken.iter().all(|loan| (8..=200).contains(loan)), "{taken:?} pieces of 16 KiB");
             device.unmap(0, 8 << 20).await.unwrap();
             device.write(pieces * PIECE_BYTES, &content(pieces, 1, PIECE_BYTES), false).await.unwrap();
+            assert_eq!(engine.check().await.unwrap().errors, Vec::<String>::new());
+            engine.close().await.unwrap();
+        })
+    });
+}
+
+/// The harm: who filled the pool could not be held back, for want of room for the note that says so.
+#[test]
+fn in_a_full_pool_limits_rates_and_objectives_are_set_at_once() {
+    on_drive(|runtime, path| {
+        Box::pin(async move {
+            let engine = create(&runtime, path.clone(), 64 << 20, 4096).await;
+            let id = engine.volumes()[0].id;
+            fill_for_good(&runtime, &engine).await;
+            let new_note = NoteBatch::new().put(NoteKind::Label, id, 1, 1, vec![1; 100]);
+            assert!(engine.notes_put(new_note).await.is_err(), "the pool is not full");
+            for round in 10..30 {
+                let policy = VolumePolicy {
+                    limit_bytes: Some(Some(round << 20)),
+                    requests_per_second: Some(Some(round)),
+                    bytes_per_second: Some(Some(round << 20)),
+                    burst_seconds: Some(Some(30)),
+                    ..VolumePolicy::default()
+                };
+                let info = engine.volume_set("data", policy).await.unwrap();
+                assert_eq!(info.rates.requests_per_second, Some(round));
+            }
+            let too_much = VolumePolicy { reserve_bytes: Some(Some(48 << 20)), ..VolumePolicy::default() };
+            assert!(engine.volume_set("data", too_much).await.is_err());
+            engine.close().await.unwrap();
+            drop(engine);
+            let engine = Engine::open(&runtime, &[path], Settings::default()).await.unwrap();
+            let info = engine.volumes().remove(0);
+            assert_eq!(info.allowance.limit_bytes, Some(29 << 20));
+            assert_eq!(info.rates.bytes_per_second, Some(29 << 20));
             assert_eq!(engine.check().await.unwrap().errors, Vec::<String>::new());
             engine.close().await.unwrap();
         })

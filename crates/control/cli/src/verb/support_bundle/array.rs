@@ -1,6 +1,6 @@
 //! What the array tells of itself.
 
-use ashlar_api::ArraySettings;
+use ashlar_api::{ArraySettings, ExportsQuery, HostsQuery};
 use ashlar_client::{Client, Error, Result};
 use serde::Serialize;
 
@@ -21,6 +21,8 @@ pub fn collect(client: &Client, settings: Option<&ArraySettings>, bundle: &mut B
     add(bundle, "schedules.json", client.schedules());
     add(bundle, "attachments.json", client.attachments());
     add(bundle, "clients.json", client.clients());
+    add(bundle, "hosts.json", client.hosts_page(&HostsQuery::default()).map(|page| page.items));
+    add(bundle, "exports.json", client.exports_page(&ExportsQuery::default()).map(|page| page.items));
     add(bundle, "jobs.json", client.jobs());
     add(bundle, "io.json", client.io());
     add(bundle, "slow-requests.json", client.slow_requests());

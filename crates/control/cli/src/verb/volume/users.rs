@@ -60,6 +60,7 @@ fn list(users: &[VolumeUser]) -> String {
         UseKind::Device => "device",
         UseKind::Process => "process",
         UseKind::Nbd => "nbd",
+        UseKind::Iscsi => "iscsi",
         UseKind::Unknown => "unknown",
     };
     let row = |user: &VolumeUser| {

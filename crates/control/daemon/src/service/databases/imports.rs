@@ -185,8 +185,17 @@ impl Service {
         if !self.site(record).is_asked_to_end() {
             return Ok(());
         }
-        let what = format!("database `{}`: its making was ended by a delete", record.name);
-        Err(Error::invalid(what, "nothing of it is left"))
+        Err(self.made_no_more(&record.name))
+    }
+
+    /// Somebody wanted the making of a database to end.
+    pub(super) fn made_no_more(&self, name: &str) -> Error {
+        if self.is_stopping() {
+            return self.stopping();
+        }
+        let what = format!("database `{name}`: its making was ended on request, and nothing of it is left");
+        let ended = Error::new(api::ErrorKind::Cancelled, what, "nothing is in use: repeat it to begin anew");
+        ended.because(api::Reason::JobEnded).about(api::ObjectKind::Database, name)
     }
 
     /// Ends the import of a database that is under way; true when there was one and nothing of it is left.

@@ -206,8 +206,13 @@ impl Service {
             Ok(started) => self.set_stage(known, Stage::Ready).await.map(|()| started),
             Err(error) => Err(error),
         };
+        // What its programs say of their end is no trouble of theirs then.
+        let is_asked_to_end = made.is_err() && self.site(&known.record).is_asked_to_end();
         if made.is_err() {
             self.undo(known).await;
+        }
+        if is_asked_to_end {
+            return Err(self.made_no_more(&known.record.name));
         }
         let gone =
             |error: Error| Error { message: format!("{}; nothing of it is left", error.message), ..error };

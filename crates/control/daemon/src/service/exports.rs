@@ -1,0 +1,146 @@
+//! Exports: volumes as hosts reach them over iSCSI. An export is a note about its volume, and goes and comes
+//! back with it.
+
+use ashlar_api as api;
+use ashlar_engine::NoteKind;
+
+use super::Service;
+use super::scrubs::unix_seconds;
+use crate::error::{Error, Result};
+use crate::iscsi::ExportRecord;
+use crate::tag::Seen;
+
+impl Service {
+    /// All exports, by volume.
+    pub(crate) async fn exports(&self) -> Result<Vec<api::Export>> {
+        self.array.exports().await
+    }
+
+    /// One export.
+    pub(crate) async fn export(&self, volume: &str) -> Result<api::Export> {
+        let found = self.exports().await?.into_iter().find(|export| export.volume == volume);
+        found.ok_or_else(|| {
+            let what = format!("volume `{volume}` is not exported");
+            Error::new(api::ErrorKind::NotFound, what, "`ashlar export list` shows those that are")
+                .about(api::ObjectKind::Export, volume)
+        })
+    }
+
+    /// Exports a volume.
+    pub(crate) async fn export_create(&self, request: api::ExportCreate) -> Result<api::Export> {
+        let name = request.volume.clone();
+        let turn = self.change().await?;
+        let pool = self.known().index.volume(&name)?;
+        self.check_not_exported(&name, "then export it anew").await?;
+        self.check_shared(&name)?;
+        self.check_hosts(&pool, &request.hosts).await?;
+        let volumes = self.array.volumes().await?;
+        let found = volumes.into_iter().find(|volume| volume.name == name);
+        let volume = found.ok_or_else(|| Error::not_found("volume", &name))?;
+        let block_bytes = request.block_bytes.unwrap_or(volume.logical_block_bytes);
+        if ![512, 4096].contains(&block_bytes) {
+            let what = format!("export of volume `{name}`: blocks of {block_bytes} bytes are not possible");
+            return Err(Error::invalid(what, "use 512 or 4096"));
+        }
+        let record = ExportRecord {
+            unit: self.free_unit(&pool, &name, request.unit).await?,
+            block_bytes,
+            hosts: request.hosts,
+            created_unix_seconds: unix_seconds(),
+        };
+        let value = serde_json::to_vec(&record).expect("records are plain data");
+        self.array.record_note_put(NoteKind::Export, &pool, volume.id, value, true).await?;
+        self.array.refresh_exports().await?;
+        drop(turn);
+        let export = self.export(&name).await?;
+        let whom = if export.hosts.is_empty() { "every host".to_string() } else { export.hosts.join(", ") };
+        let what = format!("exported to {whom} as LUN {} of {}", export.unit, export.target);
+        self.log.info(format!("volume {name}"), what);
+        Ok(export)
+    }
+
+    /// Exports a volume no more.
+    pub(crate) async fn export_delete(&self, name: &str, is_forced: bool, seen: &Seen) -> Result<()> {
+        let _turn = self.change().await?;
+        let export = self.export(name).await?;
+        seen.check(&export)?;
+        let users = self.users(|image| image == name).await?;
+        let session = users.iter().find(|user| user.kind == api::UseKind::Iscsi);
+        if let Some(session) = session.filter(|_| !is_forced) {
+            return Err(Error::new(
+                api::ErrorKind::Busy,
+                format!("volume `{name}` may be in use: {}", session.who),
+                "log it out there, or take the volume from it with --force",
+            )
+            .about(api::ObjectKind::Export, name)
+            .because(api::Reason::InUse));
+        }
+        let volumes = self.array.volumes().await?;
+        for volume in volumes.into_iter().filter(|volume| volume.name == name) {
+            self.array.record_note_delete(NoteKind::Export, &volume.pool, volume.id).await?;
+            self.array.record_note_delete(NoteKind::Reservation, &volume.pool, volume.id).await?;
+        }
+        self.array.refresh_exports().await?;
+        self.log.info(format!("volume {name}"), "exported no more");
+        Ok(())
+    }
+
+    /// The number that is asked for, or the first that no export of the pool has: also of deleted volumes,
+    /// for they may come back.
+    async fn free_unit(&self, pool: &str, volume: &str, asked: Option<u16>) -> Result<u16> {
+        let notes = self.array.record_notes(NoteKind::Export).await?;
+        let of_pool = notes.iter().filter(|note| note.pool == pool);
+        let taken: Vec<u16> = of_pool
+            .filter_map(|note| serde_json::from_slice::<ExportRecord>(&note.value).ok())
+            .map(|record| record.unit)
+            .collect();
+        let wrong = |what: String, action: String| {
+            Err(Error::invalid(format!("export of volume `{volume}`: {what}"), action))
+        };
+        match asked {
+            Some(unit) if unit > api::UNIT_MAX => {
+                wrong(format!("{unit} is no LUN"), format!("name one of 0 to {}", api::UNIT_MAX))
+            }
+            Some(unit) if taken.contains(&unit) => wrong(
+                format!("LUN {unit} of pool `{pool}` is taken, maybe by a deleted volume"),
+                "name another, or none for the first that is free".to_string(),
+            ),
+            Some(unit) => Ok(unit),
+            None => match (0..=api::UNIT_MAX).find(|unit| !taken.contains(unit)) {
+                Some(unit) => Ok(unit),
+                None => wrong("no LUN is free".to_string(), "delete an export first".to_string()),
+            },
+        }
+    }
+
+    /// Refuses hosts that the pool does not know.
+    async fn check_hosts(&self, pool: &str, hosts: &[String]) -> Result<()> {
+        let known = self.array.noted_hosts().await?;
+        for name in hosts {
+            let host = known.iter().find(|host| host.record.name == *name);
+            let host = host.ok_or_else(|| self.not_there("host", name))?;
+            if host.pool != pool {
+                return Err(Error::invalid(
+                    format!("host `{name}` is one of pool `{}`, and the volume is in `{pool}`", host.pool),
+                    "make a host for this pool, too, under another name: `ashlar host create`",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a volume that somebody attached for himself.
+    fn check_shared(&self, name: &str) -> Result<()> {
+        let known = self.known();
+        match known.attached.get(name) {
+            Some(slot) if !slot.request.shared => Err(Error::new(
+                api::ErrorKind::Busy,
+                format!("volume `{name}` is attached"),
+                format!("`ashlar detach {name}` first, or attach it with --shared if both are made for that"),
+            )
+            .about(api::ObjectKind::Volume, name)
+            .because(api::Reason::Attached)),
+            _ => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Hosts that may come in over iSCSI: each is remembered by one pool, and sees volumes of that pool.
+
+use ashlar_api as api;
+use ashlar_engine::NoteKind;
+use ashlar_iscsi::chap::Credential;
+
+use super::Service;
+use super::scrubs::unix_seconds;
+use crate::error::{Error, Result};
+use crate::iscsi::{HostRecord, NotedHost};
+use crate::names;
+use crate::tag::Seen;
+
+/// "iSCSI names MUST NOT be longer than 223 bytes" (RFC 7143 4.2.7.1).
+const INITIATOR_BYTES_MAX: usize = 223;
+
+impl Service {
+    /// All hosts, by name.
+    pub(crate) async fn hosts(&self) -> Result<Vec<api::Host>> {
+        self.array.hosts().await
+    }
+
+    /// One host.
+    pub(crate) async fn host(&self, name: &str) -> Result<api::Host> {
+        let found = self.hosts().await?.into_iter().find(|host| host.name == name);
+        found.ok_or_else(|| self.not_there("host", name))
+    }
+
+    /// Lets a host in.
+    pub(crate) async fn host_create(&self, request: api::HostCreate) -> Result<api::Host> {
+        let record = checked(&request)?;
+        let name = record.name.clone();
+        let turn = self.change().await?;
+        let pool = self.pool_for(request.pool.as_deref())?;
+        let all = self.array.noted_hosts().await?;
+        if let Some(other) = all.iter().find(|host| host.record.name == name) {
+            return Err(Error::exists("host", &name, &other.pool));
+        }
+        let is_same = |host: &&NotedHost| host.pool == pool && host.record.initiator == record.initiator;
+        if let Some(other) = all.iter().find(is_same) {
+            let (host, initiator) = (&other.record.name, &record.initiator);
+            return Err(Error::new(
+                api::ErrorKind::Exists,
+                format!("`{initiator}` is host `{host}` of pool `{pool}` already"),
+                format!("use that, or `ashlar host delete {host}` first"),
+            )
+            .about(api::ObjectKind::Host, host));
+        }
+        if let Some(address) = self.doors.open_addresses().next().filter(|_| record.chap.is_none()) {
+            return Err(Error::invalid(
+                format!("host `{name}` has no CHAP secret, and {address} is off loopback"),
+                "give it one with --chap-user and --chap-secret-file",
+            ));
+        }
+        let number = all.iter().map(|host| host.number).max().unwrap_or(0) + 1;
+        let value = serde_json::to_vec(&record).expect("records are plain data");
+        self.array.record_note_put(NoteKind::Chap, &pool, number, value, true).await?;
+        self.hosts_changed().await?;
+        drop(turn);
+        let proof = if record.chap.is_some() { "with CHAP" } else { "without CHAP" };
+        self.log.info(format!("host {name}"), format!("may come in as {}, {proof}", record.initiator));
+        self.host(&name).await
+    }
+
+    /// Lets a host in no more.
+    pub(crate) async fn host_delete(&self, name: &str, is_forced: bool, seen: &Seen) -> Result<()> {
+        let _turn = self.change().await?;
+        let host = self.host(name).await?;
+        seen.check(&host)?;
+        let exports = self.exports().await?;
+        if let Some(export) = exports.iter().find(|export| export.hosts.iter().any(|one| one == name)) {
+            let volume = &export.volume;
+            return Err(Error::new(
+                api::ErrorKind::Busy,
+                format!("the export of volume `{volume}` names host `{name}`"),
+                format!("`ashlar export delete {volume}` first"),
+            )
+            .about(api::ObjectKind::Host, name)
+            .because(api::Reason::InUse));
+        }
+        if let Some(session) = host.sessions.first().filter(|_| !is_forced) {
+            return Err(Error::new(
+                api::ErrorKind::Busy,
+                format!("host `{name}` is logged in from {}", session.address),
+                "log it out there, or end its sessions with --force",
+            )
+            .about(api::ObjectKind::Host, name)
+            .because(api::Reason::InUse));
+        }
+        let all = self.array.noted_hosts().await?;
+        for noted in all.into_iter().filter(|noted| noted.record.name == name) {
+            self.array.record_note_delete(NoteKind::Chap, &noted.pool, noted.number).await?;
+        }
+        self.hosts_changed().await?;
+        self.log.info(format!("host {name}"), "may come in no more");
+        Ok(())
+    }
+
+    /// Serves what the notebooks say now, also at addresses that hosts kept shut until now.
+    async fn hosts_changed(&self) -> Result<()> {
+        self.array.refresh_exports().await?;
+        self.open_iscsi().await;
+        Ok(())
+    }
+
+    /// Opens the addresses of iSCSI that may be open.
+    pub(crate) async fn open_iscsi(&self) {
+        self.doors.open_iscsi(&self.array, self.closed_pools(), &self.log).await;
+    }
+}
+
+/// The record that a request asks for.
+fn checked(request: &api::HostCreate) -> Result<HostRecord> {
+    let api::HostCreate { name, initiator, chap, mutual_chap, .. } = request;
+    names::check("host", name)?;
+    let wrong = |what: String, action: &str| Error::invalid(format!("host `{name}`: {what}"), action);
+    if !is_initiator(initiator) {
+        return Err(wrong(
+            format!("`{}` is no iSCSI name", initiator.escape_debug()),
+            "give the one in /etc/iscsi/initiatorname.iscsi of the host: it begins with `iqn.`",
+        ));
+    }
+    for login in [chap, mutual_chap].into_iter().flatten() {
+        Credential::new(&login.user, login.secret.as_bytes()).map_err(|why| wrong(why, "mend that"))?;
+    }
+    match (chap, mutual_chap) {
+        (None, Some(_)) => {
+            return Err(wrong(
+                "the array proves itself only to who proves himself".to_string(),
+                "give --chap-user and --chap-secret-file, too",
+            ));
+        }
+        (Some(one), Some(other)) if one.secret == other.secret => {
+            return Err(wrong("both secrets are the same".to_string(), "make up another for the array"));
+        }
+        _ => {}
+    }
+    Ok(HostRecord {
+        name: name.clone(),
+        initiator: initiator.to_ascii_lowercase(),
+        chap: chap.clone(),
+        mutual_chap: mutual_chap.clone(),
+        created_unix_seconds: unix_seconds(),
+    })
+}
+
+/// Printable, of one of the three types (RFC 7143 4.2.7.2).
+fn is_initiator(name: &str) -> bool {
+    let has_type = ["iqn.", "eui.", "naa."].iter().any(|kind| {
+        name.len() > kind.len()
+            && name.get(..kind.len()).is_some_and(|start| start.eq_ignore_ascii_case(kind))
+    });
+    let is_printable = |byte: u8| byte.is_ascii_graphic() && byte != b',' || !byte.is_ascii();
+    has_type && name.len() <= INITIATOR_BYTES_MAX && name.bytes().all(is_printable)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn login(secret: &str) -> Option<api::ChapLogin> {
+        Some(api::ChapLogin { user: "u".to_string(), secret: secret.to_string() })
+    }
+
+    fn host(initiator: &str) -> api::HostCreate {
+        api::HostCreate {
+            name: "db1".to_string(),
+            initiator: initiator.to_string(),
+            pool: None,
+            chap: None,
+            mutual_chap: None,
+        }
+    }
+
+    #[test]
+    fn names_of_hosts_are_compared_in_small_letters_and_others_are_refused() {
+        assert_eq!(
+            checked(&host("IQN.1991-05.com.Microsoft:PC")).unwrap().initiator,
+            "iqn.1991-05.com.microsoft:pc"
+        );
+        for wrong in ["", "iqn.", "db1", "iqn.x y", "iqn.x,y", &format!("iqn.{}", "x".repeat(220))] {
+            assert!(checked(&host(wrong)).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_long_enough_and_two_that_differ() {
+        let with = |chap, mutual_chap| checked(&api::HostCreate { chap, mutual_chap, ..host("iqn.x:y") });
+        assert!(with(login("twelve bytes"), login("twelve other bytes")).is_ok());
+        for (chap, mutual) in [
+            (login("eleven byte"), None),
+            (None, login("twelve bytes")),
+            (login("twelve bytes"), login("twelve bytes")),
+        ] {
+            let error = with(chap, mutual).err().unwrap();
+            assert!(!["eleven byte", "twelve bytes"].iter().any(|secret| error.to_string().contains(secret)));
+        }
+    }
+}
