@@ -341,7 +341,7 @@ fn nbd_user(client: &ashlar_nbd::Client) -> VolumeUser {
 fn iscsi_users(export: &ExportUse) -> Vec<VolumeUser> {
     let view = |(initiator, address): &(String, String)| {
         let who = format!("{initiator} is logged in over iSCSI from {address}");
-        let action = format!("log it out there, or `ashlar export delete {}`", export.volume);
+        let action = format!("log it out there, or `ashlar export delete {} --force`", export.volume);
         VolumeUser { client: Some(address.clone()), ..user(&export.volume, UseKind::Iscsi, who, action) }
     };
     export.initiators.iter().map(view).collect()
