@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Builds the guest: Debian with the kernel of its backports, systemd and PostgreSQL, as a disk image for qemu.
-# Takes some minutes. By hand, as root.
+# Builds the guest: Debian with the kernel of its backports, systemd, PostgreSQL, open-iscsi and dm-multipath, as a
+# disk image for qemu. Takes some minutes. By hand, as root.
 #
 # usage: tests/guest/build.sh DIR [PROGRAM]     PROGRAM: the release build of ashlar
 set -euo pipefail
@@ -25,8 +25,11 @@ if [ ! -e "$out/tree.done" ]; then
     rm -rf "$tree"
     mmdebstrap --variant=minbase --mode=root \
         --include=systemd-sysv,udev,kmod,dbus,procps,util-linux,e2fsprogs,xfsprogs,postgresql,initramfs-tools \
+        --include=open-iscsi,multipath-tools,sg3-utils,iproute2,python3 \
         --customize-hook='chroot "$1" apt-get install -y --no-install-recommends -t bookworm-backports linux-image-amd64' \
         --customize-hook='chroot "$1" systemctl disable postgresql.service' \
+        --customize-hook='chroot "$1" systemctl disable open-iscsi.service iscsid.socket' \
+        --customize-hook='chroot "$1" systemctl disable multipathd.service multipathd.socket' \
         bookworm "$tree" "$sources"
     touch "$out/tree.done"
 fi
@@ -38,8 +41,12 @@ SYSTEMD_OFFLINE=1 DEBIAN_FRONTEND=noninteractive chroot "$tree" dpkg --force-con
 install -D -m 644 "$here/postgresql-ashlar.conf" "$tree/etc/systemd/system/postgresql@.service.d/ashlar.conf"
 install -m 755 "$here/story.sh" "$tree/usr/local/bin/story"
 install -m 644 "$here/story.service" "$tree/etc/systemd/system/story.service"
+install -m 755 "$here/iscsi.sh" "$tree/usr/local/bin/iscsi-story"
+install -m 755 "$here/iscsi-load.py" "$tree/usr/local/bin/iscsi-load"
+install -m 644 "$here/iscsi-multipath.conf" "$tree/usr/local/share/iscsi-multipath.conf"
+install -m 644 "$here/iscsi-story.service" "$tree/etc/systemd/system/iscsi-story.service"
 mkdir -p "$tree/var/log/journal"
-chroot "$tree" systemctl enable story.service
+chroot "$tree" systemctl enable story.service iscsi-story.service
 cp "$tree"/boot/vmlinuz-* "$out/vmlinuz"
 cp "$tree"/boot/initrd.img-* "$out/initrd.img"
 rm -f "$out/root.img" "$out/drive.img"

@@ -11,8 +11,8 @@ use ashlar_api as api;
 use super::Service;
 use crate::error::{Error, Result};
 
-/// How long a program may take to say what it is. Arbitrary: it prints a line.
-const CHECK_MAX: Duration = Duration::from_secs(10);
+/// How long a program may take to say what it is. Arbitrary: it prints a line, on a starved machine late.
+const CHECK_MAX: Duration = Duration::from_secs(60);
 
 /// What to do after a stop in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
