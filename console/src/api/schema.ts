@@ -2835,8 +2835,9 @@ export interface components {
             /**
              * Format: int32
              * @description The block that hosts address, 512 or 4096; absent: the volume's logical block.
+             * @enum {integer|null}
              */
-            block_bytes?: number | null;
+            block_bytes?: 512 | 4096 | null;
             /** @description Who sees it. None named: every host that comes in; on loopback that is everybody. */
             hosts?: string[];
             /**

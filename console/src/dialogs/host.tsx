@@ -30,7 +30,7 @@ export function CreateExport() {
     setSeenBy((before) => [...before.filter((one) => one !== name), ...(isOn ? [name] : [])]);
   const run = async () => {
     const { lun, target } = await api.post('/v1/exports', {
-      body: { volume, hosts: chosen, block_bytes: block === 'own' ? null : Number(block) },
+      body: { volume, hosts: chosen, block_bytes: block === 'own' ? null : block === '512' ? 512 : 4096 },
     });
     return `It is LUN ${lun} of ${target}.`;
   };

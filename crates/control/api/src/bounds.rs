@@ -12,6 +12,7 @@ use utoipa::{Modify, Number};
 use crate::answers::operations;
 use crate::{
     MARK_LETTERS_MAX, OBJECTIVE_MICROS_MAX, OBJECTIVE_SECONDS_MAX, OBJECTIVE_SECONDS_MIN, RANGES_MAX,
+    UNIT_MAX,
 };
 
 /// The largest volume.
@@ -54,6 +55,12 @@ const LINE_OR_NOTHING: &str = r"^[^\x00-\x1f\x7f-\x9f]*$";
 /// Parts as `hourly=24` with commas between.
 const KEEP: &str = "^(seconds|minutes|hourly|daily|weekly|monthly|last)=[1-9][0-9]{0,4}\
     (,(seconds|minutes|hourly|daily|weekly|monthly|last)=[1-9][0-9]{0,4})*$";
+/// An iSCSI name, at most 223 bytes.
+const INITIATOR: &str = r"^([iI][qQ][nN]|[eE][uU][iI]|[nN][aA][aA])\.[!-+\--~]{1,219}$";
+/// What CHAP calls a host.
+const CHAP_USER: &str = "^[ -~]{1,255}$";
+/// A secret of CHAP.
+const SECRET: &str = "^[ -~]{12,255}$";
 /// A path from the root on.
 const ABSOLUTE: &str = r"^/[^\x00]*$";
 
@@ -101,6 +108,8 @@ const FIELDS: &[(&str, &str, Bound)] = &[
     ("", "memory_bytes", Range(MEMORY_BYTES_MIN, u64::MAX)),
     ("", "mount", Pattern(ABSOLUTE)),
     ("", "from_directory", Pattern(ABSOLUTE)),
+    ("ChapLogin", "secret", Pattern(SECRET)),
+    ("ChapLogin", "user", Pattern(CHAP_USER)),
     ("CloneCreate", "limit_bytes", Range(1, u64::MAX)),
     ("CloneCreate", "name", Pattern(NAME)),
     ("DatabaseClone", "name", Pattern(DATABASE_NAME)),
@@ -111,7 +120,11 @@ const FIELDS: &[(&str, &str, Bound)] = &[
     ("DatabaseSnapshot", "databases", Different),
     ("DriveChange", "endurance_bytes", Range(1, i64::MAX as u64)),
     ("DriveSpec", "path", Pattern(ABSOLUTE)),
+    ("ExportCreate", "block_bytes", Either(&[512, 4096])),
+    ("ExportCreate", "lun", Range(0, UNIT_MAX as u64)),
     ("HoldRequest", "reason", Letters(LINE_OR_NOTHING, 0, 200)),
+    ("HostCreate", "initiator", Pattern(INITIATOR)),
+    ("HostCreate", "name", Pattern(NAME)),
     ("MarkCreate", "text", Letters(LINE, 1, MARK_LETTERS_MAX)),
     ("ObjectiveSet", "for_percent", Above(100)),
     ("ObjectiveSet", "over_seconds", Range(OBJECTIVE_SECONDS_MIN, OBJECTIVE_SECONDS_MAX)),

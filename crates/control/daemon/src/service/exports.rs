@@ -97,11 +97,14 @@ impl Service {
         let wrong = |what: String, action: String| {
             Err(Error::invalid(format!("export of volume `{volume}`: {what}"), action))
         };
+        let unfit = |what: String, action: String| {
+            Err(Error::unfit(format!("export of volume `{volume}`: {what}"), action))
+        };
         match asked {
             Some(unit) if unit > api::UNIT_MAX => {
                 wrong(format!("{unit} is no LUN"), format!("name one of 0 to {}", api::UNIT_MAX))
             }
-            Some(unit) if taken.contains(&unit) => wrong(
+            Some(unit) if taken.contains(&unit) => unfit(
                 format!("LUN {unit} of pool `{pool}` is taken, maybe by a deleted volume"),
                 "name another, or none for the first that is free".to_string(),
             ),
@@ -120,7 +123,7 @@ impl Service {
             let host = known.iter().find(|host| host.record.name == *name);
             let host = host.ok_or_else(|| self.not_there("host", name))?;
             if host.pool != pool {
-                return Err(Error::invalid(
+                return Err(Error::unfit(
                     format!("host `{name}` is one of pool `{}`, and the volume is in `{pool}`", host.pool),
                     "make a host for this pool, too, under another name: `ashlar host create`",
                 ));

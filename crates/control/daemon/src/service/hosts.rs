@@ -47,7 +47,7 @@ impl Service {
             .about(api::ObjectKind::Host, host));
         }
         if let Some(address) = self.doors.open_addresses().next().filter(|_| record.chap.is_none()) {
-            return Err(Error::invalid(
+            return Err(Error::unfit(
                 format!("host `{name}` has no CHAP secret, and {address} is off loopback"),
                 "give it one with --chap-user and --chap-secret-file",
             ));
@@ -122,16 +122,23 @@ fn checked(request: &api::HostCreate) -> Result<HostRecord> {
     }
     for login in [chap, mutual_chap].into_iter().flatten() {
         Credential::new(&login.user, login.secret.as_bytes()).map_err(|why| wrong(why, "mend that"))?;
+        // Others are typed in one way here and in another there.
+        let is_plain = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        if !is_plain(&login.user) || !is_plain(&login.secret) {
+            let what = "names and secrets of CHAP have letters, digits and marks of ASCII".to_string();
+            return Err(wrong(what, "choose others"));
+        }
     }
+    let unfit = |what: String, action: &str| Error::unfit(format!("host `{name}`: {what}"), action);
     match (chap, mutual_chap) {
         (None, Some(_)) => {
-            return Err(wrong(
+            return Err(unfit(
                 "the array proves itself only to who proves himself".to_string(),
                 "give --chap-user and --chap-secret-file, too",
             ));
         }
         (Some(one), Some(other)) if one.secret == other.secret => {
-            return Err(wrong("both secrets are the same".to_string(), "make up another for the array"));
+            return Err(unfit("both secrets are the same".to_string(), "make up another for the array"));
         }
         _ => {}
     }
@@ -150,7 +157,7 @@ fn is_initiator(name: &str) -> bool {
         name.len() > kind.len()
             && name.get(..kind.len()).is_some_and(|start| start.eq_ignore_ascii_case(kind))
     });
-    let is_printable = |byte: u8| byte.is_ascii_graphic() && byte != b',' || !byte.is_ascii();
+    let is_printable = |byte: u8| byte.is_ascii_graphic() && byte != b',';
     has_type && name.len() <= INITIATOR_BYTES_MAX && name.bytes().all(is_printable)
 }
 
