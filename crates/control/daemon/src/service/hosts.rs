@@ -125,8 +125,10 @@ fn checked(request: &api::HostCreate) -> Result<HostRecord> {
         // Others are typed in one way here and in another there.
         let is_plain = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
         if !is_plain(&login.user) || !is_plain(&login.secret) {
-            let what = "names and secrets of CHAP have letters, digits and marks of ASCII".to_string();
-            return Err(wrong(what, "choose others"));
+            return Err(wrong(
+                "names and secrets of CHAP have letters, digits and marks of ASCII".to_string(),
+                "choose others",
+            ));
         }
     }
     let unfit = |what: String, action: &str| Error::unfit(format!("host `{name}`: {what}"), action);
