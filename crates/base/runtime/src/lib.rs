@@ -46,6 +46,7 @@ pub use drive::{DriveFile, Durability, OpenDrive};
 pub use executor::Priority;
 pub use inbox::WORKS_MAX;
 pub use instant::Instant;
+pub use open::{UDEV_WAIT_MAX, UDEV_WAIT_STEP};
 pub use remote::{NotDone, Remote, RemoteResult};
 pub use runtime::{LocalFuture, Runtime, Sleep, Task, YieldNow};
 pub use shard::{DriverChoice, ShardSettings, ShardThread, start_shard};

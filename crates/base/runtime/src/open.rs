@@ -15,9 +15,9 @@ const BLKGETSIZE64: libc::c_ulong = 0x8008_1272;
 const BLKDISCARD: libc::c_ulong = 0x1277;
 /// How long udev may hold a device's lock: it looks at each one that was just written to. Arbitrary: that
 /// takes milliseconds, and seconds while a slow machine starts.
-const UDEV_WAIT_MAX: Duration = Duration::from_secs(10);
+pub const UDEV_WAIT_MAX: Duration = Duration::from_secs(10);
 /// How often to try again meanwhile. Arbitrary, short against what is waited for.
-const UDEV_WAIT_STEP: Duration = Duration::from_millis(10);
+pub const UDEV_WAIT_STEP: Duration = Duration::from_millis(10);
 
 pub(crate) struct Opened {
     pub(crate) fd: OwnedFd,

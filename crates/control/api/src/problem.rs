@@ -79,6 +79,25 @@ pub enum ObjectKind {
 }
 
 impl ObjectKind {
+    /// Every kind, in the order of the variants.
+    pub const ALL: [ObjectKind; 15] = [
+        ObjectKind::Pool,
+        ObjectKind::Drive,
+        ObjectKind::Volume,
+        ObjectKind::Snapshot,
+        ObjectKind::DeletedVolume,
+        ObjectKind::Database,
+        ObjectKind::Schedule,
+        ObjectKind::Objective,
+        ObjectKind::Mark,
+        ObjectKind::Attachment,
+        ObjectKind::Host,
+        ObjectKind::Export,
+        ObjectKind::Client,
+        ObjectKind::Job,
+        ObjectKind::LabResult,
+    ];
+
     /// What messages call it.
     #[must_use]
     pub fn word(self) -> &'static str {
@@ -104,24 +123,7 @@ impl ObjectKind {
     /// The kind of this name, as messages have it.
     #[must_use]
     pub fn of_word(word: &str) -> Option<ObjectKind> {
-        Some(match word {
-            "pool" => ObjectKind::Pool,
-            "drive" => ObjectKind::Drive,
-            "volume" => ObjectKind::Volume,
-            "snapshot" => ObjectKind::Snapshot,
-            "deleted volume" => ObjectKind::DeletedVolume,
-            "database" => ObjectKind::Database,
-            "schedule" => ObjectKind::Schedule,
-            "objective" => ObjectKind::Objective,
-            "mark" => ObjectKind::Mark,
-            "attachment" => ObjectKind::Attachment,
-            "host" => ObjectKind::Host,
-            "export" => ObjectKind::Export,
-            "client" => ObjectKind::Client,
-            "job" => ObjectKind::Job,
-            "lab result" => ObjectKind::LabResult,
-            _ => return None,
-        })
+        ObjectKind::ALL.into_iter().find(|kind| kind.word() == word)
     }
 }
 

@@ -414,7 +414,7 @@ impl Doors {
             let opened = open_entrance(array, address, closed.clone()).await;
             let entry = match opened {
                 Ok(bound) => opened_door("iscsi", "tcp", address.to_string(), Ok(Some(bound)), "", log),
-                // Said once: it is tried again with each change of the hosts.
+                // Said once: it is tried again each second.
                 Err(error)
                     if before.reason.as_ref().is_some_and(|reason| reason.contains(&error.message)) =>
                 {

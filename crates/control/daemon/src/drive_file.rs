@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use ashlar_format::superblock::{MARKS_END_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_SLOTS, Superblock};
 use ashlar_format::traces;
+use ashlar_runtime::{UDEV_WAIT_MAX, UDEV_WAIT_STEP};
 use rustix::fs::{FallocateFlags, fallocate};
 
 const KIB: u64 = 1 << 10;
@@ -30,11 +31,6 @@ const SAMPLE_BYTES: u64 = 64 * KIB;
 /// Stretches of data of a sparse file of which the beginning is read. Arbitrary.
 const EXTENTS_MAX: usize = 1024;
 const BLOCK_BYTES: usize = 4096;
-/// How long udev may hold a device's lock, as it does when one was written to and closed. Arbitrary: that
-/// takes milliseconds, and seconds while a slow machine starts.
-const UDEV_WAIT_MAX: Duration = Duration::from_secs(10);
-/// How often to try again meanwhile. Arbitrary, short against what is waited for.
-const UDEV_WAIT_STEP: Duration = Duration::from_millis(10);
 
 /// What a drive holds.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -2,13 +2,10 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::rc::{Rc, Weak};
-use std::task::Poll;
 use std::time::Duration;
 
-use ashlar_runtime::sync::{Notify, Semaphore};
+use ashlar_runtime::sync::{Notify, Semaphore, race};
 use ashlar_runtime::{Address, Listener, Priority, Runtime, Stream};
 use ashlar_scsi::{Attention, Nexus, Target, UnitAddress};
 use ashlar_telemetry::Registry;
@@ -301,16 +298,4 @@ impl Shared {
             }
         }));
     }
-}
-
-/// Runs `future` until it is done, or `None` once `stop` is.
-async fn race<T>(stop: impl Future<Output = ()>, future: impl Future<Output = T>) -> Option<T> {
-    let (mut stop, mut future) = (pin!(stop), pin!(future));
-    poll_fn(|context| {
-        if stop.as_mut().poll(context).is_ready() {
-            return Poll::Ready(None);
-        }
-        future.as_mut().poll(context).map(Some)
-    })
-    .await
 }

@@ -2,14 +2,11 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::rc::{Rc, Weak};
-use std::task::Poll;
 use std::time::Duration;
 
 use ashlar_block::Catalogue;
-use ashlar_runtime::sync::Notify;
+use ashlar_runtime::sync::{Notify, race};
 use ashlar_runtime::{Address, Listener, Priority, Runtime, Stream};
 use ashlar_telemetry::Registry;
 
@@ -235,16 +232,4 @@ impl Shared {
             }
         }));
     }
-}
-
-/// Runs `future` until it is done, or `None` once `stop` is.
-async fn race<T>(stop: impl Future<Output = ()>, future: impl Future<Output = T>) -> Option<T> {
-    let (mut stop, mut future) = (pin!(stop), pin!(future));
-    poll_fn(|context| {
-        if stop.as_mut().poll(context).is_ready() {
-            return Poll::Ready(None);
-        }
-        future.as_mut().poll(context).map(Some)
-    })
-    .await
 }

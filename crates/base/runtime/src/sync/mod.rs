@@ -4,6 +4,7 @@ mod channel;
 mod mutex;
 mod notify;
 mod oneshot;
+mod race;
 mod semaphore;
 mod waiters;
 
@@ -14,4 +15,5 @@ pub use channel::{Receiver, SendError, Sender, TryRecvError, TrySendError, chann
 pub use mutex::{Mutex, MutexGuard};
 pub use notify::{Notified, Notify};
 pub use oneshot::{Closed, OneshotReceiver, OneshotSender, oneshot};
+pub use race::race;
 pub use semaphore::{Acquire, Permit, Semaphore};

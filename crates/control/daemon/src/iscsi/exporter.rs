@@ -198,22 +198,22 @@ impl Exporter {
         server.as_ref().map_or((0, 0), |server| (server.sessions() as u64, server.refused()))
     }
 
-    /// Those that see an export.
-    fn clients_of<'a>(&self, noted: &NotedExport, clients: &'a [Client]) -> Vec<&'a Client> {
-        let target = self.target_of(&noted.pool);
-        let sees = |client: &&Client| {
-            target.as_deref() == Some(client.target.as_str())
-                && noted.is_for(self.host_of(&noted.pool, &client.initiator).as_deref())
-        };
-        clients.iter().filter(sees).collect()
+    /// The initiators that are logged in, each with the pool it looks at and the host that it is there.
+    fn logged_in(&self) -> Vec<(Viewer, Client)> {
+        let viewed = self.clients().into_iter().filter_map(|client| {
+            let pool = self.pool_of(&client.target)?;
+            let host = self.host_of(&pool, &client.initiator);
+            Some(((pool, host), client))
+        });
+        viewed.collect()
     }
 
     /// Every export, and who is logged in where it is seen.
     pub(crate) fn uses(&self) -> Vec<ExportUse> {
-        let clients = self.clients();
+        let logged_in = self.logged_in();
         let exported = self.exported.borrow();
         let view = |one: &Exported| {
-            let seen_by = self.clients_of(&one.noted, &clients).into_iter();
+            let seen_by = clients_of(&one.noted, &logged_in);
             let target = self.target_of(&one.noted.pool).unwrap_or_default();
             ExportUse {
                 volume: one.noted.volume.clone(),
@@ -226,7 +226,7 @@ impl Exporter {
 
     /// The exports as people see them.
     pub(crate) fn exports(&self) -> Vec<api::Export> {
-        let clients = self.clients();
+        let logged_in = self.logged_in();
         let addresses: Vec<String> = self.addresses().iter().map(SocketAddr::to_string).collect();
         let exported = self.exported.borrow();
         let view = |one: &Exported| {
@@ -239,7 +239,7 @@ impl Exporter {
                 block_bytes: record.block_bytes,
                 hosts: record.hosts.clone(),
                 addresses: addresses.clone(),
-                session_count: self.clients_of(&one.noted, &clients).len() as u64,
+                session_count: clients_of(&one.noted, &logged_in).count() as u64,
                 created_unix_seconds: record.created_unix_seconds,
             }
         };
@@ -250,15 +250,14 @@ impl Exporter {
 
     /// The hosts as people see them: without their secrets.
     pub(crate) fn hosts(&self) -> Vec<api::Host> {
-        let clients = self.clients();
+        let logged_in = self.logged_in();
         let exported = self.exported.borrow();
         let view = |host: &NotedHost| {
             let NotedHost { pool, record, .. } = host;
-            let target = self.target_of(pool);
-            let is_its = |client: &&Client| {
-                target.as_deref() == Some(client.target.as_str())
-                    && client.initiator.eq_ignore_ascii_case(&record.initiator)
-            };
+            let its = logged_in
+                .iter()
+                .filter(|((at, host), _)| at == pool && host.as_ref() == Some(&record.name))
+                .map(|(_, client)| session(client));
             let sees = |one: &&Exported| one.noted.pool == *pool && one.noted.is_for(Some(&record.name));
             api::Host {
                 name: record.name.clone(),
@@ -267,7 +266,7 @@ impl Exporter {
                 chap_user: record.chap.as_ref().map(|login| login.user.clone()),
                 mutual_chap_user: record.mutual_chap.as_ref().map(|login| login.user.clone()),
                 volumes: exported.values().filter(sees).map(|one| one.noted.volume.clone()).collect(),
-                sessions: clients.iter().filter(is_its).map(session).collect(),
+                sessions: its.collect(),
                 created_unix_seconds: record.created_unix_seconds,
             }
         };
@@ -286,6 +285,15 @@ impl Exporter {
         self.views.take();
         self.exported.take();
     }
+}
+
+/// Those that see an export.
+fn clients_of<'a>(
+    noted: &NotedExport,
+    logged_in: &'a [(Viewer, Client)],
+) -> impl Iterator<Item = &'a Client> {
+    let sees = |(pool, host): &Viewer| *pool == noted.pool && noted.is_for(host.as_deref());
+    logged_in.iter().filter(move |(viewer, _)| sees(viewer)).map(|(_, client)| client)
 }
 
 fn session(client: &Client) -> api::HostSession {
