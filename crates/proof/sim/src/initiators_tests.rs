@@ -119,6 +119,7 @@ struct Life {
     /// Writes under way: the number of each.
     writing: RefCell<Vec<u64>>,
     next_write: Cell<u64>,
+    sent: Cell<u64>,
 }
 
 fn nexus(host: usize) -> Nexus {
@@ -132,13 +133,31 @@ impl Life {
             let begun = self.target.begin(&nexus(host), UnitAddress::new(0), cdb, data.len() as u64);
             let answer = match begun {
                 Begun::Answered(answer) => answer,
-                Begun::Work(work) => work.run(data).await,
+                Begun::Work(work) => {
+                    if !data.is_empty() {
+                        self.data_comes().await;
+                    }
+                    let token = self.next_write.get();
+                    self.next_write.set(token + 1);
+                    if [0x2a, 0x89].contains(&cdb[0]) {
+                        self.writing.borrow_mut().push(token);
+                    }
+                    let answer = work.run(data).await;
+                    self.writing.borrow_mut().retain(|one| *one != token);
+                    answer
+                }
             };
             let is_attention = answer.status == Status::CheckCondition && answer.sense[2] & 15 == 6;
             if !is_attention {
                 return answer;
             }
         }
+    }
+
+    /// A command begins before its data have come: what happens meanwhile counts for it.
+    async fn data_comes(&self) {
+        self.sent.set(self.sent.get() + 1);
+        self.runtime.sleep(Duration::from_micros(self.sent.get() * 37 % 120)).await;
     }
 
     async fn read(&self, host: usize, block: u32) -> Option<u64> {
@@ -169,11 +188,7 @@ impl Life {
     async fn write(&self, host: usize) {
         let number = self.world.sent[host].get() + 1;
         self.world.sent[host].set(number);
-        let token = self.next_write.get();
-        self.next_write.set(token + 1);
-        self.writing.borrow_mut().push(token);
         let answer = self.send(host, &ten(0x2a, OWN + host as u32), &block_of(number)).await;
-        self.writing.borrow_mut().retain(|one| *one != token);
         match answer.status {
             Status::Good => self.world.written[host].set(number),
             Status::ReservationConflict => add(&self.world.conflicts, 1),
@@ -332,6 +347,7 @@ async fn begin(runtime: &Runtime, world: &Rc<World>, kind: u8) -> Rc<Life> {
         kind,
         writing: RefCell::default(),
         next_write: Cell::new(0),
+        sent: Cell::new(0),
     });
     life.found(world).await;
     life
