@@ -208,7 +208,13 @@ fn bind(object: &mut Object, bound: Bound) {
             object.exclusive_minimum = Some(number(0));
             object.maximum = Some(number(most));
         }
-        Either(values) => object.enum_values = Some(values.iter().map(|value| (*value).into()).collect()),
+        Either(values) => {
+            // A list of values holds for what is left out, too.
+            let is_optional = matches!(&object.schema_type, SchemaType::Array(all) if all.contains(&Type::Null));
+            let absent = is_optional.then_some(serde_json::Value::Null);
+            let values = values.iter().map(|value| (*value).into());
+            object.enum_values = Some(values.chain(absent).collect());
+        }
         Pattern(pattern) => object.pattern = Some(pattern.to_string()),
         Letters(pattern, least, most) => {
             object.pattern = Some(pattern.to_string());
@@ -298,6 +304,7 @@ mod tests {
         };
         assert_eq!(of("volume_diff", "from_bytes")["multipleOf"], 4096);
         assert_eq!(of("VolumeCreate", "logical_block_bytes")["enum"], serde_json::json!([512, 4096]));
+        assert_eq!(of("ExportCreate", "block_bytes")["enum"], serde_json::json!([512, 4096, null]));
         assert_eq!(of("VolumeCreate", "limit_bytes")["maximum"], u64::MAX);
         assert_eq!(of("SnapshotCreate", "volumes")["uniqueItems"], true);
         assert_eq!(of("MarkCreate", "text")["maxLength"], MARK_LETTERS_MAX);
