@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use crate::{fuzz, lanes, tidy};
+use crate::{fuzz, lanes, room, tidy};
 
 /// Seeds of the simulator in CI: the first, how many, and with what. `ashlar sim --seeds N` takes more. The
 /// first ones run twice and are compared: everything rests on a seed doing the same thing again.
@@ -81,6 +81,7 @@ pub fn run(root: &Path, only: &[&str]) -> Result<(), String> {
     let started = Instant::now();
     let mut tally = Tally::default();
     let mut skipped = Vec::new();
+    room::warn(root);
     let wanted = |name: &str| only.contains(&name);
     let steps = STEPS.into_iter().filter(|(name, _)| only.is_empty() || wanted(name));
     for (name, step) in steps.chain(PARTS.into_iter().filter(|(name, _)| wanted(name))) {
@@ -97,6 +98,7 @@ pub fn run(root: &Path, only: &[&str]) -> Result<(), String> {
             Err(message) => {
                 println!("ci: {name} FAILED after {seconds:.1} s");
                 summary(&tally, &skipped, started);
+                room::warn(root);
                 return Err(message);
             }
         }

@@ -5,6 +5,7 @@ mod fuzz;
 mod lanes;
 mod namespace;
 mod planted;
+mod room;
 mod tidy;
 
 use std::path::PathBuf;

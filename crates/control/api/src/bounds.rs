@@ -210,7 +210,8 @@ fn bind(object: &mut Object, bound: Bound) {
         }
         Either(values) => {
             // A list of values holds for what is left out, too.
-            let is_optional = matches!(&object.schema_type, SchemaType::Array(all) if all.contains(&Type::Null));
+            let is_optional =
+                matches!(&object.schema_type, SchemaType::Array(all) if all.contains(&Type::Null));
             let absent = is_optional.then_some(serde_json::Value::Null);
             let values = values.iter().map(|value| (*value).into());
             object.enum_values = Some(values.chain(absent).collect());
