@@ -56,7 +56,7 @@ def ask(port, method, path, headers):
 
 def routes(array):
     """Every operation of the API with names of things that exist, and paths that are no operation."""
-    names = {"pool": "p", "volume": "v", "snapshot": "s", "name": "v", "number": "0", "client": "1", "job": "1", "mark": "1", "objective": "v", "database": "d", "schedule": "d", "result": "r", "host": "h"}
+    names = {"pool": "p", "volume": "v", "snapshot": "s", "name": "v", "number": "0", "client": "1", "job": "1", "mark": "1", "objective": "v", "database": "d", "schedule": "d", "result": "r", "host": "h", "user": "u", "token": "t"}
     found = [("GET", "/metrics"), ("GET", "/openapi.json"), ("GET", "/"), ("GET", "/v1/nothing"), ("TRACE", "/v1/status")]
     for path, methods in array.api("GET", "/openapi.json")["paths"].items():
         path = re.sub(r"\{(\w+)\}", lambda word: names[word[1]], path)

@@ -13,7 +13,7 @@ use utoipa::openapi::{Content, Header, OpenApi, Ref, RefOr, Required, Response, 
 use crate::{ErrorKind, PROBLEM_MEDIA_TYPE};
 
 /// Operations that change or delete one object and heed `If-Match`.
-const CONDITIONAL: [&str; 17] = [
+const CONDITIONAL: [&str; 19] = [
     "pool_delete",
     "volume_resize",
     "volume_set",
@@ -31,10 +31,12 @@ const CONDITIONAL: [&str; 17] = [
     "objective_delete",
     "host_delete",
     "export_delete",
+    "user_change",
+    "user_delete",
 ];
 
 /// Operations whose answer is an object with its `ETag`.
-const TAGGED: [&str; 24] = [
+const TAGGED: [&str; 27] = [
     "pool_create",
     "pool_show",
     "volume_create",
@@ -59,6 +61,9 @@ const TAGGED: [&str; 24] = [
     "host_show",
     "export_create",
     "export_show",
+    "user_create",
+    "user_show",
+    "user_change",
 ];
 
 /// Operations that take long: they can be had as jobs.
@@ -72,12 +77,21 @@ const LONG: [&str; 7] = [
     "database_follow",
 ];
 
-/// Operations that make what has no address of its own, and is told once.
-const WITHOUT_ADDRESS: [&str; 2] = ["console_ticket_create", "console_session_create"];
+/// Operations that make what has no address of its own.
+const WITHOUT_ADDRESS: [&str; 3] = ["console_ticket_create", "console_session_create", "session_create"];
+
+/// Operations whose answer is a secret, which is told once: no key repeats it.
+const TELLS_SECRET: [&str; 4] =
+    ["console_ticket_create", "console_session_create", "session_create", "token_create"];
 
 /// Whether an operation heeds `If-Match`.
 pub(crate) fn is_conditional(operation: &str) -> bool {
     CONDITIONAL.contains(&operation)
+}
+
+/// Whether an operation answers with a secret.
+pub(crate) fn tells_secret(operation: &str) -> bool {
+    TELLS_SECRET.contains(&operation)
 }
 
 /// Completes the description of every operation.
@@ -122,7 +136,7 @@ fn complete(method: &str, operation: &mut Operation) {
     let parameters = operation.parameters.get_or_insert_default();
     let has_query = parameters.iter().any(is_in_query);
     let is_paged = parameters.iter().any(|one| matches!(one, RefOr::T(one) if one.name == "limit"));
-    let takes_key = method == "post" && !WITHOUT_ADDRESS.contains(&id.as_str());
+    let takes_key = method == "post" && !tells_secret(&id);
     if takes_key {
         parameters.push(RefOr::T(idempotency_key()));
     }

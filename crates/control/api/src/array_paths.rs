@@ -84,14 +84,15 @@ fn clients_list() {}
 )]
 fn client_disconnect() {}
 
-/// Stops the array in order, as SIGTERM does. For root over the socket only. The answer comes before the end;
+/// Stops the array in order, as SIGTERM does. The answer comes before the end;
 /// with `detach`, after every volume is detached.
 #[utoipa::path(
     post, path = "/v1/stop", tag = "array", operation_id = "stop",
     request_body = StopRequest,
     responses(
         (status = 202, description = "it stops"),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 409, description = "a volume is in use", body = Problem),
         (status = 500, description = "a volume could not be detached", body = Problem),
     )

@@ -11,8 +11,8 @@ use utoipa::{Modify, Number};
 
 use crate::answers::operations;
 use crate::{
-    MARK_LETTERS_MAX, OBJECTIVE_MICROS_MAX, OBJECTIVE_SECONDS_MAX, OBJECTIVE_SECONDS_MIN, RANGES_MAX,
-    UNIT_MAX,
+    MARK_LETTERS_MAX, OBJECTIVE_MICROS_MAX, OBJECTIVE_SECONDS_MAX, OBJECTIVE_SECONDS_MIN,
+    PASSWORD_LETTERS_MAX, PASSWORD_LETTERS_MIN, RANGES_MAX, TOKEN_SECONDS_MAX, UNIT_MAX,
 };
 
 /// The largest volume.
@@ -61,6 +61,8 @@ const INITIATOR: &str = r"^([iI][qQ][nN]|[eE][uU][iI]|[nN][aA][aA])\.[!-+\--~]{1
 const CHAP_USER: &str = "^[ -~]{1,255}$";
 /// A secret of CHAP.
 const SECRET: &str = "^[ -~]{12,255}$";
+/// What a person types: no control characters.
+const PASSWORD: &str = LINE_OR_NOTHING;
 /// A path from the root on.
 const ABSOLUTE: &str = r"^/[^\x00]*$";
 
@@ -129,6 +131,7 @@ const FIELDS: &[(&str, &str, Bound)] = &[
     ("ObjectiveSet", "for_percent", Above(100)),
     ("ObjectiveSet", "over_seconds", Range(OBJECTIVE_SECONDS_MIN, OBJECTIVE_SECONDS_MAX)),
     ("ObjectiveSet", "p99_micros", Range(1, OBJECTIVE_MICROS_MAX)),
+    ("PasswordChange", "new_password", Letters(PASSWORD, PASSWORD_LETTERS_MIN, PASSWORD_LETTERS_MAX)),
     ("ReclaimRequest", "within_seconds", Range(1, WITHIN_SECONDS_MAX)),
     ("ScheduleChange", "every_seconds", Range(1, EVERY_SECONDS_MAX)),
     ("ScheduleChange", "keep", Pattern(KEEP)),
@@ -136,6 +139,11 @@ const FIELDS: &[(&str, &str, Bound)] = &[
     ("ScheduleCreate", "keep", Pattern(KEEP)),
     ("ScheduleCreate", "prove_every_count", Range(1, u32::MAX as u64)),
     ("SnapshotCreate", "volumes", Different),
+    ("TokenCreate", "expires_after_seconds", Range(1, TOKEN_SECONDS_MAX)),
+    ("TokenCreate", "name", Pattern(NAME)),
+    ("UserChange", "password", Letters(PASSWORD, PASSWORD_LETTERS_MIN, PASSWORD_LETTERS_MAX)),
+    ("UserCreate", "name", Pattern(NAME)),
+    ("UserCreate", "password", Letters(PASSWORD, PASSWORD_LETTERS_MIN, PASSWORD_LETTERS_MAX)),
     ("VolumeCreate", "limit_bytes", Range(1, u64::MAX)),
     ("VolumeCreate", "logical_block_bytes", Either(&[512, 4096])),
     ("VolumeCreate", "size_bytes", Range(4096, VOLUME_BYTES_MAX)),

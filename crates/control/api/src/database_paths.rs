@@ -17,7 +17,8 @@ use crate::{
     ),
     responses(
         (status = 200, description = "the answer", body = DatabaseDeletion),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 409, description = "taken, in use, or read-only", body = Problem),
         (status = 500, description = "this machine or the database is at fault", body = Problem),
@@ -52,7 +53,8 @@ fn database_commands() {}
     responses(
         (status = 200, description = "the answer", body = DatabaseWaits),
         (status = 400, description = "the request is wrong", body = Problem),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 409, description = "it does not run", body = Problem),
         (status = 500, description = "this machine or the database is at fault", body = Problem),
@@ -66,7 +68,8 @@ fn database_waits() {}
     params(("database" = String, Path, description = "name of the database")),
     responses(
         (status = 200, description = "the answer", body = DatabaseUrl),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
     )
 )]
@@ -80,7 +83,8 @@ fn database_url() {}
     responses(
         (status = 200, description = "the answer", body = DatabaseReady),
         (status = 400, description = "the request is wrong", body = Problem),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 409, description = "taken, in use, or read-only", body = Problem),
         (status = 500, description = "this machine or the database is at fault", body = Problem),
@@ -94,7 +98,8 @@ fn database_start() {}
     params(("database" = String, Path, description = "name of the database")),
     responses(
         (status = 200, description = "the answer", body = Database),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 409, description = "taken, in use, or read-only", body = Problem),
         (status = 500, description = "this machine or the database is at fault", body = Problem),

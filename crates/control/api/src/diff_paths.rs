@@ -34,7 +34,8 @@ fn volume_diff() {}
     responses(
         (status = 200, description = "the answer", body = DatabaseDiff),
         (status = 400, description = "the request is wrong", body = Problem),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 409, description = "taken, in use, or read-only", body = Problem),
         (status = 500, description = "this machine or the database is at fault", body = Problem),

@@ -33,6 +33,8 @@ pub enum ErrorKind {
     MediaType,
     /// The idempotency key was used for another request. HTTP 422.
     KeyReused,
+    /// Too many logins failed: wait. HTTP 429.
+    TooMany,
     /// No space is left. HTTP 507.
     NoSpace,
     /// Bytes on a drive are damaged. HTTP 500.
@@ -54,7 +56,7 @@ struct About {
 
 impl ErrorKind {
     /// Every kind, in the order of their statuses.
-    pub const ALL: [ErrorKind; 17] = [
+    pub const ALL: [ErrorKind; 18] = [
         ErrorKind::Invalid,
         ErrorKind::Unauthorized,
         ErrorKind::Forbidden,
@@ -68,6 +70,7 @@ impl ErrorKind {
         ErrorKind::TooLarge,
         ErrorKind::MediaType,
         ErrorKind::KeyReused,
+        ErrorKind::TooMany,
         ErrorKind::Damaged,
         ErrorKind::Medium,
         ErrorKind::Closed,
@@ -126,17 +129,20 @@ impl ErrorKind {
                 "unauthorized",
                 401,
                 "No token, or not the right one",
-                "The address asks for a token, and the request shows none or another. A session of the \
-                 console ends after twelve hours.",
-                "Send `Authorization: Bearer TOKEN` with the line of the token file, or use the socket.",
+                "The address asks for a token, and the request shows none, another, or one that opens nothing any \
+                 more. A session ends after twelve hours, and when its user is deleted, disabled, or gets \
+                 another role or password. Or a login gave a wrong user or password.",
+                "Send `Authorization: Bearer TOKEN` with a token of `POST /v1/tokens`, of a session, or the line \
+                 of the token file; or use the socket.",
             ),
             ErrorKind::Forbidden => about(
                 "forbidden",
                 403,
                 "Not for this caller",
-                "The request comes from a page of another site, or asks for what only root over the socket \
-                 may do or name.",
-                "Ask as root over the socket. `GET /v1/session` tells what a caller may.",
+                "The request comes from a page of another site, asks for what takes a higher role, or for what \
+                 only root over the socket may do or name.",
+                "Ask somebody with that role, or as root over the socket. `GET /v1/session` tells what a caller \
+                 may.",
             ),
             ErrorKind::NotFound => about(
                 "not-found",
@@ -211,6 +217,13 @@ impl ErrorKind {
                 "The same caller used this `Idempotency-Key` within 24 hours for a request with another path, \
                  query or body. Nothing was changed.",
                 "Make up a key for each request, and repeat it only with that request.",
+            ),
+            ErrorKind::TooMany => about(
+                "too-many",
+                429,
+                "Too many logins failed",
+                "Logins of this user or from this address failed again and again. Nothing was looked at.",
+                "Wait as long as `Retry-After` says.",
             ),
             ErrorKind::Damaged => about(
                 "damaged",

@@ -4,6 +4,8 @@
 //! `docs/reference/openapi.json` is generated from them by [`openapi_json`]. This crate holds no
 //! behaviour. Sizes and rates are plain numbers with the unit in the name.
 
+mod access;
+mod access_paths;
 mod answers;
 mod array_paths;
 mod attachment;
@@ -40,6 +42,7 @@ mod openapi;
 mod paths;
 mod pool;
 mod problem;
+mod roles;
 mod schedule;
 mod schedule_paths;
 mod session;
@@ -55,6 +58,10 @@ mod waits;
 #[cfg(test)]
 mod tests;
 
+pub use access::{
+    ApiToken, AuditEntry, PASSWORD_LETTERS_MAX, PASSWORD_LETTERS_MIN, PasswordChange, Role, SessionCreate,
+    SessionOpened, TOKEN_SECONDS_MAX, TokenCreate, TokenCreated, TokenScope, User, UserChange, UserCreate,
+};
 pub use attachment::{AttachRequest, Attachment, FileSystem, Outlives};
 pub use bounds::{
     EVERY_SECONDS_MAX, EXPIRY_SECONDS_MAX, HOOK_SECONDS_MAX, KEY_BYTES_MAX, LOOK_SECONDS_MAX,
@@ -90,11 +97,11 @@ pub use job::{Job, JobKind, JobProgress, JobResult, JobState, ProgressUnit};
 pub use lab::{LabCheck, LabMetric, LabPart, LabResult, LabRow};
 pub use lifecycle::{Program, StopRequest, UpgradeRequest};
 pub use lists::{
-    AttachmentSort, AttachmentsQuery, ClientSort, ClientsQuery, DatabaseSort, DatabasesQuery,
-    DeletedVolumeSort, DeletedVolumesQuery, EventSort, EventsQuery, ExportSort, ExportsQuery, HostSort,
-    HostsQuery, JobSort, JobsQuery, LIMIT_MAX, MarkSort, MarksQuery, ObjectiveSort, ObjectivesQuery, Order,
-    PageQuery, PoolSort, PoolsQuery, ScheduleSort, SchedulesQuery, SnapshotSort, SnapshotsQuery, VolumeSort,
-    VolumesQuery,
+    AttachmentSort, AttachmentsQuery, AuditQuery, AuditSort, ClientSort, ClientsQuery, DatabaseSort,
+    DatabasesQuery, DeletedVolumeSort, DeletedVolumesQuery, EventSort, EventsQuery, ExportSort, ExportsQuery,
+    HostSort, HostsQuery, JobSort, JobsQuery, LIMIT_MAX, MarkSort, MarksQuery, ObjectiveSort,
+    ObjectivesQuery, Order, PageQuery, PoolSort, PoolsQuery, ScheduleSort, SchedulesQuery, SnapshotSort,
+    SnapshotsQuery, TokenSort, TokensQuery, UserSort, UsersQuery, VolumeSort, VolumesQuery,
 };
 pub use mark::{DERIVED_MARKS_MAX, MARK_LETTERS_MAX, MARKS_MAX, Mark, MarkCreate, MarkKind};
 pub use objective::{
@@ -102,7 +109,8 @@ pub use objective::{
     ObjectiveRequests, ObjectiveSet,
 };
 pub use openapi::{
-    conditional_operations, openapi, openapi_json, operations, query_parameters, root_operations,
+    conditional_operations, openapi, openapi_json, operations, operations_by_place, query_parameters,
+    root_only_operations, root_operations, secret_operations,
 };
 pub use pool::{
     CheckReport, Drive, DriveChange, DriveOnline, DriveSpec, DrivesAdd, ParityCheck, Pool, PoolCreate,
@@ -110,6 +118,7 @@ pub use pool::{
     SEGMENT_NUMBERS_PERCENT_LATE, Scrub, ScrubAction, ScrubChange, ScrubReport, Space, TAKEN_OUT,
 };
 pub use problem::{ObjectKind, ObjectName, PROBLEM_MEDIA_TYPE, PROBLEMS_PATH, Problem, Reason, Remedy};
+pub use roles::{Least, least_for, operations_above};
 pub use schedule::{
     Schedule, ScheduleChange, ScheduleCreate, ScheduleDeletion, ScheduleProof, ScheduleState,
 };

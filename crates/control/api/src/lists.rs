@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::{EventLevel, JobKind, JobState, MarkKind};
+use crate::{EventLevel, JobKind, JobState, MarkKind, Role};
 
 /// Objects of a page at most.
 pub const LIMIT_MAX: u64 = 1000;
@@ -236,4 +236,37 @@ list_query! {
     object: String,
     /// only those since then
     since_unix_millis: u64,
+}
+
+list_query! {
+    /// Which users.
+    UsersQuery by UserSort { Name, Created }
+    /// only those whose names begin so
+    name_prefix: String,
+    /// only those of this role
+    #[param(inline)]
+    role: Role,
+}
+
+list_query! {
+    /// Which tokens.
+    TokensQuery by TokenSort { Name, Created, Expires }
+    /// only those whose names begin so
+    name_prefix: String,
+    /// only those of this role
+    #[param(inline)]
+    role: Role,
+}
+
+list_query! {
+    /// Which entries of the record of changes.
+    AuditQuery by AuditSort { Sequence }
+    /// only those with a larger sequence number
+    after: u64,
+    /// only those of this one, as in `user ada`
+    who: String,
+    /// only those since then
+    since_unix_millis: u64,
+    /// only those that were refused or failed, or were not
+    is_refused: bool,
 }

@@ -6,28 +6,33 @@ use serde_json::Value;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
 use utoipa::{Modify, OpenApi};
 
-use crate::answers::{Answers, is_conditional};
+use crate::answers::{Answers, is_conditional, tells_secret};
 use crate::bounds::Bounds;
+use crate::roles::Roles;
 use crate::{Figures, Hello};
 use crate::{
-    array_paths, console_paths, database_paths, diff_paths, host_paths, job_paths, lab_paths, mark_paths,
-    objective_paths, paths, schedule_paths, settings_paths,
+    access_paths, array_paths, console_paths, database_paths, diff_paths, host_paths, job_paths, lab_paths,
+    mark_paths, objective_paths, paths, schedule_paths, settings_paths,
 };
 
 /// How operations say that a guest may not use them at all.
 const ROOT_ONLY: &str = "only for root over the socket";
+/// And that users and tokens of the array may, with its role.
+const ROOT_OR_ROLE: &str = "only for root over the socket, and for users and tokens of its role";
 
 /// Collects the operations; the types come with them.
 #[derive(OpenApi)]
 #[openapi(
-    modifiers(&Token, &Answers, &Bounds),
+    modifiers(&Token, &Answers, &Bounds, &Roles),
     info(
         title = "Ashlar",
         description = "The management interface of the array. Every answer that is no success is a Problem \
             (RFC 9457, `application/problem+json`), but for what is no HTTP or has too long a head, which gets \
             400, 414 or 431 without a body; a method that a path does not take gets 405 with `Allow`, and \
-            a parameter that an operation does not describe 400. Over TCP every request carries the array's token \
-            (`Authorization: Bearer`) and gets 401 without; over the socket none is needed.",
+            a parameter that an operation does not describe 400. Over TCP every request carries a token \
+            (`Authorization: Bearer`) and gets 401 without; over the socket none is needed. `x-least-role` says which \
+            role an operation takes at least: `viewer`, `operator` or `admin`, or `none` where nobody need be let in. \
+            Who has a lower one gets 403.",
         license(name = "Apache-2.0", identifier = "Apache-2.0")
     ),
     tags(
@@ -44,6 +49,7 @@ const ROOT_ONLY: &str = "only for root over the socket";
         (name = "jobs", description = "long work that is asked after instead of waited for"),
         (name = "console", description = "the console, and figures as they come"),
         (name = "lab", description = "results of the lab"),
+        (name = "access", description = "users, tokens, sessions, and who changed what"),
         (name = "array", description = "state, counters and events"),
     ),
     components(schemas(Hello, Figures)),
@@ -162,6 +168,19 @@ const ROOT_ONLY: &str = "only for root over the socket";
         array_paths::session,
         array_paths::io,
         array_paths::events,
+        access_paths::users_list,
+        access_paths::user_create,
+        access_paths::user_show,
+        access_paths::user_change,
+        access_paths::user_delete,
+        access_paths::tokens_list,
+        access_paths::token_create,
+        access_paths::token_show,
+        access_paths::token_delete,
+        access_paths::session_create,
+        access_paths::session_end,
+        access_paths::password_change,
+        access_paths::audit_list,
         settings_paths::settings_show,
         settings_paths::reload,
     )
@@ -175,7 +194,10 @@ impl Modify for Token {
     fn modify(&self, openapi: &mut utoipa::openapi::OpenApi) {
         let scheme = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
-            .description(Some("The line of the token file. Needed over TCP, not over the socket."))
+            .description(Some(
+                "A token of `POST /v1/tokens`, of a session, or the line of the token file. Needed over TCP, not \
+                 over the socket.",
+            ))
             .build();
         let components = openapi.components.get_or_insert_default();
         components.add_security_scheme("token", SecurityScheme::Http(scheme));
@@ -223,13 +245,43 @@ pub fn conditional_operations() -> Vec<(String, String)> {
     all.filter(|(_, operation)| is_one(operation)).map(|(at, _)| at).collect()
 }
 
-/// The ids of operations that only root over the socket may use, with their method (upper case) and path.
+/// The ids of operations that guests may not use, with their method (upper case) and path: only root over the
+/// socket, and of some also users and tokens of the array.
 #[must_use]
 pub fn root_operations() -> BTreeMap<String, (String, String)> {
-    let is_one = |operation: &Value| operation["responses"]["403"]["description"] == ROOT_ONLY;
-    let all = each_operation().into_iter().filter(|(_, operation)| is_one(operation));
-    let id = |operation: &Value| operation["operationId"].as_str().unwrap_or_default().to_string();
-    all.map(|(at, operation)| (id(&operation), at)).collect()
+    refused_with(&[ROOT_ONLY, ROOT_OR_ROLE])
+}
+
+/// Those of them that only root over the socket may use.
+#[must_use]
+pub fn root_only_operations() -> BTreeMap<String, (String, String)> {
+    refused_with(&[ROOT_ONLY])
+}
+
+fn refused_with(words: &[&str]) -> BTreeMap<String, (String, String)> {
+    let said = |operation: &Value| {
+        operation["responses"]["403"]["description"].as_str().unwrap_or_default().to_string()
+    };
+    let all = each_operation().into_iter();
+    let all = all.filter(|(_, operation)| words.contains(&said(operation).as_str()));
+    all.map(|(at, operation)| (id_of(&operation), at)).collect()
+}
+
+/// The operations whose answer is a secret, by method (upper case) and path: nothing repeats it.
+#[must_use]
+pub fn secret_operations() -> Vec<(String, String)> {
+    let all = operations_by_place().into_iter();
+    all.filter(|(_, operation)| tells_secret(operation)).map(|(at, _)| at).collect()
+}
+
+/// The id of every operation, by method (upper case) and path.
+#[must_use]
+pub fn operations_by_place() -> BTreeMap<(String, String), String> {
+    each_operation().into_iter().map(|(at, operation)| (at, id_of(&operation))).collect()
+}
+
+fn id_of(operation: &Value) -> String {
+    operation["operationId"].as_str().unwrap_or_default().to_string()
 }
 
 /// Method (upper case) and path of every operation, with what is said of it.

@@ -618,7 +618,8 @@ fn databases_list() {}
     responses(
         (status = 201, description = "the answer", body = DatabaseReady),
         (status = 400, description = "the request is wrong", body = Problem),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 409, description = "taken, in use, or read-only", body = Problem),
         (status = 500, description = "this machine or the database is at fault", body = Problem),
@@ -646,7 +647,8 @@ fn database_show() {}
     responses(
         (status = 201, description = "the answer", body = DatabaseReady),
         (status = 400, description = "the request is wrong", body = Problem),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 409, description = "taken, in use, or read-only", body = Problem),
         (status = 500, description = "this machine or the database is at fault", body = Problem),
@@ -663,7 +665,8 @@ fn database_clone() {}
     responses(
         (status = 200, description = "the answer", body = DatabaseReady),
         (status = 400, description = "the request is wrong", body = Problem),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 409, description = "taken, in use, or read-only", body = Problem),
         (status = 500, description = "this machine or the database is at fault", body = Problem),
@@ -680,7 +683,8 @@ fn database_reset() {}
     responses(
         (status = 200, description = "the answer", body = DatabaseReady),
         (status = 400, description = "the request is wrong", body = Problem),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 409, description = "taken, in use, or read-only", body = Problem),
         (status = 500, description = "this machine or the database is at fault", body = Problem),
@@ -697,7 +701,8 @@ fn database_restore() {}
     responses(
         (status = 200, description = "the answer", body = DatabaseProof),
         (status = 400, description = "the request is wrong", body = Problem),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 409, description = "taken, in use, or read-only", body = Problem),
         (status = 500, description = "this machine is at fault", body = Problem),
@@ -712,7 +717,8 @@ fn database_verify() {}
     params(("database" = String, Path, description = "name of the database")),
     responses(
         (status = 200, description = "the answer", body = DatabaseSettings),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 500, description = "this machine or the database is at fault", body = Problem),
     )
@@ -728,7 +734,8 @@ fn database_settings() {}
     responses(
         (status = 200, description = "the answer", body = DatabaseSettings),
         (status = 400, description = "the request is wrong", body = Problem),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 409, description = "taken, in use, or read-only", body = Problem),
         (status = 500, description = "this machine or the database is at fault", body = Problem),
@@ -745,7 +752,8 @@ fn database_settings_change() {}
     responses(
         (status = 200, description = "the answer", body = Database),
         (status = 400, description = "the request is wrong", body = Problem),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 409, description = "taken, in use, or read-only", body = Problem),
         (status = 500, description = "this machine or the database is at fault", body = Problem),
@@ -775,7 +783,8 @@ fn database_snapshot() {}
     responses(
         (status = 201, description = "the answer", body = DatabaseReady),
         (status = 400, description = "the request is wrong", body = Problem),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 409, description = "taken, in use, or read-only", body = Problem),
         (status = 500, description = "this machine or the database is at fault", body = Problem),
@@ -791,7 +800,8 @@ fn database_import() {}
     responses(
         (status = 201, description = "the answer", body = DatabaseReady),
         (status = 400, description = "the request is wrong", body = Problem),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 409, description = "taken, in use, or read-only", body = Problem),
         (status = 500, description = "this machine or the database is at fault", body = Problem),
@@ -807,7 +817,8 @@ fn database_follow() {}
     responses(
         (status = 200, description = "the answer", body = DatabasePromotion),
         (status = 400, description = "the request is wrong", body = Problem),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 409, description = "taken, in use, or read-only", body = Problem),
         (status = 500, description = "this machine or the database is at fault", body = Problem),
@@ -823,7 +834,8 @@ fn database_promote() {}
     responses(
         (status = 200, description = "the answer", body = Database),
         (status = 400, description = "the request is wrong", body = Problem),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
         (status = 404, description = "no such object", body = Problem),
         (status = 409, description = "taken, in use, or read-only", body = Problem),
     )

@@ -76,11 +76,13 @@ pub enum ObjectKind {
     Client,
     Job,
     LabResult,
+    User,
+    Token,
 }
 
 impl ObjectKind {
     /// Every kind, in the order of the variants.
-    pub const ALL: [ObjectKind; 15] = [
+    pub const ALL: [ObjectKind; 17] = [
         ObjectKind::Pool,
         ObjectKind::Drive,
         ObjectKind::Volume,
@@ -96,6 +98,8 @@ impl ObjectKind {
         ObjectKind::Client,
         ObjectKind::Job,
         ObjectKind::LabResult,
+        ObjectKind::User,
+        ObjectKind::Token,
     ];
 
     /// What messages call it.
@@ -117,6 +121,8 @@ impl ObjectKind {
             ObjectKind::LabResult => "lab result",
             ObjectKind::Host => "host",
             ObjectKind::Export => "export",
+            ObjectKind::User => "user",
+            ObjectKind::Token => "token",
         }
     }
 
@@ -151,6 +157,14 @@ pub enum Reason {
     OtherSite,
     /// Only root over the socket may do that.
     RootOnly,
+    /// It takes a higher role.
+    RoleTooLow,
+    /// The token is for something else alone.
+    TokenLimited,
+    /// The end of the token has come.
+    TokenExpired,
+    /// The user or the password is wrong, or the user is disabled.
+    WrongLogin,
     /// The setting `guest_drives` or `guest_mounts` does not name that place.
     PlaceNotAllowed,
     /// Somebody has it open: `GET /v1/volumes/{volume}/users` tells who.
@@ -181,7 +195,7 @@ pub enum Reason {
 
 impl Reason {
     /// Every reason, in the order of the variants.
-    pub const ALL: [Reason; 23] = [
+    pub const ALL: [Reason; 27] = [
         Reason::NotJson,
         Reason::WrongField,
         Reason::WrongParameter,
@@ -192,6 +206,10 @@ impl Reason {
         Reason::WrongSettings,
         Reason::OtherSite,
         Reason::RootOnly,
+        Reason::RoleTooLow,
+        Reason::TokenLimited,
+        Reason::TokenExpired,
+        Reason::WrongLogin,
         Reason::PlaceNotAllowed,
         Reason::InUse,
         Reason::Attached,
@@ -230,6 +248,12 @@ impl Reason {
                 (ErrorKind::Forbidden, "it comes for another host or from a page of another site")
             }
             Reason::RootOnly => (ErrorKind::Forbidden, "only root over the socket may do that"),
+            Reason::RoleTooLow => (ErrorKind::Forbidden, "it takes a higher role: `detail` names it"),
+            Reason::TokenLimited => (ErrorKind::Forbidden, "the token is for something else alone"),
+            Reason::TokenExpired => (ErrorKind::Unauthorized, "the end of the token has come"),
+            Reason::WrongLogin => {
+                (ErrorKind::Unauthorized, "the user or the password is wrong, or the user is disabled")
+            }
             Reason::PlaceNotAllowed => {
                 (ErrorKind::Forbidden, "`guest_drives` or `guest_mounts` does not name that place")
             }

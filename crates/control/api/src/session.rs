@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::Role;
+
 /// Who asks, as the array sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -10,7 +12,9 @@ pub enum CallerKind {
     /// Root, or the user who runs the array, over the socket; or a session of the console that such a one
     /// opened.
     Owner,
-    /// Anybody else who was let in: by a token, or as a member of the socket's group.
+    /// A user or a token of the array: may what its role may.
+    Person,
+    /// Anybody else who was let in: by the token of the file, or as a member of the socket's group.
     Guest,
 }
 
@@ -18,6 +22,13 @@ pub enum CallerKind {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Session {
     pub caller: CallerKind,
+    pub role: Role,
+    /// The user who asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// The token that was shown, by its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub token: Option<String>,
     /// The ids of operations of this description that are refused to it.
     #[schema(example = json!(["database_create", "stop"]))]
     pub refused_operations: Vec<String>,

@@ -20,7 +20,8 @@ fn settings_show() {}
     responses(
         (status = 200, description = "the answer", body = Reloaded),
         (status = 400, description = "there is no settings file, or a mistake in it", body = Problem),
-        (status = 403, description = "only for root over the socket", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
     )
 )]
 fn reload() {}

@@ -12,6 +12,7 @@ mod ask;
 mod failure;
 mod output;
 mod parse;
+mod password;
 mod progress;
 mod reference;
 mod stderr;
@@ -99,6 +100,9 @@ enum Verb {
     Client(verb::client::Client),
     Job(verb::job::Job),
     Console(verb::console::Console),
+    User(verb::user::User),
+    Token(verb::token::Token),
+    Audit(verb::audit::Audit),
     Status(verb::status::Status),
     Top(verb::top::Top),
     History(verb::history::History),
@@ -194,6 +198,9 @@ fn run(arguments: Arguments) -> Result<()> {
         Verb::Client(verb) => verb.run(&context),
         Verb::Job(verb) => verb.run(&context),
         Verb::Console(verb) => verb.run(&context),
+        Verb::User(verb) => verb.run(&context),
+        Verb::Token(verb) => verb.run(&context),
+        Verb::Audit(verb) => verb.run(&context),
         Verb::Status(verb) => verb.run(&context),
         Verb::Top(verb) => verb.run(&context),
         Verb::History(verb) => verb.run(&context),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ashlar_api::DriveSpec;
+use ashlar_api::{DriveSpec, Role};
 use ashlar_units::{BLOCK_BYTES, ByteCount};
 
 use crate::failure::{Failure, Result};
@@ -34,6 +34,24 @@ pub fn duration(text: &str) -> std::result::Result<Duration, String> {
     let count: u64 =
         digits.trim().parse().map_err(|_| format!("`{text}` is no time: e.g. 90s, 10m or 1h"))?;
     count.checked_mul(seconds).map(Duration::from_secs).ok_or_else(|| format!("`{text}` is too long"))
+}
+
+/// The same, also in days: `90d`.
+pub fn days(text: &str) -> std::result::Result<Duration, String> {
+    let seconds = text.strip_suffix('d').and_then(|days| days.trim().parse::<u64>().ok());
+    match seconds.map(|days| days.checked_mul(86_400)) {
+        Some(Some(seconds)) => Ok(Duration::from_secs(seconds)),
+        Some(None) => Err(format!("`{text}` is too long")),
+        None => {
+            duration(text).map_err(|_| format!("`{text}`: give a time with its unit, e.g. 90m, 12h or 90d"))
+        }
+    }
+}
+
+/// What somebody may do.
+pub fn role(text: &str) -> std::result::Result<Role, String> {
+    let found = Role::ALL.into_iter().find(|role| role.name() == text);
+    found.ok_or_else(|| "say viewer, operator or admin".to_string())
 }
 
 /// What a volume may take or what is kept for it: bytes on the drives, or `none`, which is 0.
@@ -117,6 +135,15 @@ mod tests {
         }
         assert_eq!((size("4096B"), size("4k")), (Ok(4096), Ok(4096)));
         assert!(drive("/srv/a.img,size=10").is_err());
+    }
+
+    #[test]
+    fn times_may_be_days() {
+        assert_eq!(days("90d"), Ok(Duration::from_secs(90 * 86_400)));
+        assert_eq!(days("12h"), Ok(Duration::from_secs(12 * 3600)));
+        for wrong in ["90", "d", "90x", "99999999999999999999d", "-1d", ""] {
+            assert!(days(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

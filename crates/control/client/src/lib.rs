@@ -3,6 +3,7 @@
 //! Used by the command line. A [`Client`] holds no connection: each call opens one, so a
 //! client outlives restarts of the array. A [`Content`] holds one: it reads what a volume holds.
 
+mod access;
 mod call;
 mod content;
 mod difference;

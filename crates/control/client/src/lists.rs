@@ -3,10 +3,10 @@
 use std::marker::PhantomData;
 
 use ashlar_api::{
-    Attachment, AttachmentsQuery, ClientsQuery, Database, DatabasesQuery, DeletedVolume, DeletedVolumesQuery,
-    DoorClient, ErrorKind, Event, EventsQuery, Export, ExportsQuery, Host, HostsQuery, Job, JobsQuery, Mark,
-    MarksQuery, Objective, ObjectivesQuery, Pool, PoolsQuery, Schedule, SchedulesQuery, Snapshot,
-    SnapshotsQuery, Volume, VolumesQuery,
+    ApiToken, Attachment, AttachmentsQuery, AuditEntry, AuditQuery, ClientsQuery, Database, DatabasesQuery,
+    DeletedVolume, DeletedVolumesQuery, DoorClient, ErrorKind, Event, EventsQuery, Export, ExportsQuery,
+    Host, HostsQuery, Job, JobsQuery, Mark, MarksQuery, Objective, ObjectivesQuery, Pool, PoolsQuery,
+    Schedule, SchedulesQuery, Snapshot, SnapshotsQuery, TokensQuery, User, UsersQuery, Volume, VolumesQuery,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -98,6 +98,21 @@ impl Client {
     /// Events, as asked for.
     pub fn events_page(&self, query: &EventsQuery) -> Result<Page<Event>> {
         self.first_page("/v1/events", query)
+    }
+
+    /// Users, as asked for.
+    pub fn users_page(&self, query: &UsersQuery) -> Result<Page<User>> {
+        self.first_page("/v1/users", query)
+    }
+
+    /// Tokens, as asked for.
+    pub fn tokens_page(&self, query: &TokensQuery) -> Result<Page<ApiToken>> {
+        self.first_page("/v1/tokens", query)
+    }
+
+    /// Who changed what, as asked for.
+    pub fn audit_page(&self, query: &AuditQuery) -> Result<Page<AuditEntry>> {
+        self.first_page("/v1/audit", query)
     }
 
     /// The page behind another.

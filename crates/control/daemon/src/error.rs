@@ -31,6 +31,8 @@ pub struct Error {
     pub(crate) object: Option<ObjectName>,
     /// What exactly.
     pub(crate) reason: Option<Reason>,
+    /// After so many seconds it may be asked again.
+    pub(crate) wait_seconds: Option<u64>,
     /// A server did not start within its time, and was ended.
     pub(crate) is_late: bool,
 }
@@ -39,7 +41,16 @@ impl Error {
     /// A new error.
     pub fn new(kind: ErrorKind, message: impl Into<String>, action: impl Into<String>) -> Error {
         let (message, action) = (message.into(), action.into());
-        Error { kind, message, action, over_rest: None, object: None, reason: None, is_late: false }
+        Error {
+            kind,
+            message,
+            action,
+            over_rest: None,
+            object: None,
+            reason: None,
+            wait_seconds: None,
+            is_late: false,
+        }
     }
 
     /// The same about this object.
@@ -52,6 +63,12 @@ impl Error {
     #[must_use]
     pub(crate) fn because(self, reason: Reason) -> Error {
         Error { reason: Some(reason), ..self }
+    }
+
+    /// The same, to be asked again in so many seconds.
+    #[must_use]
+    pub(crate) fn in_seconds(self, seconds: u64) -> Error {
+        Error { wait_seconds: Some(seconds), ..self }
     }
 
     /// The same with what to do over REST, where other words do not say it.
@@ -141,8 +158,8 @@ impl Error {
 
     /// Whoever asks must show a token, and shows none or another.
     pub(crate) fn unauthorized(message: impl Into<String>) -> Error {
-        let action =
-            "send `Authorization: Bearer TOKEN` with the line of the token file; the socket asks for none";
+        let action = "send `Authorization: Bearer TOKEN` with a token of `ashlar token create` or of a session, or the line of \
+             the token file; the socket asks for none";
         Error::new(ErrorKind::Unauthorized, message, action)
     }
 

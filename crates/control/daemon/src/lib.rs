@@ -10,8 +10,11 @@
 //! the pools, open the doors, answer until a signal, and take everything down in reverse. The control
 //! path is ordinary tokio on two threads; data never pass through it.
 
+mod access;
 mod array;
+mod asker;
 pub mod attach;
+mod audit;
 mod console;
 mod doors;
 mod drive_file;

@@ -14,7 +14,10 @@ use crate::error::{Error, Result};
 pub(crate) enum Caller {
     /// Root, or the user who runs the array, over the socket: could do it all without us.
     Owner,
-    /// Anybody else who was let in: by a token, or as a member of the sockets' group.
+    /// A user or a token of the array, which may what its role may. It names drives and directories as guests
+    /// do.
+    Person,
+    /// Anybody else who was let in: by the token of a file, or as a member of the sockets' group.
     Guest,
 }
 

@@ -1,9 +1,9 @@
 //! Requests that may come twice: who lost the answer to a create sends it again with the same key, and gets
 //! the same answer instead of a second object.
 //!
-//! Answers of successes are kept for a day, in memory alone, for each kind of caller within bounds of its
-//! own: a guest cannot make an owner's keys be forgotten. A request that was refused changed nothing: its key
-//! is free again.
+//! Answers of successes are kept for a day, in memory alone, for each caller within bounds of its own: nobody
+//! makes another one's keys be forgotten, but where there are more callers than are kept. A request that was
+//! refused changed nothing: its key is free again.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use axum::body::Bytes;
 use axum::http::{HeaderMap, StatusCode};
 
-use crate::places::Caller;
-
 /// How long an answer is kept.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 /// Keys of one caller at most. Arbitrary: a create every minute and a half.
 const KEYS_MAX: usize = 1_000;
+/// Callers at most whose keys are kept; the one that was not heard of for longest gives way. Arbitrary.
+const CALLERS_MAX: usize = 64;
 /// Bytes of answers of one caller at most. Arbitrary: answers have a few thousand.
 const BYTES_MAX: usize = 8 << 20;
 
@@ -61,24 +61,29 @@ pub(crate) enum Found {
 #[derive(Clone, Default)]
 pub(crate) struct Repeats(Arc<Mutex<Callers>>);
 
+/// Keys by caller.
 #[derive(Default)]
-struct Callers {
-    owner: Keys,
-    guest: Keys,
-}
+struct Callers(BTreeMap<String, Keys>);
 
 impl Callers {
-    fn of(&mut self, caller: Caller) -> &mut Keys {
-        match caller {
-            Caller::Owner => &mut self.owner,
-            Caller::Guest => &mut self.guest,
+    /// The keys of a caller, which may be new; `None` where those of nobody else may go.
+    fn of(&mut self, caller: &str, now: Instant) -> Option<&mut Keys> {
+        if !self.0.contains_key(caller) && self.0.len() >= CALLERS_MAX {
+            let idle = self.0.iter().filter(|(_, keys)| keys.known.len() == keys.answered.len());
+            let oldest = idle.min_by_key(|(_, keys)| keys.heard).map(|(caller, _)| caller.clone())?;
+            self.0.remove(&oldest);
         }
+        let keys = self.0.entry(caller.to_string()).or_default();
+        keys.heard = Some(now);
+        Some(keys)
     }
 }
 
-/// The keys of one kind of caller.
+/// The keys of one caller.
 #[derive(Default)]
 struct Keys {
+    /// When the caller last sent one.
+    heard: Option<Instant>,
     known: BTreeMap<String, Known>,
     /// Those that were answered, the oldest first.
     answered: VecDeque<(String, Instant)>,
@@ -94,7 +99,7 @@ struct Known {
 /// The right to carry out a request, once. Dropped without an answer the key is free again.
 pub(crate) struct Turn {
     repeats: Repeats,
-    caller: Caller,
+    caller: String,
     key: String,
     is_answered: bool,
 }
@@ -105,13 +110,13 @@ impl Repeats {
     }
 
     /// What is to be done with a request.
-    pub(crate) fn find(&self, caller: Caller, key: &str, content: Content) -> Found {
+    pub(crate) fn find(&self, caller: &str, key: &str, content: Content) -> Found {
         self.find_at(caller, key, content, Instant::now())
     }
 
-    fn find_at(&self, caller: Caller, key: &str, content: Content, now: Instant) -> Found {
+    fn find_at(&self, caller: &str, key: &str, content: Content, now: Instant) -> Found {
         let mut callers = self.callers();
-        let keys = callers.of(caller);
+        let Some(keys) = callers.of(caller, now) else { return Found::Full };
         keys.forget_old(now);
         match keys.known.get(key) {
             Some(known) if known.content != content => return Found::Other,
@@ -123,7 +128,12 @@ impl Repeats {
             return Found::Full;
         }
         keys.known.insert(key.to_string(), Known { content, answer: None });
-        Found::New(Turn { repeats: self.clone(), caller, key: key.to_string(), is_answered: false })
+        Found::New(Turn {
+            repeats: self.clone(),
+            caller: caller.to_string(),
+            key: key.to_string(),
+            is_answered: false,
+        })
     }
 }
 
@@ -155,14 +165,18 @@ impl Turn {
     /// The request was carried out, and answered so.
     pub(crate) fn answered(mut self, answer: Answer) {
         self.is_answered = true;
-        self.repeats.callers().of(self.caller).answer(&self.key, answer, Instant::now());
+        if let Some(keys) = self.repeats.callers().0.get_mut(&self.caller) {
+            keys.answer(&self.key, answer, Instant::now());
+        }
     }
 }
 
 impl Drop for Turn {
     fn drop(&mut self) {
         if !self.is_answered {
-            self.repeats.callers().of(self.caller).known.remove(&self.key);
+            if let Some(keys) = self.repeats.callers().0.get_mut(&self.caller) {
+                keys.known.remove(&self.key);
+            }
         }
     }
 }
@@ -180,8 +194,7 @@ mod tests {
     }
 
     fn done(repeats: &Repeats, key: &str, bytes: usize) {
-        let Found::New(turn) = repeats.find(Caller::Owner, key, Content::of("POST /v1/volumes", b"{}"))
-        else {
+        let Found::New(turn) = repeats.find("owner", key, Content::of("POST /v1/volumes", b"{}")) else {
             panic!("{key} is known");
         };
         turn.answered(answer(bytes));
@@ -192,21 +205,21 @@ mod tests {
         let repeats = Repeats::default();
         let (content, other) =
             (Content::of("POST /v1/volumes", b"{}"), Content::of("POST /v1/volumes", b"[]"));
-        let Found::New(turn) = repeats.find(Caller::Owner, "k", content) else { panic!("it is known") };
-        assert!(matches!(repeats.find(Caller::Owner, "k", content), Found::UnderWay));
-        assert!(matches!(repeats.find(Caller::Owner, "k", other), Found::Other));
+        let Found::New(turn) = repeats.find("owner", "k", content) else { panic!("it is known") };
+        assert!(matches!(repeats.find("owner", "k", content), Found::UnderWay));
+        assert!(matches!(repeats.find("owner", "k", other), Found::Other));
         // Refused, it is free again.
         drop(turn);
-        let Found::New(turn) = repeats.find(Caller::Owner, "k", other) else { panic!("it is known") };
+        let Found::New(turn) = repeats.find("owner", "k", other) else { panic!("it is known") };
         turn.answered(answer(3));
-        let Found::Answered(kept) = repeats.find(Caller::Owner, "k", other) else { panic!("it is lost") };
+        let Found::Answered(kept) = repeats.find("owner", "k", other) else { panic!("it is lost") };
         assert_eq!((kept.status, kept.body.len()), (StatusCode::CREATED, 3));
-        assert!(matches!(repeats.find(Caller::Owner, "k", content), Found::Other));
+        assert!(matches!(repeats.find("owner", "k", content), Found::Other));
         // Somebody else's key of the same name is another one.
-        assert!(matches!(repeats.find(Caller::Guest, "k", content), Found::New(_)));
+        assert!(matches!(repeats.find("guest", "k", content), Found::New(_)));
         // A day later it says nothing any more.
         let later = Instant::now() + KEPT;
-        assert!(matches!(repeats.find_at(Caller::Owner, "k", content, later), Found::New(_)));
+        assert!(matches!(repeats.find_at("owner", "k", content, later), Found::New(_)));
     }
 
     #[test]
@@ -216,17 +229,17 @@ mod tests {
         for number in 0..=KEYS_MAX {
             done(&repeats, &number.to_string(), 1);
         }
-        assert!(matches!(repeats.find(Caller::Owner, "0", content), Found::New(_)), "the oldest is kept");
-        assert!(matches!(repeats.find(Caller::Owner, "2", content), Found::Answered(_)));
+        assert!(matches!(repeats.find("owner", "0", content), Found::New(_)), "the oldest is kept");
+        assert!(matches!(repeats.find("owner", "2", content), Found::Answered(_)));
         for name in ["a", "b", "c"] {
             done(&repeats, name, BYTES_MAX / 2);
         }
-        assert!(matches!(repeats.find(Caller::Owner, "a", content), Found::New(_)), "too much is kept");
-        assert!(matches!(repeats.find(Caller::Owner, "c", content), Found::Answered(_)));
-        assert!(repeats.callers().owner.bytes <= BYTES_MAX);
+        assert!(matches!(repeats.find("owner", "a", content), Found::New(_)), "too much is kept");
+        assert!(matches!(repeats.find("owner", "c", content), Found::Answered(_)));
+        assert!(repeats.callers().0["owner"].bytes <= BYTES_MAX);
         let mut turns = Vec::new();
         let full = (0..=KEYS_MAX).find(|number| {
-            match repeats.find(Caller::Guest, &number.to_string(), content) {
+            match repeats.find("guest", &number.to_string(), content) {
                 Found::New(turn) => turns.push(turn),
                 Found::Full => return true,
                 _ => panic!("{number} is known"),
@@ -235,6 +248,23 @@ mod tests {
         });
         assert_eq!(full, Some(KEYS_MAX));
         turns.clear();
-        assert!(matches!(repeats.find(Caller::Guest, "0", content), Found::New(_)));
+        assert!(matches!(repeats.find("guest", "0", content), Found::New(_)));
+    }
+
+    #[test]
+    fn callers_are_bounded_and_who_works_keeps_his_keys() {
+        let repeats = Repeats::default();
+        let content = Content::of("POST /v1/volumes", b"{}");
+        let Found::New(turn) = repeats.find("first", "k", content) else { panic!("it is known") };
+        for number in 0..CALLERS_MAX * 2 {
+            let Found::New(other) = repeats.find(&format!("user {number}"), "k", content) else {
+                panic!("{number} is known");
+            };
+            other.answered(answer(1));
+        }
+        assert_eq!(repeats.callers().0.len(), CALLERS_MAX);
+        turn.answered(answer(1));
+        assert!(matches!(repeats.find("first", "k", content), Found::Answered(_)));
+        assert!(matches!(repeats.find("user 0", "k", content), Found::New(_)));
     }
 }

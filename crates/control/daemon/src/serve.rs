@@ -100,7 +100,7 @@ fn live_once(options: Options) -> Result<Order> {
     let array = Array::start(&settings).map_err(|error| no_shard(&error))?;
     announce(&io_line(array.driver_line()));
     let live_settings = settings::Live::new(source, settings.clone());
-    let service = Arc::new(Service::new(state, live_settings, places, array, keeping, log));
+    let service = Arc::new(Service::new(state, live_settings, places, array, keeping, log)?);
     let lived = runtime.block_on(live(service, Doorkeeper { settings, group, descriptors }, left));
     // A thread that hangs in a system call must not keep the process.
     runtime.shutdown_timeout(THREADS_WAIT_MAX);
@@ -188,6 +188,7 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper, left: Option<(Left,
         tokio::spawn(service.clone().watch());
         tokio::spawn(service.clone().watch_figures());
         tokio::spawn(service.clone().keep_figures());
+        tokio::spawn(service.clone().keep_uses());
         tokio::spawn(service.clone().keep_deleted());
         tokio::spawn(service.clone().scrub_when_due());
         tokio::spawn(service.clone().spare_when_lost());

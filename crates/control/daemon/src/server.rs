@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use ashlar_api::{ErrorKind, PROBLEM_MEDIA_TYPE, Reason};
+use ashlar_api::{ErrorKind, PROBLEM_MEDIA_TYPE, Reason, TokenScope};
 use axum::Router;
 use axum::serve::Listener;
 use hyper::server::conn::http1;
@@ -24,6 +24,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 
+use crate::asker::{Asker, Visitor};
 use crate::console::ConsoleDoor;
 use crate::error::{Error, Result};
 use crate::http::{self, Keys, Unread};
@@ -91,7 +92,7 @@ impl Entrance {
     fn free_place(&self, caller: Caller) -> Option<Place> {
         let guest = match caller {
             Caller::Owner => None,
-            Caller::Guest => Some(self.guest_places.clone().try_acquire_owned().ok()?),
+            Caller::Person | Caller::Guest => Some(self.guest_places.clone().try_acquire_owned().ok()?),
         };
         Some(Place { _of_all: self.places.clone().try_acquire_owned().ok()?, _of_guests: guest })
     }
@@ -130,6 +131,12 @@ trait Connection: AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static {
     const SHOWS_TOKEN: bool;
 
     fn caller(&self) -> Caller;
+
+    /// Who asks, where that is known without a token.
+    fn asker(&self) -> Option<Asker>;
+
+    /// Where it comes from.
+    fn visitor(&self) -> Visitor;
 }
 
 impl Connection for UnixStream {
@@ -142,6 +149,15 @@ impl Connection for UnixStream {
             _ => Caller::Guest,
         }
     }
+
+    fn asker(&self) -> Option<Asker> {
+        let uid = self.peer_cred().ok().map(|peer| peer.uid());
+        Some(Asker::at_socket(uid, self.caller()))
+    }
+
+    fn visitor(&self) -> Visitor {
+        Visitor { address: None }
+    }
 }
 
 impl Connection for TcpStream {
@@ -149,6 +165,14 @@ impl Connection for TcpStream {
 
     fn caller(&self) -> Caller {
         Caller::Guest
+    }
+
+    fn asker(&self) -> Option<Asker> {
+        None
+    }
+
+    fn visitor(&self) -> Visitor {
+        Visitor { address: self.peer_addr().ok() }
     }
 }
 
@@ -190,14 +214,15 @@ impl Server {
         let mut server = Server { stop, tasks: Vec::new() };
         let router = http::router(service.clone());
         let api = Tcp { name: "api", setting: "--api", port_file: API_PORT, places: descriptors.api_tcp };
-        let keys =
-            Keys { tokens: [tokens.api.clone()].into(), sessions: Some(service.console.sessions.clone()) };
+        let of_api = (tokens.api, Asker::with_file(None));
+        let keys = keys_of(service, [of_api.clone()].into(), true);
         let bound = server.open_tcp(service, api, settings.api, guarded(router.clone(), keys)).await?;
         let door = bound.map(|address| ConsoleDoor { address, listener: None });
         *service.console.door.lock().await = door;
         let metrics =
             Tcp { name: "metrics", setting: "metrics", port_file: METRICS_PORT, places: descriptors.metrics };
-        let keys = Keys { tokens: [tokens.metrics, tokens.api].into(), sessions: None };
+        let of_metrics = (tokens.metrics, Asker::with_file(Some(TokenScope::Metrics)));
+        let keys = keys_of(service, [of_metrics, of_api].into(), false);
         let metrics_router = guarded(http::metrics_router(service.clone()), keys);
         server.open_tcp(service, metrics, settings.metrics, metrics_router).await?;
         server.open_socket(service, group, descriptors.api_socket, router)?;
@@ -294,7 +319,7 @@ pub(crate) async fn open_console(service: &Arc<Service>) -> Result<SocketAddr> {
             "name another port in the setting `console_port`, 0 for any free one",
         )
     })?;
-    let keys = Keys { tokens: [].into(), sessions: Some(service.console.sessions.clone()) };
+    let keys = keys_of(service, [].into(), true);
     let router = guarded(http::router(service.clone()), keys);
     let entrance = Entrance::new("console", format!("http://{address}"), CONSOLE_PLACES);
     service.doors.note_entrance(entrance.clone());
@@ -304,6 +329,16 @@ pub(crate) async fn open_console(service: &Arc<Service>) -> Result<SocketAddr> {
     let task = tokio::spawn(accept_all(listener, entrance, router, service.log.clone(), stopped));
     *door = Some(ConsoleDoor { address, listener: Some((stop, task)) });
     Ok(address)
+}
+
+/// What opens an address: these tokens of files, and those of the array; where people log in, sessions, too.
+fn keys_of(service: &Arc<Service>, tokens: Arc<[(Token, Asker)]>, has_logins: bool) -> Keys {
+    Keys {
+        tokens,
+        sessions: has_logins.then(|| service.console.sessions.clone()),
+        access: service.access.clone(),
+        audit: service.audit.clone(),
+    }
 }
 
 /// For who shows one of these keys, from this machine.
@@ -382,11 +417,15 @@ async fn serve_one<C: Connection>(
     watcher: Watcher,
     standing: Option<Arc<Standing>>,
 ) {
-    let caller = connection.caller();
+    let (caller, asker, visitor) = (connection.caller(), connection.asker(), connection.visitor());
     let service = TowerToHyperService::new(router);
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let (unread, mut request) = Unread::of(request);
         request.extensions_mut().insert(caller);
+        request.extensions_mut().insert(visitor);
+        if let Some(asker) = &asker {
+            request.extensions_mut().insert(asker.clone());
+        }
         if let Some(standing) = &standing {
             request.extensions_mut().insert(standing.clone());
         }

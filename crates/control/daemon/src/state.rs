@@ -7,6 +7,9 @@
 //! STATE/generations.toml   the newest state seen of each pool
 //! STATE/marks.toml   marks of the time line that people made
 //! STATE/attachments.toml   what is attached: the next array takes it over, or attaches it again
+//! STATE/users.toml    STATE/users.copy.toml    users and tokens, twice; `access` says more
+//! STATE/last-used.toml   when they logged in or were shown last
+//! STATE/audit.log    who changed what; `audit` says more
 //! STATE/api.token    STATE/metrics.token    what opens the TCP addresses
 //! STATE/api.sock     STATE/api.port    STATE/metrics.port    STATE/nbd.sock    STATE/keep.sock
 //! STATE/work.lock    held by processes of the array while they work
@@ -45,11 +48,17 @@ pub const VOLUMES: &str = "volumes";
 /// Where databases have their directories.
 pub(crate) const DATABASES: &str = "databases";
 
+/// Users and tokens.
+pub(crate) const USERS: &str = "users.toml";
+/// Their second copy.
+pub(crate) const USERS_COPY: &str = "users.copy.toml";
+
 const LOCK: &str = "lock";
 const POOLS: &str = "pools.toml";
 const GENERATIONS: &str = "generations.toml";
 const ATTACHMENTS: &str = "attachments.toml";
 const MARKS: &str = "marks.toml";
+const LAST_USED: &str = "last-used.toml";
 const WEAR: &str = "wear.toml";
 /// Where a damaged one goes, for whoever wants to mend it.
 const WEAR_DAMAGED: &str = "wear.toml.damaged";
@@ -335,6 +344,30 @@ impl State {
         let text = toml::to_string(&Lives { drive: lives }).expect("numbers within what TOML holds");
         let header = "# What was written to drives over their lives. Written by ashlar.\n\n";
         self.replace(WEAR, &format!("{header}{text}"))
+    }
+
+    /// A file of users and tokens, as it stands there.
+    pub(crate) fn load_text(&self, name: &str) -> Result<Option<String>> {
+        read_if_there(&self.path(name))
+    }
+
+    /// Replaces one; durable when this returns.
+    pub(crate) fn store_text(&self, name: &str, text: &str) -> Result<()> {
+        self.replace(name, text)
+    }
+
+    /// When users and tokens were used last, in seconds since 1970.
+    pub(crate) fn load_uses(&self) -> Result<BTreeMap<String, u64>> {
+        let path = self.path(LAST_USED);
+        let Some(text) = read_if_there(&path)? else { return Ok(BTreeMap::new()) };
+        parse(&path, &text, "it is written anew at the next use")
+    }
+
+    /// Replaces that; durable when this returns.
+    pub(crate) fn store_uses(&self, uses: &BTreeMap<String, u64>) -> Result<()> {
+        let text = toml::to_string(uses).expect("numbers within what TOML holds");
+        let header = "# When users and tokens were used last. Written by ashlar.\n\n";
+        self.replace(LAST_USED, &format!("{header}{text}"))
     }
 
     /// Writes a port where scripts find it.

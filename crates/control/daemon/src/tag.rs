@@ -205,6 +205,24 @@ impl Tagged for api::Export {
     }
 }
 
+impl Tagged for api::User {
+    const KIND: api::ObjectKind = api::ObjectKind::User;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn set(&self) -> Value {
+        json!([
+            self.name,
+            self.role,
+            self.is_disabled,
+            self.created_unix_seconds,
+            self.password_set_unix_seconds,
+        ])
+    }
+}
+
 /// What somebody who changes an object last saw of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Seen {

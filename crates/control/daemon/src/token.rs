@@ -78,8 +78,7 @@ impl Token {
 
     /// A token that is in no file, and its text.
     pub(crate) fn by_chance() -> Result<(Token, String)> {
-        let source = Path::new("/dev/urandom");
-        let text = text_by_chance().map_err(|error| Error::file("read", source, &error))?;
+        let text = text_by_chance()?;
         Ok((Token(text.clone()), text))
     }
 
@@ -87,7 +86,7 @@ impl Token {
     fn make(path: &Path) -> Result<Token> {
         let aside = path.with_extension("new");
         let make = || -> io::Result<String> {
-            let token = text_by_chance()?;
+            let token = read_chance()?;
             // What a start that was killed left there may have been made by somebody else.
             match std::fs::remove_file(&aside) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -108,7 +107,13 @@ impl Token {
     }
 }
 
-fn text_by_chance() -> io::Result<String> {
+/// 256 bits of chance in hexadecimal digits.
+pub(crate) fn text_by_chance() -> Result<String> {
+    let source = Path::new("/dev/urandom");
+    read_chance().map_err(|error| Error::file("read", source, &error))
+}
+
+fn read_chance() -> io::Result<String> {
     let mut chance = [0; CHANCE_BYTES];
     File::open("/dev/urandom")?.read_exact(&mut chance)?;
     Ok(chance.iter().map(|byte| format!("{byte:02x}")).collect())

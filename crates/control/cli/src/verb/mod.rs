@@ -1,6 +1,7 @@
 //! One file (or folder) per verb: its arguments, its help with an example, what it does and prints.
 
 pub mod attach;
+pub mod audit;
 pub mod client;
 pub mod clone;
 pub mod completions;
@@ -32,6 +33,8 @@ pub mod space;
 pub mod status;
 pub mod stop;
 pub mod support_bundle;
+pub mod token;
 pub mod top;
 pub mod upgrade;
+pub mod user;
 pub mod volume;

@@ -15,7 +15,7 @@ use axum::{Json, Router};
 
 use super::extract::Body;
 use super::handlers::{Array, WithStatus, to_the_end};
-use crate::places::Caller;
+use crate::asker::Asker;
 use crate::server;
 use crate::service::Service;
 
@@ -31,12 +31,6 @@ pub(super) fn routes() -> Router<Arc<Service>> {
         .route("/console/{*path}", get(file))
         .route("/v1/console-tickets", post(ticket_create))
         .route("/v1/console-sessions", post(session_create))
-}
-
-/// What needs no token: files that hold nothing of the array, and a ticket that is one itself.
-pub(super) fn is_open(path: &str) -> bool {
-    ["/", "/console", "/v1/console-sessions", ashlar_api::PROBLEMS_PATH].contains(&path)
-        || path.starts_with("/console/")
 }
 
 async fn file(uri: Uri, headers: HeaderMap) -> Response {
@@ -72,13 +66,13 @@ fn answer(file: &File, headers: &HeaderMap) -> Response {
     }
 }
 
-async fn ticket_create(State(array): Array, caller: Caller) -> WithStatus<api::ConsoleTicket> {
+async fn ticket_create(State(array): Array, asker: Asker) -> WithStatus<api::ConsoleTicket> {
     let address = to_the_end({
         let array = array.clone();
         async move { server::open_console(&array).await }
     });
     let address = address.await?;
-    let ticket = array.console.sessions.ticket(caller)?;
+    let ticket = array.console.sessions.ticket(asker.who)?;
     let ticket = api::ConsoleTicket {
         address: format!("http://{address}/console/#ticket={ticket}"),
         expires_seconds: crate::sessions::TICKET_LIFE.as_secs(),

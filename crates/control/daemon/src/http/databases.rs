@@ -1,5 +1,6 @@
 //! The operations on databases. Who reaches a database's superuser runs programs as its account: what makes
-//! one, or tells its password, is for root over the socket.
+//! one, or tells its password, is for root over the socket, and for users and tokens whose role allows it.
+//! What names commands or directories of this machine is for root alone.
 
 use std::sync::Arc;
 
@@ -12,7 +13,8 @@ use serde::Deserialize;
 
 use super::extract::{Body, Name, OptionalBody, Question};
 use super::handlers::{
-    AS_ROOT, Answer, Array, Created, Object, check_owner, made_snapshot, to_the_end, with_pools,
+    AS_ROOT, Answer, Array, Created, Object, check_not_guest, check_owner, made_snapshot, to_the_end,
+    with_pools,
 };
 use super::jobs::{Long, Task, Wait, object};
 use super::lists;
@@ -23,7 +25,7 @@ use crate::service::Service;
 use crate::tag::Seen;
 
 pub(super) fn check(caller: Caller) -> Result<()> {
-    check_owner(caller, "work on databases", AS_ROOT)
+    check_not_guest(caller, "work on databases", AS_ROOT)
 }
 
 pub(super) fn routes(service: &Arc<Service>) -> Router<Arc<Service>> {
@@ -62,6 +64,9 @@ pub(super) async fn create(
     Body(request): Body<api::DatabaseCreate>,
 ) -> Created<api::DatabaseReady> {
     check(caller)?;
+    if request.hooks.is_some() {
+        check_owner(caller, "give a database commands", AS_ROOT)?;
+    }
     let ready = to_the_end(async move { array.database_create(request).await }).await?;
     Ok(made(ready))
 }
@@ -215,7 +220,7 @@ pub(super) async fn commands(
     seen: Seen,
     Body(request): Body<api::DatabaseHooks>,
 ) -> Object<api::Database> {
-    check(caller)?;
+    check_owner(caller, "give a database commands", AS_ROOT)?;
     to_the_end(async move { array.database_commands(&database, request, &seen).await }).await.map(Shown)
 }
 
@@ -245,6 +250,9 @@ pub(super) async fn import(
     Body(request): Body<api::DatabaseImport>,
 ) -> Result<Long<Made<api::DatabaseReady>>> {
     check(caller)?;
+    if request.from_directory.is_some() || request.configuration_directory.is_some() {
+        check_owner(caller, "have directories of this machine read", AS_ROOT)?;
+    }
     let task = bringing(api::JobKind::Import, &request.name);
     let of_task = array.clone();
     task.run(array, wait, async move { of_task.database_import(request).await.map(made) }).await

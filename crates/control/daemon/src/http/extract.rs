@@ -14,6 +14,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 
 use super::whole;
+use crate::asker::{Asker, Visitor};
 use crate::error::Error;
 use crate::places::Caller;
 
@@ -26,8 +27,9 @@ impl IntoResponse for Error {
         if self.kind == ErrorKind::Unauthorized {
             response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if matches!(self.reason, Some(Reason::Overloaded | Reason::KeyUnderWay)) {
-            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        let is_momentary = matches!(self.reason, Some(Reason::Overloaded | Reason::KeyUnderWay));
+        if let Some(seconds) = self.wait_seconds.or(is_momentary.then_some(1)) {
+            response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
         }
         // Whoever knows what the path names may say so.
         response.extensions_mut().insert(Told(self));
@@ -50,6 +52,25 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Caller, Self::Rejection> {
         Ok(parts.extensions.get::<Caller>().copied().unwrap_or(Caller::Guest))
+    }
+}
+
+/// Who asks, for what only somebody who is known may ask.
+impl<S: Send + Sync> FromRequestParts<S> for Asker {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Asker, Error> {
+        let asker = parts.extensions.get::<Asker>().cloned();
+        asker.ok_or_else(|| Error::unauthorized("nobody says who asks"))
+    }
+}
+
+/// Where it comes from.
+impl<S: Send + Sync> FromRequestParts<S> for Visitor {
+    type Rejection = std::convert::Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Visitor, Self::Rejection> {
+        Ok(parts.extensions.get::<Visitor>().copied().unwrap_or(Visitor { address: None }))
     }
 }
 

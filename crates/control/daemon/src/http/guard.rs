@@ -1,7 +1,7 @@
 //! Who may use a TCP port: who shows a token, and no page but ours in a browser on this machine.
 //!
 //! The port answers to this machine only, but every user and every container with its network reaches it, so
-//! it asks for a token: that of its file, or of a session of the console. And a browser here runs other
+//! it asks for a token: that of its file, one of the array's, or of a session. And a browser here runs other
 //! people's programs: a page cannot hide where it comes from (`Origin`) nor the name it used for us (`Host`).
 
 use std::sync::Arc;
@@ -11,9 +11,11 @@ use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-use super::console;
+use super::{audited, roles};
+use crate::access::Access;
+use crate::asker::Asker;
+use crate::audit::Audit;
 use crate::error::Error;
-use crate::places::Caller;
 use crate::sessions::Sessions;
 use crate::strangers::Standing;
 use crate::token::Token;
@@ -21,39 +23,48 @@ use crate::token::Token;
 /// What opens an address.
 #[derive(Clone)]
 pub(crate) struct Keys {
-    pub(crate) tokens: Arc<[Token]>,
-    /// Where the console is served, too.
+    /// Tokens of files, and who comes with each.
+    pub(crate) tokens: Arc<[(Token, Asker)]>,
+    /// Where people log in, too.
     pub(crate) sessions: Option<Arc<Sessions>>,
+    pub(crate) access: Arc<Access>,
+    pub(crate) audit: Audit,
 }
 
 /// Refuses requests that show none of these.
 pub(crate) async fn only_with_token(State(keys): State<Keys>, mut request: Request, next: Next) -> Response {
-    if keys.sessions.is_some() && console::is_open(request.uri().path()) {
+    if keys.sessions.is_some() && roles::is_open(request.uri().path()) {
         return next.run(request).await;
     }
-    let session = match keys.check(request.headers()) {
-        Ok(session) => session,
-        Err(error) => return error.into_response(),
+    let asker = match keys.check(request.headers()) {
+        Ok(asker) => asker,
+        Err(error) => {
+            keys.audit.note_refusal(audited::not_let_in(&request, &error)).await;
+            return error.into_response();
+        }
     };
     if let Some(standing) = request.extensions().get::<Arc<Standing>>() {
         standing.show_token();
     }
-    if let Some(caller) = session {
-        request.extensions_mut().insert(caller);
-    }
+    request.extensions_mut().insert(asker.caller);
+    request.extensions_mut().insert(asker);
     next.run(request).await
 }
 
 impl Keys {
-    /// Who shows a session's token; `None` for that of a file.
-    fn check(&self, headers: &HeaderMap) -> Result<Option<Caller>, Error> {
+    /// Who shows a token that opens this address.
+    fn check(&self, headers: &HeaderMap) -> Result<Asker, Error> {
         let shown = shown_token(headers)?;
-        if self.tokens.iter().any(|token| token.is(shown)) {
-            return Ok(None);
+        if let Some((_, asker)) = self.tokens.iter().find(|(token, _)| token.is(shown)) {
+            return Ok(asker.clone());
         }
-        let session = self.sessions.as_ref().and_then(|sessions| sessions.caller(shown));
-        session.map(Some).ok_or_else(|| {
-            Error::unauthorized("the token that the request shows is not the one of this address")
+        if let Some(found) = self.access.holder(shown) {
+            return found;
+        }
+        let session = self.sessions.as_ref().and_then(|sessions| sessions.who(shown));
+        let asker = session.and_then(|(number, who)| Some(self.access.asker(&who)?.in_session(number)));
+        asker.ok_or_else(|| {
+            Error::unauthorized("the token that the request shows opens nothing here, or no more")
         })
     }
 }
@@ -117,6 +128,9 @@ mod tests {
     #![allow(clippy::unwrap_used)]
 
     use super::*;
+    use crate::log::Log;
+    use crate::places::Caller;
+    use crate::state::State;
 
     fn headers(host: &str, origin: Option<&str>) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -134,8 +148,16 @@ mod tests {
         let token = Token::load_or_make(&path, crate::token::Readers::Owner).unwrap();
         let text = std::fs::read_to_string(path).unwrap().trim().to_string();
         let sessions = Arc::new(Sessions::default());
-        let session = sessions.open(&sessions.ticket(Caller::Owner).unwrap()).unwrap();
-        let keys = Keys { tokens: [token].into(), sessions: Some(sessions) };
+        let owner = Asker::at_socket(Some(0), Caller::Owner);
+        let session = sessions.open(&sessions.ticket(owner.who.clone()).unwrap()).unwrap();
+        let log = Arc::new(Log::plain());
+        let state = State::open(scratch.path()).unwrap();
+        let keys = Keys {
+            tokens: [(token, Asker::with_file(None))].into(),
+            sessions: Some(sessions),
+            access: Arc::new(Access::load(&state, &log).unwrap()),
+            audit: Audit::new(scratch.path(), log),
+        };
         let check = |value: Option<String>| {
             let mut headers = HeaderMap::new();
             if let Some(value) = value {
@@ -143,8 +165,8 @@ mod tests {
             }
             keys.check(&headers)
         };
-        assert_eq!(check(Some(format!("Bearer {text}"))), Ok(None));
-        assert_eq!(check(Some(format!("Bearer {session}"))), Ok(Some(Caller::Owner)));
+        assert_eq!(check(Some(format!("Bearer {text}"))), Ok(Asker::with_file(None)));
+        assert_eq!(check(Some(format!("Bearer {session}"))), Ok(owner.in_session(1)));
         assert!(check(Some(format!("bearer  {text}"))).is_ok());
         let wrong = [
             String::new(),

@@ -18,6 +18,7 @@ use serde::Deserialize;
 use super::extract::{Body, DriveOf, Name, OptionalBody, Question};
 use super::jobs::{Long, Task, Wait, object};
 use super::object::{Made, Shown};
+use crate::asker::Asker;
 use crate::error::{Error, Result};
 use crate::places::Caller;
 use crate::service::Service;
@@ -473,7 +474,7 @@ pub(super) async fn stop(
     caller: Caller,
     Body(request): Body<api::StopRequest>,
 ) -> Result<StatusCode> {
-    check_owner(caller, "stop the array", AS_ROOT)?;
+    check_not_guest(caller, "stop the array", AS_ROOT)?;
     to_the_end(async move { array.stop_when_detached(request).await }).await?;
     Ok(StatusCode::ACCEPTED)
 }
@@ -493,13 +494,21 @@ pub(super) const AS_ROOT: &str = "ask on the machine itself, as root";
 pub(super) fn check_owner(caller: Caller, what: &str, action: &str) -> Result<()> {
     match caller {
         Caller::Owner => Ok(()),
-        Caller::Guest => Err(Error::new(
-            api::ErrorKind::Forbidden,
-            format!("only root over the socket may {what}"),
-            action,
-        )
-        .because(api::Reason::RootOnly)),
+        Caller::Person | Caller::Guest => Err(root_only(what, action)),
     }
+}
+
+/// For root, and for users and tokens of the array: whether their role is enough is found before.
+pub(super) fn check_not_guest(caller: Caller, what: &str, action: &str) -> Result<()> {
+    match caller {
+        Caller::Owner | Caller::Person => Ok(()),
+        Caller::Guest => Err(root_only(what, action)),
+    }
+}
+
+fn root_only(what: &str, action: &str) -> Error {
+    let what = format!("only root over the socket may {what}");
+    Error::new(api::ErrorKind::Forbidden, what, action).because(api::Reason::RootOnly)
 }
 
 pub(super) async fn health(State(array): Array) -> Answer<api::Health> {
@@ -510,8 +519,8 @@ pub(super) async fn status(State(array): Array) -> Answer<api::Status> {
     array.status().await.map(Json)
 }
 
-pub(super) async fn session(State(array): Array, caller: Caller) -> Json<api::Session> {
-    Json(array.session(caller))
+pub(super) async fn session(State(array): Array, asker: Asker) -> Json<api::Session> {
+    Json(array.session(&asker))
 }
 
 pub(super) async fn io(State(array): Array) -> Answer<Vec<api::DoorIo>> {

@@ -16,11 +16,13 @@ use tokio::sync::watch;
 
 use super::extract::{Name, Question};
 use super::handlers::{Answer, Array};
+use crate::asker::Asker;
 use crate::service::{FIGURES_INTERVAL, Service};
 
 /// Somebody who listens.
 struct Listener {
     array: Arc<Service>,
+    asker: Asker,
     figures: watch::Receiver<Option<Arc<api::Figures>>>,
     /// The last event that was sent.
     after: u64,
@@ -29,6 +31,7 @@ struct Listener {
 
 pub(super) async fn live(
     State(array): Array,
+    asker: Asker,
     headers: HeaderMap,
 ) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
@@ -39,7 +42,7 @@ pub(super) async fn live(
         version: env!("CARGO_PKG_VERSION").to_string(),
     };
     let waiting = VecDeque::from([message("hello", None, &hello)]);
-    let listener = Listener { figures: array.figures.watch(), array, after, waiting };
+    let listener = Listener { figures: array.figures.watch(), array, asker, after, waiting };
     let messages = unfold(listener, |mut listener| async move {
         let message = listener.next().await?;
         Some((Ok(message), listener))
@@ -58,7 +61,7 @@ fn missed_after(last: Option<&str>, boot_id: &str) -> Option<u64> {
 }
 
 impl Listener {
-    /// The next message; `None` when the array stops.
+    /// The next message; `None` when the array stops, or whoever listens is let in no more.
     async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(message) = self.waiting.pop_front() {
@@ -69,6 +72,9 @@ impl Listener {
             }
             self.figures.changed().await.ok()?;
             let figures = self.figures.borrow_and_update().clone()?;
+            if !self.array.is_let_in(&self.asker) {
+                return None;
+            }
             self.waiting.push_back(message("figures", None, &*figures));
             for event in self.array.log.after(self.after) {
                 self.after = event.sequence;

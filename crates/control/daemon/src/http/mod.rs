@@ -1,5 +1,7 @@
 //! The API over HTTP: routes, the same on the UNIX socket and on TCP.
 
+mod access;
+mod audited;
 mod console;
 mod databases;
 mod difference;
@@ -17,6 +19,7 @@ mod objectives;
 mod once;
 mod page;
 mod question;
+mod roles;
 mod schedules;
 mod settings;
 mod unread;
@@ -81,6 +84,7 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .merge(objectives::routes(&service))
         .merge(hosts::routes(&service))
         .merge(marks::routes())
+        .merge(access::routes())
         .merge(console::routes())
         .merge(jobs::routes())
         .merge(lab::routes())
@@ -105,7 +109,9 @@ pub(crate) fn router(service: Arc<Service>) -> Router {
         .merge(watched())
         .route_layer(from_fn_with_state(service.clone(), once::only_once))
         .route_layer(from_fn(question::only_known))
+        .route_layer(from_fn(roles::only_who_may))
         .route_layer(from_fn(object::name_object))
+        .route_layer(from_fn_with_state(service.clone(), audited::note_changes))
         .fallback(handlers::no_such_path)
         .method_not_allowed_fallback(handlers::no_such_method)
         .with_state(service)
@@ -123,6 +129,7 @@ fn watched() -> Router<Arc<Service>> {
 pub(crate) fn metrics_router(service: Arc<Service>) -> Router {
     watched()
         .route_layer(from_fn(question::only_known))
+        .route_layer(from_fn(roles::only_who_may))
         .fallback(handlers::only_metrics)
         .method_not_allowed_fallback(handlers::only_metrics)
         .with_state(service)

@@ -102,8 +102,8 @@ pub(super) async fn name_object(
         let all: Vec<(&str, &str)> = parameters.iter().collect();
         object_of(path.as_str(), &all)
     });
-    let mut response = next.run(request).await;
-    match (response.extensions_mut().remove::<Told>(), object) {
+    let response = next.run(request).await;
+    match (response.extensions().get::<Told>().cloned(), object) {
         (Some(Told(error)), Some(object)) if error.object.is_none() => {
             Error { object: Some(object), ..error }.into_response()
         }
@@ -111,7 +111,7 @@ pub(super) async fn name_object(
     }
 }
 
-fn object_of(path: &str, parameters: &[(&str, &str)]) -> Option<ObjectName> {
+pub(super) fn object_of(path: &str, parameters: &[(&str, &str)]) -> Option<ObjectName> {
     let value = |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
     if let (Some(pool), Some(number)) = (value("pool"), value("number")) {
         return Some(ObjectName { kind: ObjectKind::Drive, name: format!("{pool}/{number}") });
@@ -134,6 +134,8 @@ fn object_of(path: &str, parameters: &[(&str, &str)]) -> Option<ObjectName> {
         ("client", ObjectKind::Client),
         ("job", ObjectKind::Job),
         ("result", ObjectKind::LabResult),
+        ("user", ObjectKind::User),
+        ("token", ObjectKind::Token),
     ];
     let (kind, name) = kinds.into_iter().find_map(|(key, kind)| Some((kind, value(key)?)))?;
     Some(ObjectName { kind, name: name.to_string() })

@@ -1,18 +1,18 @@
 //! A request that shows an `Idempotency-Key` is carried out once: sent again, it gets the same answer.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use ashlar_api::{ErrorKind, KEY_BYTES_MAX, Reason};
 use axum::body::{Body, to_bytes};
-use axum::extract::{Request, State};
+use axum::extract::{MatchedPath, Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body_util::LengthLimitError;
 
 use super::extract::{BODY_BYTES_MAX, BODY_WAIT_MAX, not_whole, too_large, too_slow};
+use crate::asker::Asker;
 use crate::error::{Error, Result};
-use crate::places::Caller;
 use crate::repeats::{Answer, Content, Found, Turn};
 use crate::service::Service;
 
@@ -22,10 +22,19 @@ const REPLAYED: &str = "idempotency-replayed";
 /// The longest answer that is kept. Arbitrary: a clone of many volumes has some ten thousand bytes.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
-pub(super) async fn only_once(State(array): State<Arc<Service>>, request: Request, next: Next) -> Response {
-    // What opens the console opens it once: its answer is told to nobody else.
-    let is_of_console = request.uri().path().starts_with("/v1/console-");
-    if request.method() != Method::POST || is_of_console || !request.headers().contains_key(KEY) {
+/// The operations that answer with one.
+static SECRET: LazyLock<Vec<(String, String)>> = LazyLock::new(ashlar_api::secret_operations);
+
+pub(super) async fn only_once(
+    State(array): State<Arc<Service>>,
+    path: MatchedPath,
+    request: Request,
+    next: Next,
+) -> Response {
+    // A secret is told once, and nobody keeps it.
+    let tells_secret =
+        SECRET.iter().any(|(method, at)| method == request.method().as_str() && at == path.as_str());
+    if request.method() != Method::POST || tells_secret || !request.headers().contains_key(KEY) {
         return next.run(request).await;
     }
     match once(&array, request, next).await {
@@ -36,7 +45,9 @@ pub(super) async fn only_once(State(array): State<Arc<Service>>, request: Reques
 
 async fn once(array: &Service, request: Request, next: Next) -> Result<Response> {
     let key = key(request.headers())?;
-    let caller = request.extensions().get::<Caller>().copied().unwrap_or(Caller::Guest);
+    let Some(caller) = request.extensions().get::<Asker>().map(|asker| asker.who.keys_of()) else {
+        return Ok(next.run(request).await);
+    };
     let address = request.uri().to_string();
     let (parts, body) = request.into_parts();
     let body = tokio::time::timeout(BODY_WAIT_MAX, to_bytes(body, BODY_BYTES_MAX)).await;
@@ -44,7 +55,7 @@ async fn once(array: &Service, request: Request, next: Next) -> Result<Response>
         true => too_large(),
         false => not_whole(),
     })?;
-    let turn = match array.repeats.find(caller, &key, Content::of(&address, &body)) {
+    let turn = match array.repeats.find(&caller, &key, Content::of(&address, &body)) {
         Found::New(turn) => turn,
         Found::Answered(answer) => return Ok(again(answer)),
         Found::UnderWay => return Err(under_way(&key)),

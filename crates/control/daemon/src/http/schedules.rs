@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::extract::{Body, Name, Question};
 use super::handlers::{
-    AS_ROOT, Answer, Array, Created, Object, check_owner, made_snapshot, to_the_end, with_pools,
+    AS_ROOT, Answer, Array, Created, Object, check_not_guest, made_snapshot, to_the_end, with_pools,
 };
 use super::lists;
 use super::object::{Made, Shown};
@@ -42,7 +42,7 @@ pub(super) async fn create(
     Body(request): Body<api::ScheduleCreate>,
 ) -> Created<api::Schedule> {
     if request.prove_every_count.is_some() {
-        check_owner(caller, "have snapshots proven", AS_ROOT)?;
+        check_not_guest(caller, "have snapshots proven", AS_ROOT)?;
     }
     let schedule = to_the_end(async move { array.schedule_create(request).await }).await?;
     Ok(Made::at(format!("/v1/schedules/{}", schedule.name), schedule).tagged())

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Json, Router};
 
-use super::handlers::{AS_ROOT, Answer, Array, check_owner, to_the_end};
+use super::handlers::{AS_ROOT, Answer, Array, check_not_guest, to_the_end};
 use crate::places::Caller;
 use crate::service::Service;
 
@@ -20,6 +20,6 @@ async fn shown(State(array): Array) -> Json<api::ArraySettings> {
 }
 
 async fn reload(State(array): Array, caller: Caller) -> Answer<api::Reloaded> {
-    check_owner(caller, "have the settings read again", AS_ROOT)?;
+    check_not_guest(caller, "have the settings read again", AS_ROOT)?;
     to_the_end(async move { array.reload().await }).await.map(Json)
 }

@@ -4,6 +4,7 @@
 //! state file tells the truth; reading never waits for them. An index of names answers "which pool"
 //! without asking the data shard, which matters with ten thousand snapshots.
 
+mod access;
 mod attachments;
 mod awaited;
 mod clients;
@@ -51,7 +52,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use ashlar_api as api;
 
+use crate::access::Access;
 use crate::array::Array;
+use crate::audit::Audit;
 use crate::console::Console;
 use crate::doors::Doors;
 use crate::error::{Error, Result};
@@ -98,6 +101,10 @@ pub(crate) struct Service {
     schedules: schedules::Live,
     pub(crate) figures: figures::Live,
     pub(crate) console: Console,
+    /// Users and tokens.
+    pub(crate) access: Arc<Access>,
+    /// Who changed what.
+    pub(crate) audit: Audit,
     /// Requests that may come twice.
     pub(crate) repeats: Repeats,
     /// Long work that requests asked for.
@@ -199,10 +206,12 @@ impl Service {
         array: Array,
         keeping: Keeping,
         log: Arc<Log>,
-    ) -> Service {
+    ) -> Result<Service> {
+        let access = Arc::new(Access::load(&state, &log)?);
+        let audit = Audit::new(state.directory(), log.clone());
         let doors = Doors::new(&state, &settings.now());
         let boot_id = log.boot_id().to_string();
-        Service {
+        Ok(Service {
             log,
             array,
             doors,
@@ -226,6 +235,8 @@ impl Service {
             schedules: schedules::Live::default(),
             figures: figures::Live::default(),
             console: Console::default(),
+            access,
+            audit,
             repeats: Repeats::default(),
             jobs: Jobs::default(),
             boot_id,
@@ -233,7 +244,7 @@ impl Service {
             may_tend_databases: AtomicBool::new(true),
             is_stopping: AtomicBool::new(false),
             is_closed: AtomicBool::new(false),
-        }
+        })
     }
 
     pub(crate) fn state(&self) -> &State {

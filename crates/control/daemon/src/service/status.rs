@@ -1,5 +1,6 @@
 //! The array as a whole: status, counters, events, metrics.
 
+use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 
@@ -9,13 +10,17 @@ use ashlar_telemetry::{Operation, Snapshot};
 use super::Service;
 use super::deleted::counter;
 use super::watch::FULL_PERCENT;
+use crate::asker::{Asker, Who};
 use crate::error::Result;
 use crate::places::Caller;
 use crate::{metrics, process};
 
-/// The ids of operations that are for root over the socket.
+/// The ids of operations that guests may not use.
 static ROOT_OPERATIONS: LazyLock<Vec<String>> =
     LazyLock::new(|| api::root_operations().into_keys().collect());
+/// Those of them that are for nobody else.
+static ROOT_ONLY_OPERATIONS: LazyLock<Vec<String>> =
+    LazyLock::new(|| api::root_only_operations().into_keys().collect());
 
 impl Service {
     /// The array as a whole.
@@ -39,13 +44,26 @@ impl Service {
     }
 
     /// What somebody may do.
-    pub(crate) fn session(&self, caller: Caller) -> api::Session {
-        let is_guest = caller == Caller::Guest;
+    pub(crate) fn session(&self, asker: &Asker) -> api::Session {
         let settings = self.settings.now();
-        let places = |of: &[String]| is_guest.then(|| of.to_vec());
+        let is_owner = asker.caller == Caller::Owner;
+        let places = |of: &[String]| (!is_owner).then(|| of.to_vec());
+        let name = |name: &String| Some(name.clone());
+        let (user, token) = match &asker.who {
+            Who::User { name: user, .. } => (name(user), None),
+            Who::Token { name: token, .. } => (None, name(token)),
+            Who::Peer { .. } | Who::File => (None, None),
+        };
         api::Session {
-            caller: if is_guest { api::CallerKind::Guest } else { api::CallerKind::Owner },
-            refused_operations: if is_guest { ROOT_OPERATIONS.clone() } else { Vec::new() },
+            caller: match asker.caller {
+                Caller::Owner => api::CallerKind::Owner,
+                Caller::Person => api::CallerKind::Person,
+                Caller::Guest => api::CallerKind::Guest,
+            },
+            role: asker.role,
+            user,
+            token,
+            refused_operations: refused_operations(asker),
             drive_places: places(&settings.guest_drives),
             mount_places: places(&settings.guest_mounts),
             boot_id: self.boot_id.clone(),
@@ -91,6 +109,20 @@ impl Service {
         };
         Ok(metrics::text(&readings))
     }
+}
+
+/// The ids of operations that are refused to somebody, in order.
+fn refused_operations(asker: &Asker) -> Vec<String> {
+    let for_root: &[String] = match asker.caller {
+        Caller::Owner => &[],
+        Caller::Person => &ROOT_ONLY_OPERATIONS,
+        Caller::Guest => &ROOT_OPERATIONS,
+    };
+    let is_other = |operation: &str| asker.only.is_some_and(|only| !only.covers(operation));
+    let others = api::operations_by_place().into_values().filter(|operation| is_other(operation));
+    let above = api::operations_above(asker.role).into_iter().map(str::to_string);
+    let all: BTreeSet<String> = for_root.iter().cloned().chain(others).chain(above).collect();
+    all.into_iter().collect()
 }
 
 fn takes_writes(state: api::PoolState) -> bool {

@@ -58,6 +58,7 @@ impl Service {
         self.at_most("noting how old deleted volumes are", AGES_MAX, self.store_ages()).await;
         is_clean &= self.at_most("closing pools", POOLS_MAX, self.close_pools()).await == Some(true);
         self.store_wear_or_tell();
+        self.store_uses();
         is_clean &= self.at_most("ending the data shard", SHARD_MAX, self.array.stop()).await.is_some();
         is_clean
     }
