@@ -5,17 +5,19 @@ const TITLES = {
   invalid: 'The request is wrong',
   unauthorized: 'No token, or not the right one',
   'not-found': 'There is no such object',
+  forbidden: 'Not for this caller',
   exists: 'The name or the drive is taken',
   busy: 'The object is in use',
   closed: 'The array or the pool does not serve',
 };
 
 export class Refusal extends Error {
-  constructor(status, kind, detail, action) {
+  constructor(status, kind, detail, action, reason) {
     super(detail);
     this.status = status;
     const type = `/docs/reference/errors.md#${kind}`;
     this.body = { type, title: TITLES[kind], status, detail, kind, remedy: { command: action, request: action } };
+    if (reason) this.body.reason = reason;
   }
 }
 

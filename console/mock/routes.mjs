@@ -1,5 +1,6 @@
 // What the mock answers: each entry is a method, a path of the API, and what it does to the world.
 import { profileOf } from './figures.mjs';
+import { ACCESS } from './access.mjs';
 import { HOSTS } from './hosts.mjs';
 import { JOBS, pause, stopScrub } from './jobs.mjs';
 import { PAPER, resultOf } from './lab.mjs';
@@ -535,7 +536,9 @@ const OTHERS = {
   'GET /v1/status': (world) => ok(statusOf(world)),
   'GET /v1/session': (world) =>
     ok({
-      caller: world.refused.length > 0 ? 'guest' : 'owner',
+      caller: world.me.caller ?? (world.refused.length > 0 ? 'guest' : 'owner'),
+      role: world.me.role,
+      ...(world.me.user ? { user: world.me.user } : {}),
       refused_operations: world.refused,
       boot_id: world.bootId,
     }),
@@ -566,7 +569,7 @@ const OTHERS = {
     ),
 };
 
-const ALL = { ...DATABASES, ...VOLUMES, ...LAB, ...SNAPSHOTS, ...POOLS, ...TIME_LINE, ...JOBS, ...HOSTS, ...OTHERS };
+const ALL = { ...DATABASES, ...VOLUMES, ...LAB, ...SNAPSHOTS, ...POOLS, ...TIME_LINE, ...JOBS, ...HOSTS, ...ACCESS, ...OTHERS };
 
 /// Each route with the pattern of its path.
 export const routes = Object.entries(ALL).map(([key, run]) => {

@@ -5,6 +5,7 @@ import { readFile } from 'node:fs/promises';
 import { dirname, extname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { figuresOf, historyOf, latenciesOf } from './figures.mjs';
+import { PASSWORD, wrongLogin } from './access.mjs';
 import { Refusal } from './refusal.mjs';
 import { routes } from './routes.mjs';
 import { makeWorld } from './world.mjs';
@@ -163,11 +164,16 @@ class Mock {
   async api(request, response, url) {
     const body = await bodyOf(request);
     if (url.pathname === '/v1/console-sessions') return this.enter(response, body);
+    if (url.pathname === '/v1/sessions') return this.logIn(response, body);
     const token = /^Bearer (.+)$/.exec(request.headers.authorization ?? '')?.[1];
     if (!this.tokens.has(token)) {
       throw new Refusal(401, 'unauthorized', 'the session is over', 'run `ashlar console` again');
     }
     if (url.pathname === '/v1/live') return this.live(request, response);
+    if (url.pathname === '/v1/session' && request.method === 'DELETE') {
+      this.tokens.delete(token);
+      return this.json(response, 204);
+    }
     if (url.pathname === '/v1/latencies') {
       return this.json(response, 200, latenciesOf(this.world, url.searchParams.get('object'), url.searchParams.get('range')));
     }
@@ -195,6 +201,15 @@ class Mock {
     const token = `token-${Math.random().toString(36).slice(2)}`;
     this.tokens.add(token);
     this.json(response, 201, { token, expires_seconds: 43_200 });
+  }
+
+  logIn(response, { user: name, password }) {
+    const user = this.world.users.find((one) => one.name === name);
+    if (!user || user.is_disabled || password !== PASSWORD) throw wrongLogin();
+    const token = `token-${Math.random().toString(36).slice(2)}`;
+    this.tokens.add(token);
+    this.world.me = { caller: 'person', role: user.role, user: name };
+    this.json(response, 201, { token, user: name, role: user.role, expires_seconds: 43_200 });
   }
 
   live(request, response) {

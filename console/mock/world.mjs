@@ -1,4 +1,5 @@
 // What the mock array holds: made up, the same at every start, of the shapes that docs/reference/openapi.json tells.
+import { apiTokens, audit, users } from './access.mjs';
 import { exports, hosts } from './hosts.mjs';
 import { jobs } from './jobs.mjs';
 
@@ -322,14 +323,16 @@ function marks() {
   ];
 }
 
-const EMPTY = { pools: [], databases: [], volumes: [], snapshots: [], schedules: [], objectives: [], marks: [], deleted: [], clients: [], hosts: [], exports: [], events: [], jobs: [] };
+const EMPTY = { pools: [], databases: [], volumes: [], snapshots: [], schedules: [], objectives: [], marks: [], deleted: [], clients: [], hosts: [], exports: [], users: [], apiTokens: [], audit: [], events: [], jobs: [] };
 
 /// Everything the mock knows. `isEmpty`: an array nobody has used yet.
 export function makeWorld({ volumeCount = 40, isEmpty = false } = {}) {
   const quarter = now() - (now() % 900);
   // What a guest is refused; nothing to the owner.
   const refused = [];
-  const base = { bootId: `boot-${Date.now().toString(36)}`, startedMillis: Date.now() - 6000 * 60_000, refused };
+  // Who is signed in; a login puts its user here.
+  const me = { role: 'admin' };
+  const base = { bootId: `boot-${Date.now().toString(36)}`, startedMillis: Date.now() - 6000 * 60_000, refused, me };
   if (isEmpty) return { ...base, ...structuredClone(EMPTY) };
   const all = databases(quarter);
   return {
@@ -355,6 +358,9 @@ export function makeWorld({ volumeCount = 40, isEmpty = false } = {}) {
     ],
     hosts: hosts(),
     exports: exports(),
+    users: users(),
+    apiTokens: apiTokens(),
+    audit: audit(),
     events: events(),
   };
 }

@@ -2,7 +2,9 @@
 import { useEffect, useRef, type ReactNode } from 'react';
 import { Menu, MenuItem, MenuTrigger, Popover } from 'react-aria-components';
 import { connection } from './api/live';
-import { session } from './api/session';
+import { leave, session } from './api/session';
+import { OwnPassword } from './dialogs/access';
+import { Access } from './pages/access';
 import { Clients } from './pages/clients';
 import { Dashboard } from './pages/dashboard';
 import { DatabasePage } from './pages/database';
@@ -18,6 +20,8 @@ import { Snapshots } from './pages/snapshots';
 import { VolumePage } from './pages/volume';
 import { Volumes } from './pages/volumes';
 import { useNow } from './state/clock';
+import { openDialog } from './state/dialog';
+import { nameOf, who } from './state/rights';
 import { Link, navigate, path, usePath } from './state/router';
 import { useStore } from './state/store';
 import { Button, Page } from './ui/basics';
@@ -60,7 +64,7 @@ function pageOf([first, second]: string[]): ReactNode {
   if (first === 'lab') return second ? <LabResultPage key={second} name={second} /> : <LabResults />;
   if (first === 'hosts') return <Hosts />;
   if (first === 'clients') return <Clients />;
-  if (first === 'settings') return <Settings />;
+  if (first === 'settings') return second === 'access' ? <Access /> : <Settings />;
   return (
     <Page title="Not found">
       <p>
@@ -103,12 +107,15 @@ function Frame() {
             </Link>
           ))}
         </nav>
+        <WhoMenu />
         <ConnectionLine />
       </aside>
       <div className="top">
         <Link to="/" className="brand">
           <Logo /> Ashlar
         </Link>
+        <span className="spring" />
+        <WhoMenu isNarrow />
         <ConnectionLine />
       </div>
       <main ref={main} id="main" tabIndex={-1}>
@@ -127,6 +134,41 @@ function Frame() {
       <DialogHost />
       <Tray />
     </div>
+  );
+}
+
+/// Who is signed in, with what one may do about it.
+function WhoMenu({ isNarrow }: { isNarrow?: boolean }) {
+  const me = useStore(who);
+  if (!me) return null;
+  const name = nameOf(me);
+  const act = (key: string) => {
+    if (key === 'leave') return leave();
+    if (key === 'password') return openDialog(<OwnPassword />);
+    return navigate('/settings/access');
+  };
+  return (
+    <MenuTrigger>
+      <Button className="who" tone="quiet" aria-label={`${name}, ${me.role}: account`}>
+        <span className="strong">{name}</span>
+        <span className="sub">{me.role}</span>
+      </Button>
+      <Popover className="popover" placement={isNarrow ? 'bottom end' : 'top start'}>
+        <Menu className="list-box" aria-label="Account" onAction={(key) => act(String(key))}>
+          {me.user ? (
+            <MenuItem id="password" textValue="Change your password" className="option">
+              Change your password…
+            </MenuItem>
+          ) : null}
+          <MenuItem id="access" textValue="Users and tokens" className="option">
+            Users and tokens
+          </MenuItem>
+          <MenuItem id="leave" textValue="Sign out" className="option">
+            Sign out
+          </MenuItem>
+        </Menu>
+      </Popover>
+    </MenuTrigger>
   );
 }
 

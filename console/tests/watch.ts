@@ -25,6 +25,7 @@ export const PAGES = [
   ['hosts', '/hosts'],
   ['clients', '/clients'],
   ['settings', '/settings'],
+  ['access', '/settings/access'],
 ] as const;
 
 export interface Watch {

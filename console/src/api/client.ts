@@ -60,7 +60,8 @@ export async function request(method: string, address: string, body?: unknown): 
   }
   if (!answer.ok) {
     const error = await errorOf(answer);
-    if (error.status === 401) endSession();
+    // A wrong password where one is asked for says nothing of the session.
+    if (error.status === 401 && error.reason !== 'wrong-login') endSession();
     throw error;
   }
   try {

@@ -7,6 +7,7 @@ export class ApiError extends Error {
     readonly kind: string,
     message: string,
     readonly action: string,
+    readonly reason?: string | null,
   ) {
     super(message);
   }
@@ -24,7 +25,7 @@ export async function errorOf(answer: Response): Promise<ApiError> {
     if (typeof problem.detail === 'string') {
       // A person reads it, who has the command line at hand.
       const action = problem.remedy?.command ?? '';
-      return new ApiError(answer.status, problem.kind ?? 'unknown', problem.detail, action);
+      return new ApiError(answer.status, problem.kind ?? 'unknown', problem.detail, action, problem.reason);
     }
   } catch {
     // No JSON: said below.

@@ -37,6 +37,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/audit": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Who changed what, and which logins failed, the oldest first. */
+        get: operations["audit_list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/clients": {
         parameters: {
             query?: never;
@@ -1235,6 +1252,41 @@ export interface paths {
         get: operations["session"];
         put?: never;
         post?: never;
+        /** Logs out: ends the session whose token the request shows. */
+        delete: operations["session_end"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/session/password": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** The user who asks gets another password. All its sessions end. */
+        put: operations["password_change"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** A user logs in. Needs no token. Whoever fails again and again waits longer each time. */
+        post: operations["session_create"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1430,11 +1482,47 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Stops the array in order, as SIGTERM does. For root over the socket only. The answer comes before the end;
+         * Stops the array in order, as SIGTERM does. The answer comes before the end;
          *     with `detach`, after every volume is detached.
          */
         post: operations["stop"];
         delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tokens": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The tokens of programs. */
+        get: operations["tokens_list"];
+        put?: never;
+        /** Makes a token. Its secret is in this answer and nowhere else. */
+        post: operations["token_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tokens/{token}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One token, without its secret. */
+        get: operations["token_show"];
+        put?: never;
+        post?: never;
+        /** Deletes a token: it opens nothing from now on. */
+        delete: operations["token_delete"];
         options?: never;
         head?: never;
         patch?: never;
@@ -1458,6 +1546,43 @@ export interface paths {
         options?: never;
         head?: never;
         patch?: never;
+        trace?: never;
+    };
+    "/v1/users": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The users of the array. */
+        get: operations["users_list"];
+        put?: never;
+        /** Makes a user. */
+        post: operations["user_create"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/users/{user}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** One user. */
+        get: operations["user_show"];
+        put?: never;
+        post?: never;
+        /** Deletes a user. Its sessions end. */
+        delete: operations["user_delete"];
+        options?: never;
+        head?: never;
+        /** Gives a user another role or password, or keeps it out. Its sessions end. */
+        patch: operations["user_change"];
         trace?: never;
     };
     "/v1/volumes": {
@@ -1602,6 +1727,32 @@ export interface paths {
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** @description A token: what a program shows. Its secret is told once, when it is made. */
+        ApiToken: {
+            /**
+             * @description Who made it, as the record of changes has it.
+             * @example user ada
+             */
+            created_by: string;
+            /** Format: int64 */
+            created_unix_seconds: number;
+            /**
+             * Format: int64
+             * @description Absent: never.
+             */
+            expires_unix_seconds?: number | null;
+            /** @description Its end has come: it opens nothing. */
+            is_expired: boolean;
+            /**
+             * Format: int64
+             * @description To a minute; absent: never.
+             */
+            last_used_unix_seconds?: number | null;
+            /** @example backup */
+            name: string;
+            only?: components["schemas"]["TokenScope"] | null;
+            role: components["schemas"]["Role"];
+        };
         /** @description The settings in force. */
         ArraySettings: {
             /**
@@ -1640,6 +1791,46 @@ export interface components {
             outlives?: components["schemas"]["Outlives"];
             volume: string;
         };
+        /** @description A change that somebody asked for, whether or not it was carried out, or a login that failed. */
+        AuditEntry: {
+            /**
+             * @description Where it came from; absent: over the socket.
+             * @example 192.0.2.17:41222
+             */
+            address?: string | null;
+            /**
+             * Format: int64
+             * @description So many more failed logins were not written, because there were too many.
+             */
+            left_out_count?: number;
+            /** @example DELETE */
+            method: string;
+            object?: components["schemas"]["ObjectName"] | null;
+            /**
+             * @description With what stood behind the question mark.
+             * @example /v1/volumes/db?force=true
+             */
+            path: string;
+            /** @description What exactly was refused, where the answer says it. */
+            reason?: string | null;
+            /**
+             * Format: int64
+             * @description Goes on over restarts.
+             */
+            sequence: number;
+            /**
+             * Format: int32
+             * @description The HTTP status of the answer.
+             */
+            status: number;
+            /** Format: int64 */
+            unix_millis: number;
+            /**
+             * @description `user NAME`, `token NAME`, `uid NUMBER` of the socket, `token file`, or `nobody`: not let in.
+             * @example user ada
+             */
+            who: string;
+        };
         /** @description A piece of a volume. */
         ByteRange: {
             /**
@@ -1657,7 +1848,7 @@ export interface components {
          * @description Who asks, as the array sees it.
          * @enum {string}
          */
-        CallerKind: "owner" | "guest";
+        CallerKind: "owner" | "person" | "guest";
         /** @description A name and the secret that proves it (CHAP). */
         ChapLogin: {
             /** @description 12 to 255 bytes; Windows takes no more than 16. Never shown again. */
@@ -2777,7 +2968,7 @@ export interface components {
          * @description What the caller should act on.
          * @enum {string}
          */
-        ErrorKind: "invalid" | "unauthorized" | "forbidden" | "not-found" | "no-such-method" | "exists" | "busy" | "cancelled" | "read-only" | "changed" | "too-large" | "media-type" | "key-reused" | "no-space" | "damaged" | "medium" | "closed";
+        ErrorKind: "invalid" | "unauthorized" | "forbidden" | "not-found" | "no-such-method" | "exists" | "busy" | "cancelled" | "read-only" | "changed" | "too-large" | "media-type" | "key-reused" | "too-many" | "no-space" | "damaged" | "medium" | "closed";
         /** @description One event. */
         Event: {
             /** @description Of the start that `sequence` counts from: another one for each. */
@@ -3263,7 +3454,7 @@ export interface components {
          * @description A kind of object.
          * @enum {string}
          */
-        ObjectKind: "pool" | "drive" | "volume" | "snapshot" | "deleted-volume" | "database" | "schedule" | "objective" | "mark" | "attachment" | "host" | "export" | "client" | "job" | "lab-result";
+        ObjectKind: "pool" | "drive" | "volume" | "snapshot" | "deleted-volume" | "database" | "schedule" | "objective" | "mark" | "attachment" | "host" | "export" | "client" | "job" | "lab-result" | "user" | "token";
         /** @description An object by its kind and name. */
         ObjectName: {
             kind: components["schemas"]["ObjectKind"];
@@ -3400,6 +3591,13 @@ export interface components {
              *     scrub sets them right.
              */
             wrong_stripe_count: number;
+        };
+        /** @description Request of a user for another password of its own. All its sessions end. */
+        PasswordChange: {
+            /** @description The one it wants: 12 to 256 letters. */
+            new_password: string;
+            /** @description The one it has. */
+            password: string;
         };
         /** @description A pool. */
         Pool: {
@@ -3676,7 +3874,7 @@ export interface components {
          * @description What exactly went wrong. More may come: treat one that you do not know as none.
          * @enum {string}
          */
-        Reason: "not-json" | "wrong-field" | "wrong-parameter" | "unknown-parameter" | "wrong-name" | "wrong-cursor" | "does-not-fit" | "wrong-settings" | "other-site" | "root-only" | "place-not-allowed" | "in-use" | "attached" | "exported" | "held" | "not-empty" | "worked-on" | "key-under-way" | "not-cancellable" | "job-ended" | "stopping" | "overloaded" | "pool-closed";
+        Reason: "not-json" | "wrong-field" | "wrong-parameter" | "unknown-parameter" | "wrong-name" | "wrong-cursor" | "does-not-fit" | "wrong-settings" | "other-site" | "root-only" | "role-too-low" | "token-limited" | "token-expired" | "wrong-login" | "place-not-allowed" | "in-use" | "attached" | "exported" | "held" | "not-empty" | "worked-on" | "key-under-way" | "not-cancellable" | "job-ended" | "stopping" | "overloaded" | "pool-closed";
         /** @description A drive that is given what it lacks. */
         Rebuild: {
             /**
@@ -3859,6 +4057,11 @@ export interface components {
             /** @description The volumes that are as they were in it. */
             volumes: string[];
         };
+        /**
+         * @description What somebody may do. Each may what the one before it may.
+         * @enum {string}
+         */
+        Role: "viewer" | "operator" | "admin";
         /** @description A schedule. */
         Schedule: {
             /** Format: int64 */
@@ -4045,6 +4248,29 @@ export interface components {
              *     ]
              */
             refused_operations: string[];
+            role: components["schemas"]["Role"];
+            /** @description The token that was shown, by its name. */
+            token?: string | null;
+            /** @description The user who asks. */
+            user?: string | null;
+        };
+        /** @description Somebody logs in. */
+        SessionCreate: {
+            password: string;
+            /** @example ada */
+            user: string;
+        };
+        /** @description A session of a user. */
+        SessionOpened: {
+            /**
+             * Format: int64
+             * @description It ends then, and earlier when the user is deleted, disabled, or gets another role or password.
+             */
+            expires_seconds: number;
+            role: components["schemas"]["Role"];
+            /** @description For `Authorization: Bearer`. */
+            token: string;
+            user: string;
         };
         /** @description A setting. */
         Setting: {
@@ -4365,6 +4591,29 @@ export interface components {
             /** @description Takes volumes out of sight although they are in use. */
             force?: boolean;
         };
+        /** @description Request to make a token. */
+        TokenCreate: {
+            /**
+             * Format: int64
+             * @description How long it opens anything; absent: until it is deleted.
+             */
+            expires_after_seconds?: number | null;
+            /** @example backup */
+            name: string;
+            only?: components["schemas"]["TokenScope"] | null;
+            role: components["schemas"]["Role"];
+        };
+        /** @description A new token with its secret, which is told this once. */
+        TokenCreated: {
+            /** @description For `Authorization: Bearer`. */
+            secret: string;
+            token: components["schemas"]["ApiToken"];
+        };
+        /**
+         * @description The only thing that a token is for.
+         * @enum {string}
+         */
+        TokenScope: "metrics" | "snapshots";
         /** @description Request to go on with another program. */
         UpgradeRequest: {
             /**
@@ -4378,6 +4627,43 @@ export interface components {
          * @enum {string}
          */
         UseKind: "attachment" | "mount" | "device" | "process" | "nbd" | "iscsi" | "unknown";
+        /** @description A user of the array. The password is never shown. */
+        User: {
+            /** Format: int64 */
+            created_unix_seconds: number;
+            /** @description It cannot log in. */
+            is_disabled: boolean;
+            /**
+             * Format: int64
+             * @description Absent: never.
+             */
+            last_login_unix_seconds?: number | null;
+            /** @example ada */
+            name: string;
+            /** Format: int64 */
+            password_set_unix_seconds: number;
+            role: components["schemas"]["Role"];
+            /**
+             * Format: int64
+             * @description Where it is logged in now, counted.
+             */
+            session_count: number;
+        };
+        /** @description Request to change a user: what is absent stays. Its sessions end. */
+        UserChange: {
+            is_disabled?: boolean | null;
+            /** @description Another password: 12 to 256 letters. */
+            password?: string | null;
+            role?: components["schemas"]["Role"] | null;
+        };
+        /** @description Request to make a user. */
+        UserCreate: {
+            /** @example ada */
+            name: string;
+            /** @description 12 to 256 letters. Only a hash of it is kept. */
+            password: string;
+            role: components["schemas"]["Role"];
+        };
         /** @description A volume. */
         Volume: {
             /**
@@ -4716,7 +5002,7 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The request comes from a page of another site, or asks for what only root over the socket may do or name. */
+        /** @description The request comes from a page of another site, asks for what takes a higher role, or for what only root over the socket may do or name. */
         forbidden: {
             headers: {
                 [name: string]: unknown;
@@ -4815,7 +5101,16 @@ export interface components {
                 "application/problem+json": components["schemas"]["Problem"];
             };
         };
-        /** @description The address asks for a token, and the request shows none or another. A session of the console ends after twelve hours. */
+        /** @description Logins of this user or from this address failed again and again. Nothing was looked at. */
+        "too-many": {
+            headers: {
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": components["schemas"]["Problem"];
+            };
+        };
+        /** @description The address asks for a token, and the request shows none, another, or one that opens nothing any more. A session ends after twelve hours, and when its user is deleted, disabled, or gets another role or password. Or a login gave a wrong user or password. */
         unauthorized: {
             headers: {
                 [name: string]: unknown;
@@ -5049,6 +5344,58 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    audit_list: {
+        parameters: {
+            query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "sequence";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
+                /** @description only those with a larger sequence number */
+                after?: number;
+                /** @description only those of this one, as in `user ada` */
+                who?: string;
+                /** @description only those since then */
+                since_unix_millis?: number;
+                /** @description only those that were refused or failed, or were not */
+                is_refused?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["AuditEntry"][];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
             503: components["responses"]["closed"];
             default: components["responses"]["other"];
         };
@@ -5338,7 +5685,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5515,7 +5862,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5654,7 +6001,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5773,7 +6120,7 @@ export interface operations {
             };
             400: components["responses"]["invalid"];
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5854,7 +6201,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6027,7 +6374,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6119,7 +6466,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6187,7 +6534,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6267,7 +6614,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6357,7 +6704,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6447,7 +6794,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6523,7 +6870,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6594,7 +6941,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6684,7 +7031,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6753,7 +7100,7 @@ export interface operations {
             };
             400: components["responses"]["invalid"];
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6817,7 +7164,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6893,7 +7240,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6979,7 +7326,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -9760,7 +10107,7 @@ export interface operations {
                 };
             };
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10251,6 +10598,156 @@ export interface operations {
             };
             401: components["responses"]["unauthorized"];
             403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    session_end: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description the request shows no session */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    password_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PasswordChange"];
+            };
+        };
+        responses: {
+            /** @description done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description the password is wrong */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: components["responses"]["forbidden"];
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            /** @description too many logins failed: `Retry-After` says when */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description the file of users is damaged or cannot be written */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    session_create: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionCreate"];
+            };
+        };
+        responses: {
+            /** @description the answer */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionOpened"];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description the user or the password is wrong */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            403: components["responses"]["forbidden"];
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            /** @description too many logins failed: `Retry-After` says when */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             503: components["responses"]["closed"];
             default: components["responses"]["other"];
         };
@@ -10929,7 +11426,7 @@ export interface operations {
             };
             400: components["responses"]["invalid"];
             401: components["responses"]["unauthorized"];
-            /** @description only for root over the socket */
+            /** @description only for root over the socket, and for users and tokens of its role */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -10951,6 +11448,192 @@ export interface operations {
             415: components["responses"]["media-type"];
             422: components["responses"]["key-reused"];
             /** @description a volume could not be detached */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    tokens_list: {
+        parameters: {
+            query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "name" | "created" | "expires";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
+                /** @description only those whose names begin so */
+                name_prefix?: string;
+                /** @description only those of this role */
+                role?: "viewer" | "operator" | "admin";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiToken"][];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    token_create: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TokenCreate"];
+            };
+        };
+        responses: {
+            /** @description the answer */
+            201: {
+                headers: {
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TokenCreated"];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description taken, in use, or read-only */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            /** @description the file of users is damaged or cannot be written */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    token_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description name of the token */
+                token: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiToken"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    token_delete: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description name of the token */
+                token: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description the file of users is damaged or cannot be written */
             500: {
                 headers: {
                     [name: string]: unknown;
@@ -11011,6 +11694,271 @@ export interface operations {
             413: components["responses"]["too-large"];
             415: components["responses"]["media-type"];
             422: components["responses"]["key-reused"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    users_list: {
+        parameters: {
+            query?: {
+                /** @description objects of a page at most; the header `Link` leads to the next one. Absent: all */
+                limit?: number;
+                /** @description where the page begins: of the `Link` of the page before, with the same order */
+                cursor?: string;
+                /** @description what to sort by, and by name where that is equal */
+                sort?: "name" | "created";
+                /** @description which way; ascending if absent */
+                order?: "ascending" | "descending";
+                /** @description only those whose names begin so */
+                name_prefix?: string;
+                /** @description only those of this role */
+                role?: "viewer" | "operator" | "admin";
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    /** @description `<...>; rel="next"`: where the list goes on; absent at its end */
+                    Link?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"][];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    user_create: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UserCreate"];
+            };
+        };
+        responses: {
+            /** @description the answer */
+            201: {
+                headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
+                    /** @description where the new object is, of several the first */
+                    Location?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description taken, in use, or read-only */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            422: components["responses"]["key-reused"];
+            /** @description the file of users is damaged or cannot be written */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    user_show: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description name of the user */
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    user_delete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description name of the user */
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description done */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["invalid"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            412: components["responses"]["changed"];
+            /** @description the file of users is damaged or cannot be written */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    user_change: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description name of the user */
+                user: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["UserChange"];
+            };
+        };
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["User"];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            412: components["responses"]["changed"];
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            /** @description the file of users is damaged or cannot be written */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             503: components["responses"]["closed"];
             default: components["responses"]["other"];
         };

@@ -1,4 +1,4 @@
-// Who we are to the array: a one-time ticket becomes a token, which this tab alone keeps.
+// Who we are to the array: a login or a one-time ticket becomes a token, which this tab alone keeps.
 import { Store } from '../state/store';
 import { ApiError, errorOf, unreachable } from './error';
 
@@ -32,14 +32,22 @@ export function takeTicket(): void {
   void enter(ticket);
 }
 
-export async function enter(ticket: string): Promise<void> {
+export function enter(ticket: string): Promise<void> {
+  return begin('/v1/console-sessions', { ticket });
+}
+
+export function logIn(user: string, password: string): Promise<void> {
+  return begin('/v1/sessions', { user, password });
+}
+
+async function begin(path: '/v1/console-sessions' | '/v1/sessions', body: object): Promise<void> {
   session.set({ state: 'entering' });
   let answer: Response;
   try {
-    answer = await fetch('/v1/console-sessions', {
+    answer = await fetch(path, {
       method: 'POST',
       headers: { 'Content-Type': 'application/json' },
-      body: JSON.stringify({ ticket }),
+      body: JSON.stringify(body),
     });
   } catch {
     return session.set({ state: 'out', wasIn: false, error: unreachable() });
@@ -59,8 +67,9 @@ export function endSession(): void {
   session.set({ state: 'out', wasIn: true });
 }
 
-/// A person leaves: this tab forgets the token.
+/// A person leaves: the array ends the session, and this tab forgets its token whatever the array says.
 export function leave(): void {
+  void fetch('/v1/session', { method: 'DELETE', headers: authorization() }).catch(() => undefined);
   sessionStorage.removeItem(KEY);
   session.set({ state: 'out', wasIn: false });
 }

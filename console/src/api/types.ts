@@ -2,6 +2,8 @@
 import type { components } from './schema';
 
 type Schemas = components['schemas'];
+export type ApiToken = Schemas['ApiToken'];
+export type AuditEntry = Schemas['AuditEntry'];
 export type Attachment = Schemas['Attachment'];
 export type Database = Schemas['Database'];
 export type DatabaseProof = Schemas['DatabaseProof'];
@@ -26,10 +28,14 @@ export type Pool = Schemas['Pool'];
 export type PoolSpace = Schemas['PoolSpace'];
 export type Problem = Schemas['Problem'];
 export type Reclaim = Schemas['Reclaim'];
+export type Role = Schemas['Role'];
 export type Schedule = Schemas['Schedule'];
 export type Snapshot = Schemas['Snapshot'];
 export type Space = Schemas['Space'];
 export type Status = Schemas['Status'];
+export type TokenScope = Schemas['TokenScope'];
+export type User = Schemas['User'];
+export type Who = Schemas['Session'];
 export type Volume = Schemas['Volume'];
 export type VolumeUser = Schemas['VolumeUser'];
 export type DeletedVolume = Schemas['DeletedVolume'];

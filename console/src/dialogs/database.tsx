@@ -401,7 +401,13 @@ export function databaseActions(database: Database, { all, snapshots }: Around):
       refusal: denied('database_clone') ?? busy,
       onAction: open(<CloneDatabase database={database} snapshots={own} />),
     },
-    { id: 'snapshot', label: 'Take a snapshot…', refusal: busy, onAction: open(<SnapshotDatabase database={database} />) },
+    {
+      id: 'snapshot',
+      label: 'Take a snapshot…',
+      needs: 'database_snapshot',
+      refusal: busy,
+      onAction: open(<SnapshotDatabase database={database} />),
+    },
     {
       id: 'prove',
       label: 'Prove…',

@@ -137,12 +137,14 @@ export function driveActions(pool: Pool, drive: Drive): Action[] {
   return [
     {
       id: 'replace',
+      needs: 'drive_replace',
       label: 'Replace…',
       refusal: unknown,
       onAction: open(<ReplaceDrive pool={pool} number={drive.number ?? undefined} />),
     },
     {
       id: 'offline',
+      needs: 'drive_offline',
       label: 'Take out of service…',
       isDanger: true,
       refusal: unknown ?? (isOut ? 'It is out of service already.' : spared),
@@ -150,13 +152,21 @@ export function driveActions(pool: Pool, drive: Drive): Action[] {
     },
     {
       id: 'online',
+      needs: 'drive_online',
       label: 'Take back into service…',
       refusal: unknown ?? (drive.state === 'out' || drive.state === 'spare' ? null : 'It is in service.'),
       onAction: open(<OnlineDrive pool={pool} drive={drive} />),
     },
-    { id: 'endurance', label: 'Set its endurance…', refusal: unknown, onAction: open(<EnduranceDrive pool={pool} drive={drive} />) },
+    {
+      id: 'endurance',
+      label: 'Set its endurance…',
+      needs: 'drive_set',
+      refusal: unknown,
+      onAction: open(<EnduranceDrive pool={pool} drive={drive} />),
+    },
     {
       id: 'remove',
+      needs: 'drive_remove',
       label: 'Remove for good…',
       isDanger: true,
       refusal:

@@ -93,14 +93,15 @@ function run(title: string, name: string, verb: 'pause' | 'resume' | 'run'): voi
 
 export function scheduleActions({ name, state, snapshot_count: count }: Schedule): Action[] {
   return [
-    { id: 'run', label: 'Take a snapshot now', onAction: () => run('run', name, 'run') },
+    { id: 'run', label: 'Take a snapshot now', needs: 'schedule_run', onAction: () => run('run', name, 'run') },
     state === 'paused'
-      ? { id: 'resume', label: 'Resume', onAction: () => run('resume', name, 'resume') }
-      : { id: 'pause', label: 'Pause', onAction: () => run('pause', name, 'pause') },
+      ? { id: 'resume', label: 'Resume', needs: 'schedule_resume', onAction: () => run('resume', name, 'resume') }
+      : { id: 'pause', label: 'Pause', needs: 'schedule_pause', onAction: () => run('pause', name, 'pause') },
     {
       id: 'delete',
       label: 'Delete…',
       isDanger: true,
+      needs: 'schedule_delete',
       onAction: () => openDialog(<DeleteSchedule name={name} count={count} />),
     },
   ];

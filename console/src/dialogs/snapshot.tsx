@@ -169,23 +169,26 @@ export function snapshotActions(snapshot: Snapshot, volumes: readonly Volume[], 
     {
       id: 'clone',
       label: 'Clone…',
+      needs: 'clone_create',
       onAction: open(<CloneFrom from={name} title={`Clone snapshot ${name}`} />),
     },
     {
       id: 'restore',
       label: 'Restore…',
       isDanger: true,
+      needs: 'snapshot_restore',
       refusal: isOwned ?? attachedOf(snapshot, volumes),
       onAction: open(<RestoreSnapshot snapshot={snapshot} />),
     },
     hold
-      ? { id: 'release', label: 'Release the hold', onAction: () => release(name) }
-      : { id: 'hold', label: 'Hold…', onAction: open(<HoldSnapshot snapshot={snapshot} />) },
+      ? { id: 'release', label: 'Release the hold', needs: 'snapshot_release', onAction: () => release(name) }
+      : { id: 'hold', label: 'Hold…', needs: 'snapshot_hold', onAction: open(<HoldSnapshot snapshot={snapshot} />) },
     { id: 'back', label: 'What will I get back?', onAction: open(<WhatComesBack names={[name]} />) },
     {
       id: 'delete',
       label: 'Delete…',
       isDanger: true,
+      needs: 'snapshot_delete',
       refusal: hold ? `It is held${hold.reason ? `: ${hold.reason}` : ''}. Release it first.` : null,
       onAction: open(<DeleteSnapshots snapshots={[snapshot]} />),
     },

@@ -232,20 +232,34 @@ export function volumeActions(volume: Volume, owner: string | undefined): Action
   const isOwned = owner ? `It belongs to database ${owner}: use the database's page.` : null;
   const open = (content: React.ReactNode) => () => openDialog(content);
   return [
-    { id: 'snapshot', label: 'Take a snapshot…', onAction: open(<SnapshotVolume volumes={[volume.name]} />) },
+    { id: 'snapshot', label: 'Take a snapshot…', needs: 'snapshot_create', onAction: open(<SnapshotVolume volumes={[volume.name]} />) },
     {
       id: 'clone',
       label: 'Clone…',
+      needs: 'clone_create',
       onAction: open(<CloneFrom from={volume.name} title={`Clone volume ${volume.name} as it is now`} />),
     },
-    { id: 'resize', label: 'Resize…', refusal: isOwned, onAction: open(<ResizeVolume volume={volume} />) },
+    { id: 'resize', label: 'Resize…', needs: 'volume_resize', refusal: isOwned, onAction: open(<ResizeVolume volume={volume} />) },
     volume.device
-      ? { id: 'detach', label: 'Detach', refusal: isOwned, onAction: () => detach(volume.name) }
-      : { id: 'attach', label: 'Attach…', refusal: isOwned, onAction: open(<AttachVolume volume={volume} />) },
+      ? {
+          id: 'detach',
+          label: 'Detach',
+          needs: 'attachment_delete',
+          refusal: isOwned,
+          onAction: () => detach(volume.name),
+        }
+      : {
+          id: 'attach',
+          label: 'Attach…',
+          needs: 'attachment_create',
+          refusal: isOwned,
+          onAction: open(<AttachVolume volume={volume} />),
+        },
     {
       id: 'delete',
       label: 'Delete…',
       isDanger: true,
+      needs: 'volume_delete',
       refusal: isOwned ?? isAttached,
       onAction: open(<DeleteVolume volume={volume} />),
     },

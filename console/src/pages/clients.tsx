@@ -136,7 +136,11 @@ function ClientList() {
       id: 'cut',
       title: '',
       width: '6.5rem',
-      render: (one) => <ActionButton onPress={() => openDialog(<CutOff client={one} />)}>Cut off…</ActionButton>,
+      render: (one) => (
+        <ActionButton needs="client_disconnect" onPress={() => openDialog(<CutOff client={one} />)}>
+          Cut off…
+        </ActionButton>
+      ),
     },
   ];
   return (
@@ -178,7 +182,7 @@ function Attachments() {
         const owner = owners.get(one.volume);
         const refusal = owner && `It belongs to database ${owner}: stop that.`;
         return (
-          <ActionButton refusal={refusal} onPress={() => detach(one.volume)}>
+          <ActionButton needs="attachment_delete" refusal={refusal} onPress={() => detach(one.volume)}>
             Detach
           </ActionButton>
         );

@@ -55,7 +55,13 @@ export function DatabasePage({ name }: { name: string }) {
           {actions
             .filter(({ id }) => UP_FRONT.includes(id))
             .map((action) => (
-              <ActionButton key={action.id} refusal={action.refusal} onPress={action.onAction} tone={action.id === 'clone' ? 'primary' : undefined}>
+              <ActionButton
+                key={action.id}
+                needs={action.needs}
+                refusal={action.refusal}
+                onPress={action.onAction}
+                tone={action.id === 'clone' ? 'primary' : undefined}
+              >
                 {action.label}
               </ActionButton>
             ))}

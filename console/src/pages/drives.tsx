@@ -8,7 +8,7 @@ import { AddDrive, changeScrub, driveActions, nameOf, startOn, StopScrub } from 
 import { ReplaceDrive } from '../dialogs/replace';
 import { openDialog } from '../state/dialog';
 import { useStore } from '../state/store';
-import { ActionButton, Bytes, Button, Empty, Facts, Failure, Loading, Notice, Page, Panel, Progress, Time } from '../ui/basics';
+import { ActionButton, Bytes, Empty, Facts, Failure, Loading, Notice, Page, Panel, Progress, Time } from '../ui/basics';
 import { bytes, bytesPerSecond, duration, plural, whole } from '../ui/format';
 import { ActionMenu } from '../ui/menu';
 import { SpaceBar } from '../ui/space-bar';
@@ -105,19 +105,21 @@ function PoolActions({ pool }: { pool: Pool }) {
   const isOpen = pool.space ? null : 'The pool is not open.';
   return (
     <div className="actions">
-      <ActionButton refusal={isOpen} onPress={() => openDialog(<ReplaceDrive pool={pool} />)}>
+      <ActionButton needs="drive_replace" refusal={isOpen} onPress={() => openDialog(<ReplaceDrive pool={pool} />)}>
         Replace a drive…
       </ActionButton>
-      <ActionButton refusal={isOpen} onPress={() => openDialog(<AddDrive pool={pool} />)}>
+      <ActionButton needs="drives_add" refusal={isOpen} onPress={() => openDialog(<AddDrive pool={pool} />)}>
         Add drives…
       </ActionButton>
       <ActionButton
+        needs="pool_check"
         refusal={isOpen ?? (isChecked ? 'A check is under way already.' : null)}
         onPress={() => startOn(pool.name, 'check')}
       >
         Check
       </ActionButton>
       <ActionButton
+        needs="pool_scrub"
         refusal={isOpen ?? (pool.scrub ? 'A scrub is under way already.' : null)}
         onPress={() => startOn(pool.name, 'scrub')}
       >
@@ -202,10 +204,15 @@ function UnderWay({ pool }: { pool: Pool }) {
             share={scrub.total_segment_count > 0 ? scrub.done_segment_count / scrub.total_segment_count : undefined}
             text={`${whole(scrub.done_segment_count)} of ${whole(scrub.total_segment_count)} segments, ${duration(scrub.elapsed_millis / 1000)}`}
           />
-          <Button onPress={() => changeScrub(pool.name, scrub.is_paused ? 'resume' : 'pause')}>
+          <ActionButton
+            needs="pool_scrub_change"
+            onPress={() => changeScrub(pool.name, scrub.is_paused ? 'resume' : 'pause')}
+          >
             {scrub.is_paused ? 'Resume' : 'Pause'}
-          </Button>
-          <Button onPress={() => openDialog(<StopScrub pool={pool.name} />)}>Stop…</Button>
+          </ActionButton>
+          <ActionButton needs="pool_scrub_change" onPress={() => openDialog(<StopScrub pool={pool.name} />)}>
+            Stop…
+          </ActionButton>
         </div>
       )}
       {pool.rebuild_error && <Notice tone="bad">The last rebuild failed: {pool.rebuild_error}</Notice>}

@@ -56,7 +56,7 @@ function Running({ job }: { job: Job }) {
       <span className="note">
         begun <Time millis={job.started_unix_millis} />
       </span>
-      <ActionButton refusal={refusal} onPress={() => openDialog(<EndJob job={job} />)}>
+      <ActionButton needs="job_cancel" refusal={refusal} onPress={() => openDialog(<EndJob job={job} />)}>
         End…
       </ActionButton>
     </div>

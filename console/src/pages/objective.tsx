@@ -3,7 +3,7 @@ import { useGet } from '../api/resource';
 import type { Objective } from '../api/types';
 import { DeleteObjective, SetObjective } from '../dialogs/objective';
 import { openDialog } from '../state/dialog';
-import { Badge, Button, Facts, Failure, Panel, Progress } from '../ui/basics';
+import { Badge, ActionButton, Facts, Failure, Panel, Progress } from '../ui/basics';
 import { duration, micros } from '../ui/format';
 
 const REQUESTS: Record<Objective['requests'], string> = {
@@ -21,9 +21,15 @@ export function ObjectivePanel({ kind, name }: { kind: Objective['kind']; name: 
       title="Objective of latency"
       aside={
         <div className="actions">
-          {objective && <Button onPress={() => openDialog(<DeleteObjective {...of} />)}>Delete…</Button>}
+          {objective && (
+            <ActionButton needs="objective_delete" onPress={() => openDialog(<DeleteObjective {...of} />)}>
+              Delete…
+            </ActionButton>
+          )}
           {all && (
-            <Button onPress={() => openDialog(<SetObjective {...of} />)}>{objective ? 'Change…' : 'Set…'}</Button>
+            <ActionButton needs="objective_set" onPress={() => openDialog(<SetObjective {...of} />)}>
+              {objective ? 'Change…' : 'Set…'}
+            </ActionButton>
           )}
         </div>
       }

@@ -2,6 +2,10 @@
 import { connection } from '../api/live';
 import { useGet } from '../api/resource';
 import { leave } from '../api/session';
+import { OwnPassword } from '../dialogs/access';
+import { openDialog } from '../state/dialog';
+import { nameOf, who } from '../state/rights';
+import { Link } from '../state/router';
 import { setTheme, theme, type Theme } from '../state/theme';
 import { useStore } from '../state/store';
 import { Button, Bytes, Command, Facts, Failure, Loading, Page, Panel, Time } from '../ui/basics';
@@ -12,6 +16,7 @@ export function Settings() {
   const { data: status, error } = useGet('/v1/status');
   const live = useStore(connection);
   const chosen = useStore(theme);
+  const me = useStore(who);
   return (
     <Page title="Settings">
       <Panel title="This page">
@@ -26,7 +31,23 @@ export function Settings() {
           ]}
         />
         <p className="note">Kept in this browser. The session ends with this tab, or after twelve hours.</p>
-        <Button onPress={leave}>Sign out</Button>
+      </Panel>
+      <Panel title="Who may do what">
+        {me && (
+          <Facts
+            of={[
+              ['Signed in as', nameOf(me)],
+              ['Role', me.role],
+            ]}
+          />
+        )}
+        <div className="actions">
+          {me?.user && <Button onPress={() => openDialog(<OwnPassword />)}>Change your password…</Button>}
+          <Button onPress={leave}>Sign out</Button>
+        </div>
+        <p>
+          <Link to="/settings/access">Users and tokens</Link>
+        </p>
       </Panel>
       <Panel title="The array">
         {error && <Failure error={error} />}

@@ -117,7 +117,12 @@ function SnapshotList() {
         >
           What will I get back?
         </ActionButton>
-        <ActionButton refusal={none || held} tone="danger" onPress={() => openDialog(<DeleteSnapshots snapshots={chosen} />)}>
+        <ActionButton
+          needs="snapshots_delete"
+          refusal={none || held}
+          tone="danger"
+          onPress={() => openDialog(<DeleteSnapshots snapshots={chosen} />)}
+        >
           Delete…
         </ActionButton>
       </div>

@@ -49,7 +49,7 @@ export function VolumePage({ name }: { name: string }) {
           {actions
             .filter(({ id }) => UP_FRONT.includes(id))
             .map((action) => (
-              <ActionButton key={action.id} refusal={action.refusal} onPress={action.onAction}>
+              <ActionButton key={action.id} needs={action.needs} refusal={action.refusal} onPress={action.onAction}>
                 {action.label}
               </ActionButton>
             ))}
@@ -199,9 +199,9 @@ function SnapshotsOf({ volume, owner }: { volume: Volume; owner?: string }) {
       aside={
         <div className="actions">
           {own.length > ASKED_AT_ONCE && !isEach && <Button onPress={() => setEach(true)}>Ask for all {own.length}</Button>}
-          <Button icon="plus" onPress={take}>
+          <ActionButton icon="plus" needs="snapshot_create" onPress={take}>
             Take one
-          </Button>
+          </ActionButton>
         </div>
       }
     >
@@ -311,7 +311,12 @@ function Policy({ volume }: { volume: Volume }) {
           hint="So much of its rates may be used at once after an idle time. Empty: none."
         />
         <Facts of={[['Its own now', <Bytes of={volume.own_bytes} />]]} />
-        <ActionButton tone="primary" refusal={wrong ?? (!isChanged && 'Nothing is changed yet.')} onPress={() => void save()}>
+        <ActionButton
+          tone="primary"
+          needs="volume_set"
+          refusal={wrong ?? (!isChanged && 'Nothing is changed yet.')}
+          onPress={() => void save()}
+        >
           Save
         </ActionButton>
       </div>
@@ -367,6 +372,7 @@ function Users({ volume }: { volume: Volume }) {
       note="Attachments, mounts, devices, processes and NBD clients. It is deleted only when nobody is here."
       aside={
         <ActionButton
+          needs="volume_disconnect"
           refusal={clients.length === 0 && 'No NBD client is connected.'}
           onPress={() => openDialog(<DisconnectClients volume={volume.name} count={clients.length} />)}
         >

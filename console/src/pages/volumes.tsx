@@ -9,7 +9,7 @@ import { openDialog } from '../state/dialog';
 import { Link, to, useQuery } from '../state/router';
 import { useStore } from '../state/store';
 import { runTask } from '../state/tasks';
-import { ActionButton, Button, Bytes, Empty, Failure, Loading, Page, Panel } from '../ui/basics';
+import { ActionButton, Bytes, Empty, Failure, Loading, Page, Panel } from '../ui/basics';
 import { Choice, Search } from '../ui/fields';
 import { bytes, bytesPerSecond, count, duration, micros, plural } from '../ui/format';
 import { ActionMenu } from '../ui/menu';
@@ -147,6 +147,7 @@ export function Volumes() {
         <ActionButton
           tone="primary"
           icon="plus"
+          needs="volume_create"
           refusal={hasNoPool && 'There is no pool yet.'}
           onPress={() => openDialog(<CreateVolume />)}
         >
@@ -215,7 +216,11 @@ function Deleted() {
       id: 'back-action',
       title: '',
       width: '9rem',
-      render: (one) => <Button onPress={() => back(one)}>Bring back</Button>,
+      render: (one) => (
+        <ActionButton needs="volume_undelete" onPress={() => back(one)}>
+          Bring back
+        </ActionButton>
+      ),
     },
   ];
   return (

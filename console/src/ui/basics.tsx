@@ -3,6 +3,8 @@ import { useEffect, useState, type ReactNode } from 'react';
 import { Button as AriaButton, ProgressBar, type ButtonProps } from 'react-aria-components';
 import type { ApiError } from '../api/error';
 import { useNow } from '../state/clock';
+import { denied, refused, type Operation } from '../state/rights';
+import { useStore } from '../state/store';
 import { ago, bytes, exactBytes, fullTime, shortTime } from './format';
 import { Icon, type IconName } from './icons';
 
@@ -75,6 +77,8 @@ export function Button({ tone, icon, label, children, className, ...rest }: Pres
 interface ActionButtonProps {
   /// Why it may not be used now; the button stays in its place and says so.
   refusal?: string | false | null;
+  /// The operation that it takes: without the right to it the button is refused.
+  needs?: Operation;
   onPress: () => void;
   tone?: 'primary' | 'danger' | 'quiet';
   icon?: IconName;
@@ -82,7 +86,9 @@ interface ActionButtonProps {
 }
 
 /// A button that, where it may not be used, can still be reached and tells why.
-export function ActionButton({ refusal, onPress, tone, icon, children }: ActionButtonProps) {
+export function ActionButton({ needs, refusal: other, onPress, tone, icon, children }: ActionButtonProps) {
+  useStore(refused);
+  const refusal = denied(needs) ?? other;
   const [isTold, setTold] = useState(false);
   const [id] = useState(() => `why-${Math.random().toString(36).slice(2)}`);
   if (!refusal) {

@@ -4,6 +4,7 @@ import { Dialog, Heading, Modal, ModalOverlay } from 'react-aria-components';
 import type { ApiError } from '../api/error';
 import { useNow } from '../state/clock';
 import { closeDialog, dialog } from '../state/dialog';
+import { denied, type Operation } from '../state/rights';
 import { useStore } from '../state/store';
 import { dismiss, runTask, unwatch } from '../state/tasks';
 import { Button, Failure, Progress } from './basics';
@@ -38,12 +39,15 @@ interface FormProps {
   run: () => Promise<ReactNode | void>;
   /// It cannot be done now, and why.
   refusal?: string | null;
+  /// The operation that it takes: without the right to it the form is refused.
+  needs?: Operation;
   children?: ReactNode;
 }
 
 /// The form of one action. Closed while it runs, it goes on, and the tray tells the end.
 export function FormDialog(props: FormProps) {
-  const { title, task, submit, isDanger, typed, isIncomplete, run, refusal, children } = props;
+  const { title, task, submit, isDanger, typed, isIncomplete, run, needs, children } = props;
+  const refusal = denied(needs) ?? props.refusal;
   const [running, setRunning] = useState<{ id: number; startedMillis: number } | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const [name, setName] = useState('');

@@ -32,13 +32,23 @@ interface TextProps {
   inputMode?: 'numeric' | 'text';
   /// Not shown while it is typed.
   isSecret?: boolean;
+  /// What a browser may fill in; nothing otherwise.
+  autoComplete?: string;
 }
 
-export function TextInput({ label, value, onChange, hint, error, placeholder, inputMode, isSecret, ...rest }: TextProps) {
+export function TextInput(props: TextProps) {
+  const { label, value, onChange, hint, error, placeholder, inputMode, isSecret, autoComplete = 'off', ...rest } = props;
   return (
     <TextField className="field" value={value} onChange={onChange} isInvalid={Boolean(error)} {...rest}>
       <Label className="label">{label}</Label>
-      <Input className="input" placeholder={placeholder} inputMode={inputMode} type={isSecret ? 'password' : 'text'} autoComplete="off" spellCheck={false} />
+      <Input
+        className="input"
+        placeholder={placeholder}
+        inputMode={inputMode}
+        type={isSecret ? 'password' : 'text'}
+        autoComplete={autoComplete}
+        spellCheck={false}
+      />
       {hint && (
         <Text slot="description" className="hint">
           {hint}

@@ -2,6 +2,7 @@
 // but a plain button for it: one menu serves all, so that a thousand rows are no thousand menus.
 import { useRef } from 'react';
 import { Header, Menu, MenuItem, MenuSection, Popover, Text } from 'react-aria-components';
+import { denied, type Operation } from '../state/rights';
 import { Store, useStore } from '../state/store';
 import { Icon } from './icons';
 
@@ -10,6 +11,8 @@ export interface Action {
   label: string;
   onAction: () => void;
   refusal?: string | false | null;
+  /// The operation that it takes: without the right to it the action is refused.
+  needs?: Operation;
   isDanger?: boolean;
 }
 
@@ -76,7 +79,8 @@ export function MenuHost() {
   );
 }
 
-function Items({ menu: { of, actions } }: { menu: OpenMenu }) {
+function Items({ menu: { of, actions: asked } }: { menu: OpenMenu }) {
+  const actions = asked.map((action) => ({ ...action, refusal: denied(action.needs) ?? action.refusal }));
   return (
     <Menu
       className="list-box"

@@ -43,6 +43,7 @@ test.describe('an array that nobody has used', () => {
     '/snapshots/schedules': 'ashlar schedule create',
     '/drives': 'ashlar pool create',
     '/hosts': 'ashlar export create',
+    '/settings/access': 'ashlar user create',
     '/clients': 'ashlar attach',
     '/lab': 'ashlar lab run',
     '/events': 'ashlar events',
