@@ -72,6 +72,8 @@ struct Inner {
     socket: Rc<OwnedFd>,
     /// Whole sends take turns, so two never interleave.
     sending: Mutex<()>,
+    /// Who is at the other end, where the kernel does not know.
+    told_peer: Option<Peer>,
 }
 
 impl Runtime {
@@ -120,6 +122,15 @@ impl Runtime {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(self.wants_nonblocking())?;
         Ok(Stream::new(self, stream.into()))
+    }
+
+    /// A connection that somebody else accepted; `peer` is who is told to be at its other end.
+    pub fn adopt(&self, socket: UnixStream, peer: Peer) -> io::Result<Stream> {
+        if let Some(error) = self.refuse_in_simulation() {
+            return Err(error);
+        }
+        socket.set_nonblocking(self.wants_nonblocking())?;
+        Ok(Stream::of(self, socket.into(), Some(peer)))
     }
 
     /// io_uring waits for a blocking socket by itself but gives up at once on a non-blocking one;
@@ -194,8 +205,12 @@ fn set_nodelay(socket: &OwnedFd) {
 
 impl Stream {
     fn new(runtime: &Runtime, socket: OwnedFd) -> Stream {
-        let inner = Inner { runtime: runtime.clone(), socket: Rc::new(socket), sending: Mutex::new(()) };
-        Stream { inner: Rc::new(inner) }
+        Stream::of(runtime, socket, None)
+    }
+
+    fn of(runtime: &Runtime, socket: OwnedFd, told_peer: Option<Peer>) -> Stream {
+        let (runtime, socket) = (runtime.clone(), Rc::new(socket));
+        Stream { inner: Rc::new(Inner { runtime, socket, sending: Mutex::new(()), told_peer }) }
     }
 
     /// Receives what is there, at least one byte, at most `buf.len()`; zero when the peer has ended.
@@ -262,6 +277,9 @@ impl Stream {
     /// Who is at the other end; `None` when it has left already.
     #[must_use]
     pub fn peer(&self) -> Option<Peer> {
+        if self.inner.told_peer.is_some() {
+            return self.inner.told_peer;
+        }
         let fd = self.inner.socket.as_raw_fd();
         // SAFETY: the descriptor stays ours: the wrapper is never dropped.
         let tcp = std::mem::ManuallyDrop::new(unsafe { TcpStream::from_raw_fd(fd) });

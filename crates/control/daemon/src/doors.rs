@@ -2,6 +2,8 @@
 //!
 //! Their servers live on the data shard; this side keeps what a person wants to know of them.
 
+mod nbd_tls;
+
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -36,6 +38,8 @@ const GUESTS_PER_FOUR: usize = 3;
 #[derive(Default)]
 pub(crate) struct Servers {
     nbd: RefCell<Vec<ashlar_nbd::Server>>,
+    /// The one of them that clients over TLS are given to.
+    nbd_tls: RefCell<Option<ashlar_nbd::Server>>,
     pub(crate) nbd_door: ashlar_nbd::Door,
     pub(crate) exporter: Exporter,
     /// Volumes that are attached: NBD clients only read them, and nobody else opens their files to write.
@@ -193,6 +197,8 @@ struct List {
     nbd_socket: api::Door,
     nbd_tcp: api::Door,
     /// One for each address in the settings.
+    nbd_tls: Vec<api::Door>,
+    /// One for each address in the settings.
     iscsi: Vec<api::Door>,
     fuse: api::Door,
     /// What attached volumes outlive.
@@ -219,6 +225,7 @@ impl Doors {
             api: Vec::new(),
             nbd_socket: door("nbd", "unix", nbd_socket.display().to_string(), api::DoorState::Off),
             nbd_tcp: door("nbd", "tcp", "", api::DoorState::Off),
+            nbd_tls: Vec::new(),
             iscsi: settings.iscsi_listen.iter().map(iscsi_idle).collect(),
             fuse: door("fuse", "fuse", volumes.display().to_string(), api::DoorState::Idle),
             outlives: api::Outlives::default(),
@@ -243,7 +250,8 @@ impl Doors {
         let nbd = Doors::nbd_clients(array).await?;
         let iscsi = Doors::iscsi_entrances(array).await?;
         let is_tcp = |client: &&ashlar_nbd::Client| matches!(client.peer, Some(Peer::Tcp(_)));
-        let tcp = nbd.iter().filter(is_tcp).count() as u64;
+        let (tls, plain): (Vec<_>, Vec<_>) = nbd.into_iter().partition(|client| client.is_encrypted);
+        let tcp = plain.iter().filter(is_tcp).count() as u64;
         let list = self.entries();
         let mut doors = list.api.clone();
         let entrances = self.entrances.lock().expect("no holder of this lock panics");
@@ -255,8 +263,9 @@ impl Doors {
             client_count: (door.state == api::DoorState::Serving).then_some(count),
             ..door.clone()
         };
-        doors.push(counted(&list.nbd_socket, nbd.len() as u64 - tcp));
+        doors.push(counted(&list.nbd_socket, plain.len() as u64 - tcp));
         doors.push(counted(&list.nbd_tcp, tcp));
+        doors.extend(list.nbd_tls.iter().map(|door| counted(door, tls.len() as u64)));
         let came_in = |door: &api::Door| iscsi.iter().filter(|entrance| **entrance == door.address).count();
         doors.extend(list.iscsi.iter().map(|door| counted(door, came_in(door) as u64)));
         if list.iscsi.is_empty() {
@@ -727,9 +736,7 @@ async fn listen(
     array
         .run(move |runtime, shard| {
             Box::pin(async move {
-                let listener = open_patiently(&runtime, open).await.map_err(|error| {
-                    Error::new(api::ErrorKind::Medium, error.to_string(), "free the address")
-                })?;
+                let listener = open_patiently(&runtime, open).await.map_err(|error| not_bound(&error))?;
                 let bound = match listener.local_addr() {
                     ashlar_runtime::Address::Tcp(address) => Some(address),
                     ashlar_runtime::Address::Unix(_) => None,
@@ -744,6 +751,10 @@ async fn listen(
             })
         })
         .await
+}
+
+fn not_bound(error: &std::io::Error) -> Error {
+    Error::new(api::ErrorKind::Medium, error.to_string(), "free the address")
 }
 
 /// Opens a listener; an address in use gets the time a killed predecessor needs to let go of it.

@@ -28,6 +28,7 @@ mod log;
 mod messenger;
 mod metrics;
 mod names;
+mod nbd_tls;
 mod nvme;
 mod places;
 mod problems;

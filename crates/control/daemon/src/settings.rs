@@ -34,9 +34,14 @@ pub(crate) struct Settings {
     pub(crate) socket_group: String,
     pub(crate) nbd_socket: Socket,
     pub(crate) nbd_tcp: Address,
+    #[serde(deserialize_with = "nbd_tls_addresses")]
+    pub(crate) nbd_tls_listen: Vec<SocketAddr>,
+    pub(crate) nbd_tls_clients: String,
+    pub(crate) tls_certificate: String,
+    pub(crate) tls_key: String,
     #[serde(deserialize_with = "clients_max")]
     pub(crate) nbd_clients_max: u32,
-    #[serde(deserialize_with = "named_addresses")]
+    #[serde(deserialize_with = "iscsi_addresses")]
     pub(crate) iscsi_listen: Vec<SocketAddr>,
     pub(crate) io_driver: IoDriver,
     pub(crate) fuse_transport: FuseTransport,
@@ -162,7 +167,7 @@ struct Described {
 }
 
 /// One line a field of [`Settings`]; a test keeps both in step.
-const DESCRIBED: [Described; 34] = [
+const DESCRIBED: [Described; 38] = [
     Described {
         name: "api",
         default: "\"off\"",
@@ -223,6 +228,33 @@ const DESCRIBED: [Described; 34] = [
         text: "TCP address of NBD. NBD asks for no token: every user and every container with this machine's \
                network can then read and write all volumes. If it is taken the array goes on with the socket \
                and says so.",
+    },
+    Described {
+        name: "nbd_tls_listen",
+        default: "[]",
+        range: "addresses with port (0: any free port), each named: 0.0.0.0 is none",
+        text: "Where other machines reach volumes over NBD with TLS; its own port is 10809. Only clients come in \
+               whose certificate the authority in `nbd_tls_clients` signed: each of them can read and write all \
+               volumes. Beside the socket and `nbd_tcp`, and as many clients.",
+    },
+    Described {
+        name: "nbd_tls_clients",
+        default: "\"\"",
+        range: "an absolute path",
+        text: "File with the certificates (PEM) of the authorities that sign those of clients over TLS. It is read \
+               again when it changes, as are the next two.",
+    },
+    Described {
+        name: "tls_certificate",
+        default: "\"\"",
+        range: "an absolute path",
+        text: "File with this array's certificate (PEM), and behind it those of the authorities between.",
+    },
+    Described {
+        name: "tls_key",
+        default: "\"\"",
+        range: "an absolute path",
+        text: "File with the private key (PEM) of `tls_certificate`.",
     },
     Described {
         name: "nbd_clients_max",
@@ -414,6 +446,10 @@ impl Default for Settings {
             socket_group: String::new(),
             nbd_socket: Socket::On,
             nbd_tcp: Address::Off,
+            nbd_tls_listen: Vec::new(),
+            nbd_tls_clients: String::new(),
+            tls_certificate: String::new(),
+            tls_key: String::new(),
             nbd_clients_max: 256,
             iscsi_listen: Vec::new(),
             io_driver: IoDriver::Auto,
@@ -543,13 +579,22 @@ impl Settings {
             ("token_file", &settings.token_file),
             ("metrics_token_file", &settings.metrics_token_file),
             ("lab_results", &settings.lab_results),
+            ("nbd_tls_clients", &settings.nbd_tls_clients),
+            ("tls_certificate", &settings.tls_certificate),
+            ("tls_key", &settings.tls_key),
         ];
         for (name, path) in paths {
             if !path.is_empty() && !Path::new(path).is_absolute() {
                 return Err(format!("{name}: `{path}` is not an absolute path"));
             }
         }
-        Ok(())
+        let of_tls = &paths[3..];
+        match of_tls.iter().find(|(_, path)| path.is_empty()) {
+            Some((name, _)) if !settings.nbd_tls_listen.is_empty() => {
+                Err(format!("nbd_tls_listen needs `{name}`, too"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn check_dedupe(&self) -> std::result::Result<(), String> {
@@ -573,7 +618,7 @@ impl Settings {
 
     /// Whether NBD is served at all.
     pub(crate) fn has_nbd(&self) -> bool {
-        self.nbd_socket == Socket::On || self.nbd_tcp != Address::Off
+        self.nbd_socket == Socket::On || self.nbd_tcp != Address::Off || !self.nbd_tls_listen.is_empty()
     }
 
     /// What guests may name.
@@ -662,10 +707,21 @@ pub(crate) fn named_address(text: &str) -> std::result::Result<SocketAddr, Strin
     Ok(address)
 }
 
-fn named_addresses<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<Vec<SocketAddr>, D::Error> {
+fn named_addresses<'de, D: Deserializer<'de>>(
+    input: D,
+    name: &str,
+) -> std::result::Result<Vec<SocketAddr>, D::Error> {
     let texts = Vec::<String>::deserialize(input)?;
     let addresses = texts.iter().map(|text| named_address(text)).collect::<std::result::Result<_, _>>();
-    addresses.map_err(|why| serde::de::Error::custom(format!("iscsi_listen: {why}")))
+    addresses.map_err(|why| serde::de::Error::custom(format!("{name}: {why}")))
+}
+
+fn iscsi_addresses<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<Vec<SocketAddr>, D::Error> {
+    named_addresses(input, "iscsi_listen")
+}
+
+fn nbd_tls_addresses<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<Vec<SocketAddr>, D::Error> {
+    named_addresses(input, "nbd_tls_listen")
 }
 
 /// A size as a number of bytes or a text with a unit.
@@ -824,6 +880,9 @@ mod tests {
             ("nbd_tcp = \"10809\"", "not an address"),
             ("metrics = \"192.168.0.1:9411\"", "loopback"),
             ("iscsi_listen = [\"0.0.0.0:3260\"]", "iscsi_listen: `0.0.0.0:3260` is every address"),
+            ("nbd_tls_listen = [\"127.0.0.1:0\"]", "nbd_tls_listen needs `nbd_tls_clients`, too"),
+            ("nbd_tls_listen = [\"0.0.0.0:10809\"]", "nbd_tls_listen: `0.0.0.0:10809` is every address"),
+            ("nbd_tls_clients = \"ca.pem\"", "`ca.pem` is not an absolute path"),
             ("iscsi_listen = [\"3260\"]", "iscsi_listen: `3260` is not an address"),
             ("nbd_clients_max = 0", "1 to 65536"),
             ("guest_drives = [\"srv\"]", "guest_drives: `srv`"),

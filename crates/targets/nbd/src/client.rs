@@ -11,6 +11,8 @@ pub struct Client {
     pub number: u64,
     /// Who it is; `None` when it has left already.
     pub peer: Option<Peer>,
+    /// Somebody else accepted its connection, and keeps it private on its way.
+    pub is_encrypted: bool,
     /// What it uses, once it has chosen.
     pub export: Option<String>,
     /// It can only read.

@@ -157,6 +157,7 @@ impl Connection {
         Client {
             number,
             peer: self.stream.peer(),
+            is_encrypted: false,
             export: self.export_name().map(str::to_string),
             is_read_only: self.session.borrow().is_read_only(),
             connected: now - self.connected_at,

@@ -11,8 +11,8 @@
 //!
 //! What a client gets: fixed newstyle negotiation, simple, structured and extended replies, all
 //! commands of the protocol but RESIZE, `base:allocation`, several connections to one export. It
-//! deliberately does not do TLS (bind it to loopback or a UNIX socket), old-style negotiation, or any
-//! caching of its own.
+//! deliberately does not do TLS, old-style negotiation, or any caching of its own: bind it to loopback or a
+//! UNIX socket, or hand it connections that somebody else takes TLS off ([`Server::take`]).
 
 mod client;
 mod connection;
@@ -31,7 +31,7 @@ pub use client::Client;
 pub use door::{Door, PAYLOAD_BYTES_MAX_DEFAULT};
 pub use fuzz::fuzz_session;
 pub use reply::{Outcome, ReadReply};
-pub use server::{Server, serve};
+pub use server::{Server, serve, serve_given};
 pub use settings::Settings;
 
 #[cfg(test)]

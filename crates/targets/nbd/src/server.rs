@@ -33,7 +33,8 @@ struct Shared {
     settings: Settings,
     counters: Rc<Registry>,
     door: Door,
-    address: Address,
+    /// `None` where it does not listen, and is given its connections.
+    address: Option<Address>,
     connections: RefCell<BTreeMap<u64, Rc<Connection>>>,
     is_accepting: Cell<bool>,
     /// Ends the accept loop.
@@ -52,21 +53,27 @@ pub fn serve(
     counters: Rc<Registry>,
     door: &Door,
 ) -> Server {
-    let shared = Rc::new(Shared {
-        runtime: runtime.clone(),
-        catalogue,
-        settings,
-        counters,
-        door: door.clone(),
-        address: listener.local_addr(),
-        connections: RefCell::default(),
-        is_accepting: Cell::new(true),
-        stop: Notify::new(),
-        ended: Notify::new(),
-    });
-    drop(runtime.spawn(Priority::Host, shared.clone().accept_all(listener)));
-    drop(runtime.spawn(Priority::Host, cut_stalled(Rc::downgrade(&shared), runtime.clone())));
-    Server { shared }
+    let server = Server::new(runtime, Some(listener.local_addr()), catalogue, settings, counters, door);
+    drop(runtime.spawn(Priority::Host, server.shared.clone().accept_all(listener)));
+    server
+}
+
+/// Serves the catalogue's devices to whose connections it is given by [`Server::take`].
+#[must_use]
+pub fn serve_given(
+    runtime: &Runtime,
+    catalogue: Rc<dyn Catalogue>,
+    settings: Settings,
+    counters: Rc<Registry>,
+    door: &Door,
+) -> Server {
+    let server = Server::new(runtime, None, catalogue, settings, counters, door);
+    let shared = server.shared.clone();
+    drop(runtime.spawn(Priority::Host, async move {
+        shared.stop.notified().await;
+        shared.accepts_no_more();
+    }));
+    server
 }
 
 /// Cuts off clients that stall, until the server is gone.
@@ -86,10 +93,43 @@ async fn cut_stalled(server: Weak<Shared>, runtime: Runtime) {
 }
 
 impl Server {
-    /// Where the server listens; with port zero, the port it was given.
+    fn new(
+        runtime: &Runtime,
+        address: Option<Address>,
+        catalogue: Rc<dyn Catalogue>,
+        settings: Settings,
+        counters: Rc<Registry>,
+        door: &Door,
+    ) -> Server {
+        let shared = Rc::new(Shared {
+            runtime: runtime.clone(),
+            catalogue,
+            settings,
+            counters,
+            door: door.clone(),
+            address,
+            connections: RefCell::default(),
+            is_accepting: Cell::new(true),
+            stop: Notify::new(),
+            ended: Notify::new(),
+        });
+        drop(runtime.spawn(Priority::Host, cut_stalled(Rc::downgrade(&shared), runtime.clone())));
+        Server { shared }
+    }
+
+    /// Where the server listens, if it does; with port zero, the port it was given.
     #[must_use]
-    pub fn local_addr(&self) -> Address {
+    pub fn local_addr(&self) -> Option<Address> {
         self.shared.address.clone()
+    }
+
+    /// Serves a connection that somebody else accepted. One that comes after the shutdown is closed.
+    pub fn take(&self, stream: Stream) {
+        if self.shared.is_accepting.get() {
+            self.shared.admit(stream);
+        } else {
+            stream.shutdown();
+        }
     }
 
     /// Cuts off every client of an export, and returns when what they had in flight has ended.
@@ -103,7 +143,7 @@ impl Server {
             .collect();
         let mut cut = Vec::new();
         for (number, connection) in all.into_iter().filter(|(_, one)| one.export_name() == Some(export)) {
-            cut.push((connection.client(number, shared.runtime.now()), connection.clone()));
+            cut.push((shared.client(number, &connection), connection.clone()));
             connection.cut();
         }
         for (_, connection) in &cut {
@@ -115,9 +155,8 @@ impl Server {
     /// The clients that are connected.
     #[must_use]
     pub fn clients(&self) -> Vec<Client> {
-        let now = self.shared.runtime.now();
         let connections = self.shared.connections.borrow();
-        connections.iter().map(|(number, connection)| connection.client(*number, now)).collect()
+        connections.iter().map(|(number, connection)| self.shared.client(*number, connection)).collect()
     }
 
     /// Cuts a client off; false where this server has none of this number. Requests in flight run to their
@@ -147,6 +186,15 @@ impl Server {
 }
 
 impl Shared {
+    fn client(&self, number: u64, connection: &Connection) -> Client {
+        Client { is_encrypted: self.address.is_none(), ..connection.client(number, self.runtime.now()) }
+    }
+
+    fn accepts_no_more(&self) {
+        self.is_accepting.set(false);
+        self.ended.notify_waiters();
+    }
+
     fn connections(&self) -> Vec<Rc<Connection>> {
         self.connections.borrow().values().cloned().collect()
     }
@@ -184,8 +232,7 @@ impl Shared {
         }
         // The socket file goes before anybody is told that the server has ended.
         drop(listener);
-        self.is_accepting.set(false);
-        self.ended.notify_waiters();
+        self.accepts_no_more();
     }
 
     fn admit(self: &Rc<Shared>, stream: Stream) {

@@ -77,7 +77,12 @@ fn nbd_client(client: ashlar_nbd::Client) -> api::DoorClient {
     api::DoorClient {
         id: client.number,
         door: "nbd".to_string(),
-        transport: if address.is_some() { "tcp" } else { "unix" }.to_string(),
+        transport: match address {
+            Some(_) if client.is_encrypted => "tls",
+            Some(_) => "tcp",
+            None => "unix",
+        }
+        .to_string(),
         address,
         process_id,
         program: process_id.map(|id| Process::of(id).name).filter(|name| !name.is_empty()),

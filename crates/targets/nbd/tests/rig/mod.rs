@@ -102,7 +102,7 @@ impl Rig {
                 let catalogue = Rc::new(Volumes(faults.clone()));
                 let door = Door::new(DOOR_PAYLOAD_BYTES_MAX);
                 let server = serve(&runtime, listener, catalogue, settings, registry.clone(), &door);
-                let address = server.local_addr();
+                let address = server.local_addr().unwrap();
                 let stop = Notify::new();
                 let on_shard =
                     Rc::new(OnShard { server, door, devices, faults, registry, stop: stop.clone() });
