@@ -28,6 +28,14 @@ export const HOSTS = {
     world.hosts.push(host);
     return { status: 201, body: host };
   },
+  'PATCH /v1/hosts/{host}': (world, { path, body }) => {
+    const host = found(world.hosts, path.host, 'host');
+    if (body.chap) host.chap_user = body.chap.user;
+    if (body.mutual_chap) host.mutual_chap_user = body.mutual_chap.user;
+    if (body.without_chap || body.without_mutual_chap) delete host.mutual_chap_user;
+    if (body.without_chap) delete host.chap_user;
+    return { status: 200, body: host };
+  },
   'DELETE /v1/hosts/{host}': (world, { path }) => {
     const host = found(world.hosts, path.host, 'host');
     const holding = world.exports.find((one) => one.hosts.includes(host.name));

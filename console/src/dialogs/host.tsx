@@ -84,6 +84,25 @@ export function DeleteExport({ of: { volume, lun, session_count: count } }: { of
   );
 }
 
+/// What is wrong with a secret, if anything; nothing typed is no error yet.
+function wrongSecret(secret: string) {
+  const bytes = new TextEncoder().encode(secret).length;
+  return secret !== '' && (bytes < 12 || bytes > 255) ? '12 to 255 bytes.' : null;
+}
+
+function SecretInput({ label, value, onChange }: { label: string; value: string; onChange: (value: string) => void }) {
+  return (
+    <TextInput
+      label={label}
+      value={value}
+      onChange={onChange}
+      isSecret
+      error={wrongSecret(value)}
+      hint="12 to 255 bytes; Windows takes at most 16. It is never shown again."
+    />
+  );
+}
+
 export function CreateHost() {
   const pools = useGet('/v1/pools').data ?? [];
   const [pool, setPool] = useState('');
@@ -92,8 +111,7 @@ export function CreateHost() {
   const [user, setUser] = useState('');
   const [secret, setSecret] = useState('');
   const needsPool = pools.length > 1;
-  const bytes = new TextEncoder().encode(secret).length;
-  const isShort = secret !== '' && (bytes < 12 || bytes > 255);
+  const isWrong = wrongSecret(secret) !== null;
   const isHalf = (user === '') !== (secret === '');
   const run = async () => {
     await api.post('/v1/hosts', {
@@ -105,7 +123,7 @@ export function CreateHost() {
       title="Let a host in"
       task={`create host ${name}`}
       submit="Let it in"
-      isIncomplete={name === '' || initiator === '' || isShort || isHalf || (needsPool && pool === '')}
+      isIncomplete={name === '' || initiator === '' || isWrong || isHalf || (needsPool && pool === '')}
       run={run}
     >
       <TextInput label="Name" value={name} onChange={setName} autoFocus />
@@ -125,14 +143,83 @@ export function CreateHost() {
         hint="On Linux it stands in /etc/iscsi/initiatorname.iscsi."
       />
       <TextInput label="CHAP user" value={user} onChange={setUser} hint="Without it anybody who gives this name comes in." />
-      <TextInput
-        label="CHAP secret"
-        value={secret}
-        onChange={setSecret}
-        isSecret
-        error={isShort ? '12 to 255 bytes.' : null}
-        hint="12 to 255 bytes; Windows takes at most 16. It is never shown again."
+      <SecretInput label="CHAP secret" value={secret} onChange={setSecret} />
+    </FormDialog>
+  );
+}
+
+const CHANGES = [
+  { id: 'new', label: 'A new secret' },
+  { id: 'none', label: 'Nothing any more' },
+];
+
+export function ChangeHost({ host: { name, sessions, chap_user, mutual_chap_user } }: { host: Host }) {
+  const [proof, setProof] = useState(chap_user ? 'same' : 'new');
+  const [own, setOwn] = useState('same');
+  const [user, setUser] = useState(chap_user ?? name);
+  const [secret, setSecret] = useState('');
+  const [ownUser, setOwnUser] = useState(mutual_chap_user ?? 'array');
+  const [ownSecret, setOwnSecret] = useState('');
+  const isProven = proof !== 'none';
+  const isWrong = (user: string, secret: string) => user === '' || secret === '' || wrongSecret(secret) !== null;
+  const isIncomplete =
+    (proof === 'new' && isWrong(user, secret)) ||
+    (isProven && own === 'new' && isWrong(ownUser, ownSecret)) ||
+    (proof === 'same' && own === 'same');
+  const run = async () => {
+    await api.patch('/v1/hosts/{host}', {
+      path: { host: name },
+      body: {
+        chap: proof === 'new' ? { user, secret } : null,
+        without_chap: !isProven,
+        mutual_chap: isProven && own === 'new' ? { user: ownUser, secret: ownSecret } : null,
+        without_mutual_chap: isProven && own === 'none',
+      },
+    });
+  };
+  return (
+    <FormDialog
+      title={`Change what host ${name} proves`}
+      task={`change host ${name}`}
+      submit="Change it"
+      isIncomplete={isIncomplete}
+      run={run}
+    >
+      <Choice
+        label="The host proves"
+        value={proof}
+        onChange={setProof}
+        options={chap_user ? [{ id: 'same', label: 'What it proves now' }, ...CHANGES] : CHANGES.slice(0, 1)}
       />
+      {proof === 'new' && (
+        <>
+          <TextInput label="CHAP user" value={user} onChange={setUser} />
+          <SecretInput label="CHAP secret" value={secret} onChange={setSecret} />
+        </>
+      )}
+      {isProven && (
+        <Choice
+          label="The array proves, if it is asked"
+          value={own}
+          onChange={setOwn}
+          options={[
+            { id: 'same', label: mutual_chap_user ? 'What it proves now' : 'Nothing' },
+            ...CHANGES.slice(0, mutual_chap_user ? 2 : 1),
+          ]}
+        />
+      )}
+      {isProven && own === 'new' && (
+        <>
+          <TextInput label="The array's CHAP user" value={ownUser} onChange={setOwnUser} />
+          <SecretInput label="The array's secret, another one" value={ownSecret} onChange={setOwnSecret} />
+        </>
+      )}
+      <p className="note">
+        {sessions.length > 0
+          ? `Its ${plural(sessions.length, 'session')} go on. From its next login on this counts.`
+          : 'From its next login on this counts.'}
+        {!isProven && ' On loopback anybody who gives its name comes in then; elsewhere nobody does without a secret.'}
+      </p>
     </FormDialog>
   );
 }

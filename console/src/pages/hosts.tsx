@@ -1,7 +1,7 @@
 // Volumes that hosts reach over iSCSI, and the hosts that may.
 import { useGet } from '../api/resource';
 import type { Export, Host } from '../api/types';
-import { CreateExport, CreateHost, DeleteExport, DeleteHost } from '../dialogs/host';
+import { ChangeHost, CreateExport, CreateHost, DeleteExport, DeleteHost } from '../dialogs/host';
 import { openDialog } from '../state/dialog';
 import { denied, refused } from '../state/rights';
 import { Link, to } from '../state/router';
@@ -149,7 +149,10 @@ const HOSTS: Column<Host>[] = [
     render: (one) => (
       <>
         {one.chap_user ? <Badge tone="good">CHAP</Badge> : <Badge tone="warn">none</Badge>}
-        {one.mutual_chap_user && <span className="sub">mutual</span>}
+        {one.mutual_chap_user && <span className="sub">mutual</span>}{' '}
+        <ActionButton refusal={denied('host_change')} onPress={() => openDialog(<ChangeHost host={one} />)}>
+          Change…
+        </ActionButton>
       </>
     ),
   },

@@ -296,6 +296,35 @@ test('a volume is exported to a host that is let in', async ({ page, open, mock,
   await expect(page.getByRole('dialog')).toContainText('docs-copy');
 });
 
+test("a host's secret is changed, and it proves nothing in the end", async ({ page, open, mock }) => {
+  await open('/hosts');
+  const row = page.getByRole('row', { name: /esx1 iqn/ });
+  const dialog = page.getByRole('dialog');
+  const choose = async (label: RegExp, option: string) => {
+    await dialog.getByRole('button', { name: label }).click();
+    await page.getByRole('option', { name: option, exact: true }).click();
+  };
+  await row.getByRole('button', { name: 'Change…' }).click();
+  await expect(dialog).toContainText('2 sessions go on');
+  await expect(dialog.getByRole('button', { name: 'Change it' })).toHaveAccessibleDescription(/missing or wrong/);
+  await choose(/The host proves/, 'A new secret');
+  await dialog.getByLabel('CHAP user').fill('esx2');
+  await dialog.getByLabel('CHAP secret').fill('long-enough-now');
+  await choose(/The array proves/, 'Nothing any more');
+  await dialog.getByRole('button', { name: 'Change it' }).click();
+  await expect(dialog).toHaveCount(0);
+  await expect(row).not.toContainText('mutual');
+  const host = () => mock.world.hosts.find((one: { name: string }) => one.name === 'esx1');
+  expect(host().chap_user).toBe('esx2');
+  expect(JSON.stringify(mock.world.hosts)).not.toContain('long-enough-now');
+  await row.getByRole('button', { name: 'Change…' }).click();
+  await choose(/The host proves/, 'Nothing any more');
+  await dialog.getByRole('button', { name: 'Change it' }).click();
+  await expect(dialog).toHaveCount(0);
+  await expect(row).toContainText('none');
+  expect(host().chap_user).toBeUndefined();
+});
+
 test('a client is cut off', async ({ page, open, mock }) => {
   await open('/clients');
   await page.locator('tr', { hasText: 'qemu-system' }).getByRole('button', { name: 'Cut off…' }).click();

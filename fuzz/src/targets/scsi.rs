@@ -26,6 +26,12 @@ fn command_seeds() -> Vec<Vec<u8>> {
     let reservation = [&[0, 0, 0, 0, 0, 0, 0, 9][..], &[0; 16]].concat();
     let unmap = [&[0, 22, 0, 16, 0, 0, 0, 0][..], &[0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 0]].concat();
     let modes = [0, 0, 0, 0, 0x0a, 10, 4, 0x10, 0, 0, 0, 0, 0xff, 0xff, 0, 0];
+    // The unit's NAA name, made of the identity that `fuzz_commands` gives it.
+    let name = [0x34, 0x65, 0x39, 0x19, 0x58, 0xfc, 0x61, 0xf1];
+    let device = [&[0xe4, 0, 0, 0, 1, 3, 0, 8][..], &name, &[0; 14], &[2, 0]].concat();
+    let ranges = [&[0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 1][..], &[0, 0, 0, 0, 0, 0, 0, 9]].concat();
+    let segment = [&[2, 0, 0, 24, 0, 0, 0, 0][..], &ranges].concat();
+    let copy = [&[7, 0, 0, 32, 0, 0, 0, 0, 0, 0, 0, 28, 0, 0, 0, 0][..], &device, &segment].concat();
     let block = [0x5a; 512];
     let two = [0x5a; 1024];
     let commands = [
@@ -45,8 +51,12 @@ fn command_seeds() -> Vec<Vec<u8>> {
         command(0, &[0x5f, 1, 1, 0, 0, 0, 0, 0, 24], &reservation),
         command(1, &[0x2a, 0, 0, 0, 0, 0, 0, 0, 1], &block),
         command(0, &[0x5e, 3, 0, 0, 0, 0, 0, 1, 0], &[]),
+        command(0, &[0x83, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, copy.len() as u8], &copy),
+        command(0, &[0x84, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 12], &[]),
+        command(0, &[0x84, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64], &[]),
         command(0, &[0x89, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1], &two),
         command(0, &[0x8b, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 1], &block),
+        command(0, &[0x9c, 8, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 8], &[0x5a; 4096]),
         command(0, &[0x9e, 0x10, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 32], &[]),
         command(0, &[0x9e, 0x12, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 64], &[]),
         command(0x80, &[0xa0, 0, 0, 0, 0, 0, 0, 0, 0, 64], &[]),

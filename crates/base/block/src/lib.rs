@@ -71,6 +71,13 @@ pub trait BlockDevice {
     /// Writes `data` at `offset`. With `is_fua` the data are durable on completion.
     fn write<'a>(&'a self, offset: u64, data: &'a [u8], is_fua: bool) -> LocalFuture<'a, Result<()>>;
 
+    /// A write of up to so many bytes, at a multiple of [`Geometry::optimal_block_bytes`] and of a length
+    /// that is one, is there as a whole or not at all after a crash. What reads see while it is under way is
+    /// another matter. Zero promises nothing.
+    fn atomic_bytes_max(&self) -> u64 {
+        0
+    }
+
     /// Makes every completed write durable.
     fn flush(&self) -> LocalFuture<'_, Result<()>>;
 

@@ -42,6 +42,10 @@ impl BlockDevice for Counted {
         self.below.geometry()
     }
 
+    fn atomic_bytes_max(&self) -> u64 {
+        self.below.atomic_bytes_max()
+    }
+
     fn read<'a>(&'a self, offset: u64, into: &'a mut [u8]) -> LocalFuture<'a, Result<()>> {
         let bytes = into.len() as u64;
         Box::pin(self.count(Operation::Read, (offset, bytes), self.below.read(offset, into)))

@@ -222,6 +222,11 @@ impl BlockDevice for MemoryDevice {
         }
     }
 
+    /// As the pools of usual drives say. Here any write would be.
+    fn atomic_bytes_max(&self) -> u64 {
+        128 << 10
+    }
+
     fn read<'a>(&'a self, offset: u64, into: &'a mut [u8]) -> LocalFuture<'a, Result<()>> {
         Box::pin(ready(self.read_now(offset, into)))
     }

@@ -45,6 +45,26 @@ pub struct HostCreate {
     pub mutual_chap: Option<ChapLogin>,
 }
 
+/// Request to change what a host proves. What is absent stays. Sessions that are there stay, too: who logs in
+/// from now on proves what is said here.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct HostChange {
+    /// What it proves when it logs in, in place of what it proved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chap: Option<ChapLogin>,
+    /// It proves nothing any more, and nothing is proven to it. Refused while an address off loopback is
+    /// open.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_chap: bool,
+    /// What the array proves to it, if it asks, with another secret.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mutual_chap: Option<ChapLogin>,
+    /// Nothing is proven to it any more.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_mutual_chap: bool,
+}
+
 /// A host. Its secrets are never shown.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Host {

@@ -2,7 +2,7 @@
 
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
-use crate::{Export, ExportCreate, ExportsQuery, Host, HostCreate, HostsQuery, Problem};
+use crate::{Export, ExportCreate, ExportsQuery, Host, HostChange, HostCreate, HostsQuery, Problem};
 
 /// The hosts that may come in over iSCSI.
 #[utoipa::path(
@@ -39,6 +39,21 @@ fn host_create() {}
     )
 )]
 fn host_show() {}
+
+/// Changes what a host proves, from its next login on. Its sessions and exports stay.
+#[utoipa::path(
+    patch, path = "/v1/hosts/{host}", tag = "hosts", operation_id = "host_change",
+    params(("host" = String, Path, description = "name of the host")),
+    request_body = HostChange,
+    responses(
+        (status = 200, description = "the answer", body = Host),
+        (status = 400, description = "the request is wrong", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 507, description = "no space left", body = Problem),
+    )
+)]
+fn host_change() {}
 
 /// Lets a host in no more. Refused while exports name it, and while it is logged in.
 #[utoipa::path(

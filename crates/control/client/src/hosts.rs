@@ -1,6 +1,6 @@
 //! Hosts, and the volumes that are exported to them.
 
-use ashlar_api::{Export, ExportCreate, Host, HostCreate};
+use ashlar_api::{Export, ExportCreate, Host, HostChange, HostCreate};
 use hyper::Method;
 
 use crate::call::{Client, segment};
@@ -15,6 +15,11 @@ impl Client {
     /// One host.
     pub fn host(&self, name: &str) -> Result<Host> {
         self.get(&format!("/v1/hosts/{}", segment(name)))
+    }
+
+    /// Changes what a host proves.
+    pub fn host_change(&self, name: &str, change: &HostChange) -> Result<Host> {
+        self.send(Method::PATCH, &format!("/v1/hosts/{}", segment(name)), Some(change))
     }
 
     /// Lets a host in no more.

@@ -6,20 +6,23 @@
 //!   send_all ◄───────────────────────────── Outbox ◄──────────────────────────────────────────┘
 //! ```
 //!
-//! Invariants: (1) a command that has begun runs to its end, whatever becomes of the connection; (2) nothing
+//! Invariants: (1) a command that has begun runs to its end, whatever becomes of the connection, but for
+//! copies between units, which end at the next piece; (2) nothing
 //! is received while more than [`OUTPUT_BYTES_MAX`] wait to be sent; (3) memory for data is taken from the
 //! budget of the server before it is allocated, and never waited for: who waits for memory could not receive
-//! the data of the commands that hold it.
+//! the data of the commands that hold it; (4) what is held for an initiator is held for a time that is told:
+//! data must come and answers must be taken by then, or [`Connection::stalled`] says why it is cut off.
 
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use ashlar_runtime::sync::{Notify, Permit};
+use ashlar_runtime::sync::Notify;
 use ashlar_runtime::{Buf, Instant, Priority, Runtime, Stream};
-use ashlar_scsi::{Answer, Begun, Nexus, Operation, Status, Target, UnitAddress, Work, parse};
+use ashlar_scsi::{Answer, Begun, Nexus, Operation, Status, Stop, Target, UnitAddress, Work, parse};
 use ashlar_telemetry::{Counters, Operation as Counted};
 
+use crate::budget::{Held, Share, patience};
 use crate::client::Client;
 use crate::login::Established;
 use crate::outbox::{Outbox, Outgoing};
@@ -28,6 +31,11 @@ use crate::session::{Aborted, Arrived, Event, Function, Managed, Management, Ses
 
 /// Room for many PDUs in one receive beside the largest one. Arbitrary.
 const RECEIVE_BYTES: usize = 256 << 10;
+/// The same until the login is over: room for the largest PDU there can be until then. Whoever proves nothing
+/// gets no more memory than that.
+const LOGIN_RECEIVE_BYTES: usize = 16 << 10;
+/// So many events, and then others have a turn. Arbitrary: a tenth of a millisecond.
+const EVENTS_OF_A_TURN: usize = 32;
 /// No further PDU is looked at while this many bytes wait to be sent. Arbitrary: sixteen buffers.
 const OUTPUT_BYTES_MAX: usize = 4 << 20;
 /// What a command costs of the budget at least, so that those without data are not free.
@@ -43,8 +51,10 @@ pub(crate) struct Opened {
 /// A command whose data come.
 struct Pending {
     work: Work,
-    share: Permit,
+    share: Share,
     since: Instant,
+    /// Its data must have come by then.
+    due: Instant,
 }
 
 /// One connection; its tasks share it.
@@ -59,13 +69,23 @@ pub(crate) struct Connection {
     outbox: RefCell<Outbox>,
     opened: OnceCell<Opened>,
     pending: RefCell<BTreeMap<u32, Pending>>,
+    /// What its commands hold of the budget.
+    held: Held,
+    /// How commands that run can be ended before they are done.
+    stops: RefCell<BTreeMap<u32, Stop>>,
+    /// When the initiator must have taken what is being sent.
+    leaving_due: Cell<Option<Instant>>,
     counters: RefCell<BTreeMap<UnitAddress, Rc<Counters>>>,
     /// Commands whose tasks have not ended.
     running: Cell<usize>,
     connected_at: Instant,
     is_receiving_over: Cell<bool>,
-    /// The login is over, whatever it led to.
+    /// The login has succeeded.
     pub is_in: Cell<bool>,
+    /// It never will: the connection is about to end.
+    has_given_up: Cell<bool>,
+    /// It was cut off, which takes a moment.
+    is_cut: Cell<bool>,
     /// When the initiator was heard last.
     pub heard_at: Cell<Instant>,
     /// Rings when a command has ended or output was sent.
@@ -83,6 +103,7 @@ impl Connection {
         handle: u16,
     ) -> Rc<Connection> {
         let number = server.portal.number();
+        let stall_max = server.settings.stall_max;
         let session = Session::new(server.settings.offer, server.settings.limits, handle);
         Rc::new(Connection {
             runtime: runtime.clone(),
@@ -91,14 +112,19 @@ impl Connection {
             entrance,
             number,
             session: RefCell::new(session),
-            outbox: RefCell::new(Outbox::new(runtime)),
+            outbox: RefCell::new(Outbox::new(runtime, stall_max)),
             opened: OnceCell::new(),
             pending: RefCell::default(),
+            held: Held::default(),
+            stops: RefCell::default(),
+            leaving_due: Cell::new(None),
             counters: RefCell::default(),
             running: Cell::new(0),
             connected_at: runtime.now(),
             is_receiving_over: Cell::new(false),
             is_in: Cell::new(false),
+            has_given_up: Cell::new(false),
+            is_cut: Cell::new(false),
             heard_at: Cell::new(runtime.now()),
             has_room: Notify::new(),
             has_output: Notify::new(),
@@ -127,7 +153,41 @@ impl Connection {
 
     /// Ends the connection now. Commands under way still run to their end.
     pub fn cut(&self) {
+        self.is_cut.set(true);
         self.stream.shutdown();
+    }
+
+    /// Ends a login that has not succeeded.
+    pub fn give_up_login(&self) {
+        self.has_given_up.set(true);
+        self.server.count_cut();
+        self.cut();
+    }
+
+    /// The login has succeeded, or was given up.
+    pub fn is_login_over(&self) -> bool {
+        self.is_in.get() || self.has_given_up.get()
+    }
+
+    /// Since when it is there.
+    pub fn connected_at(&self) -> Instant {
+        self.connected_at
+    }
+
+    /// Why the initiator must be cut off, if it must: memory waits for what it does not do.
+    pub fn stalled(&self, now: Instant) -> Option<String> {
+        let is_late = |pending: &Pending| pending.due < now;
+        let what = if self.is_cut.get() {
+            return None;
+        } else if !self.is_full() && self.pending.borrow().values().any(is_late) {
+            "it announced data of a write and did not send them"
+        } else if self.leaving_due.get().is_some_and(|due| due < now) {
+            "it did not take the answers that it asked for"
+        } else {
+            return None;
+        };
+        let who = self.opened.get().map_or("somebody", |opened| opened.established.initiator.as_str());
+        Some(format!("{who} was cut off: {what} in the time for that"))
     }
 
     /// Asks the initiator for a sign of life.
@@ -146,8 +206,9 @@ impl Connection {
     pub async fn run(self: Rc<Connection>) {
         let sender = self.runtime.spawn(Priority::Host, self.clone().send_all());
         self.receive_all().await;
-        // Commands whose data will never come.
+        // Commands whose data will never come, and those whose answer nobody hears.
         self.pending.borrow_mut().clear();
+        self.stops.borrow().values().for_each(Stop::ask);
         self.is_receiving_over.set(true);
         self.has_output.notify_one();
         sender.await;
@@ -155,14 +216,18 @@ impl Connection {
     }
 
     async fn receive_all(self: &Rc<Connection>) {
-        let pdu_bytes_max = Session::pdu_bytes_max(&self.server.settings.offer);
-        let mut buf = self.runtime.buffer(RECEIVE_BYTES + pdu_bytes_max);
+        let bytes_max = RECEIVE_BYTES + Session::pdu_bytes_max(&self.server.settings.offer);
+        let mut buf = self.runtime.buffer(LOGIN_RECEIVE_BYTES);
         let mut filled = 0;
         loop {
             let Some(consumed) = self.take_input(&buf[..filled]).await else { return };
             self.wake_sender();
             buf.copy_within(consumed..filled, 0);
             filled -= consumed;
+            if self.is_in.get() && buf.len() < bytes_max {
+                let small = std::mem::replace(&mut buf, self.runtime.buffer(bytes_max));
+                buf[..filled].copy_from_slice(&small[..filled]);
+            }
             let (result, back) = self.stream.receive_at(buf, filled).await;
             buf = back;
             match result {
@@ -176,8 +241,12 @@ impl Connection {
     /// Feeds input to the session and does what comes out. Returns how much was consumed; `None` ends the
     /// connection.
     async fn take_input(self: &Rc<Connection>, input: &[u8]) -> Option<usize> {
-        let mut consumed = 0;
+        let (mut consumed, mut events) = (0, 0);
         loop {
+            events += 1;
+            if events % EVENTS_OF_A_TURN == 0 {
+                self.runtime.yield_now().await;
+            }
             let rest = &input[consumed..];
             let step = {
                 let random = &*self.server.random;
@@ -186,6 +255,7 @@ impl Connection {
             };
             match step.event {
                 Event::Starved => return Some(consumed + step.consumed),
+                Event::Rest => self.runtime.yield_now().await,
                 Event::Opened(established) => self.open(*established).await?,
                 Event::Command(arrived) => {
                     let immediate = &rest[arrived.immediate.clone()];
@@ -203,11 +273,28 @@ impl Connection {
                 Event::Finish | Event::Close(_) => return None,
             }
             consumed += step.consumed;
-            while self.outbox.borrow().bytes() > OUTPUT_BYTES_MAX {
-                self.wake_sender();
-                self.has_room.notified().await;
+            if self.is_full() {
+                self.wait_for_room().await;
             }
         }
+    }
+
+    /// So much waits to be sent that nothing is received.
+    pub fn is_full(&self) -> bool {
+        self.outbox.borrow().bytes() > OUTPUT_BYTES_MAX
+    }
+
+    /// Waits until output has left. Whatever comes meanwhile is not looked at, so its time stands still.
+    async fn wait_for_room(&self) {
+        let since = self.runtime.now();
+        while self.is_full() {
+            self.wake_sender();
+            self.has_room.notified().await;
+        }
+        let now = self.runtime.now();
+        self.heard_at.set(now);
+        let waited = now - since;
+        self.pending.borrow_mut().values_mut().for_each(|pending| pending.due += waited);
     }
 
     fn wake_sender(&self) {
@@ -216,8 +303,11 @@ impl Connection {
         }
     }
 
-    /// A login is over. `None` if the target went away meanwhile.
+    /// A login is over. `None` if it was given up, or the target went away meanwhile.
     async fn open(self: &Rc<Connection>, established: Established) -> Option<()> {
+        if self.has_given_up.get() {
+            return None;
+        }
         self.is_in.set(true);
         if established.target.is_none() {
             return Some(());
@@ -247,9 +337,9 @@ impl Connection {
                 return self.answer(tag, &answer, wanted);
             }
         };
-        let (data_out, data_in) = (work.data_out_bytes(), work.data_in_bytes_max());
-        let bytes = usize::try_from(data_out + data_in).unwrap_or(usize::MAX).max(COMMAND_BYTES);
-        let Some(share) = self.server.budget.try_acquire(bytes) else {
+        let data_out = work.data_out_bytes();
+        let bytes = usize::try_from(data_out.saturating_add(work.memory_bytes_max())).unwrap_or(usize::MAX);
+        let Some(share) = self.server.budget.take(&self.held, bytes.max(COMMAND_BYTES)) else {
             return self.answer(tag, &Answer::status(Status::TaskSetFull), work.wanted_bytes());
         };
         let buffer = self.runtime.buffer(data_out as usize);
@@ -257,7 +347,10 @@ impl Connection {
             let (mut session, mut outbox) = (self.session.borrow_mut(), self.outbox.borrow_mut());
             session.accept(tag, buffer, immediate, &mut *outbox)
         };
-        let pending = Pending { work, share, since: self.runtime.now() };
+        let now = self.runtime.now();
+        // Data of the commands before it come first.
+        let due = now + patience(self.server.settings.stall_max, self.held.bytes());
+        let pending = Pending { work, share, since: now, due };
         match ready {
             Some(data) => self.start(tag, pending, data),
             None => {
@@ -273,10 +366,13 @@ impl Connection {
 
     fn start(self: &Rc<Connection>, tag: u32, pending: Pending, data: Buf) {
         self.running.set(self.running.get() + 1);
+        if let Some(stop) = pending.work.stop() {
+            self.stops.borrow_mut().insert(tag, stop);
+        }
         let connection = self.clone();
         // Dropping the handle lets the task run on.
         drop(self.runtime.spawn(Priority::Host, async move {
-            let Pending { work, share, since } = pending;
+            let Pending { work, share, since, .. } = pending;
             let (wanted, counted) = (work.wanted_bytes(), connection.counted(&work));
             let answer = work.run(&data).await;
             if let Some((counters, operation, bytes)) = counted {
@@ -286,6 +382,7 @@ impl Connection {
                     Status::CheckCondition | Status::Busy | Status::TaskSetFull => counters.failed(operation),
                 }
             }
+            connection.stops.borrow_mut().remove(&tag);
             connection.answer(tag, &answer, wanted);
             connection.outbox.borrow_mut().hold(share);
             connection.running.set(connection.running.get() - 1);
@@ -301,6 +398,7 @@ impl Connection {
             Operation::Write { span, .. }
             | Operation::WriteAndVerify { span, .. }
             | Operation::OrWrite { span, .. }
+            | Operation::WriteAtomic { span, .. }
             | Operation::CompareAndWrite { span, .. } => (Counted::Write, span.blocks),
             Operation::WriteSame { span, .. } => (Counted::WriteZeroes, span.blocks),
             Operation::Unmap { .. } => (Counted::Unmap, 0),
@@ -372,7 +470,10 @@ impl Connection {
             Aborted::Gone => {
                 self.pending.borrow_mut().remove(&tag);
             }
-            Aborted::Running => self.wait_for(&[tag]).await,
+            Aborted::Running => {
+                self.stop(tag);
+                self.wait_for(&[tag]).await;
+            }
         }
         Managed::Complete
     }
@@ -381,11 +482,21 @@ impl Connection {
     pub async fn abort_at(&self, address: [u8; 8]) {
         let tags = self.session.borrow().task_tags(Some(address));
         for tag in &tags {
-            if self.session.borrow_mut().abort(*tag) == Aborted::Gone {
-                self.pending.borrow_mut().remove(tag);
+            let aborted = self.session.borrow_mut().abort(*tag);
+            match aborted {
+                Aborted::Gone => drop(self.pending.borrow_mut().remove(tag)),
+                Aborted::Running => self.stop(*tag),
+                Aborted::Unknown => {}
             }
         }
         self.wait_for(&tags).await;
+    }
+
+    /// Ends a command before it is done, if it is one that can be.
+    fn stop(&self, tag: u32) {
+        if let Some(stop) = self.stops.borrow().get(&tag) {
+            stop.ask();
+        }
     }
 
     /// Commands that have no answer yet at a unit.
@@ -409,11 +520,13 @@ impl Connection {
         let mut is_broken = false;
         loop {
             let next = self.outbox.borrow_mut().pop();
-            if let Some(Outgoing { buf, shares }) = next {
+            if let Some(Outgoing { buf, shares, due }) = next {
                 let buf = if is_broken {
                     buf
                 } else {
+                    self.leaving_due.set(Some(due));
                     let (result, buf) = self.stream.send(buf).await;
+                    self.leaving_due.set(None);
                     if result.is_err() {
                         is_broken = true;
                         self.stream.shutdown();

@@ -97,6 +97,7 @@ impl Exercise {
             let mut is_starved = false;
             match step.event {
                 Event::Starved => is_starved = true,
+                Event::Rest => {}
                 Event::Opened(established) => self.opened = Some(*established),
                 Event::Command(arrived) => {
                     if arrived.offered_bytes == 0 {

@@ -17,6 +17,7 @@
 //! (SNACK), markers, bidirectional commands, CDBs of more than 16 bytes, TLS and IPsec: it listens on
 //! loopback unless told otherwise.
 
+mod budget;
 pub mod chap;
 mod client;
 mod connection;

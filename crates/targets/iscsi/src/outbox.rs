@@ -1,10 +1,11 @@
 //! Bytes on their way to the socket, gathered in buffers of one send each.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
-use ashlar_runtime::sync::Permit;
-use ashlar_runtime::{Buf, Runtime};
+use ashlar_runtime::{Buf, Instant, Runtime};
 
+use crate::budget::{Share, patience};
 use crate::wire::Output;
 
 /// Size of a buffer. Arbitrary: the same as NBD's, which holds 64 answers of 4 KiB.
@@ -15,12 +16,15 @@ const SPARE_MAX: usize = 2;
 /// A buffer to send, with the shares of the budget that go back when it has left.
 pub(crate) struct Outgoing {
     pub buf: Buf,
-    pub shares: Vec<Permit>,
+    pub shares: Vec<Share>,
+    /// An initiator that has not taken it by then is cut off.
+    pub due: Instant,
 }
 
 /// The queue of bytes that one connection has still to send.
 pub(crate) struct Outbox {
     runtime: Runtime,
+    stall_max: Duration,
     queue: VecDeque<Outgoing>,
     spare: Vec<Buf>,
     /// Bytes queued, and those a send is working on.
@@ -28,8 +32,8 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
-    pub fn new(runtime: &Runtime) -> Outbox {
-        Outbox { runtime: runtime.clone(), queue: VecDeque::new(), spare: Vec::new(), bytes: 0 }
+    pub fn new(runtime: &Runtime, stall_max: Duration) -> Outbox {
+        Outbox { runtime: runtime.clone(), stall_max, queue: VecDeque::new(), spare: Vec::new(), bytes: 0 }
     }
 
     pub fn bytes(&self) -> usize {
@@ -41,7 +45,7 @@ impl Outbox {
     }
 
     /// Keeps a share until everything queued now has left.
-    pub fn hold(&mut self, share: Permit) {
+    pub fn hold(&mut self, share: Share) {
         if let Some(last) = self.queue.back_mut() {
             last.shares.push(share);
         }
@@ -65,7 +69,9 @@ impl Outbox {
         if self.queue.back().is_none_or(|last| last.buf.len() == BATCH_BYTES) {
             let mut buf = self.spare.pop().unwrap_or_else(|| self.runtime.buffer(BATCH_BYTES));
             buf.set_len(0);
-            self.queue.push_back(Outgoing { buf, shares: Vec::new() });
+            // Whatever is ahead of it must leave first.
+            let due = self.runtime.now() + patience(self.stall_max, self.bytes);
+            self.queue.push_back(Outgoing { buf, shares: Vec::new(), due });
         }
         &mut self.queue.back_mut().expect("one was just put there").buf
     }

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-use ashlar_runtime::sync::{Notify, Semaphore, race};
+use ashlar_runtime::sync::{Notify, race};
 use ashlar_runtime::{Address, Listener, Priority, Runtime, Stream};
 use ashlar_scsi::{Attention, Nexus, Target, UnitAddress};
 use ashlar_telemetry::Registry;
 
+use crate::budget::Budget;
 use crate::client::Client;
 use crate::connection::{Connection, Opened};
 use crate::login::{Directory, Established};
@@ -17,8 +18,10 @@ use crate::settings::Settings;
 
 /// Pause after an accept that failed, for instance because descriptors ran out. Arbitrary.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// Looks for silent initiators while one may be silent so long.
-const SILENCE_LOOKS: u32 = 4;
+/// Looks for initiators that are silent, stall or log in while one may do so.
+const LOOKS: u32 = 4;
+/// Sentences kept for people until somebody takes them out. More are not told. Arbitrary.
+const NOTICES_MAX: usize = 16;
 
 /// What is served: made and kept by whoever knows volumes and hosts.
 pub trait Portal {
@@ -56,7 +59,7 @@ pub(crate) struct Shared {
     pub settings: Settings,
     pub registry: Rc<Registry>,
     /// Payload bytes of all commands under way.
-    pub budget: Semaphore,
+    pub budget: Budget,
     /// By their handles (TSIH).
     connections: RefCell<BTreeMap<u16, Rc<Connection>>>,
     last_handle: Cell<u16>,
@@ -64,6 +67,10 @@ pub(crate) struct Shared {
     listeners: Cell<usize>,
     /// Connections that were closed at once because so many sessions were there.
     refused: Cell<u64>,
+    /// Initiators that were cut off because they kept others from what there is.
+    cut: Cell<u64>,
+    /// What a person should hear of.
+    notices: RefCell<Vec<String>>,
     is_stopping: Cell<bool>,
     /// Ends the accept loops.
     stop: Notify,
@@ -71,21 +78,33 @@ pub(crate) struct Shared {
     ended: Notify,
 }
 
-/// Pings initiators that are silent, and cuts off those that stay so, until the server is gone.
-async fn cut_silent(server: Weak<Shared>, runtime: Runtime) {
+/// Cuts off initiators that stall or do not end their login; pings those that are silent, and cuts off those
+/// that stay so, until the server is gone.
+async fn watch(server: Weak<Shared>, runtime: Runtime) {
     while let Some(shared) = server.upgrade() {
         let now = runtime.now();
-        let silence_max = shared.settings.silence_max;
-        for connection in shared.all().into_iter().filter(|connection| connection.is_in.get()) {
-            let silence = now - connection.heard_at.get();
-            if silence > silence_max * 2 {
+        let Settings { silence_max, stall_max, login_max, .. } = shared.settings;
+        for connection in shared.all() {
+            if let Some(why) = connection.stalled(now) {
+                shared.note_cut(why);
                 connection.cut();
-            } else if silence > silence_max {
+                continue;
+            }
+            if !connection.is_login_over() && now - connection.connected_at() > login_max {
+                connection.give_up_login();
+                continue;
+            }
+            // Nobody is silent to whom nobody listens.
+            let is_heard = connection.is_in.get() && !connection.is_full();
+            let silence = now - connection.heard_at.get();
+            if is_heard && silence > silence_max * 2 {
+                connection.cut();
+            } else if is_heard && silence > silence_max {
                 connection.ping();
             }
         }
         drop(shared);
-        runtime.sleep(silence_max / SILENCE_LOOKS).await;
+        runtime.sleep(silence_max.min(stall_max).min(login_max) / LOOKS).await;
     }
 }
 
@@ -105,16 +124,18 @@ impl Server {
             random,
             settings,
             registry,
-            budget: Semaphore::new(settings.payload_bytes_max),
+            budget: Budget::new(settings.payload_bytes_max),
             connections: RefCell::default(),
             last_handle: Cell::new(0),
             listeners: Cell::new(0),
             refused: Cell::new(0),
+            cut: Cell::new(0),
+            notices: RefCell::default(),
             is_stopping: Cell::new(false),
             stop: Notify::new(),
             ended: Notify::new(),
         });
-        drop(runtime.spawn(Priority::Background, cut_silent(Rc::downgrade(&shared), runtime.clone())));
+        drop(runtime.spawn(Priority::Background, watch(Rc::downgrade(&shared), runtime.clone())));
         Server { shared }
     }
 
@@ -150,6 +171,18 @@ impl Server {
     #[must_use]
     pub fn refused(&self) -> u64 {
         self.shared.refused.get()
+    }
+
+    /// Connections cut off since the start because they held memory or places and did nothing for it.
+    #[must_use]
+    pub fn cut(&self) -> u64 {
+        self.shared.cut.get()
+    }
+
+    /// Takes out what a person should hear of, one line each.
+    #[must_use]
+    pub fn take_notices(&self) -> Vec<String> {
+        self.shared.notices.take()
     }
 
     /// The initiators that are logged in to a target.
@@ -253,7 +286,31 @@ impl Shared {
         self.ended.notify_waiters();
     }
 
+    pub fn count_cut(&self) {
+        self.cut.set(self.cut.get() + 1);
+    }
+
+    fn note_cut(&self, why: String) {
+        self.count_cut();
+        let mut notices = self.notices.borrow_mut();
+        if notices.len() < NOTICES_MAX {
+            notices.push(why);
+        }
+    }
+
+    /// Lets the login that has taken longest go, where there are as many as may be.
+    fn make_room_for_login(&self) {
+        let connections = self.connections.borrow();
+        let waiting = connections.values().filter(|connection| !connection.is_login_over());
+        if waiting.clone().count() >= self.settings.logins_max
+            && let Some(oldest) = waiting.min_by_key(|connection| connection.connected_at())
+        {
+            oldest.give_up_login();
+        }
+    }
+
     fn admit(self: &Rc<Shared>, stream: Stream, entrance: Rc<Entrance>) {
+        self.make_room_for_login();
         if self.connections.borrow().len() >= self.settings.sessions_max {
             self.refused.set(self.refused.get() + 1);
             return stream.shutdown();
@@ -261,7 +318,6 @@ impl Shared {
         let handle = self.free_handle();
         let connection = Connection::new(&self.runtime, stream, self.clone(), entrance, handle);
         self.connections.borrow_mut().insert(handle, connection.clone());
-        self.cut_unless_in(&connection);
         let shared = self.clone();
         drop(self.runtime.spawn(Priority::Host, async move {
             connection.clone().run().await;
@@ -284,18 +340,5 @@ impl Shared {
                 return handle;
             }
         }
-    }
-
-    fn cut_unless_in(&self, connection: &Rc<Connection>) {
-        let watched = Rc::downgrade(connection);
-        let login = self.runtime.sleep(self.settings.login_max);
-        drop(self.runtime.spawn(Priority::Background, async move {
-            login.await;
-            if let Some(connection) = watched.upgrade()
-                && !connection.is_in.get()
-            {
-                connection.cut();
-            }
-        }));
     }
 }

@@ -12,6 +12,8 @@
 //! commands are under way, because the window ends there; (3) StatSN counts every response with a status and
 //! nothing else; (4) MaxCmdSN never goes back.
 
+use std::collections::BTreeSet;
+
 use ashlar_runtime::Buf;
 use ashlar_scsi::{Answer, Sense, SenseKey, Status, code};
 
@@ -28,6 +30,8 @@ pub use crate::tasks::Aborted;
 
 /// Text that a host may send in one request with its continuations, after login.
 const TEXT_BYTES_MAX: usize = 64 << 10;
+/// So many PDUs without an event, and then the caller has a turn. Arbitrary: a tenth of a millisecond.
+const PDUS_OF_A_TURN: usize = 64;
 /// Flags of Data-In and SCSI Response (11.4.1, 11.7.5).
 const OVERFLOW: u8 = 0x04;
 const UNDERFLOW: u8 = 0x02;
@@ -40,7 +44,7 @@ const EVENT_LOGOUT: u8 = 1;
 pub struct Limits {
     /// Numbered commands: the window. Default 128, as deep as hosts use.
     pub tasks_max: u32,
-    /// Immediate commands beside them. Default 8.
+    /// Immediate commands beside them, and task management functions beside those. Default 8.
     pub immediate_max: usize,
 }
 
@@ -80,6 +84,8 @@ pub enum Managed {
     NoTask = 1,
     NoUnit = 2,
     NotSupported = 5,
+    /// There are too many under way.
+    Rejected = 255,
 }
 
 /// A task management request. [`Session::finish_management`] when it is done.
@@ -96,6 +102,8 @@ pub struct Management {
 pub enum Event {
     /// Nothing more can be done with this input: receive more behind what was not consumed.
     Starved,
+    /// Nothing for the caller came for a while: go on with the rest when others have had a turn.
+    Rest,
     /// The initiator is in.
     Opened(Box<Established>),
     /// A command has arrived.
@@ -156,6 +164,8 @@ pub struct Session {
     max_cmd_sn: u32,
     next_tag: u32,
     tasks: Tasks,
+    /// Task management functions without an answer.
+    managing: usize,
     text_in: Vec<u8>,
     text_out: Vec<u8>,
     text_tag: u32,
@@ -182,6 +192,7 @@ impl Session {
             max_cmd_sn: 0,
             next_tag: 1,
             tasks: Tasks::default(),
+            managing: 0,
             text_in: Vec::new(),
             text_out: Vec::new(),
             text_tag: NO_TAG,
@@ -216,7 +227,7 @@ impl Session {
         out: &mut dyn Output,
     ) -> Step {
         let mut consumed = 0;
-        loop {
+        for _ in 0..PDUS_OF_A_TURN {
             if matches!(self.phase, Phase::Finished) {
                 return Step { consumed: input.len(), event: Event::Finish };
             }
@@ -237,6 +248,7 @@ impl Session {
                 return Step { consumed, event };
             }
         }
+        Step { consumed, event: Event::Rest }
     }
 
     fn framing(&self) -> (Digests, u32) {
@@ -647,10 +659,15 @@ impl Session {
             7 => Function::TargetColdReset,
             // CLEAR ACA, TASK REASSIGN, and what there is no word for.
             _ => {
-                self.finish_management(common.task_tag, Managed::NotSupported, out);
+                self.put_managed(common.task_tag, Managed::NotSupported, out);
                 return None;
             }
         };
+        if self.managing >= self.limits.immediate_max {
+            self.put_managed(common.task_tag, Managed::Rejected, out);
+            return None;
+        }
+        self.managing += 1;
         Some(Event::Management(Management {
             task_tag: common.task_tag,
             function,
@@ -661,6 +678,11 @@ impl Session {
 
     /// Tells what became of a task management request.
     pub fn finish_management(&mut self, task_tag: u32, managed: Managed, out: &mut dyn Output) {
+        self.managing -= 1;
+        self.put_managed(task_tag, managed, out);
+    }
+
+    fn put_managed(&mut self, task_tag: u32, managed: Managed, out: &mut dyn Output) {
         if !matches!(self.phase, Phase::FullFeature) {
             return;
         }
@@ -714,8 +736,8 @@ impl Session {
         if !self.text_in.is_empty() {
             let said = std::mem::take(&mut self.text_in);
             match text::pairs(&said) {
-                Ok(pairs) => self.text_out = self.say(&pairs, directory),
-                Err(_) => {
+                Ok(pairs) if is_each_said_once(&pairs) => self.text_out = self.say(&pairs, directory),
+                Ok(_) | Err(_) => {
                     self.reject(reject::PROTOCOL_ERROR, frame, out);
                     return;
                 }
@@ -777,6 +799,12 @@ impl Session {
             }
         }
     }
+}
+
+/// A key is said once in an exchange (6.2). Each of some thousand might be answered with all targets.
+fn is_each_said_once(pairs: &[(&str, &str)]) -> bool {
+    let keys: BTreeSet<&str> = pairs.iter().map(|(key, _)| *key).collect();
+    keys.len() == pairs.len()
 }
 
 /// What is left over or lacking when `moved` bytes meet room for `expected` (11.4.5).

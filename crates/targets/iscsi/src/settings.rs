@@ -20,6 +20,13 @@ pub struct Settings {
     pub sessions_max: usize,
     /// How long a login may take. Default 30 s, arbitrary: initiators take milliseconds.
     pub login_max: Duration,
+    /// Connections that have not logged in; where one more comes, the one that is there longest is cut off,
+    /// so that nobody keeps hosts out by logins that never end. Default 32, arbitrary: a host takes
+    /// milliseconds.
+    pub logins_max: usize,
+    /// How long data that an initiator announced, or answers that it does not take, may hold memory, and a
+    /// thirtieth more for each MiB; behind that it is cut off. Default 30 s, arbitrary: about a MiB a second.
+    pub stall_max: Duration,
     /// After so long without a word an initiator is asked for one, and after twice that it is cut off.
     /// Default 30 s, arbitrary.
     pub silence_max: Duration,
@@ -35,6 +42,8 @@ impl Default for Settings {
             payload_bytes_max: 256 << 20,
             sessions_max: 256,
             login_max: Duration::from_secs(30),
+            logins_max: 32,
+            stall_max: Duration::from_secs(30),
             silence_max: Duration::from_secs(30),
             drain_max: Duration::from_secs(10),
         }

@@ -4,6 +4,7 @@
 //! that covers more than [`PIECE_BYTES`] without carrying it works piece by piece, so memory is bounded by
 //! what the host itself sent or asked for.
 
+use ashlar_block::Extent;
 use ashlar_runtime::Buf;
 
 use crate::answer::{Answer, Refusal};
@@ -16,27 +17,29 @@ use crate::sense::{Sense, SenseKey, code};
 use crate::unit::Unit;
 
 /// What is read or filled at a time. Arbitrary: large enough that a device reaches its full speed.
-const PIECE_BYTES: u64 = 1 << 20;
+pub(crate) const PIECE_BYTES: u64 = 1 << 20;
 /// A PRE-FETCH reads so much and leaves the rest. Arbitrary, the same as NBD's CACHE.
 const PREFETCH_BYTES_MAX: u64 = 32 << 20;
 /// GET LBA STATUS looks so far ahead in one command. Arbitrary: a map of 1 GiB is answered at once.
 const STATUS_BYTES_MAX: u64 = 1 << 30;
 /// Descriptors in one answer to GET LBA STATUS. Arbitrary: 4 KiB of them.
 const STATUS_RUNS_MAX: usize = 256;
+/// What GET LBA STATUS takes while it is carried out: up to eight extents for each run, and the list.
+pub(crate) const STATUS_MEMORY_BYTES_MAX: u64 = (STATUS_RUNS_MAX * (8 * size_of::<Extent>() + 16)) as u64;
 /// Header of an UNMAP list, and each of its descriptors.
 const UNMAP_HEADER_BYTES: usize = 8;
 const UNMAP_DESCRIPTOR_BYTES: usize = 16;
 
 /// Where a span lies, in bytes.
 #[derive(Clone, Copy)]
-struct Range {
-    offset: u64,
-    length: u64,
+pub(crate) struct Range {
+    pub offset: u64,
+    pub length: u64,
 }
 
 impl Range {
     /// The pieces, in order.
-    fn pieces(self) -> impl Iterator<Item = Range> {
+    pub fn pieces(self) -> impl Iterator<Item = Range> {
         let end = self.offset + self.length;
         (0..self.length.div_ceil(PIECE_BYTES)).map(move |index| {
             let offset = self.offset + index * PIECE_BYTES;
@@ -47,7 +50,7 @@ impl Range {
 
 impl Unit {
     /// Checked spans only: neither product nor sum can be too large for a device that has that many bytes.
-    fn range(&self, span: Span) -> Result<Range, Refusal> {
+    pub(crate) fn range(&self, span: Span) -> Result<Range, Refusal> {
         self.check_span(span)?;
         let block = u64::from(self.block_bytes());
         Ok(Range { offset: span.start * block, length: span.blocks * block })
@@ -57,14 +60,15 @@ impl Unit {
         (self.allocate)(usize::try_from(length).expect("lengths are limited"))
     }
 
-    async fn read_range(&self, range: Range) -> Result<Buf, Refusal> {
+    pub(crate) async fn read_range(&self, range: Range) -> Result<Buf, Refusal> {
+        let _turn = self.reads.shared(range.offset, range.length).await;
         let mut buf = self.buffer(range.length);
         let read = self.device.read(range.offset, &mut buf).await;
         read.map_err(|error| Unit::failed(&error, false))?;
         Ok(buf)
     }
 
-    async fn write_range(&self, range: Range, data: &[u8], is_fua: bool) -> Result<(), Refusal> {
+    pub(crate) async fn write_range(&self, range: Range, data: &[u8], is_fua: bool) -> Result<(), Refusal> {
         assert_eq!(data.len() as u64, range.length, "a write of its range");
         let is_durable = is_fua || self.is_write_through();
         let written = self.device.write(range.offset, data, is_durable).await;
@@ -204,6 +208,26 @@ impl Unit {
             *byte |= bits;
         }
         self.write_range(range, &buf, is_fua).await?;
+        Ok(Answer::good())
+    }
+
+    /// WRITE ATOMIC (SBC-4 5.48): all of it or nothing. Over a crash the device sees to that; whoever reads
+    /// through this unit comes before it or behind it.
+    pub(crate) async fn write_atomic(
+        &self,
+        nexus: &Nexus,
+        span: Span,
+        data: &[u8],
+        is_fua: bool,
+    ) -> Result<Answer, Refusal> {
+        if span.blocks == 0 {
+            return Ok(Answer::good());
+        }
+        let range = self.range(span)?;
+        let _turn = self.writes.exclusive(range.offset, range.length).await;
+        let _alone = self.reads.exclusive(range.offset, range.length).await;
+        self.check_allowed(nexus, Access::Write)?;
+        self.write_range(range, data, is_fua).await?;
         Ok(Answer::good())
     }
 

@@ -45,11 +45,14 @@ pub(crate) enum Kind {
     CompareAndWrite,
     Write16,
     OrWrite,
+    ExtendedCopy,
+    ReceiveCopyResults,
     WriteAndVerify16,
     Verify16,
     Prefetch16,
     SynchronizeCache16,
     WriteSame16,
+    WriteAtomic16,
     ReadCapacity16,
     GetBlockStatus,
     ReportUnits,
@@ -94,7 +97,7 @@ const IMMEDIATE: u8 = 0x02;
 
 // tidy: long because it is a table, sorted by opcode.
 /// Every command, by opcode and service action.
-pub(crate) const COMMANDS: [Entry; 55] = [
+pub(crate) const COMMANDS: [Entry; 59] = [
     entry(Kind::TestUnitReady, &[0x00, 0, 0, 0, 0, 0], Access::Always),
     entry(Kind::RequestSense, &[0x03, 0x01, 0, 0, F, 0], Access::Always),
     entry(Kind::Read6, &[0x08, 0x1f, F, F, F, 0], Access::Read),
@@ -135,6 +138,9 @@ pub(crate) const COMMANDS: [Entry; 55] = [
     action(Kind::PersistentReserveOut, 5, &[0x5f, 0, F, 0, 0, F, F, F, F, 0], Access::Always),
     action(Kind::PersistentReserveOut, 6, &[0x5f, 0, F, 0, 0, F, F, F, F, 0], Access::Always),
     action(Kind::PersistentReserveOut, 7, &[0x5f, 0, F, 0, 0, F, F, F, F, 0], Access::Always),
+    action(Kind::ExtendedCopy, 0, &[0x83, 0, 0, 0, 0, 0, 0, 0, 0, 0, F, F, F, F, 0, 0], Access::Write),
+    action(Kind::ReceiveCopyResults, 0, &[0x84, 0, F, 0, 0, 0, 0, 0, 0, 0, F, F, F, F, 0, 0], Access::Write),
+    action(Kind::ReceiveCopyResults, 3, &[0x84, 0, F, 0, 0, 0, 0, 0, 0, 0, F, F, F, F, 0, 0], Access::Write),
     entry(Kind::Read16, &[0x88, CACHING, F, F, F, F, F, F, F, F, F, F, F, F, 0, 0], Access::Read),
     entry(Kind::CompareAndWrite, &[0x89, CACHING, F, F, F, F, F, F, F, F, 0, 0, 0, F, 0, 0], Access::Write),
     entry(Kind::Write16, &[0x8a, CACHING, F, F, F, F, F, F, F, F, F, F, F, F, 0, 0], Access::Write),
@@ -145,6 +151,8 @@ pub(crate) const COMMANDS: [Entry; 55] = [
     entry(Kind::SynchronizeCache16, &[0x91, 0x06, F, F, F, F, F, F, F, F, F, F, F, F, 0, 0], Access::Write),
     // UNMAP and NDOB.
     entry(Kind::WriteSame16, &[0x93, 0x09, F, F, F, F, F, F, F, F, F, F, F, F, 0, 0], Access::Write),
+    // DPO and FUA. An atomic boundary is for devices that can do it only with one.
+    entry(Kind::WriteAtomic16, &[0x9c, 0x18, F, F, F, F, F, F, F, F, 0, 0, F, F, GROUP, 0], Access::Write),
     action(Kind::ReadCapacity16, 0x10, &[0x9e, 0, 0, 0, 0, 0, 0, 0, 0, 0, F, F, F, F, 0, 0], Access::Always),
     action(Kind::GetBlockStatus, 0x12, &[0x9e, 0, F, F, F, F, F, F, F, F, F, F, F, F, 0, 0], Access::Read),
     entry(Kind::ReportUnits, &[0xa0, 0, F, 0, 0, 0, F, F, F, F, 0, 0], Access::Always),

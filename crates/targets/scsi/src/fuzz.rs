@@ -44,6 +44,10 @@ impl BlockDevice for VectorDevice {
         }
     }
 
+    fn atomic_bytes_max(&self) -> u64 {
+        8192
+    }
+
     fn read<'a>(&'a self, offset: u64, into: &'a mut [u8]) -> LocalFuture<'a, Result<()>> {
         let length = into.len() as u64;
         Box::pin(ready(self.change(offset, length, |bytes| into.copy_from_slice(bytes))))

@@ -14,12 +14,13 @@
 //!
 //! What a host sees: a direct access device by SPC-4 and SBC-3 with logical blocks of 512 or 4096 bytes, thin
 //! provisioning that reads as zeroes, persistent reservations, one active/optimised target port group.
-//! Deliberately not there: protection information, ANCHOR, ACA, EXTENDED COPY, removable media, task
+//! Deliberately not there: protection information, ANCHOR, ACA, removable media, task
 //! attributes other than SIMPLE (every command is taken as SIMPLE).
 //!
 //! Invariants: (1) no CDB and no parameter list can panic; (2) a refused command changes nothing; (3) when
 //! PREEMPT, CLEAR or a reset has answered, no write of a nexus that lost its right is still under way; (4)
-//! COMPARE AND WRITE and ORWRITE are atomic with respect to every write through the same [`Unit`].
+//! COMPARE AND WRITE and ORWRITE are atomic with respect to every write through the same [`Unit`]; (5) a
+//! WRITE ATOMIC is seen as a whole or not at all by every read through it.
 
 mod address;
 mod answer;
@@ -27,6 +28,7 @@ mod attention;
 mod blocks;
 mod bytes;
 mod commands;
+mod copy;
 mod fuzz;
 mod inquiry;
 mod mode;
@@ -45,7 +47,7 @@ pub use fuzz::fuzz_commands;
 pub use parse::{ByteCheck, CodesAsked, ModeSense, Operation, Span, parse};
 pub use reservation::{MemoryStore, Nexus, ReservationStore, Saved};
 pub use sense::{FieldPointer, Sense, SenseKey, code};
-pub use target::{Begun, Port, Target, Work};
+pub use target::{Begun, Port, Stop, Target, Work};
 pub use unit::{Limits, Unit, UnitSettings};
 
 #[cfg(test)]

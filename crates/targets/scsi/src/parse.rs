@@ -68,32 +68,110 @@ pub struct ModeSense {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
     TestUnitReady,
-    RequestSense { is_descriptor: bool, allocation: usize },
-    Inquiry { page: Option<u8>, allocation: usize },
-    ReadCapacity { is_long: bool, allocation: usize },
-    ReportUnits { select: u8, allocation: usize },
+    RequestSense {
+        is_descriptor: bool,
+        allocation: usize,
+    },
+    Inquiry {
+        page: Option<u8>,
+        allocation: usize,
+    },
+    ReadCapacity {
+        is_long: bool,
+        allocation: usize,
+    },
+    ReportUnits {
+        select: u8,
+        allocation: usize,
+    },
     ModeSense(ModeSense),
-    ModeSelect { is_long: bool, length: usize },
-    LogSense { page: u8, subpage: u8, parameter: u16, allocation: usize },
-    StartStopUnit { flushes: bool },
+    ModeSelect {
+        is_long: bool,
+        length: usize,
+    },
+    LogSense {
+        page: u8,
+        subpage: u8,
+        parameter: u16,
+        allocation: usize,
+    },
+    StartStopUnit {
+        flushes: bool,
+    },
     SynchronizeCache(Span),
-    Read { span: Span },
-    Write { span: Span, is_fua: bool },
-    Verify { span: Span, check: ByteCheck },
-    WriteAndVerify { span: Span, check: ByteCheck },
-    CompareAndWrite { span: Span, is_fua: bool },
-    WriteSame { span: Span, may_unmap: bool, has_data: bool },
-    Unmap { length: usize },
-    GetBlockStatus { start: u64, allocation: usize },
-    OrWrite { span: Span, is_fua: bool },
+    Read {
+        span: Span,
+    },
+    Write {
+        span: Span,
+        is_fua: bool,
+    },
+    Verify {
+        span: Span,
+        check: ByteCheck,
+    },
+    WriteAndVerify {
+        span: Span,
+        check: ByteCheck,
+    },
+    CompareAndWrite {
+        span: Span,
+        is_fua: bool,
+    },
+    WriteSame {
+        span: Span,
+        may_unmap: bool,
+        has_data: bool,
+    },
+    Unmap {
+        length: usize,
+    },
+    ExtendedCopy {
+        length: usize,
+    },
+    /// Of this copy, or, without one, what copies may be.
+    CopyResults {
+        list: Option<u8>,
+        allocation: usize,
+    },
+    GetBlockStatus {
+        start: u64,
+        allocation: usize,
+    },
+    OrWrite {
+        span: Span,
+        is_fua: bool,
+    },
+    WriteAtomic {
+        span: Span,
+        is_fua: bool,
+    },
     Prefetch(Span),
-    PersistentReserveIn { action: InAction, allocation: usize },
-    PersistentReserveOut { action: OutAction, scope: u8, kind: u8, length: usize },
+    PersistentReserveIn {
+        action: InAction,
+        allocation: usize,
+    },
+    PersistentReserveOut {
+        action: OutAction,
+        scope: u8,
+        kind: u8,
+        length: usize,
+    },
     Reserve,
     Release,
-    ReportOperationCodes { asked: CodesAsked, has_timeouts: bool, allocation: usize },
-    ReportTaskManagement { is_extended: bool, allocation: usize },
-    ReportTargetPortGroups { is_extended: bool, allocation: usize },
+    ReportOperationCodes {
+        asked: CodesAsked,
+        has_timeouts: bool,
+        allocation: usize,
+    },
+    ReportTaskManagement {
+        is_extended: bool,
+        allocation: usize,
+    },
+    ReportTargetPortGroups {
+        is_extended: bool,
+        allocation: usize,
+    },
 }
 
 impl Operation {
@@ -103,7 +181,7 @@ impl Operation {
         let bytes = |blocks: u64| blocks.saturating_mul(u64::from(block_bytes));
         match *self {
             Operation::Write { span, .. } | Operation::WriteAndVerify { span, .. } => bytes(span.blocks),
-            Operation::OrWrite { span, .. } => bytes(span.blocks),
+            Operation::OrWrite { span, .. } | Operation::WriteAtomic { span, .. } => bytes(span.blocks),
             Operation::CompareAndWrite { span, .. } => bytes(span.blocks.saturating_mul(2)),
             Operation::Verify { span, check } => match check {
                 ByteCheck::Readable => 0,
@@ -113,6 +191,7 @@ impl Operation {
             Operation::WriteSame { has_data, .. } => bytes(u64::from(has_data)),
             Operation::ModeSelect { length, .. }
             | Operation::Unmap { length }
+            | Operation::ExtendedCopy { length }
             | Operation::PersistentReserveOut { length, .. } => length as u64,
             Operation::TestUnitReady
             | Operation::RequestSense { .. }
@@ -125,6 +204,7 @@ impl Operation {
             | Operation::SynchronizeCache(_)
             | Operation::Read { .. }
             | Operation::GetBlockStatus { .. }
+            | Operation::CopyResults { .. }
             | Operation::Prefetch(_)
             | Operation::PersistentReserveIn { .. }
             | Operation::Reserve
@@ -185,7 +265,8 @@ pub(crate) fn operation(entry: &Entry, cdb: &[u8]) -> Result<Operation, Sense> {
         | Kind::Write12
         | Kind::Write16
         | Kind::CompareAndWrite
-        | Kind::OrWrite => Ok(transfer(entry.kind, cdb)),
+        | Kind::OrWrite
+        | Kind::WriteAtomic16 => Ok(transfer(entry.kind, cdb)),
         Kind::Verify10
         | Kind::Verify12
         | Kind::Verify16
@@ -200,6 +281,11 @@ pub(crate) fn operation(entry: &Entry, cdb: &[u8]) -> Result<Operation, Sense> {
             has_data: cdb[1] & 0x01 == 0,
         }),
         Kind::Unmap => Ok(Operation::Unmap { length: usize::from(u16_at(cdb, 7)) }),
+        Kind::ExtendedCopy => Ok(Operation::ExtendedCopy { length: u32_at(cdb, 10) as usize }),
+        Kind::ReceiveCopyResults => {
+            let list = (entry.service_action == Some(0)).then_some(cdb[2]);
+            Ok(Operation::CopyResults { list, allocation: u32_at(cdb, 10) as usize })
+        }
         Kind::GetBlockStatus => {
             Ok(Operation::GetBlockStatus { start: u64_at(cdb, 2), allocation: u32_at(cdb, 10) as usize })
         }
@@ -267,6 +353,10 @@ fn transfer(kind: Kind, cdb: &[u8]) -> Operation {
             Operation::CompareAndWrite { span, is_fua }
         }
         Kind::OrWrite => Operation::OrWrite { span: span(cdb), is_fua },
+        Kind::WriteAtomic16 => {
+            let span = Span { start: u64_at(cdb, 2), blocks: u64::from(u16_at(cdb, 12)), blocks_at: 12 };
+            Operation::WriteAtomic { span, is_fua }
+        }
         _ => Operation::Write { span: span(cdb), is_fua },
     }
 }

@@ -1,8 +1,9 @@
 //! Turns for ranges of blocks: writers share a range, COMPARE AND WRITE and ORWRITE have it for themselves.
+//! So it is with readers and WRITE ATOMIC.
 //!
 //! Every claim has a ticket. It is granted when no claim with an earlier ticket that is still there overlaps
-//! it and one of the two is exclusive. A task has one claim at a time, so tickets are an order in which
-//! everybody gets on: there is no deadlock, and nobody is overtaken for ever.
+//! it and one of the two is exclusive. A task has one claim of a lock at a time, so tickets are an order in
+//! which everybody gets on: there is no deadlock, and nobody is overtaken for ever.
 //!
 //! A claim of everything is a barrier: when it is granted, every write that began before has ended.
 

@@ -18,6 +18,8 @@ pub enum SenseKey {
     UnitAttention = 0x6,
     /// The blocks may not be written: read-only, or no space.
     DataProtect = 0x7,
+    /// A copy between units failed, before its first block moved or behind it.
+    CopyAborted = 0xa,
     /// The command was ended; sending it again may work.
     AbortedCommand = 0xb,
     /// The bytes compared are not equal.
@@ -27,10 +29,14 @@ pub enum SenseKey {
 /// Additional sense codes with their qualifiers: ASC in the high byte, ASCQ in the low (SPC-4 table 51).
 pub mod code {
     pub const NO_ADDITIONAL_SENSE: u16 = 0x0000;
+    pub const OPERATION_IN_PROGRESS: u16 = 0x0016;
     pub const UNIT_NOT_READY: u16 = 0x0400;
+    pub const UNREACHABLE_COPY_TARGET: u16 = 0x0804;
     pub const WRITE_ERROR: u16 = 0x0c00;
     pub const UNEXPECTED_UNSOLICITED_DATA: u16 = 0x0c0c;
     pub const INCORRECT_AMOUNT_OF_DATA: u16 = 0x0c0d;
+    pub const THIRD_PARTY_DEVICE_FAILURE: u16 = 0x0d01;
+    pub const INCORRECT_COPY_TARGET_TYPE: u16 = 0x0d03;
     pub const INVALID_FIELD_IN_INFORMATION_UNIT: u16 = 0x0e03;
     pub const UNRECOVERED_READ_ERROR: u16 = 0x1100;
     pub const PARAMETER_LIST_LENGTH: u16 = 0x1a00;
@@ -41,6 +47,12 @@ pub mod code {
     pub const UNIT_NOT_SUPPORTED: u16 = 0x2500;
     pub const INVALID_FIELD_IN_PARAMETER_LIST: u16 = 0x2600;
     pub const INVALID_RELEASE_OF_RESERVATION: u16 = 0x2604;
+    pub const TOO_MANY_TARGET_DESCRIPTORS: u16 = 0x2606;
+    pub const UNSUPPORTED_TARGET_DESCRIPTOR: u16 = 0x2607;
+    pub const TOO_MANY_SEGMENT_DESCRIPTORS: u16 = 0x2608;
+    pub const UNSUPPORTED_SEGMENT_DESCRIPTOR: u16 = 0x2609;
+    pub const UNEXPECTED_INEXACT_SEGMENT: u16 = 0x260a;
+    pub const INLINE_DATA_LENGTH_EXCEEDED: u16 = 0x260b;
     pub const WRITE_PROTECTED: u16 = 0x2700;
     pub const SOFTWARE_WRITE_PROTECTED: u16 = 0x2702;
     pub const SPACE_ALLOCATION_FAILED: u16 = 0x2707;

@@ -1,15 +1,17 @@
 //! A target: logical units by address, and the commands that are about all of them.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::address::UnitAddress;
 use crate::answer::Answer;
 use crate::attention::Attention;
+use crate::blocks::{PIECE_BYTES, STATUS_MEMORY_BYTES_MAX};
 use crate::bytes::truncated;
+use crate::copy;
 use crate::inquiry;
-use crate::parse::{self, Operation};
+use crate::parse::{self, Operation, Span};
 use crate::reports;
 use crate::reservation::Nexus;
 use crate::sense::{Sense, code};
@@ -55,6 +57,22 @@ pub struct Work {
     nexus: Nexus,
     operation: Operation,
     wanted_bytes: u64,
+    stop: Stop,
+}
+
+/// The wish that a command ends before it is done.
+#[derive(Clone, Default)]
+pub struct Stop(Rc<Cell<bool>>);
+
+impl Stop {
+    /// Ends the command at the next place where that may be.
+    pub fn ask(&self) {
+        self.0.set(true);
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.0.get()
+    }
 }
 
 impl Target {
@@ -139,7 +157,16 @@ impl Target {
                 let wanted_bytes = asked.data_out_bytes(unit.block_bytes());
                 let operation = asked.cut_to(offered_bytes, unit.block_bytes());
                 let nexus = nexus.clone();
-                Begun::Work(Work { target: self.clone(), address, unit, nexus, operation, wanted_bytes })
+                let stop = Stop::default();
+                Begun::Work(Work {
+                    target: self.clone(),
+                    address,
+                    unit,
+                    nexus,
+                    operation,
+                    wanted_bytes,
+                    stop,
+                })
             }
             Err(answer) => Begun::Answered(answer),
         }
@@ -211,7 +238,7 @@ impl Work {
         self.operation.data_out_bytes(self.unit.block_bytes())
     }
 
-    /// Bytes of memory that the answer will take, for the transport's budget.
+    /// Bytes of data that the answer will have.
     #[must_use]
     pub fn data_in_bytes_max(&self) -> u64 {
         match self.operation {
@@ -220,8 +247,31 @@ impl Work {
         }
     }
 
-    /// Carries the command out. Runs to its end once begun: a transport that no longer wants the answer
-    /// throws it away.
+    /// Bytes of memory that the command takes beside its data-out, for the transport's budget.
+    #[must_use]
+    pub fn memory_bytes_max(&self) -> u64 {
+        let bytes = |span: Span| span.blocks.saturating_mul(u64::from(self.unit.block_bytes()));
+        match self.operation {
+            Operation::Read { span }
+            | Operation::CompareAndWrite { span, .. }
+            | Operation::OrWrite { span, .. } => bytes(span),
+            Operation::Verify { span, .. }
+            | Operation::WriteAndVerify { span, .. }
+            | Operation::WriteSame { span, .. } => bytes(span).min(PIECE_BYTES),
+            Operation::Prefetch(_) | Operation::ExtendedCopy { .. } => PIECE_BYTES,
+            Operation::GetBlockStatus { .. } => STATUS_MEMORY_BYTES_MAX,
+            _ => 0,
+        }
+    }
+
+    /// How it can be ended before it is done; `None` of those that always run to their end.
+    #[must_use]
+    pub fn stop(&self) -> Option<Stop> {
+        matches!(self.operation, Operation::ExtendedCopy { .. }).then(|| self.stop.clone())
+    }
+
+    /// Carries the command out. Runs to its end once begun, but for what [`Work::stop`] ends: a transport
+    /// that no longer wants the answer throws it away.
     pub async fn run(self, data_out: &[u8]) -> Answer {
         match self.operation {
             Operation::Inquiry { page, allocation } => match self.unit.inquire(&self.target.port, page) {
@@ -234,6 +284,12 @@ impl Work {
             Operation::ReportTargetPortGroups { is_extended, allocation } => {
                 let bytes = reports::port_groups(&self.target.port, is_extended);
                 Answer::parameters(truncated(bytes, allocation))
+            }
+            Operation::ExtendedCopy { length } => {
+                // More than was announced is not for the list.
+                let list = data_out.get(..length).unwrap_or(data_out);
+                let copied = copy::run(&self.target, &self.unit, &self.nexus, list, &self.stop).await;
+                copied.unwrap_or_else(|refusal| self.unit.refused(refusal))
             }
             operation => self.unit.run(&self.nexus, operation, data_out).await,
         }

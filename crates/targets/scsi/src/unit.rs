@@ -14,6 +14,7 @@ use crate::answer::{Answer, Refusal, Status};
 use crate::attention::{Attention, Attentions};
 use crate::bytes::truncated;
 use crate::commands::{Access, Entry, Kind};
+use crate::copy::{self, Copies};
 use crate::inquiry::{self, Subject};
 use crate::mode::{Medium, ModePages};
 use crate::parse::{self, Operation, Span};
@@ -104,6 +105,11 @@ pub struct Unit {
     /// The size that hosts were told last.
     size_bytes: Cell<u64>,
     pub(crate) writes: Rc<RangeLock>,
+    /// Reads share ranges, atomic writes have them for themselves. Who claims one of `writes`, too, does that
+    /// first. Fences do not wait for reads.
+    pub(crate) reads: Rc<RangeLock>,
+    /// Copies that came in here.
+    pub(crate) copies: Copies,
 }
 
 impl Unit {
@@ -131,6 +137,8 @@ impl Unit {
             nexuses: RefCell::default(),
             size_bytes: Cell::new(geometry.size_bytes),
             writes: Rc::default(),
+            reads: Rc::default(),
+            copies: Copies::default(),
         }
     }
 
@@ -147,6 +155,7 @@ impl Unit {
         attentions.add(attention);
         drop(nexuses);
         if is_back {
+            self.copies.forget(nexus);
             self.release_of(nexus);
         }
     }
@@ -154,6 +163,7 @@ impl Unit {
     /// A nexus is lost: its RESERVE goes with it, its registration stays (SPC-4 5.13.4).
     pub fn detach(&self, nexus: &Nexus) {
         self.nexuses.borrow_mut().remove(nexus);
+        self.copies.forget(nexus);
         self.release_of(nexus);
     }
 
@@ -190,6 +200,16 @@ impl Unit {
         self.modes.take();
         drop(self.writes.barrier().await);
         self.tell(Attention::Reset, None);
+    }
+
+    #[cfg(test)]
+    pub(crate) fn identity(&self) -> Identity {
+        self.identity
+    }
+
+    /// Whether this is one of its names, as it stands in the Device Identification page.
+    pub(crate) fn is_designated(&self, designator: &[u8]) -> bool {
+        inquiry::designators(self.identity).iter().any(|name| name == designator)
     }
 
     /// The unit of addresses, in bytes.
@@ -291,6 +311,19 @@ impl Unit {
                 self.check_span(span)?;
                 check_length(span, transfer)?;
             }
+            Operation::WriteAtomic { span, .. } => {
+                self.check_writable()?;
+                self.check_span(span)?;
+                // ATOMIC ALIGNMENT and ATOMIC TRANSFER LENGTH GRANULARITY of the Block Limits page.
+                let aligned = u64::from(self.optimal_blocks());
+                if !span.start.is_multiple_of(aligned) {
+                    return Err(Sense::field_in_cdb(2).into());
+                }
+                if !span.blocks.is_multiple_of(aligned) {
+                    return Err(Sense::field_in_cdb(span.blocks_at).into());
+                }
+                check_length(span, self.atomic_blocks())?;
+            }
             Operation::CompareAndWrite { span, .. } => {
                 self.check_writable()?;
                 check_length(span, self.limits.compare_blocks(block))?;
@@ -310,6 +343,9 @@ impl Unit {
                 self.check_span(Span { start, blocks: 0, blocks_at: 2 })?;
             }
             Operation::Unmap { .. } => self.check_writable()?,
+            Operation::ExtendedCopy { length } if length > copy::list::LIST_BYTES_MAX => {
+                return Err(Sense::illegal(code::PARAMETER_LIST_LENGTH).into());
+            }
             _ => {}
         }
         let wanted = operation.cut_to(offered_bytes, block).data_out_bytes(block);
@@ -324,7 +360,7 @@ impl Unit {
         .into())
     }
 
-    fn check_writable(&self) -> Result<(), Refusal> {
+    pub(crate) fn check_writable(&self) -> Result<(), Refusal> {
         let code = if self.device.geometry().is_read_only {
             code::WRITE_PROTECTED
         } else if self.modes.get().is_write_protected {
@@ -371,8 +407,16 @@ impl Unit {
                 self.write_same(nexus, span, data, may_unmap).await
             }
             Operation::Unmap { .. } => self.unmap(nexus, data).await,
+            Operation::CopyResults { list, allocation } => {
+                let bytes = match list {
+                    Some(id) => self.copies.status(nexus, id)?,
+                    None => copy::operating_parameters(),
+                };
+                Ok(Answer::parameters(truncated(bytes, allocation)))
+            }
             Operation::GetBlockStatus { start, allocation } => self.block_status(start, allocation).await,
             Operation::OrWrite { span, is_fua } => self.or_write(nexus, span, data, is_fua).await,
+            Operation::WriteAtomic { span, is_fua } => self.write_atomic(nexus, span, data, is_fua).await,
             Operation::Prefetch(span) => self.prefetch(nexus, span).await,
             Operation::PersistentReserveOut { action, scope, kind, length } => {
                 self.reserve_persistently(nexus, action, (scope, kind), length, data).await
@@ -424,6 +468,7 @@ impl Unit {
             limits: self.limits,
             block_bytes: self.block_bytes(),
             optimal_blocks: self.optimal_blocks(),
+            atomic_blocks: self.atomic_blocks(),
         };
         match page {
             None => Ok(inquiry::standard(&subject)),
@@ -433,6 +478,12 @@ impl Unit {
 
     fn optimal_blocks(&self) -> u32 {
         (self.device.geometry().optimal_block_bytes / self.block_bytes).max(1)
+    }
+
+    /// Blocks of one WRITE ATOMIC.
+    fn atomic_blocks(&self) -> u32 {
+        let blocks = self.device.atomic_bytes_max() / u64::from(self.block_bytes);
+        u32::try_from(blocks).unwrap_or(u32::MAX).min(self.limits.transfer_blocks(self.block_bytes))
     }
 
     fn medium(&self) -> Medium {

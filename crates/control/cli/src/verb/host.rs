@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use ashlar_api::{ChapLogin, Host as Shown, HostCreate, HostsQuery};
+use ashlar_api::{ChapLogin, Host as Shown, HostChange, HostCreate, HostsQuery};
 use clap::Subcommand;
 
 use crate::Context;
@@ -17,7 +17,8 @@ use crate::output::{fields, table, utc};
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  \
         ashlar host create db1 --iqn iqn.1993-08.org.debian:01:2f6b9d8a51c --chap-user db1 \
-        --chap-secret-file db1.secret\n  ashlar host list")]
+        --chap-secret-file db1.secret\n  \
+        ashlar host set db1 --chap-user db1 --chap-secret-file new.secret\n  ashlar host list")]
 pub struct Host {
     #[command(subcommand)]
     verb: Verb,
@@ -39,6 +40,15 @@ enum Verb {
         /// Name of the host.
         name: String,
     },
+    /// Change what a host proves, from its next login on. Its sessions and exports stay.
+    ///
+    /// What is not named stays as it is. To have sessions that began with the old secret end, cut them off
+    /// with `ashlar client disconnect`: they log in again, if they can.
+    #[command(
+        after_help = "Example:\n  ashlar host set db1 --chap-user db1 --chap-secret-file new.secret\n  \
+            ashlar host set db1 --no-mutual"
+    )]
+    Set(Set),
     /// Let a host in no more. Refused while an export names it, and while it is logged in.
     #[command(after_help = "Example:\n  ashlar host delete db1")]
     Delete {
@@ -77,6 +87,33 @@ struct Create {
     mutual_secret_file: Option<PathBuf>,
 }
 
+#[derive(clap::Args)]
+#[command(group = clap::ArgGroup::new("what").required(true).multiple(true)
+    .args(["chap_user", "no_chap", "mutual_user", "no_mutual"]))]
+struct Set {
+    /// Name of the host.
+    name: String,
+    /// The name that it proves by a secret.
+    #[arg(long, value_name = "USER", requires = "chap_secret_file")]
+    chap_user: Option<String>,
+    /// File whose first line is that secret: 12 to 255 bytes, for Windows at most 16.
+    #[arg(long, value_name = "FILE", requires = "chap_user")]
+    chap_secret_file: Option<PathBuf>,
+    /// It proves nothing any more, and nothing is proven to it. Refused while an address off loopback is
+    /// open.
+    #[arg(long, conflicts_with_all = ["chap_user", "mutual_user", "no_mutual"])]
+    no_chap: bool,
+    /// The name that the array proves to it, if it asks for that.
+    #[arg(long, value_name = "USER", requires = "mutual_secret_file")]
+    mutual_user: Option<String>,
+    /// File whose first line is the array's secret: another one.
+    #[arg(long, value_name = "FILE", requires = "mutual_user")]
+    mutual_secret_file: Option<PathBuf>,
+    /// Nothing is proven to it any more.
+    #[arg(long, conflicts_with = "mutual_user")]
+    no_mutual: bool,
+}
+
 impl Host {
     pub fn run(self, context: &Context) -> Result<()> {
         let client = context.client()?;
@@ -89,6 +126,10 @@ impl Host {
                 context.output.print(&hosts, |hosts| list(hosts))?;
             }
             Verb::Show { name } => context.output.print(&client.host(&name)?, show)?,
+            Verb::Set(set) => {
+                let (name, change) = set.change()?;
+                context.output.print(&client.host_change(&name, &change)?, show)?;
+            }
             Verb::Delete { name, force, yes } => {
                 if force {
                     confirm(yes, &format!("End the sessions of {name}?"))?;
@@ -110,6 +151,18 @@ impl Create {
             chap: login(self.chap_user, self.chap_secret_file.as_deref())?,
             mutual_chap: login(self.mutual_user, self.mutual_secret_file.as_deref())?,
         })
+    }
+}
+
+impl Set {
+    fn change(self) -> Result<(String, HostChange)> {
+        let change = HostChange {
+            chap: login(self.chap_user, self.chap_secret_file.as_deref())?,
+            without_chap: self.no_chap,
+            mutual_chap: login(self.mutual_user, self.mutual_secret_file.as_deref())?,
+            without_mutual_chap: self.no_mutual,
+        };
+        Ok((self.name, change))
     }
 }
 

@@ -23,7 +23,7 @@ use crate::tag::Seen;
 pub(super) fn routes(service: &Arc<Service>) -> Router<Arc<Service>> {
     Router::new()
         .route("/v1/hosts", get(hosts).post(create_host))
-        .route("/v1/hosts/{host}", get(show_host).delete(remove_host))
+        .route("/v1/hosts/{host}", get(show_host).patch(change_host).delete(remove_host))
         .route("/v1/exports", get(exports).post(create_export))
         .route("/v1/exports/{volume}", get(show_export).delete(remove_export))
         .route_layer(from_fn_with_state(service.clone(), with_pools))
@@ -55,6 +55,15 @@ async fn create_host(State(array): Array, Body(request): Body<api::HostCreate>) 
 
 async fn show_host(State(array): Array, Name(host): Name) -> Object<api::Host> {
     array.host(&host).await.map(Shown)
+}
+
+async fn change_host(
+    State(array): Array,
+    Name(host): Name,
+    seen: Seen,
+    Body(request): Body<api::HostChange>,
+) -> Object<api::Host> {
+    to_the_end(async move { array.host_change(&host, request, &seen).await }).await.map(Shown)
 }
 
 async fn remove_host(

@@ -192,10 +192,16 @@ impl Exporter {
         self.server.borrow().as_ref().is_some_and(|server| server.disconnect(number))
     }
 
-    /// Sessions there are, logins under way included, and connections that found no place.
-    pub(crate) fn crowd(&self) -> (u64, u64) {
+    /// Sessions there are, logins under way included, connections that found no place, and those cut off.
+    pub(crate) fn crowd(&self) -> (u64, u64, u64) {
         let server = self.server.borrow();
-        server.as_ref().map_or((0, 0), |server| (server.sessions() as u64, server.refused()))
+        let counts = |server: &Server| (server.sessions() as u64, server.refused(), server.cut());
+        server.as_ref().map_or((0, 0, 0), counts)
+    }
+
+    /// Takes out what a person should hear of sessions, one line each.
+    pub(crate) fn take_notices(&self) -> Vec<String> {
+        self.server.borrow().as_ref().map(Server::take_notices).unwrap_or_default()
     }
 
     /// The initiators that are logged in, each with the pool it looks at and the host that it is there.

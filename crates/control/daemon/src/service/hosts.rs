@@ -1,6 +1,7 @@
 //! Hosts that may come in over iSCSI: each is remembered by one pool, and sees volumes of that pool.
 
 use ashlar_api as api;
+use ashlar_api::ChapLogin;
 use ashlar_engine::NoteKind;
 use ashlar_iscsi::chap::Credential;
 
@@ -46,20 +47,56 @@ impl Service {
             )
             .about(api::ObjectKind::Host, host));
         }
-        if let Some(address) = self.doors.open_addresses().next().filter(|_| record.chap.is_none()) {
-            return Err(Error::unfit(
-                format!("host `{name}` has no CHAP secret, and {address} is off loopback"),
-                "give it one with --chap-user and --chap-secret-file",
-            ));
-        }
+        self.check_proof(&record)?;
         let number = all.iter().map(|host| host.number).max().unwrap_or(0) + 1;
-        let value = serde_json::to_vec(&record).expect("records are plain data");
-        self.array.record_note_put(NoteKind::Chap, &pool, number, value, true).await?;
+        self.array.record_note_put(NoteKind::Chap, &pool, number, value_of(&record), true).await?;
         self.hosts_changed().await?;
         drop(turn);
-        let proof = if record.chap.is_some() { "with CHAP" } else { "without CHAP" };
-        self.log.info(format!("host {name}"), format!("may come in as {}, {proof}", record.initiator));
+        self.log
+            .info(format!("host {name}"), format!("may come in as {}, {}", record.initiator, proof(&record)));
         self.host(&name).await
+    }
+
+    /// Changes what a host proves. Its sessions stay, as with other arrays: a secret that is changed on both
+    /// sides, one after the other, must not take a disk away. Who logs in from now on proves the new one.
+    pub(crate) async fn host_change(
+        &self,
+        name: &str,
+        change: api::HostChange,
+        seen: &Seen,
+    ) -> Result<api::Host> {
+        let turn = self.change().await?;
+        let host = self.host(name).await?;
+        seen.check(&host)?;
+        let all = self.array.noted_hosts().await?;
+        let noted = all.into_iter().find(|noted| noted.record.name == name);
+        let NotedHost { pool, number, record } = noted.ok_or_else(|| self.not_there("host", name))?;
+        let after = changed(&record, change)?;
+        self.check_proof(&after)?;
+        if after != record {
+            self.array.record_note_put(NoteKind::Chap, &pool, number, value_of(&after), false).await?;
+            self.hosts_changed().await?;
+            let stay = match host.sessions.len() {
+                0 => String::new(),
+                count => format!("; {count} of its sessions began before and go on"),
+            };
+            let what = format!("comes in {} from its next login on{stay}", proof(&after));
+            self.log.info(format!("host {name}"), what);
+        }
+        drop(turn);
+        self.host(name).await
+    }
+
+    /// Off loopback nobody comes in without a proof.
+    fn check_proof(&self, record: &HostRecord) -> Result<()> {
+        let HostRecord { name, chap, .. } = record;
+        match self.doors.open_addresses().next().filter(|_| chap.is_none()) {
+            None => Ok(()),
+            Some(address) => Err(Error::unfit(
+                format!("host `{name}` has no CHAP secret, and {address} is off loopback"),
+                "give it one with --chap-user and --chap-secret-file",
+            )),
+        }
     }
 
     /// Lets a host in no more.
@@ -113,13 +150,60 @@ impl Service {
 fn checked(request: &api::HostCreate) -> Result<HostRecord> {
     let api::HostCreate { name, initiator, chap, mutual_chap, .. } = request;
     names::check("host", name)?;
-    let wrong = |what: String, action: &str| Error::invalid(format!("host `{name}`: {what}"), action);
     if !is_initiator(initiator) {
-        return Err(wrong(
-            format!("`{}` is no iSCSI name", initiator.escape_debug()),
+        return Err(Error::invalid(
+            format!("host `{name}`: `{}` is no iSCSI name", initiator.escape_debug()),
             "give the one in /etc/iscsi/initiatorname.iscsi of the host: it begins with `iqn.`",
         ));
     }
+    check_logins(name, chap.as_ref(), mutual_chap.as_ref())?;
+    Ok(HostRecord {
+        name: name.clone(),
+        initiator: initiator.to_ascii_lowercase(),
+        chap: chap.clone(),
+        mutual_chap: mutual_chap.clone(),
+        created_unix_seconds: unix_seconds(),
+    })
+}
+
+/// The record that a change makes of another.
+fn changed(before: &HostRecord, change: api::HostChange) -> Result<HostRecord> {
+    let name = &before.name;
+    let unfit = |what: &str, action: &str| Error::unfit(format!("host `{name}`: {what}"), action);
+    let api::HostChange { chap, without_chap, mutual_chap, without_mutual_chap } = change;
+    if without_chap && (chap.is_some() || mutual_chap.is_some()) {
+        return Err(unfit("it cannot prove itself and prove nothing", "leave --no-chap away, or the rest"));
+    }
+    if without_mutual_chap && mutual_chap.is_some() {
+        return Err(unfit(
+            "the array cannot prove itself and prove nothing",
+            "leave --no-mutual away, or --mutual-user and --mutual-secret-file",
+        ));
+    }
+    let is_kept = |goes: bool| move |_: &ChapLogin| !goes;
+    let chap = chap.or_else(|| before.chap.clone().filter(is_kept(without_chap)));
+    let own = before.mutual_chap.clone().filter(is_kept(without_chap || without_mutual_chap));
+    let mutual_chap = mutual_chap.or(own);
+    check_logins(name, chap.as_ref(), mutual_chap.as_ref())?;
+    Ok(HostRecord { chap, mutual_chap, ..before.clone() })
+}
+
+fn value_of(record: &HostRecord) -> Vec<u8> {
+    serde_json::to_vec(record).expect("records are plain data")
+}
+
+/// How a host comes in, for people.
+fn proof(record: &HostRecord) -> &'static str {
+    match (&record.chap, &record.mutual_chap) {
+        (None, _) => "without CHAP",
+        (Some(_), None) => "with CHAP",
+        (Some(_), Some(_)) => "with CHAP in both directions",
+    }
+}
+
+/// Whether names and secrets are such that initiators take them, and fit each other.
+fn check_logins(name: &str, chap: Option<&ChapLogin>, mutual_chap: Option<&ChapLogin>) -> Result<()> {
+    let wrong = |what: String, action: &str| Error::invalid(format!("host `{name}`: {what}"), action);
     for login in [chap, mutual_chap].into_iter().flatten() {
         Credential::new(&login.user, login.secret.as_bytes()).map_err(|why| wrong(why, "mend that"))?;
         // Others are typed in one way here and in another there.
@@ -144,13 +228,7 @@ fn checked(request: &api::HostCreate) -> Result<HostRecord> {
         }
         _ => {}
     }
-    Ok(HostRecord {
-        name: name.clone(),
-        initiator: initiator.to_ascii_lowercase(),
-        chap: chap.clone(),
-        mutual_chap: mutual_chap.clone(),
-        created_unix_seconds: unix_seconds(),
-    })
+    Ok(())
 }
 
 /// Printable, of one of the three types (RFC 7143 4.2.7.2).
@@ -206,5 +284,47 @@ mod tests {
             let error = with(chap, mutual).err().unwrap();
             assert!(!["eleven byte", "twelve bytes"].iter().any(|secret| error.to_string().contains(secret)));
         }
+    }
+
+    #[test]
+    fn a_change_says_what_goes_and_the_rest_stays() {
+        let both = checked(&api::HostCreate {
+            chap: login("twelve bytes"),
+            mutual_chap: login("twelve other bytes"),
+            ..host("iqn.x:y")
+        });
+        let both = both.unwrap();
+        let none = api::HostChange::default;
+        let after = |change| changed(&both, change).unwrap();
+        assert!(after(none()) == both, "nothing said, nothing changed");
+        let new = after(api::HostChange { chap: login("another secret"), ..none() });
+        assert!(new.chap == login("another secret") && new.mutual_chap == both.mutual_chap);
+        let one_way = after(api::HostChange { without_mutual_chap: true, ..none() });
+        assert!(one_way.chap == both.chap && one_way.mutual_chap.is_none());
+        let open = after(api::HostChange { without_chap: true, ..none() });
+        assert!(open.chap.is_none() && open.mutual_chap.is_none());
+        assert_eq!(
+            (open.initiator, open.created_unix_seconds),
+            (both.initiator.clone(), both.created_unix_seconds)
+        );
+    }
+
+    #[test]
+    fn changes_that_contradict_themselves_or_the_rest_are_refused() {
+        let one_way = checked(&api::HostCreate { chap: login("twelve bytes"), ..host("iqn.x:y") }).unwrap();
+        let open = checked(&host("iqn.x:y")).unwrap();
+        let none = api::HostChange::default;
+        let (new, same) = (login("another secret"), login("twelve bytes"));
+        for (before, change) in [
+            (&one_way, api::HostChange { chap: new.clone(), without_chap: true, ..none() }),
+            (&one_way, api::HostChange { mutual_chap: new.clone(), without_chap: true, ..none() }),
+            (&one_way, api::HostChange { mutual_chap: new.clone(), without_mutual_chap: true, ..none() }),
+            (&one_way, api::HostChange { mutual_chap: same, ..none() }),
+            (&open, api::HostChange { mutual_chap: new, ..none() }),
+        ] {
+            let error = changed(before, change).err().unwrap();
+            assert_eq!(error.reason, Some(api::Reason::DoesNotFit), "{error}");
+        }
+        assert!(changed(&open, api::HostChange { chap: login("eleven byte"), ..none() }).is_err());
     }
 }

@@ -1,9 +1,10 @@
 //! The full feature phase: numbers and windows, pings, task management, text, logout.
 
 use super::{Received, command, data_out, logged_in, pdu, read};
-use crate::fuzz::{Exercise, TARGET};
+use crate::fuzz::{Exercise, OneTarget, TARGET};
+use crate::login::Authentication;
 use crate::parameters::Offer;
-use crate::session::Aborted;
+use crate::session::{Aborted, Event, Managed, Session};
 
 fn fresh() -> Exercise {
     logged_in(&[], Offer::default())
@@ -241,4 +242,42 @@ fn answers_do_not_depend_on_how_the_stream_was_cut() {
     for choice in (0..=255).step_by(21) {
         crate::fuzz::fuzz_session(&[&[choice][..], &stream].concat());
     }
+}
+
+/// Some thousand times the same key would each be answered with the list of all targets.
+#[test]
+fn a_key_is_said_once_in_an_exchange() {
+    let mut exercise = fresh();
+    exercise.feed(&ask_text(6, u32::MAX, 1, b"SendTargets=\0SendTargets=\0"));
+    let answer = exercise.one();
+    assert_eq!((answer.opcode(), answer.header[2]), (0x3f, 4));
+    exercise.feed(&ask_text(6, u32::MAX, 2, b"SendTargets=\0X-a=1\0"));
+    assert_eq!(exercise.one().opcode(), 0x24);
+}
+
+#[test]
+fn task_management_functions_beyond_so_many_are_rejected() {
+    let (mut session, mut out) = (fresh().session, Vec::new());
+    let directory = OneTarget { authentication: Authentication::None };
+    let mut answered = |bytes: &[u8], session: &mut Session| {
+        out.clear();
+        let event = session.receive(bytes, &directory, &|_| {}, &mut out).event;
+        (matches!(event, Event::Management(_)), out.get(2).copied())
+    };
+    // The limit of the exercise is one.
+    assert_eq!(answered(&manage(5, 7, u32::MAX, 1), &mut session), (true, None));
+    assert_eq!(answered(&manage(5, 8, u32::MAX, 2), &mut session), (false, Some(255)));
+    session.finish_management(7, Managed::Complete, &mut Vec::new());
+    assert_eq!(answered(&manage(5, 9, u32::MAX, 3), &mut session), (true, None));
+}
+
+#[test]
+fn others_have_a_turn_between_many_pdus_that_need_nothing() {
+    let mut exercise = fresh();
+    let (directory, nothing) = (OneTarget { authentication: Authentication::None }, Vec::new());
+    let pings: Vec<u8> = (0..1000).flat_map(|tag| nop(0x40, tag, 1, &nothing)).collect();
+    let step = exercise.session.receive(&pings, &directory, &|_| {}, &mut exercise.output);
+    assert!(matches!(step.event, Event::Rest));
+    assert_eq!(exercise.received().len(), step.consumed / 48);
+    assert!(step.consumed < pings.len() / 4, "{}", step.consumed);
 }

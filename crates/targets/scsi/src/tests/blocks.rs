@@ -294,3 +294,55 @@ fn a_device_that_becomes_smaller_under_a_command_is_out_of_range() {
     let answer = poll(&mut running).unwrap();
     assert_eq!((answer.sense[2], &answer.sense[12..14]), (0x5, &[0x21, 0][..]));
 }
+
+fn write_atomic(start: u64, blocks: u16) -> Vec<u8> {
+    let mut cdb = sixteen(0x9c, 0, start, 0);
+    cdb[12..14].copy_from_slice(&blocks.to_be_bytes());
+    cdb
+}
+
+#[test]
+fn an_atomic_write_writes_up_to_what_the_limits_say_and_begins_where_they_say() {
+    let rig = Rig::new();
+    rig.good(0, &write_atomic(8, 256), &rig.blocks_of(7, 256));
+    assert_eq!(rig.stored(8, 256), rig.blocks_of(7, 256));
+    rig.good(0, &write_atomic(8, 0), &[]);
+    // FUA and DPO are fields of it; a boundary, and protection, are not there.
+    let mut cdb = write_atomic(0, 8);
+    cdb[1] = 0x18;
+    rig.good(0, &cdb, &rig.blocks_of(9, 8));
+    for (byte, value, pointer) in [(11, 8, [0xcb, 0, 11]), (1, 0x20, [0xcd, 0, 1]), (1, 0x02, [0xc9, 0, 1])] {
+        let mut cdb = write_atomic(0, 8);
+        cdb[byte] = value;
+        assert_eq!(rig.pointer(0, &cdb, &rig.blocks_of(1, 8)), pointer);
+    }
+    let wrong = [
+        (write_atomic(1, 8), [0xc0, 0, 2]),
+        (write_atomic(8, 7), [0xc0, 0, 12]),
+        (write_atomic(0, 264), [0xc0, 0, 12]),
+    ];
+    for (cdb, pointer) in wrong {
+        assert_eq!(rig.pointer(0, &cdb, &rig.blocks_of(1, 264)), pointer, "{cdb:x?}");
+    }
+    assert_eq!(rig.bad(0, &write_atomic(BLOCKS, 8), &rig.blocks_of(1, 8)), (5, 0x2100));
+    assert_eq!(rig.bad(0, &write_atomic(BLOCKS - 8, 512), &rig.blocks_of(1, 512)), (5, 0x2100));
+    assert_eq!(rig.stored(0, 8), rig.blocks_of(9, 8), "what was refused changed nothing");
+}
+
+/// A plain write of less than was announced writes the blocks that came. This one must not.
+#[test]
+fn an_atomic_write_with_too_little_data_writes_nothing() {
+    let rig = Rig::new();
+    assert_eq!(rig.bad(0, &write_atomic(0, 16), &rig.blocks_of(7, 8)), (5, 0x0e03));
+    assert_eq!(rig.stored(0, 16), rig.blocks_of(0, 16));
+}
+
+#[test]
+fn atomic_writes_are_told_among_the_commands_and_heed_reservations() {
+    let rig = Rig::new();
+    let asked = rig.good(0, &[0xa3, 0x0c, 1, 0x9c, 0, 0, 0, 0, 1, 0, 0, 0], &[]);
+    assert_eq!(asked[..6], [0, 3, 0, 16, 0x9c, 0x18]);
+    assert_eq!(asked[14..19], [0, 0, 0xff, 0xff, 0x1f]);
+    rig.good(1, &[0x16, 0, 0, 0, 0, 0], &[]);
+    assert!(rig.is_conflict(0, &write_atomic(0, 8), &rig.blocks_of(7, 8)));
+}

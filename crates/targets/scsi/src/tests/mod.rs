@@ -2,6 +2,7 @@
 
 mod attentions;
 mod blocks;
+mod copies;
 mod modes;
 mod queries;
 mod reservations;

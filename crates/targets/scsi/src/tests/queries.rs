@@ -13,7 +13,7 @@ fn standard_inquiry_says_what_the_unit_is() {
     let rig = Rig::new();
     let bytes = rig.good(0, &inquiry(None, 260), &[]);
     assert_eq!(bytes.len(), 96);
-    assert_eq!(bytes[..8], [0, 0, 6, 0x12, 91, 0x10, 0x10, 2]);
+    assert_eq!(bytes[..8], [0, 0, 6, 0x12, 91, 0x18, 0x10, 2]);
     assert_eq!(&bytes[8..36], b"ASHLAR  Volume          1   ");
     assert_eq!(bytes[58..66], [0x00, 0xa0, 0x09, 0x60, 0x04, 0x60, 0x04, 0xc0]);
     for allocation in [0, 5, 95, 96, 511] {
@@ -45,6 +45,11 @@ fn pages_of_limits_and_provisioning_say_what_commands_keep() {
     assert_eq!(limits[20..24], (1u32 << 20).to_be_bytes());
     assert_eq!(limits[24..28], 256u32.to_be_bytes());
     assert_eq!(limits[36..44], 4096u64.to_be_bytes(), "16 MiB");
+    let atomic = [32u32, 1, 1].map(u32::to_be_bytes).concat();
+    assert_eq!(limits[44..56], atomic, "128 KiB, at every block, of any length");
+    assert_eq!(limits[56..64], [0; 8], "none with a boundary");
+    let small = Rig::new().good(0, &inquiry(Some(0xb0), 255), &[]);
+    assert_eq!(small[44..56], [256u32, 8, 8].map(u32::to_be_bytes).concat(), "blocks of 512 in whole 4096");
     assert_eq!(rig.good(0, &inquiry(Some(0xb2), 255), &[]), [0, 0xb2, 0, 4, 0, 0xe4, 2, 0]);
     assert_eq!(rig.good(0, &inquiry(Some(0xb1), 255), &[])[..6], [0, 0xb1, 0, 60, 0, 1]);
 }

@@ -1,0 +1,166 @@
+//! Initiators that take places and memory and do nothing for it: each is ended by a limit, and others get on.
+// The other side of the socket is a process of its own world: sockets and time are real here.
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::unwrap_used)]
+
+mod rig;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use ashlar_iscsi::{Server, Settings};
+use rig::{Initiator, Rig};
+
+/// 200 blocks of 512 bytes.
+const WRITE: [u8; 10] = [0x2a, 0, 0, 0, 0, 8, 0, 0, 200, 0];
+/// All blocks there are: 2 MiB.
+const READ_ALL: [u8; 10] = [0x28, 0, 0, 0, 0, 0, 0, 0x10, 0, 0];
+const ALL_BYTES: usize = 2 << 20;
+const GOOD: u8 = 0;
+const TASK_SET_FULL: u8 = 0x28;
+
+fn millis(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// A connection that begins a login and does not end it.
+fn half_login(rig: &Rig, bytes: usize) -> TcpStream {
+    let mut header = [0; 48];
+    (header[0], header[1], header[6]) = (0x43, 0x87, 0x10);
+    let mut stream = TcpStream::connect(rig.address).unwrap();
+    stream.write_all(&header[..bytes]).unwrap();
+    stream
+}
+
+fn has_ended(stream: &mut TcpStream, patience: Duration) -> bool {
+    stream.set_read_timeout(Some(patience)).unwrap();
+    match stream.read(&mut [0; 48]) {
+        Ok(length) => length == 0,
+        Err(error) => !matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut),
+    }
+}
+
+/// Writes all of the first 200 blocks, and reads them again.
+fn works(initiator: &mut Initiator, byte: u8) {
+    let data = vec![byte; 200 * 512];
+    assert_eq!(initiator.command(&WRITE, 0, &data).header[3], GOOD);
+    let mut last = initiator.command(&[0x28, 0, 0, 0, 0, 8, 0, 0, 200, 0], 200 * 512, &[]);
+    let mut read = Vec::new();
+    while last.header[1] & 1 == 0 {
+        read.append(&mut last.data);
+        last = initiator.receive().unwrap();
+    }
+    read.append(&mut last.data);
+    assert!(read == data, "other bytes came back");
+}
+
+#[test]
+fn logins_that_never_end_keep_nobody_out_and_are_ended() {
+    let settings =
+        Settings { sessions_max: 8, logins_max: 3, login_max: millis(1500), ..Settings::default() };
+    let rig = Rig::new(settings);
+    let mut staying = Initiator::new(&rig, 1);
+    let begun = Instant::now();
+    let mut half: Vec<TcpStream> =
+        [0, 1, 47, 48].into_iter().cycle().take(20).map(|bytes| half_login(&rig, bytes)).collect();
+    // Three times as many as there are places; whoever is in stays, and others come in.
+    for port in 2..5 {
+        works(&mut Initiator::new(&rig, port), port);
+        works(&mut staying, port + 10);
+    }
+    assert!(has_ended(&mut half[0], millis(1000)), "the one that is there longest goes for others");
+    assert!(begun.elapsed() < millis(1500), "a slow machine: this shows nothing");
+    rig.wait_until("logins are given up", |server: &Server| server.sessions() == 1);
+    assert!(half.iter_mut().all(|stream| has_ended(stream, millis(1000))));
+    assert_eq!(rig.ask(Server::cut), 20);
+    works(&mut staying, 9);
+}
+
+#[test]
+fn data_that_never_come_end_their_session_whatever_else_it_says() {
+    let settings = Settings { payload_bytes_max: 1 << 20, stall_max: millis(800), ..Settings::default() };
+    let rig = Rig::new(settings);
+    let (mut other, mut hog) = (Initiator::new(&rig, 1), Initiator::new(&rig, 2));
+    for _ in 0..5 {
+        hog.begin(&WRITE, 0, &[0; 200 * 512]);
+        assert_eq!(hog.receive().unwrap().header[0], 0x31, "it is asked for its data");
+    }
+    assert_eq!(hog.command(&WRITE, 0, &[0; 200 * 512]).header[3], TASK_SET_FULL, "half of all memory");
+    works(&mut other, 1);
+    // It shows that it is alive, and says nothing else.
+    let begun = Instant::now();
+    let nop: [(usize, &[u8]); 4] = [(0, &[0x40, 0x80]), (16, &[0, 0, 9, 9]), (20, &[0xff; 4]), (27, &[1])];
+    while hog.try_send(&nop, &[]) && hog.receive().is_some() {
+        works(&mut other, 2);
+        assert!(begun.elapsed() < Duration::from_secs(10), "it is still there");
+    }
+    let told = rig.ask(Server::take_notices);
+    assert!(
+        told.len() == 1 && told[0].contains("iqn.x:host") && told[0].contains("did not send"),
+        "{told:?}"
+    );
+    assert_eq!((rig.ask(Server::cut), rig.ask(Server::sessions)), (1, 1));
+    for _ in 0..5 {
+        other.begin(&WRITE, 0, &[0; 200 * 512]);
+        assert_eq!(other.receive().unwrap().header[0], 0x31, "what the other held is free");
+    }
+}
+
+#[test]
+fn answers_that_nobody_takes_end_their_session_and_hold_up_nobody_else() {
+    let settings = Settings { payload_bytes_max: 128 << 20, stall_max: millis(800), ..Settings::default() };
+    let rig = Rig::new(settings);
+    let (mut other, mut hog) = (Initiator::new(&rig, 1), Initiator::new(&rig, 2));
+    // 120 reads of 2 MiB, of which a half of the memory is given; nothing is read of the answers.
+    for _ in 0..120 {
+        hog.begin(&READ_ALL, ALL_BYTES as u32, &[]);
+    }
+    for byte in 0..10 {
+        works(&mut other, byte);
+    }
+    rig.wait_until("who takes nothing is cut off", |server: &Server| server.sessions() == 1);
+    let told = rig.ask(Server::take_notices);
+    assert!(told.len() == 1 && told[0].contains("did not take the answers"), "{told:?}");
+    works(&mut other, 3);
+}
+
+/// The loss would be a reader on a slow line that is cut off although it reads all the time.
+#[test]
+fn a_slow_reader_that_goes_on_reading_is_not_cut_off() {
+    let settings = Settings { stall_max: millis(3000), silence_max: millis(1000), ..Settings::default() };
+    let rig = Rig::new(settings);
+    let mut slow = Initiator::new(&rig, 1);
+    for _ in 0..24 {
+        slow.begin(&READ_ALL, ALL_BYTES as u32, &[]);
+    }
+    let begun = Instant::now();
+    let mut statuses = 0;
+    while statuses < 24 {
+        let Some(pdu) = slow.receive() else {
+            panic!("behind {statuses} reads and {:?}: {:?}", begun.elapsed(), rig.ask(Server::take_notices))
+        };
+        // A ping of the server, which it hears late.
+        if pdu.header[0] == 0x20 {
+            continue;
+        }
+        statuses += usize::from(pdu.header[1] & 1);
+        // A MiB in 80 ms: slower than it may be silent, faster than a thirtieth of the time for each.
+        if pdu.u32_at(40) % (1 << 20) == 0 {
+            std::thread::sleep(millis(80));
+        }
+    }
+    assert!(begun.elapsed() > millis(3000), "it was to be slower than what one may stall or be silent");
+    assert_eq!(rig.ask(Server::cut), 0);
+}
+
+/// Whatever it asks for, a command takes memory of the budget: also one that only looks.
+#[test]
+fn commands_that_carry_no_data_take_their_memory_of_the_budget() {
+    let settings = Settings { payload_bytes_max: 1536 << 10, ..Settings::default() };
+    let rig = Rig::new(settings);
+    let mut initiator = Initiator::new(&rig, 1);
+    for cdb in [[0x2f, 0, 0, 0, 0, 0, 0, 0x10, 0, 0], [0x34, 0, 0, 0, 0, 0, 0, 0x10, 0, 0]] {
+        assert_eq!(initiator.command(&cdb, 0, &[]).header[3], TASK_SET_FULL, "a MiB to look through");
+    }
+    assert_eq!(initiator.command(&[0x2f, 0, 0, 0, 0, 0, 0, 2, 0, 0], 0, &[]).header[3], GOOD);
+}
