@@ -312,6 +312,7 @@ fn many_logins_at_once_leave_the_array_answering() {
     assert!(statuses.iter().all(|status| [401, 429, 503].contains(status)), "{statuses:?}");
 }
 
+// tidy: long because it is one record from its first line to its last.
 #[test]
 fn what_was_done_is_written_down_and_no_secret_is() {
     let mut array = array();

@@ -5,9 +5,9 @@
 //! ```
 //!
 //! A line is written before the answer goes out, and not synchronised: a crash of this process loses none,
-//! one of the machine the last seconds. Refusals are written only so often, so that nobody pushes out what was
-//! done by asking for what is refused; what is left out is counted. Bodies of requests are never written: they
-//! have the secrets.
+//! one of the machine the last seconds. Refusals are written only so often, so that nobody pushes out what
+//! was done by asking for what is refused; what is left out is counted. Bodies of requests are never
+//! written: they have the secrets.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};

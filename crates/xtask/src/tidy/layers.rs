@@ -224,7 +224,7 @@ const FORBIDDEN_BELOW: [&str; 9] =
 const PLANTED_FEATURE: &str = "planted-faults";
 
 /// Third-party crates by the floor that may name them. The reason stands in the root Cargo.toml.
-const THIRD_PARTY: [(&str, &[&str]); 41] = [
+const THIRD_PARTY: [(&str, &[&str]); 42] = [
     ("io-uring", &["base"]),
     ("libc", &["base", "media", "targets", "control"]),
     ("rustix", &["control", "hosts", "lab", "proof"]),
@@ -242,6 +242,7 @@ const THIRD_PARTY: [(&str, &[&str]); 41] = [
     ("tokio", &["control", "hosts", "lab"]),
     ("tokio-postgres", &["hosts"]),
     ("rustls", &["control", "hosts"]),
+    ("rcgen", &["control"]),
     ("tokio-rustls", &["control", "hosts"]),
     ("fuser", &["lab"]),
     ("bytes", &["hosts"]),

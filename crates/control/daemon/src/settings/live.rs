@@ -157,6 +157,10 @@ mod tests {
             socket_group = "7"
             nbd_socket = "off"
             nbd_tcp = "127.0.0.1:0"
+            nbd_tls_listen = ["192.0.2.7:10809"]
+            nbd_tls_clients = "/c"
+            tls_certificate = "/t"
+            tls_key = "/k"
             nbd_clients_max = 7
             iscsi_listen = ["192.0.2.7:3260"]
             io_driver = "threads"
