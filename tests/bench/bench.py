@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Measures the array beside its peers, on this machine, in one run, and prints goals met and not met.
 
-usage: bench.py [nbd] [device] [postgres] [snapshot] [overwrite] [steady] [dedupe] [space] [discard] [parity] [rebuild] [before] [attached] [databases] [clones] [hour] [iscsi]   all of them by default
+usage: bench.py [nbd] [device] [postgres] [snapshot] [overwrite] [steady] [dedupe] [space] [discard] [parity] [rebuild] [before] [attached] [databases] [clones] [hour] [iscsi] [limits]   all of them by default
 
 Environment: QUICK=1 (fewer cells, shorter), ROUNDS=3, SECONDS_PER_CELL, PG_SCALE, PG_SECONDS,
 PG_PEERS, STEADY_POOL_MIB, STEADY_SECONDS, STEADY_FULL, STEADY_LOAD, SNAPSHOTS, SPACE_POOL_MIB,
@@ -24,6 +24,7 @@ import part_device
 import part_discard
 import part_hour
 import part_iscsi
+import part_limits
 import part_nbd
 import part_overwrite
 import part_parity
@@ -40,7 +41,7 @@ PARTS = {"nbd": part_nbd, "device": part_device, "postgres": part_postgres, "sna
          "overwrite": part_overwrite, "steady": part_steady, "dedupe": part_dedupe, "space": part_space,
          "discard": part_discard, "parity": part_parity, "rebuild": part_rebuild, "before": part_before,
          "attached": part_attached, "databases": part_databases,
-         "clones": part_clones, "hour": part_hour, "iscsi": part_iscsi}
+         "clones": part_clones, "hour": part_hour, "iscsi": part_iscsi, "limits": part_limits}
 
 
 def keep(part, goals):

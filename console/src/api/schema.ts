@@ -648,7 +648,8 @@ export interface paths {
         delete: operations["host_delete"];
         options?: never;
         head?: never;
-        patch?: never;
+        /** Changes what a host proves, from its next login on. Its sessions and exports stay. */
+        patch: operations["host_change"];
         trace?: never;
     };
     "/v1/io": {
@@ -1873,6 +1874,14 @@ export interface components {
         };
         /** @description Request to make writable volumes from a snapshot. */
         CloneCreate: {
+            /** @description Whether requests of each give way to those of others. */
+            class?: components["schemas"]["VolumeClass"];
+            /**
+             * Format: int64
+             * @description Within what time reads and writes of each should be answered, 100 us to 1 s; absent or 0: no floor.
+             *     Not with class `low`.
+             */
+            floor_micros?: number | null;
             /**
              * @description SNAPSHOT, VOLUME@SNAPSHOT, or VOLUME (an unnamed snapshot is taken).
              * @example before-upgrade
@@ -2017,6 +2026,8 @@ export interface components {
              *     that. Until then it writes at its full speed. Not together with `snapshot`.
              */
             checkpoint?: boolean;
+            /** @description Whether requests of its volumes give way to those of others, now and after each reset. Absent: low. */
+            class?: components["schemas"]["VolumeClass"];
             /**
              * Format: double
              * @description Processors that its server may keep busy at once; 1.5 is one and a half. Absent: the source's.
@@ -2096,6 +2107,13 @@ export interface components {
             /** @description With `none` there are volumes and commands alone. */
             engine?: components["schemas"]["DatabaseEngine"];
             hooks?: components["schemas"]["DatabaseHooks"] | null;
+            /**
+             * Format: int64
+             * @description Within what time reads and writes of that volume should be answered, 100 us to 1 s: while they are
+             *     not, background work and other volumes are held back. Needs `log_size_bytes`. Absent or 0: no floor.
+             * @example 2000
+             */
+            log_floor_micros?: number | null;
             /**
              * Format: uint64
              * @description Puts the write-ahead log on a volume of its own, of this size.
@@ -3183,6 +3201,18 @@ export interface components {
             sessions: components["schemas"]["HostSession"][];
             /** @description The volumes it sees. */
             volumes: string[];
+        };
+        /**
+         * @description Request to change what a host proves. What is absent stays. Sessions that are there stay, too: who logs in
+         *     from now on proves what is said here.
+         */
+        HostChange: {
+            chap?: components["schemas"]["ChapLogin"] | null;
+            mutual_chap?: components["schemas"]["ChapLogin"] | null;
+            /** @description It proves nothing any more, and nothing is proven to it. Refused while an address off loopback is open. */
+            without_chap?: boolean;
+            /** @description Nothing is proven to it any more. */
+            without_mutual_chap?: boolean;
         };
         /** @description Request to let a host in. */
         HostCreate: {
@@ -4676,6 +4706,8 @@ export interface components {
              * @description Bytes a second that hosts may read and write; absent: no limit.
              */
             bytes_per_second?: number | null;
+            /** @description Whether its requests give way to those of others. */
+            class?: components["schemas"]["VolumeClass"];
             compression: components["schemas"]["Compression"];
             /** Format: int64 */
             created_unix_seconds: number;
@@ -4683,6 +4715,12 @@ export interface components {
             dedupe: boolean;
             /** @description The block device it is attached to on this machine. */
             device?: string | null;
+            floor?: components["schemas"]["VolumeFloor"] | null;
+            /**
+             * Format: int64
+             * @description Within what time its reads and writes should be answered; absent: it has no floor.
+             */
+            floor_micros?: number | null;
             /**
              * Format: int64
              * @description Number of the volume in its pool; never used again after a delete.
@@ -4733,11 +4771,25 @@ export interface components {
              */
             written_bytes?: number | null;
         };
+        /**
+         * @description Whether a volume's requests give way to those of others.
+         * @enum {string}
+         */
+        VolumeClass: "normal" | "low";
         /** @description Request to create a thin volume. */
         VolumeCreate: {
+            /** @description Whether its requests give way to those of others. */
+            class?: components["schemas"]["VolumeClass"];
             compression?: components["schemas"]["Compression"];
             /** @description Whether blocks equal to others of the pool are stored once. */
             dedupe?: boolean;
+            /**
+             * Format: int64
+             * @description Within what time its reads and writes should be answered, 100 us to 1 s: while they are not,
+             *     background work and other volumes are held back. Absent or 0: no floor. Not with class `low`.
+             * @example 2000
+             */
+            floor_micros?: number | null;
             /**
              * Format: int64
              * @description Bytes on the drives that the volume may have of its own at most; absent: no limit.
@@ -4828,10 +4880,39 @@ export interface components {
             rates: components["schemas"]["Rates"];
             volume: string;
         };
+        /** @description How a volume's floor is kept, since its pool was opened. */
+        VolumeFloor: {
+            /**
+             * Format: int32
+             * @description So many requests of volumes without a floor, or with a longer one, are served at a time now; absent:
+             *     they are not held back.
+             */
+            depth_count?: number | null;
+            /**
+             * Format: int64
+             * @description Those of them that took longer than the floor.
+             */
+            miss_count: number;
+            /**
+             * Format: int64
+             * @description With a depth of 1: each begins no sooner than this after the last one.
+             */
+            pause_micros?: number | null;
+            /**
+             * Format: int64
+             * @description Reads and writes that were served.
+             */
+            request_count: number;
+            /**
+             * Format: int64
+             * @description Windows of time in which more than one in a hundred did.
+             */
+            window_missed_count: number;
+        };
         /**
-         * @description Request to change how a volume's data are reduced from now on, what it may take, what is kept for it and
-         *     how fast it may be; what is absent stays as it is. What is stored already stays as it is; a rebuild of
-         *     dedupe looks at it.
+         * @description Request to change how a volume's data are reduced from now on, what it may take, what is kept for it, how
+         *     fast it may be and who goes first; what is absent stays as it is. What is stored already stays as it is; a
+         *     rebuild of dedupe looks at it.
          */
         VolumePolicy: {
             /**
@@ -4845,8 +4926,16 @@ export interface components {
              * @description Bytes a second that hosts may read and write, at least 1 MiB; 0: no limit.
              */
             bytes_per_second?: number | null;
+            class?: components["schemas"]["VolumeClass"] | null;
             compression?: components["schemas"]["Compression"] | null;
             dedupe?: boolean | null;
+            /**
+             * Format: int64
+             * @description Within what time its reads and writes should be answered, 100 us to 1 s: while they are not,
+             *     background work and other volumes are held back; 0: no floor. Not with class `low`.
+             * @example 2000
+             */
+            floor_micros?: number | null;
             /**
              * Format: uint64
              * @description Bytes on the drives that the volume may have of its own at most; 0: no limit.
@@ -8067,6 +8156,81 @@ export interface operations {
             };
             412: components["responses"]["changed"];
             503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
+    host_change: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the `ETag` of the object as it was seen, several with commas between, or `*`: refused with 412 if it is not so any more */
+                "If-Match"?: string;
+            };
+            path: {
+                /** @description name of the host */
+                host: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HostChange"];
+            };
+        };
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    /** @description names the state of what people set of the object, for `If-Match` */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Host"];
+                };
+            };
+            /** @description the request is wrong */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description taken, in use, or read-only */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            412: components["responses"]["changed"];
+            413: components["responses"]["too-large"];
+            415: components["responses"]["media-type"];
+            503: components["responses"]["closed"];
+            /** @description no space left */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             default: components["responses"]["other"];
         };
     };

@@ -1,5 +1,5 @@
 // One volume: what it does, its snapshots with what each would give back, its policy, who uses it.
-import { useEffect, useState } from 'react';
+import { useEffect, useState, type ReactNode } from 'react';
 import { Tab, TabList, TabPanel, Tabs } from 'react-aria-components';
 import { api } from '../api/client';
 import { useGet } from '../api/resource';
@@ -12,7 +12,7 @@ import { runTask } from '../state/tasks';
 import { ActionButton, Badge, Bytes, Button, Empty, Facts, Failure, Loading, Page, Panel, Time } from '../ui/basics';
 import { FormDialog } from '../ui/dialog';
 import { Choice, sizeError, SizeInput, TextInput, Toggle } from '../ui/fields';
-import { bytes, plural } from '../ui/format';
+import { bytes, micros, plural, whole } from '../ui/format';
 import { IoProfile } from '../ui/io-profile';
 import { ActionMenu } from '../ui/menu';
 import { Performance, RangeTabs } from '../ui/performance';
@@ -230,14 +230,33 @@ function policyKey(volume: Volume): string {
   const { name, compression, dedupe, limit_bytes, reserve_bytes } = volume;
   const { requests_per_second, bytes_per_second, burst_seconds } = volume;
   const rates = [requests_per_second, bytes_per_second, burst_seconds];
-  return [name, compression, dedupe, limit_bytes, reserve_bytes, ...rates].join('/');
+  const precedence = [volume.floor_micros, volume.class];
+  return [name, compression, dedupe, limit_bytes, reserve_bytes, ...rates, ...precedence].join('/');
 }
 
 const sizeText = (size: number | null | undefined): string => (size ? bytes(size) : '');
 const countText = (count: number | null | undefined): string => (count ? String(count) : '');
 const countOf = (text: string): number => Number(text.trim() || 0);
+const floorText = (time: number | null | undefined): string => (time ? String(time / 1000) : '');
+const floorOf = (text: string): number => Math.round(Number(text.trim() || 0) * 1000);
+const floorError = (text: string): string | null =>
+  /^\s*(\d+(\.\d{1,3})?)?\s*$/.test(text) ? null : 'Write milliseconds, such as 2 or 0.5.';
+const CLASSES: { id: 'normal' | 'low'; label: string; note: string }[] = [
+  { id: 'normal', label: 'Normal', note: 'gives way to nobody' },
+  { id: 'low', label: 'Low', note: 'gives way to volumes of class normal' },
+];
 const countError = (text: string): string | null =>
   /^\s*\d*\s*$/.test(text) ? null : 'Write a whole number, such as 2000.';
+
+function floorFacts({ floor }: Volume): [string, ReactNode][] {
+  if (!floor) return [];
+  const pause = floor.pause_micros ? `, each ${micros(floor.pause_micros)} after the last` : '';
+  const others = floor.depth_count ? `${plural(floor.depth_count, 'request')} at a time${pause}` : 'not held back';
+  return [
+    ['Above its floor', `${whole(floor.miss_count)} of ${whole(floor.request_count)} requests`],
+    ['Others', others],
+  ];
+}
 
 function Policy({ volume }: { volume: Volume }) {
   const [compression, setCompression] = useState(volume.compression);
@@ -247,7 +266,9 @@ function Policy({ volume }: { volume: Volume }) {
   const [requests, setRequests] = useState(countText(volume.requests_per_second));
   const [bandwidth, setBandwidth] = useState(sizeText(volume.bytes_per_second));
   const [burst, setBurst] = useState(countText(volume.burst_seconds));
-  const errors = [...[limit, reserve, bandwidth].map(sizeError), ...[requests, burst].map(countError)];
+  const [floor, setFloor] = useState(floorText(volume.floor_micros));
+  const [ofClass, setClass] = useState(volume.class ?? 'normal');
+  const errors = [...[limit, reserve, bandwidth].map(sizeError), ...[requests, burst].map(countError), floorError(floor)];
   const wrong = errors.find((error) => error !== null);
   const isChanged =
     compression !== volume.compression ||
@@ -256,7 +277,9 @@ function Policy({ volume }: { volume: Volume }) {
     reserve !== sizeText(volume.reserve_bytes) ||
     requests !== countText(volume.requests_per_second) ||
     bandwidth !== sizeText(volume.bytes_per_second) ||
-    burst !== countText(volume.burst_seconds);
+    burst !== countText(volume.burst_seconds) ||
+    floor !== floorText(volume.floor_micros) ||
+    ofClass !== (volume.class ?? 'normal');
   const save = () =>
     runTask(`change policy of volume ${volume.name}`, async () => {
       // Only what was changed: a size that is shown rounded stays what it is.
@@ -268,6 +291,8 @@ function Policy({ volume }: { volume: Volume }) {
         ...(requests !== countText(volume.requests_per_second) && { requests_per_second: countOf(requests) }),
         ...(bandwidth !== sizeText(volume.bytes_per_second) && { bytes_per_second: sizeOf(bandwidth) }),
         ...(burst !== countText(volume.burst_seconds) && { burst_seconds: countOf(burst) }),
+        ...(floor !== floorText(volume.floor_micros) && { floor_micros: floorOf(floor) }),
+        ...(ofClass !== (volume.class ?? 'normal') && { class: ofClass }),
       };
       await api.put('/v1/volumes/{volume}/policy', { path: { volume: volume.name }, body });
     });
@@ -310,7 +335,16 @@ function Policy({ volume }: { volume: Volume }) {
           inputMode="numeric"
           hint="So much of its rates may be used at once after an idle time. Empty: none."
         />
-        <Facts of={[['Its own now', <Bytes of={volume.own_bytes} />]]} />
+        <TextInput
+          label="Floor in milliseconds"
+          value={floor}
+          onChange={setFloor}
+          error={floorError(floor)}
+          inputMode="decimal"
+          hint="Its requests should be answered in that time: while they are not, others are held back. Empty: none."
+        />
+        <Choice label="Class" value={ofClass} onChange={setClass} options={CLASSES} />
+        <Facts of={[['Its own now', <Bytes of={volume.own_bytes} />], ...floorFacts(volume)]} />
         <ActionButton
           tone="primary"
           needs="volume_set"

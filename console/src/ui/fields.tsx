@@ -29,7 +29,7 @@ interface TextProps {
   isRequired?: boolean;
   placeholder?: string;
   autoFocus?: boolean;
-  inputMode?: 'numeric' | 'text';
+  inputMode?: 'decimal' | 'numeric' | 'text';
   /// Not shown while it is typed.
   isSecret?: boolean;
   /// What a browser may fill in; nothing otherwise.

@@ -64,7 +64,8 @@ pub enum NoteSubject {
 /// The kinds that this program knows.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum NoteKind {
-    /// What a volume may take at most. Part 0: bytes of its own on the drives; others are for rates.
+    /// What a volume may take at most. Part 0: bytes of its own on the drives; 1 to 3: its rates; 4: its
+    /// floor in microseconds; 5: its class, 1 is low.
     Limit,
     /// How many bytes on the drives are kept for a volume.
     Reserve,

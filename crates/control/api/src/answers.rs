@@ -13,7 +13,7 @@ use utoipa::openapi::{Content, Header, OpenApi, Ref, RefOr, Required, Response, 
 use crate::{ErrorKind, PROBLEM_MEDIA_TYPE};
 
 /// Operations that change or delete one object and heed `If-Match`.
-const CONDITIONAL: [&str; 19] = [
+const CONDITIONAL: [&str; 20] = [
     "pool_delete",
     "volume_resize",
     "volume_set",
@@ -29,6 +29,7 @@ const CONDITIONAL: [&str; 19] = [
     "schedule_delete",
     "objective_set",
     "objective_delete",
+    "host_change",
     "host_delete",
     "export_delete",
     "user_change",
@@ -36,7 +37,7 @@ const CONDITIONAL: [&str; 19] = [
 ];
 
 /// Operations whose answer is an object with its `ETag`.
-const TAGGED: [&str; 27] = [
+const TAGGED: [&str; 28] = [
     "pool_create",
     "pool_show",
     "volume_create",
@@ -59,6 +60,7 @@ const TAGGED: [&str; 27] = [
     "objective_show",
     "host_create",
     "host_show",
+    "host_change",
     "export_create",
     "export_show",
     "user_create",

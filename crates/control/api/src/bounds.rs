@@ -33,6 +33,8 @@ pub const EVERY_SECONDS_MAX: u64 = 366 * 24 * 60 * 60;
 pub const PORT_MIN: u16 = 1024;
 /// The least memory of a server: for small buffers and a few sessions.
 pub const MEMORY_BYTES_MIN: u64 = 128 << 20;
+/// The longest floor of a volume: a second. Who waits for longer notices no windows of a tenth of one.
+pub const FLOOR_MICROS_MAX: u64 = 1_000_000;
 /// The longest idempotency key.
 pub const KEY_BYTES_MAX: usize = 255;
 
@@ -112,9 +114,11 @@ const FIELDS: &[(&str, &str, Bound)] = &[
     ("", "from_directory", Pattern(ABSOLUTE)),
     ("ChapLogin", "secret", Pattern(SECRET)),
     ("ChapLogin", "user", Pattern(CHAP_USER)),
+    ("CloneCreate", "floor_micros", Range(0, FLOOR_MICROS_MAX)),
     ("CloneCreate", "limit_bytes", Range(1, u64::MAX)),
     ("CloneCreate", "name", Pattern(NAME)),
     ("DatabaseClone", "name", Pattern(DATABASE_NAME)),
+    ("DatabaseCreate", "log_floor_micros", Range(0, FLOOR_MICROS_MAX)),
     ("DatabaseCreate", "name", Pattern(DATABASE_NAME)),
     ("DatabaseFollow", "name", Pattern(DATABASE_NAME)),
     ("DatabaseHooks", "timeout_seconds", Range(1, HOOK_SECONDS_MAX)),
@@ -144,9 +148,11 @@ const FIELDS: &[(&str, &str, Bound)] = &[
     ("UserChange", "password", Letters(PASSWORD, PASSWORD_LETTERS_MIN, PASSWORD_LETTERS_MAX)),
     ("UserCreate", "name", Pattern(NAME)),
     ("UserCreate", "password", Letters(PASSWORD, PASSWORD_LETTERS_MIN, PASSWORD_LETTERS_MAX)),
+    ("VolumeCreate", "floor_micros", Range(0, FLOOR_MICROS_MAX)),
     ("VolumeCreate", "limit_bytes", Range(1, u64::MAX)),
     ("VolumeCreate", "logical_block_bytes", Either(&[512, 4096])),
     ("VolumeCreate", "size_bytes", Range(4096, VOLUME_BYTES_MAX)),
+    ("VolumePolicy", "floor_micros", Range(0, FLOOR_MICROS_MAX)),
     ("VolumeResize", "size_bytes", Range(4096, VOLUME_BYTES_MAX)),
     ("VolumeUndelete", "name", Pattern(NAME)),
 ];

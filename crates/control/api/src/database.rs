@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 use crate::database_change::DatabaseAutoGrow;
 use crate::hooks::{DatabaseCommands, DatabaseEngine, DatabaseHooks};
 use crate::import::{DatabaseProgress, DatabaseStandby};
+use crate::volume::VolumeClass;
 
 /// What a database does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
@@ -134,6 +135,11 @@ pub struct DatabaseCreate {
     /// Puts the write-ahead log on a volume of its own, of this size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_size_bytes: Option<u64>,
+    /// Within what time reads and writes of that volume should be answered, 100 us to 1 s: while they are
+    /// not, background work and other volumes are held back. Needs `log_size_bytes`. Absent or 0: no floor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 2000)]
+    pub log_floor_micros: Option<u64>,
     /// Puts temporary files, those of large sorts and joins, on a volume of their own, of this size.
     /// Snapshots leave it out, and in a clone it is empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -235,6 +241,13 @@ pub struct DatabaseClone {
     /// The database that it runs in; absent: `postgres`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_clone_database: Option<String>,
+    /// Whether requests of its volumes give way to those of others, now and after each reset. Absent: low.
+    #[serde(default = "class_of_clones")]
+    pub class: VolumeClass,
+}
+
+fn class_of_clones() -> VolumeClass {
+    VolumeClass::Low
 }
 
 /// Request to set when a clone is deleted.

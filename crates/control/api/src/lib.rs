@@ -64,8 +64,8 @@ pub use access::{
 };
 pub use attachment::{AttachRequest, Attachment, FileSystem, Outlives};
 pub use bounds::{
-    EVERY_SECONDS_MAX, EXPIRY_SECONDS_MAX, HOOK_SECONDS_MAX, KEY_BYTES_MAX, LOOK_SECONDS_MAX,
-    MEMORY_BYTES_MIN, PORT_MIN, START_SECONDS_MAX, VOLUME_BYTES_MAX, WITHIN_SECONDS_MAX,
+    EVERY_SECONDS_MAX, EXPIRY_SECONDS_MAX, FLOOR_MICROS_MAX, HOOK_SECONDS_MAX, KEY_BYTES_MAX,
+    LOOK_SECONDS_MAX, MEMORY_BYTES_MIN, PORT_MIN, START_SECONDS_MAX, VOLUME_BYTES_MAX, WITHIN_SECONDS_MAX,
 };
 pub use client::{DoorClient, Health};
 pub use console::{ConsoleSession, ConsoleSessionCreate, ConsoleTicket};
@@ -89,7 +89,7 @@ pub use figures::{
     SlowRequest, StageTime, VolumeFigures,
 };
 pub use hooks::{DatabaseCommands, DatabaseEngine, DatabaseHooks};
-pub use host::{ChapLogin, Export, ExportCreate, Host, HostCreate, HostSession, UNIT_MAX};
+pub use host::{ChapLogin, Export, ExportCreate, Host, HostChange, HostCreate, HostSession, UNIT_MAX};
 pub use import::{DatabaseFollow, DatabaseImport, DatabaseProgress, DatabasePromotion, DatabaseStandby};
 pub use io::{DoorIo, OperationIo};
 pub use io_profile::{IoProfile, RequestProfile, SizeClass};
@@ -134,8 +134,8 @@ pub use space::{
 pub use status::{Door, DoorState, PoolSummary, Status};
 pub use user::{Disconnected, UseKind, VolumeUser};
 pub use volume::{
-    Compression, DeletedVolume, Profile, Volume, VolumeCreate, VolumeDeletion, VolumePolicy, VolumeResize,
-    VolumeUndelete,
+    Compression, DeletedVolume, Profile, Volume, VolumeClass, VolumeCreate, VolumeDeletion, VolumeFloor,
+    VolumePolicy, VolumeResize, VolumeUndelete,
 };
 pub use waits::{DatabaseWait, DatabaseWaits, WaitCause};
 

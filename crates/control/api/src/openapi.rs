@@ -154,6 +154,7 @@ const ROOT_OR_ROLE: &str = "only for root over the socket, and for users and tok
         host_paths::hosts_list,
         host_paths::host_create,
         host_paths::host_show,
+        host_paths::host_change,
         host_paths::host_delete,
         host_paths::exports_list,
         host_paths::export_create,

@@ -144,6 +144,7 @@ const TABLE: [(Least, &[&str]); 4] = [
             "drive_set",
             "export_create",
             "export_delete",
+            "host_change",
             "host_create",
             "host_delete",
             "pool_create",

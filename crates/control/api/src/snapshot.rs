@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::volume::VolumeClass;
+
 /// A read-only image of one or more volumes at one instant.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Snapshot {
@@ -84,4 +86,11 @@ pub struct CloneCreate {
     /// Bytes of the pool kept for each new volume; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserve_bytes: Option<u64>,
+    /// Within what time reads and writes of each should be answered, 100 us to 1 s; absent or 0: no floor.
+    /// Not with class `low`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor_micros: Option<u64>,
+    /// Whether requests of each give way to those of others.
+    #[serde(default)]
+    pub class: VolumeClass,
 }

@@ -162,7 +162,7 @@ fn every_list_takes_pages_and_an_order_and_every_post_a_key() {
 #[test]
 fn what_heeds_if_match_is_a_change_and_what_is_made_has_an_address() {
     let conditional = conditional_operations();
-    assert_eq!(conditional.len(), 19);
+    assert_eq!(conditional.len(), 20);
     for (method, path, operation) in described() {
         let heeds = parameters(&operation, "header").iter().any(|name| name == "If-Match");
         assert_eq!(heeds, conditional.contains(&(method.to_uppercase(), path.clone())), "{method} {path}");
@@ -182,7 +182,7 @@ fn what_heeds_if_match_is_a_change_and_what_is_made_has_an_address() {
         let responses = one["responses"].as_object().unwrap().values();
         responses.into_iter().any(|response| response["headers"]["ETag"].is_object())
     });
-    assert_eq!(tagged.count(), 27);
+    assert_eq!(tagged.count(), 28);
     let long = described()
         .into_iter()
         .filter(|(_, _, one)| one["responses"]["202"]["headers"]["Location"].is_object());

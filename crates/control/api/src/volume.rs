@@ -38,6 +38,46 @@ impl Compression {
     }
 }
 
+/// Whether a volume's requests give way to those of others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum VolumeClass {
+    /// They do not.
+    #[default]
+    Normal,
+    /// While volumes of class normal are at work few of them are served at a time.
+    Low,
+}
+
+impl VolumeClass {
+    /// The word for it in commands and requests.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            VolumeClass::Normal => "normal",
+            VolumeClass::Low => "low",
+        }
+    }
+}
+
+/// How a volume's floor is kept, since its pool was opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
+pub struct VolumeFloor {
+    /// Reads and writes that were served.
+    pub request_count: u64,
+    /// Those of them that took longer than the floor.
+    pub miss_count: u64,
+    /// Windows of time in which more than one in a hundred did.
+    pub window_missed_count: u64,
+    /// So many requests of volumes without a floor, or with a longer one, are served at a time now; absent:
+    /// they are not held back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub depth_count: Option<u32>,
+    /// With a depth of 1: each begins no sooner than this after the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_micros: Option<u64>,
+}
+
 /// A volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Volume {
@@ -74,6 +114,15 @@ pub struct Volume {
     /// So many seconds of these rates may be used at once after an idle time; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub burst_seconds: Option<u64>,
+    /// Within what time its reads and writes should be answered; absent: it has no floor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor_micros: Option<u64>,
+    /// Whether its requests give way to those of others.
+    #[serde(default)]
+    pub class: VolumeClass,
+    /// How its floor is kept; absent without one, and in the answer to a change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor: Option<VolumeFloor>,
     /// Bytes on the drives that only this volume holds; deleting it gives them back. Absent while it
     /// is being counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -159,15 +208,23 @@ pub struct VolumeCreate {
     /// Bytes of the pool kept for the volume, with what it has of its own already; absent: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reserve_bytes: Option<u64>,
+    /// Within what time its reads and writes should be answered, 100 us to 1 s: while they are not,
+    /// background work and other volumes are held back. Absent or 0: no floor. Not with class `low`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 2000)]
+    pub floor_micros: Option<u64>,
+    /// Whether its requests give way to those of others.
+    #[serde(default)]
+    pub class: VolumeClass,
 }
 
 fn logical_block_default() -> u32 {
     4096
 }
 
-/// Request to change how a volume's data are reduced from now on, what it may take, what is kept for it and
-/// how fast it may be; what is absent stays as it is. What is stored already stays as it is; a rebuild of
-/// dedupe looks at it.
+/// Request to change how a volume's data are reduced from now on, what it may take, what is kept for it, how
+/// fast it may be and who goes first; what is absent stays as it is. What is stored already stays as it is; a
+/// rebuild of dedupe looks at it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct VolumePolicy {
@@ -192,6 +249,14 @@ pub struct VolumePolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(maximum = 3600)]
     pub burst_seconds: Option<u64>,
+    /// Within what time its reads and writes should be answered, 100 us to 1 s: while they are not,
+    /// background work and other volumes are held back; 0: no floor. Not with class `low`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = 2000)]
+    pub floor_micros: Option<u64>,
+    /// Whether its requests give way to those of others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<VolumeClass>,
 }
 
 /// Request to change a volume's size.

@@ -62,6 +62,29 @@ pub fn allowance(text: &str) -> std::result::Result<u64, String> {
     }
 }
 
+/// Microseconds of `500us`, `2ms`, `1.5ms` or `1s`.
+pub fn latency(text: &str) -> std::result::Result<u64, String> {
+    let wrong = || format!("`{text}` is no latency: give a time with its unit, e.g. 500us, 2ms or 1s");
+    let number = text.trim_end_matches(|letter: char| letter.is_alphabetic());
+    let unit = match &text[number.len()..] {
+        "us" | "µs" => 1.0,
+        "ms" => 1e3,
+        "s" => 1e6,
+        _ => return Err(wrong()),
+    };
+    let value: f64 = number.trim().parse().map_err(|_| wrong())?;
+    let micros = (value * unit).round();
+    if (1.0..=f64::from(u32::MAX)).contains(&micros) { Ok(micros as u64) } else { Err(wrong()) }
+}
+
+/// Microseconds of a floor, or `none`, which is 0.
+pub fn floor(text: &str) -> std::result::Result<u64, String> {
+    match text {
+        "none" => Ok(0),
+        _ => latency(text),
+    }
+}
+
 /// Requests a second, or `none`, which is 0.
 pub fn rate(text: &str) -> std::result::Result<u64, String> {
     match text {
@@ -144,6 +167,13 @@ mod tests {
         for wrong in ["90", "d", "90x", "99999999999999999999d", "-1d", ""] {
             assert!(days(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_floor_says_its_unit_or_that_there_is_none() {
+        assert_eq!((floor("2ms"), floor("500us"), floor("1s")), (Ok(2000), Ok(500), Ok(1_000_000)));
+        assert_eq!((floor("none"), floor("1.5ms")), (Ok(0), Ok(1500)));
+        assert!(floor("2").is_err() && floor("0ms").is_err() && floor("-1ms").is_err());
     }
 
     #[test]

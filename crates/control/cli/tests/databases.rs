@@ -113,7 +113,7 @@ impl Drop for Site {
 #[test]
 fn a_database_is_made_cloned_reset_and_restored() {
     let Some(site) = Site::new() else { return };
-    let url = site.make("prod", &["--log-size", "512MiB"]);
+    let url = site.make("prod", &["--log-size", "512MiB", "--log-floor", "1s"]);
     assert!(url.starts_with("postgres://postgres:") && url.contains("@127.0.0.1:"), "{url}");
     site.ask("prod", "create table t as select generate_series(1, 1000) as x");
     let cloned = site.array.json(&["database", "clone", "prod", "dev"]);
@@ -128,9 +128,17 @@ fn a_database_is_made_cloned_reset_and_restored() {
     let log = std::fs::read_link(site.array.state().join("databases/dev/data/pgdata/pg_wal")).unwrap();
     assert!(log.ends_with("databases/dev/log/pg_wal"), "{}", log.display());
 
+    // The log of the source has its floor, and the volumes of the clone give way.
+    let volume = |name: &str| site.array.json(&["volume", "show", name]);
+    assert_eq!(volume("prod-log")["floor_micros"].as_u64(), Some(1_000_000));
+    assert!(volume("prod-data")["floor_micros"].is_null() && volume("dev-log")["floor_micros"].is_null());
+    let classes = || ["prod-data", "dev-data", "dev-log"].map(|name| volume(name)["class"].clone());
+    assert_eq!(classes(), ["normal", "low", "low"]);
+
     // The same content again, and then the newest; name, port and password stay.
     let before = site.url("dev");
     site.array.good(&["database", "reset", "dev", "--yes"]);
+    assert_eq!(classes(), ["normal", "low", "low"]);
     assert_eq!(site.ask("dev", "select count(*) from t"), "1000");
     site.ask("prod", "insert into t values (0)");
     site.array.good(&["database", "reset", "dev", "--latest", "--yes"]);

@@ -13,6 +13,7 @@ mod kept_figures;
 mod notes;
 mod reopen;
 mod space;
+mod volumes;
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,6 +32,7 @@ use crate::doors::Servers;
 use crate::error::{BEGIN_ANEW, Error, Result};
 use crate::names;
 use crate::settings::{IoDriver, Settings};
+use volumes::volume_view;
 
 pub(crate) use deleted::Deleted;
 pub(crate) use kept_figures::SERIES_BYTES_MAX;
@@ -386,7 +388,10 @@ impl Array {
                 let all = engines.iter().flat_map(|(pool, engine)| {
                     let volumes = engine.volumes().into_iter();
                     let shown = volumes.filter(|volume| !names::is_hidden(&volume.name));
-                    shown.map(|volume| volume_view(pool, volume))
+                    shown.map(|volume| {
+                        let floor = engine.floor_status(&volume.name).map(volumes::floor_view);
+                        api::Volume { floor, ..volume_view(pool, volume) }
+                    })
                 });
                 Ok(all.collect())
             })
@@ -462,23 +467,9 @@ impl Array {
     }
 
     pub(crate) async fn volume_create(&self, pool: &str, request: api::VolumeCreate) -> Result<api::Volume> {
-        let allowance = allowance_of(request.limit_bytes, request.reserve_bytes);
-        let spec = ashlar_engine::VolumeSpec {
-            name: request.name,
-            size_bytes: request.size_bytes,
-            logical_block_bytes: request.logical_block_bytes,
-            profile: match request.profile {
-                api::Profile::Oltp => ashlar_engine::Profile::Oltp,
-                api::Profile::General => ashlar_engine::Profile::General,
-                api::Profile::Bulk => ashlar_engine::Profile::Bulk,
-            },
-            compression: engine_compression(request.compression),
-            dedupe: request.dedupe,
-        };
+        let (terms, spec) = (volumes::terms_of_new(&request), volumes::spec_of(request));
         self.with_pool(pool, move |engine, pool| {
-            Box::pin(
-                async move { Ok(volume_view(&pool, engine.volume_create_allowed(spec, allowance).await?)) },
-            )
+            Box::pin(async move { Ok(volume_view(&pool, engine.volume_create_on(spec, terms).await?)) })
         })
         .await
     }
@@ -498,17 +489,7 @@ impl Array {
         request: api::VolumePolicy,
     ) -> Result<api::Volume> {
         let name = name.to_string();
-        let compression = request.compression.map(engine_compression);
-        let allowed = |most: Option<u64>| most.map(|most| Some(most).filter(|most| *most > 0));
-        let policy = ashlar_engine::VolumePolicy {
-            compression,
-            dedupe: request.dedupe,
-            limit_bytes: allowed(request.limit_bytes),
-            reserve_bytes: allowed(request.reserve_bytes),
-            requests_per_second: allowed(request.requests_per_second),
-            bytes_per_second: allowed(request.bytes_per_second),
-            burst_seconds: allowed(request.burst_seconds),
-        };
+        let policy = volumes::policy_of(&request);
         self.with_pool(pool, move |engine, pool| {
             Box::pin(async move { Ok(volume_view(&pool, engine.volume_set(&name, policy).await?)) })
         })
@@ -581,8 +562,8 @@ impl Array {
     ) -> Result<Vec<api::Volume>> {
         self.with_pool(pool, move |engine, pool| {
             Box::pin(async move {
-                let allowance = allowance_of(request.limit_bytes, request.reserve_bytes);
-                let clones = engine.clone_create_allowed(&request.name, &request.from, allowance).await?;
+                let terms = volumes::terms_of_clone(&request);
+                let clones = engine.clone_create_on(&request.name, &request.from, terms).await?;
                 Ok(clones.into_iter().map(|volume| volume_view(&pool, volume)).collect())
             })
         })
@@ -629,19 +610,6 @@ impl Array {
     /// What hosts did so far.
     pub(crate) async fn counters(&self) -> Result<ashlar_telemetry::Snapshot> {
         self.run(|_, shard| Box::pin(async move { Ok(shard.registry.snapshot()) })).await
-    }
-}
-
-fn allowance_of(limit_bytes: Option<u64>, reserve_bytes: Option<u64>) -> ashlar_engine::Allowance {
-    let some = |bytes: Option<u64>| bytes.filter(|bytes| *bytes > 0);
-    ashlar_engine::Allowance { limit_bytes: some(limit_bytes), reserve_bytes: some(reserve_bytes) }
-}
-
-fn engine_compression(compression: api::Compression) -> ashlar_engine::Compression {
-    match compression {
-        api::Compression::Off => ashlar_engine::Compression::Off,
-        api::Compression::Lz4 => ashlar_engine::Compression::Lz4,
-        api::Compression::Zstd => ashlar_engine::Compression::Zstd,
     }
 }
 
@@ -753,6 +721,7 @@ fn check_view(pool: String, report: ashlar_engine::CheckReport, duration_millis:
     }
 }
 
+// tidy: long because it names every counter once.
 fn counter_views(
     counters: &Counters,
     cache_bytes_used: u64,
@@ -772,6 +741,7 @@ fn counter_views(
         writes_refused_for_room,
         writes_refused_by_limit,
         requests_held_back,
+        requests_gave_precedence,
         host_bytes_read,
         stored_bytes,
         zero_blocks,
@@ -802,6 +772,7 @@ fn counter_views(
         ("writes_refused_for_room", writes_refused_for_room),
         ("writes_refused_by_limit", writes_refused_by_limit),
         ("requests_held_back", requests_held_back),
+        ("requests_gave_precedence", requests_gave_precedence),
         ("host_bytes_read", host_bytes_read),
         ("stored_bytes", stored_bytes),
         ("zero_blocks", zero_blocks),
@@ -822,38 +793,6 @@ fn counter_views(
         ("map_bytes_used", map_bytes_used),
     ]
     .into_iter()
-}
-
-fn volume_view(pool: &str, volume: ashlar_engine::VolumeInfo) -> api::Volume {
-    api::Volume {
-        name: volume.name,
-        pool: pool.to_string(),
-        id: volume.id,
-        size_bytes: volume.size_bytes,
-        logical_block_bytes: volume.logical_block_bytes,
-        profile: match volume.profile {
-            ashlar_engine::Profile::Oltp => api::Profile::Oltp,
-            ashlar_engine::Profile::General => api::Profile::General,
-            ashlar_engine::Profile::Bulk => api::Profile::Bulk,
-        },
-        compression: match volume.compression {
-            ashlar_engine::Compression::Off => api::Compression::Off,
-            ashlar_engine::Compression::Lz4 => api::Compression::Lz4,
-            ashlar_engine::Compression::Zstd => api::Compression::Zstd,
-        },
-        dedupe: volume.dedupe,
-        written_bytes: volume.written_bytes,
-        own_bytes: volume.own_bytes,
-        limit_bytes: volume.allowance.limit_bytes,
-        reserve_bytes: volume.allowance.reserve_bytes,
-        requests_per_second: volume.rates.requests_per_second,
-        bytes_per_second: volume.rates.bytes_per_second,
-        burst_seconds: volume.rates.burst_seconds,
-        unique_bytes: None,
-        origin: volume.origin,
-        created_unix_seconds: volume.created_unix_seconds,
-        device: None,
-    }
 }
 
 fn snapshot_view(pool: &str, snapshot: ashlar_engine::SnapshotInfo) -> api::Snapshot {

@@ -296,8 +296,8 @@ impl Doors {
         });
         let iscsi = array.run(|_, shard| {
             Box::pin(async move {
-                let (clients, refused) = shard.servers.exporter.crowd();
-                Ok(Crowd { door: "iscsi", clients, refused, cut: None })
+                let (clients, refused, cut) = shard.servers.exporter.crowd();
+                Ok(Crowd { door: "iscsi", clients, refused, cut: Some(cut) })
             })
         });
         let mut crowds = vec![nbd.await?, iscsi.await?];
@@ -607,11 +607,17 @@ impl Doors {
             .await
     }
 
-    /// Writes what NBD servers have to tell into the log.
+    /// Writes what the servers of NBD and iSCSI have to tell into the log.
     pub(crate) async fn tell_notices(array: &Array, log: &Log) -> Result<()> {
-        let notices =
-            array.run(|_, shard| Box::pin(async move { Ok(shard.servers.nbd_door.take_notices()) })).await?;
-        notices.into_iter().for_each(|notice| log.warning("nbd", notice));
+        let notices = array.run(|_, shard| {
+            Box::pin(async move {
+                let servers = &shard.servers;
+                Ok((servers.nbd_door.take_notices(), servers.exporter.take_notices()))
+            })
+        });
+        let (nbd, iscsi) = notices.await?;
+        nbd.into_iter().for_each(|notice| log.warning("nbd", notice));
+        iscsi.into_iter().for_each(|notice| log.warning("iscsi", notice));
         Ok(())
     }
 
@@ -680,7 +686,9 @@ async fn open_entrance(array: &Array, address: SocketAddr, closed: ClosedPools) 
                     return Err(Error::new(
                         api::ErrorKind::Invalid,
                         format!("host `{host}` has no CHAP secret, and the address is off loopback"),
-                        format!("`ashlar host delete {host}`, and make it again with --chap-user"),
+                        format!(
+                            "give it one: `ashlar host set {host} --chap-user USER --chap-secret-file FILE`"
+                        ),
                     ));
                 }
                 let listen = |runtime: &Runtime| runtime.listen_tcp(address);

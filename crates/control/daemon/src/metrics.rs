@@ -49,7 +49,7 @@ const LEVELS: [(&str, &str); 7] = [
     ("ashlar_pool_dedupe_blocks_queued", "dedupe_blocks_queued"),
 ];
 
-const METRICS: [Metric; 53] = [
+const METRICS: [Metric; 59] = [
     Metric { name: "ashlar_build_info", kind: "gauge", labels: "version", help: "Always 1." },
     Metric { name: "ashlar_uptime_seconds", kind: "gauge", labels: "", help: "Since the start." },
     Metric {
@@ -74,7 +74,7 @@ const METRICS: [Metric; 53] = [
         name: "ashlar_clients",
         kind: "gauge",
         labels: "door",
-        help: "Clients connected to `nbd`, `api` and `metrics`.",
+        help: "Clients connected to `nbd`, `iscsi`, `api` and `metrics`.",
     },
     Metric {
         name: "ashlar_clients_refused_total",
@@ -86,7 +86,7 @@ const METRICS: [Metric; 53] = [
         name: "ashlar_clients_cut_total",
         kind: "counter",
         labels: "door",
-        help: "Clients cut off because they stalled in the middle of a request or of its answer.",
+        help: "Clients cut off because they stalled in a login, a request or its answer.",
     },
     Metric {
         name: "ashlar_pool_online",
@@ -274,6 +274,42 @@ const METRICS: [Metric; 53] = [
         kind: "gauge",
         labels: "pool, volume",
         help: "Bytes a second that hosts may read and write; absent without a limit.",
+    },
+    Metric {
+        name: "ashlar_volume_floor_seconds",
+        kind: "gauge",
+        labels: "pool, volume",
+        help: "Within what time the volume's reads and writes should be answered; absent without a floor.",
+    },
+    Metric {
+        name: "ashlar_volume_floor_requests_total",
+        kind: "counter",
+        labels: "pool, volume",
+        help: "Reads and writes of a volume with a floor, since its pool was opened.",
+    },
+    Metric {
+        name: "ashlar_volume_floor_misses_total",
+        kind: "counter",
+        labels: "pool, volume",
+        help: "Those of them that took longer than the floor.",
+    },
+    Metric {
+        name: "ashlar_volume_floor_windows_missed_total",
+        kind: "counter",
+        labels: "pool, volume",
+        help: "Windows of time in which more than one in a hundred did.",
+    },
+    Metric {
+        name: "ashlar_volume_floor_depth",
+        kind: "gauge",
+        labels: "pool, volume",
+        help: "So many requests of others are served at a time for the floor; absent: it holds nobody back.",
+    },
+    Metric {
+        name: "ashlar_volume_floor_pause_seconds",
+        kind: "gauge",
+        labels: "pool, volume",
+        help: "With a depth of 1: each of them begins no sooner than this after the last one; absent without.",
     },
     Metric {
         name: "ashlar_pool_full_percent",
@@ -470,6 +506,18 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
         "ashlar_volume_reserve_bytes" => volume_samples(|volume| volume.reserve_bytes),
         "ashlar_volume_requests_per_second_limit" => volume_samples(|volume| volume.requests_per_second),
         "ashlar_volume_bytes_per_second_limit" => volume_samples(|volume| volume.bytes_per_second),
+        "ashlar_volume_floor_seconds" => in_seconds(floor_samples(readings, |volume, _| volume.floor_micros)),
+        "ashlar_volume_floor_pause_seconds" => {
+            in_seconds(floor_samples(readings, |_, floor| floor?.pause_micros))
+        }
+        "ashlar_volume_floor_requests_total" => {
+            floor_samples(readings, |_, floor| Some(floor?.request_count))
+        }
+        "ashlar_volume_floor_misses_total" => floor_samples(readings, |_, floor| Some(floor?.miss_count)),
+        "ashlar_volume_floor_windows_missed_total" => {
+            floor_samples(readings, |_, floor| Some(floor?.window_missed_count))
+        }
+        "ashlar_volume_floor_depth" => floor_samples(readings, |_, floor| floor?.depth_count.map(u64::from)),
         "ashlar_pool_full_percent" => readings
             .pools
             .iter()
@@ -495,6 +543,24 @@ fn samples(name: &str, readings: &Readings) -> Vec<(Labels, f64)> {
         "ashlar_request_bytes_total" => request_samples(|counted| counted.bytes),
         level => levels(readings, level),
     }
+}
+
+type FloorReading = Option<api::VolumeFloor>;
+
+/// Of the volumes that have floors.
+fn floor_samples(
+    readings: &Readings,
+    value: impl Fn(&api::Volume, FloorReading) -> Option<u64>,
+) -> Vec<(Labels, f64)> {
+    let sample = |volume: &api::Volume| {
+        let labels = vec![("pool", volume.pool.clone()), ("volume", volume.name.clone())];
+        Some((labels, value(volume, volume.floor)? as f64))
+    };
+    readings.volumes.iter().filter(|volume| volume.floor_micros.is_some()).filter_map(sample).collect()
+}
+
+fn in_seconds(micros: Vec<(Labels, f64)>) -> Vec<(Labels, f64)> {
+    micros.into_iter().map(|(labels, micros)| (labels, micros / 1e6)).collect()
 }
 
 /// What pools did, by those of their counters that are no levels and are asked for.
@@ -712,7 +778,8 @@ mod tests {
             "profile": "oltp", "compression": "lz4", "dedupe": false, "written_bytes": 4096,
             "unique_bytes": 512, "created_unix_seconds": 0,
             "own_bytes": 4160, "limit_bytes": 1 << 20, "reserve_bytes": 1 << 19,
-            "requests_per_second": 1000, "bytes_per_second": 1 << 27,
+            "requests_per_second": 1000, "bytes_per_second": 1 << 27, "floor_micros": 2000,
+            "floor": {"request_count": 9, "miss_count": 1, "window_missed_count": 1, "depth_count": 1, "pause_micros": 500},
         });
         Readings {
             status: serde_json::from_value(status).unwrap(),

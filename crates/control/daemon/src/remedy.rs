@@ -36,6 +36,7 @@ const COMMANDS: &[(&str, &str)] = &[
     ("host create", "POST /v1/hosts"),
     ("host delete", "DELETE /v1/hosts/{host}"),
     ("host list", "GET /v1/hosts"),
+    ("host set", "PATCH /v1/hosts/{host}"),
     ("job cancel", "DELETE /v1/jobs/{job}"),
     ("job list", "GET /v1/jobs"),
     ("job show", "GET /v1/jobs/{job}"),
@@ -102,6 +103,7 @@ const OPTIONS: &[(&str, &str, bool)] = &[
     ("chap-secret-file", "chap", true),
     ("chap-user", "chap", true),
     ("check", "check", true),
+    ("class", "class", true),
     ("config", "configuration_directory", true),
     ("cores", "cores", true),
     ("deleted", "", false),
@@ -109,6 +111,7 @@ const OPTIONS: &[(&str, &str, bool)] = &[
     ("drive", "drives", true),
     ("engine", "engine", true),
     ("every", "every_seconds", true),
+    ("floor", "floor_micros", true),
     ("force", "force", false),
     ("format", "format", true),
     ("from", "from", true),
@@ -117,11 +120,16 @@ const OPTIONS: &[(&str, &str, bool)] = &[
     ("keep", "keep", true),
     ("latest", "latest", false),
     ("limit", "limit_bytes", true),
+    ("log-floor", "log_floor_micros", true),
     ("log-size", "log_size_bytes", true),
     ("logical", "is_logical", false),
     ("logical-block", "logical_block_bytes", true),
     ("mount", "mount", true),
     ("never", "{}", false),
+    ("mutual-secret-file", "mutual_chap", true),
+    ("mutual-user", "mutual_chap", true),
+    ("no-chap", "without_chap", false),
+    ("no-mutual", "without_mutual_chap", false),
     ("now", "now", false),
     ("of", "databases", true),
     ("password-file", "password", true),
@@ -175,7 +183,7 @@ fn option_alone(text: &str) -> Option<String> {
     let mut words = text.split_whitespace();
     let (field, _) = option(words.next()?)?;
     // At the command line no number is `none`, in a request it is 0.
-    let is_number = ["_bytes", "_seconds", "_per_second"].iter().any(|end| field.ends_with(end));
+    let is_number = ["_bytes", "_seconds", "_per_second", "_micros"].iter().any(|end| field.ends_with(end));
     let value: Vec<&str> = words.map(|word| if is_number && word == "none" { "0" } else { word }).collect();
     Some(match value.is_empty() {
         true => format!("`{field}`"),

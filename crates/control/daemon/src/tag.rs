@@ -51,6 +51,8 @@ impl Tagged for api::Volume {
             self.requests_per_second,
             self.bytes_per_second,
             self.burst_seconds,
+            self.floor_micros,
+            self.class,
             self.origin,
             self.created_unix_seconds,
         ])

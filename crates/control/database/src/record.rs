@@ -60,6 +60,9 @@ pub struct Record {
     /// Commands that stand for a server that Ashlar does not know.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hooks: Option<Hooks>,
+    /// Of a clone: its volumes are of class normal, also when they are made anew; otherwise of class low.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_clone_of_class_normal: bool,
 }
 
 /// Commands of a database without a server of ours. Each is one for `sh -c`.
@@ -158,6 +161,7 @@ impl Record {
             reason: None,
             auto_grow: None,
             hooks: None,
+            is_clone_of_class_normal: false,
         }
     }
 

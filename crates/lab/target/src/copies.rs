@@ -3,7 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ashlar_client::api::{AttachRequest, CloneCreate, ErrorKind, SnapshotCreate, SnapshotsDelete};
+use ashlar_client::api::{
+    AttachRequest, CloneCreate, ErrorKind, SnapshotCreate, SnapshotsDelete, VolumeClass,
+};
 use ashlar_client::{Client, Error};
 use serde::{Deserialize, Serialize};
 
@@ -199,6 +201,8 @@ pub(crate) fn cloned_as(
         from: from.to_string(),
         limit_bytes: None,
         reserve_bytes: None,
+        floor_micros: None,
+        class: VolumeClass::Normal,
     };
     let made = client.clone_create(&request)?;
     let id = made.first().map_or(0, |volume| volume.id);

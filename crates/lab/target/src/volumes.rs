@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ashlar_client::api::{
-    AttachRequest, Compression, ErrorKind, FileSystem, Pool, Profile, Protection, VolumeCreate,
+    AttachRequest, Compression, ErrorKind, FileSystem, Pool, Profile, Protection, VolumeClass, VolumeCreate,
 };
 use ashlar_client::{Client, Error};
 use serde::{Deserialize, Serialize};
@@ -251,6 +251,8 @@ impl Volumes {
             dedupe,
             limit_bytes: None,
             reserve_bytes: None,
+            floor_micros: None,
+            class: VolumeClass::Normal,
         };
         let pool_id = self.pool()?.id;
         let volume = self.client.volume_create(&request).map_err(|error| self.refusal(&error))?;

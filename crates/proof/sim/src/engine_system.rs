@@ -239,7 +239,7 @@ async fn change(engine: Engine, change: Change) -> Result<(), Trouble> {
                 CloneSource::Volume(volume) => volume,
             };
             let allowance = Allowance { limit_bytes: limit_of_clone(&name), reserve_bytes: None };
-            engine.clone_create_allowed(&name, &from, allowance).await?;
+            engine.clone_create_on(&name, &from, allowance).await?;
         }
         Change::VolumeSetAside { name } => {
             engine.volume_set_aside(&name).await?;

@@ -44,9 +44,13 @@ mod wall_clock;
 mod workload;
 
 #[cfg(test)]
+mod atomic_tests;
+#[cfg(test)]
 mod drive_tests;
 #[cfg(test)]
 mod fakes;
+#[cfg(test)]
+mod floors_tests;
 #[cfg(test)]
 mod idle_loss_tests;
 #[cfg(test)]

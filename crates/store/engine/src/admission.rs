@@ -244,6 +244,12 @@ impl Inner {
         self.pool.cells_available() > kept + throttle_band(self.segments_total())
     }
 
+    /// Whether the cleaner must not wait: hosts do, or are slowed down already.
+    pub(crate) fn is_room_short(&self) -> bool {
+        let kept = self.reserve_segments() + self.kept_segments(None) + self.dirty_segments();
+        self.cleaner.is_urgent() || self.pool.cells_available() <= kept + throttle_band(self.segments_total())
+    }
+
     /// Segments that the map pages and the notes which wait to be written need.
     pub(crate) fn dirty_segments(&self) -> u64 {
         (self.dirty_count() * RECORD_BYTES_MAX).div_ceil(self.pool.segment_bytes())

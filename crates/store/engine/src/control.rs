@@ -18,7 +18,9 @@ use crate::engine::{Engine, Inner};
 use crate::holds::hold_of;
 use crate::info::{SnapshotInfo, VolumeInfo, VolumePolicy, VolumeSpec};
 use crate::notebook::NoteBatch;
+use crate::precedence::Precedence;
 use crate::rates::Rates;
+use crate::terms::Terms;
 use crate::write_path::outcome_of;
 use crate::{Error, ErrorKind, Result};
 
@@ -30,12 +32,12 @@ const IMAGES_DELETED_MAX: usize = 1024;
 impl Engine {
     /// Makes an empty volume.
     pub async fn volume_create(&self, spec: VolumeSpec) -> Result<VolumeInfo> {
-        self.create(spec, Allowance::default(), |_| NoteBatch::new()).await
+        self.create(spec, Terms::default(), |_| NoteBatch::new()).await
     }
 
-    /// Makes an empty volume that may take so much, and for which so much is kept.
-    pub async fn volume_create_allowed(&self, spec: VolumeSpec, allowance: Allowance) -> Result<VolumeInfo> {
-        self.create(spec, allowance, |_| NoteBatch::new()).await
+    /// Makes an empty volume on these terms.
+    pub async fn volume_create_on(&self, spec: VolumeSpec, terms: impl Into<Terms>) -> Result<VolumeInfo> {
+        self.create(spec, terms.into(), |_| NoteBatch::new()).await
     }
 
     /// Makes an empty volume and notes, which are told the volume's identity: both, or neither.
@@ -44,13 +46,13 @@ impl Engine {
         spec: VolumeSpec,
         notes: impl FnOnce(VolumeId) -> NoteBatch,
     ) -> Result<VolumeInfo> {
-        self.create(spec, Allowance::default(), notes).await
+        self.create(spec, Terms::default(), notes).await
     }
 
     async fn create(
         &self,
         spec: VolumeSpec,
-        allowance: Allowance,
+        terms: Terms,
         notes: impl FnOnce(VolumeId) -> NoteBatch,
     ) -> Result<VolumeInfo> {
         let inner = &self.inner;
@@ -67,8 +69,8 @@ impl Engine {
         }
         let _turn = inner.control_turn.lock().await;
         inner.check_volume_free(&spec.name)?;
-        allowance.check(&spec.name)?;
-        inner.check_reserve(&spec.name, allowance.reserve_bytes.unwrap_or(0), None)?;
+        terms.check(&spec.name)?;
+        inner.check_reserve(&spec.name, terms.allowance.reserve_bytes.unwrap_or(0), None)?;
         let entry = VolumeEntry {
             id: inner.next_id(),
             kind: VolumeKind::Volume,
@@ -90,7 +92,7 @@ impl Engine {
             origin_name: String::new(),
             carried: [0; CARRIED_BYTES],
         };
-        let batch = allowance.note(Allowance::default(), entry.id, notes(entry.id));
+        let batch = terms.note(entry.id, notes(entry.id));
         inner.change_noted(Some(Record::CreateVolume(Box::new(entry))), batch).await?;
         inner.info_of(&spec.name)
     }
@@ -113,7 +115,7 @@ impl Engine {
     }
 
     /// Changes how a volume's data are reduced from now on, what it may take, what is kept for it and how
-    /// fast it may be. What is stored already stays as it is.
+    /// fast it may be and who goes first. What is stored already stays as it is.
     pub async fn volume_set(&self, name: &str, policy: VolumePolicy) -> Result<VolumeInfo> {
         let inner = &self.inner;
         let _turn = inner.control_turn.lock().await;
@@ -132,6 +134,11 @@ impl Engine {
         // A burst goes with the last of the rates that it is of.
         let rates = if policy.burst_seconds.is_none() { rates.or_none() } else { rates };
         rates.check(name)?;
+        let precedence = Precedence {
+            floor: policy.floor.unwrap_or(now.precedence.floor),
+            class: policy.class.unwrap_or(now.precedence.class),
+        };
+        precedence.check(name)?;
         if allowance.reserve_bytes > now.allowance.reserve_bytes {
             let wanted = allowance.reserve_bytes.unwrap_or(0).saturating_sub(now.own_bytes);
             inner.check_reserve(name, wanted, Some(volume))?;
@@ -144,10 +151,12 @@ impl Engine {
             let name = name.to_string();
             inner.change(Record::SetEntry { volume, name, compression, dedupe, carried }).await?;
         }
-        if (allowance, rates) != (now.allowance, now.rates) {
+        if (allowance, rates, precedence) != (now.allowance, now.rates, now.precedence) {
             let batch = allowance.note(now.allowance, volume, rates.note(now.rates, volume));
+            let batch = precedence.note(now.precedence, volume, batch);
             // In a full pool, too: who fills it can be held back then. A volume has one such note of each.
             inner.change_noted(None, batch.from_reserve()).await?;
+            inner.follow_precedence();
         }
         inner.info_of(name)
     }
@@ -251,23 +260,24 @@ impl Engine {
     /// Makes writable volumes from a snapshot (`NAME`, or `NAME-VOLUME` for each when it has several
     /// volumes), from one of its volumes (`VOLUME@SNAPSHOT`), or from a volume as it is now.
     pub async fn clone_create(&self, name: &str, from: &str) -> Result<Vec<VolumeInfo>> {
-        self.clone_create_allowed(name, from, Allowance::default()).await
+        self.clone_create_on(name, from, Terms::default()).await
     }
 
-    /// The same; each may take so much, and so much is kept for each.
-    pub async fn clone_create_allowed(
+    /// The same, each on these terms.
+    pub async fn clone_create_on(
         &self,
         name: &str,
         from: &str,
-        allowance: Allowance,
+        terms: impl Into<Terms>,
     ) -> Result<Vec<VolumeInfo>> {
+        let terms: Terms = terms.into();
         let inner = &self.inner;
         check_hidden_name("clone", name)?;
         let _turn = inner.control_turn.lock().await;
         let sources = inner.clone_sources(from)?;
         let is_single = sources.len() == 1;
-        allowance.check(name)?;
-        let wanted = allowance.reserve_bytes.unwrap_or(0).saturating_mul(sources.len() as u64);
+        terms.check(name)?;
+        let wanted = terms.allowance.reserve_bytes.unwrap_or(0).saturating_mul(sources.len() as u64);
         inner.check_reserve(name, wanted, None)?;
         let mut members = Vec::new();
         let mut names = Vec::new();
@@ -294,9 +304,7 @@ impl Engine {
             members.push((entry, source.id));
             names.push(clone_name);
         }
-        let batch = members.iter().fold(NoteBatch::new(), |batch, (entry, _)| {
-            allowance.note(Allowance::default(), entry.id, batch)
-        });
+        let batch = members.iter().fold(NoteBatch::new(), |batch, (entry, _)| terms.note(entry.id, batch));
         inner.change_noted(Some(Record::Clone { members }), batch).await?;
         names.iter().map(|name| inner.info_of(name)).collect()
     }
@@ -470,6 +478,7 @@ pub(crate) fn volume_info(tree: &Tree, entry: &VolumeEntry) -> VolumeInfo {
         own_bytes: entry.own_bytes,
         allowance: Allowance::of(&tree.notebook, entry.id),
         rates: Rates::of(&tree.notebook, entry.id),
+        precedence: Precedence::of(&tree.notebook, entry.id),
         origin: tree.catalogue.made_from(entry),
         created_unix_seconds: entry.created_unix_seconds,
     }

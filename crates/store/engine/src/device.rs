@@ -68,6 +68,10 @@ impl BlockDevice for VolumeDevice {
         })
     }
 
+    fn atomic_bytes_max(&self) -> u64 {
+        self.pool.pool().map_or(0, |inner| inner.atomic_bytes_max())
+    }
+
     fn read<'a>(&'a self, offset: u64, into: &'a mut [u8]) -> LocalFuture<'a, block::Result<()>> {
         Box::pin(async move {
             let inner = self.check(offset, into.len() as u64, false)?;

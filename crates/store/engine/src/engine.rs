@@ -29,6 +29,7 @@ use crate::listing::Listings;
 use crate::media::Media;
 use crate::mover::Mover;
 use crate::notebook::NotesState;
+use crate::precedence::Gate;
 use crate::range_lock::RangeLock;
 use crate::rates::Turns;
 use crate::removal::Removals;
@@ -92,6 +93,8 @@ pub(crate) struct Inner {
     pub(crate) full: Full,
     pub(crate) growing: Growing,
     pub(crate) turns: Turns,
+    /// Who goes before whom.
+    pub(crate) gate: Gate,
     pub(crate) lent: Cell<Option<Lent>>,
     /// Which blocks are being written.
     pub(crate) ranges: RangeLock,
@@ -212,6 +215,7 @@ impl Engine {
             full: Full::default(),
             growing: Growing::default(),
             turns: Turns::default(),
+            gate: Gate::new(&runtime),
             lent: Cell::default(),
             ranges: RangeLock::default(),
             counters: RefCell::default(),
@@ -247,6 +251,7 @@ impl Engine {
         inner.cleaner.finished.notify_waiters();
         inner.cleaner.news.notify_one();
         inner.release_scrub();
+        inner.gate.open();
         inner.removals.wake.notify_waiters();
         inner.journal.close();
         while !inner.is_applier_ended.get() {

@@ -1,11 +1,14 @@
 //! What the engine tells of itself: volumes, snapshots, space, recovery, checks.
 
+use std::time::Duration;
+
 use ashlar_format::catalogue::{Compression, Profile};
 use ashlar_format::hold::Hold;
 use ashlar_format::segment::Protection;
 use ashlar_pool::{Away, DriveCounters, ScrubCount};
 
 use crate::allowance::Allowance;
+use crate::precedence::{Class, Precedence};
 use crate::rates::Rates;
 
 /// A volume to be.
@@ -51,6 +54,8 @@ pub struct VolumeInfo {
     pub allowance: Allowance,
     /// How much hosts may ask of it in a second.
     pub rates: Rates,
+    /// Who goes before it, and before whom it goes.
+    pub precedence: Precedence,
     /// What it was cloned from.
     pub origin: Option<String>,
     /// When it was made.
@@ -179,6 +184,8 @@ pub struct Counters {
     pub writes_refused_by_limit: u64,
     /// Requests held back by the rates of their volume.
     pub requests_held_back: u64,
+    /// Requests that waited for volumes that go first.
+    pub requests_gave_precedence: u64,
     /// Bytes hosts read.
     pub host_bytes_read: u64,
     /// Chunk payload bytes stored for them.
@@ -331,6 +338,10 @@ pub struct VolumePolicy {
     pub bytes_per_second: Option<Option<u64>>,
     /// Of how many seconds it saves up what it does not use, or that it does not.
     pub burst_seconds: Option<Option<u64>>,
+    /// Within what time its requests should be answered, or that it has no floor.
+    pub floor: Option<Option<Duration>>,
+    /// Whether it gives way to others.
+    pub class: Option<Class>,
 }
 
 /// What a check found.

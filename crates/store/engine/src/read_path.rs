@@ -13,6 +13,7 @@ use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, Fault, SegmentId, VolumeId, p
 
 use crate::engine::Inner;
 use crate::media::{Location, stored_bytes};
+use crate::precedence::Place;
 use crate::stages::{Course, Stage};
 use crate::{Error, ErrorKind, Result};
 
@@ -48,20 +49,31 @@ impl Inner {
     /// Fills `into` with the bytes at `offset`.
     pub(crate) async fn read(self: &Rc<Self>, id: VolumeId, offset: u64, into: &mut [u8]) -> Result<()> {
         self.counters.borrow_mut().host_bytes_read += into.len() as u64;
-        let end = offset + into.len() as u64;
         let mut course = Course::of(self, id, false, offset, into.len() as u64);
         self.keep_pace(id, into.len() as u64, Some(&mut course)).await;
+        let place = self.take_place(id, Some(&mut course)).await;
+        self.read_any(id, offset, into, &mut course).await?;
+        course.served();
+        place.iter().for_each(Place::judge);
+        Ok(())
+    }
+
+    async fn read_any(
+        self: &Rc<Self>,
+        id: VolumeId,
+        offset: u64,
+        into: &mut [u8],
+        course: &mut Course<'_>,
+    ) -> Result<()> {
+        let end = offset + into.len() as u64;
         if offset.is_multiple_of(BLOCK_BYTES) && end.is_multiple_of(BLOCK_BYTES) {
-            self.read_blocks(id, offset / BLOCK_BYTES, into, &mut course).await?;
-            course.served();
-            return Ok(());
+            return self.read_blocks(id, offset / BLOCK_BYTES, into, course).await;
         }
         let first = offset / BLOCK_BYTES * BLOCK_BYTES;
         let mut whole = vec![0; (end.next_multiple_of(BLOCK_BYTES) - first) as usize];
-        self.read_blocks(id, first / BLOCK_BYTES, &mut whole, &mut course).await?;
+        self.read_blocks(id, first / BLOCK_BYTES, &mut whole, course).await?;
         let start = (offset - first) as usize;
         into.copy_from_slice(&whole[start..start + into.len()]);
-        course.served();
         Ok(())
     }
 

@@ -19,6 +19,8 @@ use crate::engine::Inner;
 pub enum Stage {
     /// The volume's own rates.
     Limit,
+    /// Volumes that go first: those with a floor that is missed, or of class normal.
+    Precedence,
     /// Another request to the same blocks.
     Turn,
     /// Pages of the map.
@@ -35,14 +37,23 @@ pub enum Stage {
 
 impl Stage {
     /// Every stage, in the order of the variants.
-    pub const ALL: [Stage; 7] =
-        [Stage::Limit, Stage::Turn, Stage::Map, Stage::Room, Stage::Reduction, Stage::Journal, Stage::Drive];
+    pub const ALL: [Stage; 8] = [
+        Stage::Limit,
+        Stage::Precedence,
+        Stage::Turn,
+        Stage::Map,
+        Stage::Room,
+        Stage::Reduction,
+        Stage::Journal,
+        Stage::Drive,
+    ];
 
     /// The name in metrics and JSON.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Stage::Limit => "limit",
+            Stage::Precedence => "precedence",
             Stage::Turn => "turn",
             Stage::Map => "map",
             Stage::Room => "room",

@@ -1,5 +1,7 @@
 //! Walks the map pages on drives below a root, each page once however many trees share it.
 
+use std::cell::Cell;
+
 use ashlar_format::Pointer;
 use ashlar_format::page::PAGE_POINTERS;
 use ashlar_map::{Missing, ROOT_LEVEL, TrackedPage, slot_span_blocks};
@@ -10,6 +12,7 @@ use crate::Result;
 use crate::accounting::Turn;
 use crate::engine::Inner;
 use crate::own::own_bytes;
+use crate::pace::Pace;
 
 /// What a walk tells.
 pub(crate) trait Visitor {
@@ -51,6 +54,8 @@ pub(crate) struct Walk<'a> {
     turn: Option<&'a Turn<'a>>,
     /// Where the chunks are born whose bytes are told, if they are.
     own_from: Option<u64>,
+    /// Since when it looks at the pages of this turn.
+    pace: Cell<Pace>,
     /// What is mapped below each page seen.
     mapped: FxHashMap<Pointer, Mapped>,
     pub(crate) pages: u64,
@@ -58,7 +63,8 @@ pub(crate) struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     pub(crate) fn new(inner: &'a Inner) -> Walk<'a> {
-        Walk { inner, turn: None, own_from: None, mapped: FxHashMap::default(), pages: 0 }
+        let pace = Cell::new(inner.begin_pace());
+        Walk { inner, turn: None, own_from: None, pace, mapped: FxHashMap::default(), pages: 0 }
     }
 
     /// A walk that tells of own bytes, which begin there.
@@ -144,7 +150,7 @@ impl<'a> Walk<'a> {
             return turn.step().await;
         }
         if is_turn_over {
-            self.inner.runtime.yield_now().await;
+            self.pace.set(self.inner.stand_aside(self.pace.get()).await);
         }
         self.inner.check_not_closing()
     }

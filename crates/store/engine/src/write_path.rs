@@ -13,6 +13,7 @@ use ashlar_units::{BLOCK_BYTES, BLOCK_BYTES_USIZE, Fault, VolumeId, planted};
 
 use crate::apply::Outcome;
 use crate::engine::Inner;
+use crate::precedence::Place;
 use crate::range_lock::{HeldRange, Turn};
 use crate::stages::{Course, Stage};
 use crate::{Error, ErrorKind, Result};
@@ -59,6 +60,7 @@ impl Inner {
         }
         let mut course = Course::of(self, id, true, offset, data.len() as u64);
         self.keep_pace(id, data.len() as u64, Some(&mut course)).await;
+        let place = self.take_place(id, Some(&mut course)).await;
         let entry = self.writable(id)?;
         let end = offset + data.len() as u64;
         let blocks = offset / BLOCK_BYTES..end.div_ceil(BLOCK_BYTES);
@@ -72,6 +74,7 @@ impl Inner {
             self.write_parts(&held, entry, offset, data, &mut course).await?;
         }
         course.served();
+        place.iter().for_each(Place::judge);
         // What is refused is no load: others need not give way to it, and drives are not worn by it.
         self.counters.borrow_mut().host_bytes_written += data.len() as u64;
         Ok(())
@@ -126,15 +129,13 @@ impl Inner {
         assert!(held.covers(entry.id, first_block..first_block + blocks), "block {first_block} is not held");
         self.load_pages_of(entry.id, first_block, blocks).await?;
         course.passed(Stage::Map);
-        let piece_blocks = (self.journal.submission_bytes_max() / BLOCK_BYTES).max(1);
+        let piece_blocks_max = self.piece_blocks_max();
         let mut pending = Vec::new();
         let mut block = first_block;
         let mut rest = data;
         let mut result = Ok(());
         while !rest.is_empty() {
-            // Pieces end on chunk regions, so that cutting a large write cuts no chunk short.
-            let region_end = (block + piece_blocks) / CHUNK_REGION_BLOCKS * CHUNK_REGION_BLOCKS;
-            let blocks = if region_end > block { region_end - block } else { piece_blocks };
+            let blocks = piece_blocks(block, piece_blocks_max);
             let length = (blocks * BLOCK_BYTES).min(rest.len() as u64) as usize;
             let (piece, later) = rest.split_at(length);
             let admitted = self.admit(Some(entry.id), length).await;
@@ -164,6 +165,18 @@ impl Inner {
             self.dedupe.note_written(entry.id, first_block, fingerprints);
         }
         result
+    }
+
+    /// Blocks of a write that one submission takes.
+    fn piece_blocks_max(&self) -> u64 {
+        (self.journal.submission_bytes_max() / BLOCK_BYTES).max(1)
+    }
+
+    /// A write of so many whole blocks is one piece, wherever it begins: one submission, whose changes
+    /// "succeed or fail together, in one group" of the journal. A group that is torn does not count at
+    /// replay, with all that is in it.
+    pub(crate) fn atomic_bytes_max(&self) -> u64 {
+        atomic_blocks(self.piece_blocks_max()) * BLOCK_BYTES
     }
 
     /// Submits a piece, if its volume may take what it needs.
@@ -242,6 +255,9 @@ impl Inner {
             return Ok(());
         }
         self.keep_pace(id, 0, None).await;
+        // While room is short, what gives it back goes first.
+        let gives_room = !is_zero && self.is_room_short();
+        let _place = if gives_room { None } else { self.take_place(id, None).await };
         let entry = self.writable(id)?;
         let end = offset + length;
         let first_whole = if planted(Fault::UnmapRoundsOutward) {
@@ -307,6 +323,20 @@ impl Inner {
     }
 }
 
+/// Blocks of the piece of a write that begins at `block`. Pieces end on chunk regions, so that cutting a
+/// large write cuts no chunk short.
+fn piece_blocks(block: u64, blocks_max: u64) -> u64 {
+    let region_end = (block + blocks_max) / CHUNK_REGION_BLOCKS * CHUNK_REGION_BLOCKS;
+    if region_end > block { region_end - block } else { blocks_max }
+}
+
+/// So many blocks are in one piece wherever they begin, rounded down to a power of two, as hosts like it.
+fn atomic_blocks(piece_blocks_max: u64) -> u64 {
+    // In the worst case a piece begins right behind the end of a region and ends as much before another.
+    let blocks = piece_blocks_max.saturating_sub(CHUNK_REGION_BLOCKS - 1).max(1);
+    1 << blocks.ilog2()
+}
+
 pub(crate) fn outcome_of(
     answer: std::result::Result<
         std::result::Result<Outcome, ashlar_journal::Error>,
@@ -327,5 +357,28 @@ pub(crate) fn outcome_of(
         Ok(Ok(Outcome::Exists)) => Err(Error::new(ErrorKind::Exists, "the name was taken meanwhile")),
         Ok(Err(error)) => Err(error.into()),
         Err(_closed) => Err(Error::new(ErrorKind::Closed, "the pool closed before the change was made")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The loss would be a page of a database that is half old and half new behind a crash, although the
+    /// write was said to be atomic.
+    #[test]
+    fn what_is_called_atomic_is_one_piece_wherever_it_begins() {
+        for piece_blocks_max in 1..=64 {
+            let atomic = atomic_blocks(piece_blocks_max);
+            for block in 0..4 * CHUNK_REGION_BLOCKS {
+                let piece = piece_blocks(block, piece_blocks_max);
+                assert!(piece <= piece_blocks_max, "{piece} blocks from {block} of {piece_blocks_max}");
+                assert!(
+                    piece >= atomic,
+                    "{piece} blocks from {block}, {atomic} of {piece_blocks_max} promised"
+                );
+            }
+        }
+        assert_eq!(atomic_blocks(64), 32, "128 KiB where a submission takes 256");
     }
 }

@@ -20,7 +20,7 @@ enum Verb {
     /// Make a clone. It is a volume like any other and outlives its snapshot.
     #[command(after_help = "Example:\n  ashlar clone create test --from before-upgrade\n  \
             ashlar clone create test --from db@before-upgrade\n  \
-            ashlar clone create test --from db --limit 20GiB")]
+            ashlar clone create test --from db --limit 20GiB --class low")]
     Create {
         /// Name of the new volume; a snapshot of several volumes yields NAME-VOLUME for each.
         name: String,
@@ -29,14 +29,22 @@ enum Verb {
         from: String,
         #[command(flatten)]
         allowance: volume::Allowance,
+        #[command(flatten)]
+        precedence: volume::Precedence,
     },
 }
 
 impl Clone {
     pub fn run(self, context: &Context) -> Result<()> {
-        let Verb::Create { name, from, allowance } = self.verb;
-        let request =
-            CloneCreate { name, from, limit_bytes: allowance.limit, reserve_bytes: allowance.reserve };
+        let Verb::Create { name, from, allowance, precedence } = self.verb;
+        let request = CloneCreate {
+            name,
+            from,
+            limit_bytes: allowance.limit,
+            reserve_bytes: allowance.reserve,
+            floor_micros: precedence.floor,
+            class: precedence.class(),
+        };
         let volumes = context.client()?.clone_create(&request)?;
         Ok(context.output.print(&volumes, |volumes| volume::list(volumes))?)
     }

@@ -10,7 +10,7 @@ mod waits;
 
 use ashlar_api::{
     DatabaseClone, DatabaseCreate, DatabaseExpiry, DatabasePromotion, DatabaseReady, DatabaseReset,
-    DatabaseRestore, DatabaseSnapshot, DatabaseStart, DatabaseTablespace, DatabaseVerify,
+    DatabaseRestore, DatabaseSnapshot, DatabaseStart, DatabaseTablespace, DatabaseVerify, VolumeClass,
 };
 use clap::Subcommand;
 use shown::{deletion, list, proof_lines, show};
@@ -20,6 +20,7 @@ use crate::ask::confirm;
 use crate::failure::{Failure, Result};
 use crate::output::utc;
 use crate::parse;
+use crate::verb::volume::ClassName;
 
 /// Databases by name: made, cloned in seconds, reset, restored. Their servers are PostgreSQL.
 #[derive(clap::Args)]
@@ -50,6 +51,10 @@ enum Verb {
         /// Put the write-ahead log on a volume of its own, of this size.
         #[arg(long, value_name = "SIZE", value_parser = parse::size)]
         log_size: Option<u64>,
+        /// Within what time reads and writes of that volume should be answered: while they are not, others
+        /// are held back, as `ashlar volume set --floor` says.
+        #[arg(long, value_name = "TIME", value_parser = parse::floor, requires = "log_size")]
+        log_floor: Option<u64>,
         /// Put temporary files of large sorts and joins on a volume of their own, of this size. Snapshots
         /// leave it out, and in a clone it is empty.
         #[arg(long, value_name = "SIZE", value_parser = parse::size)]
@@ -147,7 +152,8 @@ enum Verb {
             ashlar database clone prod audit --at before-upgrade --port 5500\n  \
             ashlar database clone prod undo --at 13:05:07\n  \
             ashlar database clone prod undo --at -10s --expire 8h\n  \
-            ashlar database clone prod dev --password --after-clone mask.sql --database app")]
+            ashlar database clone prod dev --password --after-clone mask.sql --database app\n  \
+            ashlar database clone prod test --class normal")]
     Clone {
         /// Name of the database that is cloned.
         name: String,
@@ -175,6 +181,9 @@ enum Verb {
         /// left [default: its source's].
         #[arg(long, value_name = "TIME", value_parser = ashlar_schedule::term)]
         start_timeout: Option<u64>,
+        /// Whether requests of its volumes give way to those of others, now and after each reset.
+        #[arg(long, value_enum, value_name = "CLASS", default_value = "low")]
+        class: ClassName,
         #[command(flatten)]
         care: care::Care,
     },
@@ -287,6 +296,7 @@ impl Database {
                 name,
                 size,
                 log_size,
+                log_floor,
                 temp_size,
                 tablespaces,
                 pool,
@@ -303,6 +313,7 @@ impl Database {
                     name,
                     size_bytes: size,
                     log_size_bytes: log_size,
+                    log_floor_micros: log_floor,
                     temp_size_bytes: temp_size,
                     tablespaces,
                     pool,
@@ -339,7 +350,19 @@ impl Database {
             Verb::Import(import) => ready(context, &import.run(context)?),
             Verb::Follow(follow) => ready(context, &follow.run(context)?),
             Verb::Promote { name, yes } => promote(context, &name, yes),
-            Verb::Clone { name, clone, at, checkpoint, expire, port, memory, cores, start_timeout, care } => {
+            Verb::Clone {
+                name,
+                clone,
+                at,
+                checkpoint,
+                expire,
+                port,
+                memory,
+                cores,
+                start_timeout,
+                class,
+                care,
+            } => {
                 let plain = plain_clone(clone, at, port);
                 let request = care.into_request(DatabaseClone {
                     checkpoint,
@@ -347,6 +370,7 @@ impl Database {
                     cores,
                     expires_after_seconds: expire,
                     start_timeout_seconds: start_timeout,
+                    class: class.into(),
                     ..plain
                 })?;
                 ready(context, &client.database_clone(&name, &request)?)
@@ -438,6 +462,7 @@ fn plain_clone(name: String, snapshot: Option<String>, port: Option<u16>) -> Dat
         has_fresh_password: false,
         after_clone: None,
         after_clone_database: None,
+        class: VolumeClass::Low,
     }
 }
 

@@ -8,6 +8,7 @@ use clap::Subcommand;
 use crate::Context;
 use crate::failure::Result;
 use crate::output::{fields, micros, table};
+use crate::parse;
 
 /// How fast requests of a volume or a database should be, for how much of the time, and whether they are.
 ///
@@ -32,7 +33,7 @@ enum Verb {
         /// Name of the database or, where none is called so, of the volume.
         name: String,
         /// What 99 of 100 requests are to stay below, with its unit: 500us, 2ms, 1s.
-        #[arg(long, value_name = "TIME", value_parser = latency)]
+        #[arg(long, value_name = "TIME", value_parser = parse::latency)]
         p99: u64,
         /// For how much of the time, in per cent.
         #[arg(long = "for", value_name = "PERCENT", value_parser = percent)]
@@ -94,21 +95,6 @@ impl Objective {
         }
         Ok(())
     }
-}
-
-/// Microseconds of `500us`, `2ms`, `1.5ms` or `1s`.
-fn latency(text: &str) -> std::result::Result<u64, String> {
-    let wrong = || format!("`{text}` is no latency: give a time with its unit, e.g. 500us, 2ms or 1s");
-    let number = text.trim_end_matches(|letter: char| letter.is_alphabetic());
-    let unit = match &text[number.len()..] {
-        "us" | "µs" => 1.0,
-        "ms" => 1e3,
-        "s" => 1e6,
-        _ => return Err(wrong()),
-    };
-    let value: f64 = number.trim().parse().map_err(|_| wrong())?;
-    let micros = (value * unit).round();
-    if (1.0..=f64::from(u32::MAX)).contains(&micros) { Ok(micros as u64) } else { Err(wrong()) }
 }
 
 /// `99.9%` or `99.9`.
@@ -180,6 +166,7 @@ fn show(objective: &Shown) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::parse::latency;
 
     #[test]
     fn latencies_and_shares_are_read_with_their_units() {

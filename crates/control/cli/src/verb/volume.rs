@@ -6,14 +6,15 @@ mod profile;
 mod users;
 
 use ashlar_api::{
-    Compression, Pool as PoolView, Profile, Volume as VolumeView, VolumeCreate, VolumePolicy, VolumeResize,
+    Compression, Pool as PoolView, Profile, Volume as VolumeView, VolumeClass, VolumeCreate, VolumeFloor,
+    VolumePolicy, VolumeResize,
 };
 use clap::{Subcommand, ValueEnum};
 
 use crate::Context;
 use crate::ask::confirm;
 use crate::failure::Result;
-use crate::output::{fields, size, table, utc};
+use crate::output::{fields, micros, size, table, utc};
 use crate::parse;
 use crate::stderr;
 use crate::verb::pool::provisioned;
@@ -68,6 +69,47 @@ pub struct Rates {
     pub burst: Option<u64>,
 }
 
+/// Who goes first.
+#[derive(clap::Args)]
+pub struct Precedence {
+    /// Within what time its reads and writes should be answered, from 100us to 1s, or `none`.
+    ///
+    /// While more than one in a hundred takes longer, background work that is not urgent and then the volumes
+    /// without a floor, or with a longer one, are held back step by step. Nobody starves: together they do
+    /// 250 requests a second at least, if the drives can, and each that waits forty. What the volume waits
+    /// by its own `--iops` and `--bandwidth` does not count. A floor that the drives cannot keep even by
+    /// themselves holds the others back for good.
+    #[arg(long, value_name = "TIME", value_parser = parse::floor)]
+    pub floor: Option<u64>,
+    /// Whether its requests give way to those of other volumes.
+    #[arg(long, value_enum, value_name = "CLASS")]
+    pub class: Option<ClassName>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+pub enum ClassName {
+    /// They do not.
+    Normal,
+    /// While volumes of class normal are at work two of them are served at a time.
+    Low,
+}
+
+impl From<ClassName> for VolumeClass {
+    fn from(name: ClassName) -> VolumeClass {
+        match name {
+            ClassName::Normal => VolumeClass::Normal,
+            ClassName::Low => VolumeClass::Low,
+        }
+    }
+}
+
+impl Precedence {
+    /// The class that is asked for, or normal.
+    pub fn class(&self) -> VolumeClass {
+        self.class.map_or(VolumeClass::Normal, Into::into)
+    }
+}
+
 #[derive(Subcommand)]
 enum Verb {
     /// Make a thin volume.
@@ -95,6 +137,8 @@ enum Verb {
         dedupe: DedupeName,
         #[command(flatten)]
         allowance: Allowance,
+        #[command(flatten)]
+        precedence: Precedence,
     },
     /// List the volumes.
     #[command(
@@ -131,13 +175,14 @@ enum Verb {
         #[arg(long)]
         yes: bool,
     },
-    /// Change how a volume's data are reduced from now on, what it may take, what is kept for it and how fast
-    /// it may be.
+    /// Change how a volume's data are reduced from now on, what it may take, what is kept for it, how fast it
+    /// may be and who goes first.
     ///
     /// What is stored already stays as it is. `ashlar pool dedupe rebuild` looks for equal blocks in it,
     /// too. A volume that has more than a new limit cannot grow, and a file system on it may not mount.
     #[command(after_help = "Example:\n  ashlar volume set db --dedupe on --reserve 100GiB\n  \
-            ashlar volume set test --limit none --iops 2000 --burst 30s")]
+            ashlar volume set test --limit none --iops 2000 --burst 30s\n  \
+            ashlar volume set db-log --floor 2ms\n  ashlar volume set test --class low")]
     Set {
         /// Name of the volume.
         name: String,
@@ -151,6 +196,8 @@ enum Verb {
         allowance: Allowance,
         #[command(flatten)]
         rates: Rates,
+        #[command(flatten)]
+        precedence: Precedence,
     },
     Delete(deleted::Delete),
     Undelete(deleted::Undelete),
@@ -162,7 +209,7 @@ enum Verb {
 }
 
 /// One of these, or `--compression`, makes a change.
-const CHANGES: [&str; 6] = ["dedupe", "limit", "reserve", "iops", "bandwidth", "burst"];
+const CHANGES: [&str; 8] = ["dedupe", "limit", "reserve", "iops", "bandwidth", "burst", "floor", "class"];
 
 #[derive(Clone, Copy, ValueEnum)]
 enum LogicalBlock {
@@ -230,10 +277,21 @@ impl From<DedupeName> for bool {
 }
 
 impl Volume {
+    // tidy: long because it has an arm for each verb.
     pub fn run(self, context: &Context) -> Result<()> {
         let client = context.client()?;
         match self.verb {
-            Verb::Create { name, size, pool, logical_block, profile, compression, dedupe, allowance } => {
+            Verb::Create {
+                name,
+                size,
+                pool,
+                logical_block,
+                profile,
+                compression,
+                dedupe,
+                allowance,
+                precedence,
+            } => {
                 let request = VolumeCreate {
                     name,
                     size_bytes: size,
@@ -247,6 +305,8 @@ impl Volume {
                     dedupe: dedupe.into(),
                     limit_bytes: allowance.limit,
                     reserve_bytes: allowance.reserve,
+                    floor_micros: precedence.floor,
+                    class: precedence.class(),
                 };
                 let volume = client.volume_create(&request)?;
                 let note = client.pool(&volume.pool).ok().and_then(|pool| overcommitted(&pool));
@@ -272,7 +332,7 @@ impl Volume {
                 let request = VolumeResize { size_bytes: size, may_shrink: shrink, force };
                 context.output.print(&client.volume_resize(&name, &request)?, show)?;
             }
-            Verb::Set { name, compression, dedupe, allowance, rates } => {
+            Verb::Set { name, compression, dedupe, allowance, rates, precedence } => {
                 let policy = VolumePolicy {
                     compression: compression.map(Into::into),
                     dedupe: dedupe.map(Into::into),
@@ -281,6 +341,8 @@ impl Volume {
                     requests_per_second: rates.iops,
                     bytes_per_second: rates.bandwidth,
                     burst_seconds: rates.burst,
+                    floor_micros: precedence.floor,
+                    class: precedence.class.map(Into::into),
                 };
                 context.output.print(&client.volume_set(&name, &policy)?, show_set)?;
             }
@@ -343,11 +405,24 @@ fn show_set(volume: &VolumeView) -> String {
     let mut shown = show(volume);
     if volume.limit_bytes.is_some_and(|limit| volume.own_bytes > limit) {
         shown.push_str(
-            "note: it has more than its limit: a file system on it may not mount, and files that are deleted in it \
-             may come back\n",
+            "note: it has more than its limit: a file system on it may not mount, and files that are deleted in \
+             it may come back\n",
         );
     }
     shown
+}
+
+/// A floor, how it was kept, and what that does to others now.
+fn floor_line(floor_micros: u64, kept: Option<&VolumeFloor>) -> String {
+    let Some(kept) = kept else { return micros(floor_micros) };
+    let missed = match (kept.request_count, kept.miss_count) {
+        (0, _) => String::new(),
+        (count, misses) => format!(", missed by {misses} of {count} requests"),
+    };
+    let pause =
+        kept.pause_micros.map_or(String::new(), |pause| format!(", each {} after the last", micros(pause)));
+    let others = kept.depth_count.map(|depth| format!("; others are held back to {depth} at a time{pause}"));
+    format!("{}{missed}{}", micros(floor_micros), others.unwrap_or_default())
 }
 
 fn show(volume: &VolumeView) -> String {
@@ -374,6 +449,8 @@ fn show(volume: &VolumeView) -> String {
     pairs.extend(volume.requests_per_second.map(|most| ("iops", format!("{most} at most"))));
     pairs.extend(volume.bytes_per_second.map(|most| ("bandwidth", format!("{}/s at most", size(most)))));
     pairs.extend(volume.burst_seconds.map(|seconds| ("burst", format!("{seconds} s"))));
+    pairs.extend(volume.floor_micros.map(|floor| ("floor", floor_line(floor, volume.floor.as_ref()))));
+    pairs.push(("class", volume.class.name().to_string()));
     if let Some(origin) = &volume.origin {
         pairs.push(("origin", origin.clone()));
     }

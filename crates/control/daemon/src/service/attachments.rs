@@ -228,7 +228,14 @@ impl Service {
     async fn clone_to_mount(&self, name: &str) -> Result<String> {
         let clone = names::of_mounted_snapshot(self.snapshots_mounted.fetch_add(1, Ordering::Relaxed));
         let (name_of_clone, from) = (clone.clone(), name.to_string());
-        let request = api::CloneCreate { name: name_of_clone, from, limit_bytes: None, reserve_bytes: None };
+        let request = api::CloneCreate {
+            name: name_of_clone,
+            from,
+            limit_bytes: None,
+            reserve_bytes: None,
+            floor_micros: None,
+            class: api::VolumeClass::Normal,
+        };
         let pool = self.pool_holding(name)?;
         self.array.clone_create(&pool, request).await.map_err(|error| {
             let message = format!("no clone by which to mount `{name}`: {}", error.message);

@@ -127,7 +127,8 @@ impl Service {
         self.volume_uncounted(name).await
     }
 
-    /// Changes how a volume's data are reduced from now on, what it may take and what is kept for it.
+    /// Changes how a volume's data are reduced from now on, what it may take, what is kept for it
+    /// and who goes first.
     pub(crate) async fn volume_set(
         &self,
         name: &str,
@@ -137,7 +138,7 @@ impl Service {
         if request == api::VolumePolicy::default() {
             return Err(Error::unfit(
                 "nothing is to be changed",
-                "name compression, dedupe, a limit, a reserve or a rate",
+                "name compression, dedupe, a limit, a reserve, a rate, a floor or a class",
             ));
         }
         let _turn = self.change().await?;
@@ -149,7 +150,8 @@ impl Service {
             |bytes: Option<u64>| bytes.map_or("none".to_string(), |bytes| ByteCount(bytes).to_string());
         let (limit, reserve) = (bytes(volume.limit_bytes), bytes(volume.reserve_bytes));
         let reduction = format!("compression {}, dedupe {dedupe}", volume.compression.name());
-        let what = format!("set to {reduction}, limit {limit}, reserve {reserve}, {}", rates_of(&volume));
+        let (rates, precedence) = (rates_of(&volume), precedence_of(&volume));
+        let what = format!("set to {reduction}, limit {limit}, reserve {reserve}, {rates}, {precedence}");
         self.log.info(format!("volume {name}"), what);
         self.volume_uncounted(name).await
     }
@@ -187,6 +189,13 @@ fn check_size(size_bytes: u64) -> Result<()> {
         ));
     }
     Ok(())
+}
+
+/// Who goes first, for the log.
+fn precedence_of(volume: &api::Volume) -> String {
+    let floor =
+        volume.floor_micros.map_or("no floor".to_string(), |micros| format!("a floor of {micros} us"));
+    format!("{floor}, class {}", volume.class.name())
 }
 
 /// What hosts may ask of a volume, for the log.

@@ -2,6 +2,7 @@
 
 mod drive;
 mod faults;
+mod lanes;
 mod late;
 mod storage;
 

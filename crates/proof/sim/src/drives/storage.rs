@@ -8,6 +8,7 @@ use ashlar_runtime::sim::{SimDriveId, SimOperation, SimStorage, SimTicket};
 use ashlar_runtime::{Durability, Instant, OpenDrive};
 use ashlar_units::BLOCK_BYTES;
 
+use super::lanes::Lanes;
 use super::late::LateWrites;
 use super::{Crash, Drive, DriveCounters, FaultRates, Pace, Survival, TIMEOUT_MICROS};
 use crate::chance::Chance;
@@ -80,6 +81,8 @@ pub struct DriveArray {
     sight: Option<Sight>,
     /// Writes of a killed process that are still to land, where that happens.
     late: Option<LateWrites>,
+    /// How many requests each serves at a time.
+    lanes: Lanes,
     /// Copies of drives that somebody made while the pool was down.
     copies: BTreeMap<String, Drive>,
     /// They are trimmed, and not written over before their first use.
@@ -107,6 +110,7 @@ impl DriveArray {
             has_lied: false,
             sight: None,
             late: None,
+            lanes: Lanes::default(),
             copies: BTreeMap::new(),
             are_block_devices: false,
         }
@@ -138,6 +142,12 @@ impl DriveArray {
     /// From now on it is watched where the journal is.
     pub fn watch(&mut self) {
         self.sight = Some(Sight::default());
+    }
+
+    /// From now on each drive serves so many requests at a time; otherwise none waits for another.
+    #[cfg(test)]
+    pub fn have_lanes(&mut self, count: usize) {
+        self.lanes = Lanes::new(count);
     }
 
     /// From now on writes in flight may outlive a kill.
@@ -619,7 +629,7 @@ impl SimStorage for DriveArray {
             true => self.chance.between(TIMEOUT_MICROS.0, TIMEOUT_MICROS.1),
             false => self.duration_micros(operation.drive(), bytes),
         };
-        now.as_nanos() + micros * 1000
+        self.lanes.end_of(operation.drive().0, now.as_nanos(), micros * 1000)
     }
 
     fn finish(&mut self, now: Instant, ticket: SimTicket, operation: &mut SimOperation) -> io::Result<()> {

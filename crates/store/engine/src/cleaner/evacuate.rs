@@ -272,6 +272,7 @@ impl Inner {
         let mut survivors = Vec::new();
         let mut dead = Vec::new();
         let mut end_of_turn = TURN_BYTES;
+        let mut pace = self.begin_pace();
         let mut last_line = None;
         for listed in &listed {
             if !self.belongs(listed, victim, plan).await? {
@@ -283,7 +284,7 @@ impl Inner {
             let record = listed.open(self.pool.key(), bytes).expect("it was intact, or mended");
             if listed.offset > end_of_turn {
                 end_of_turn = listed.offset + TURN_BYTES;
-                self.runtime.yield_now().await;
+                pace = self.stand_aside(pace).await;
             }
             let old_units = record.old_units();
             if self.is_dead(&record) {
@@ -367,6 +368,7 @@ impl Inner {
         bytes.clear();
         bytes.resize(size as usize, 0);
         let mut read_to = 0;
+        let mut pace = self.begin_pace();
         let mut doubtful: Vec<Range<u64>> = Vec::new();
         for line in marks.lines() {
             self.check_not_closing()?;
@@ -377,6 +379,7 @@ impl Inner {
                 if !self.read_compared(victim, start..read_to, bytes).await? {
                     doubtful.push(start..read_to);
                 }
+                pace = self.stand_aside(pace).await;
             }
         }
         for range in doubtful {

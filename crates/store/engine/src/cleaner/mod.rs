@@ -149,6 +149,11 @@ impl CleanerState {
         self.news.notify_one();
     }
 
+    /// Writes wait for room.
+    pub(crate) fn is_urgent(&self) -> bool {
+        self.is_urgent.get()
+    }
+
     /// Somebody waits for a cycle.
     fn is_asked_for(&self) -> bool {
         self.is_wanted.get() || self.is_urgent.get()

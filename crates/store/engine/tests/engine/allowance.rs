@@ -72,7 +72,7 @@ async fn with_clone(runtime: &Runtime, path: &str, allowance: Allowance) -> Engi
     let engine = open(runtime, path).await;
     engine.volume_create(volume("prod", 256 * MIB)).await.unwrap();
     write(&engine, "prod", 0..256, 0).await;
-    engine.clone_create_allowed("test", "prod", allowance).await.unwrap();
+    engine.clone_create_on("test", "prod", allowance).await.unwrap();
     engine
 }
 
@@ -170,7 +170,7 @@ fn a_reserve_is_there_for_its_volume_when_others_filled_the_pool() {
         Box::pin(async move {
             create_small_pool(&runtime, &path).await;
             let engine = open(&runtime, &path).await;
-            engine.volume_create_allowed(volume("prod", 256 * MIB), reserve(16 * MIB)).await.unwrap();
+            engine.volume_create_on(volume("prod", 256 * MIB), reserve(16 * MIB)).await.unwrap();
             engine.volume_create(volume("other", 256 * MIB)).await.unwrap();
             let space = engine.status().space;
             assert_eq!(space.kept_bytes, 16 * MIB);
@@ -206,9 +206,9 @@ fn more_than_is_free_is_not_kept_and_senseless_allowances_are_refused() {
             assert!(set(Some(Some(MIB)), Some(Some(2 * MIB))).await.is_err());
             let both = Allowance { limit_bytes: Some(9 * MIB), reserve_bytes: Some(8 * MIB) };
             assert_eq!(set(Some(both.limit_bytes), Some(both.reserve_bytes)).await.unwrap(), both);
-            let refused = engine.volume_create_allowed(volume("more", 64 * MIB), reserve(55 * MIB)).await;
+            let refused = engine.volume_create_on(volume("more", 64 * MIB), reserve(55 * MIB)).await;
             assert!(refused.is_err() && !engine.device_names().contains(&"more".to_string()));
-            engine.volume_create_allowed(volume("more", 64 * MIB), reserve(40 * MIB)).await.unwrap();
+            engine.volume_create_on(volume("more", 64 * MIB), reserve(40 * MIB)).await.unwrap();
             assert_eq!(set(Some(None), Some(None)).await.unwrap(), Allowance::default());
             engine.close().await.unwrap();
         })
@@ -238,7 +238,7 @@ fn restore_resize_undelete_close_and_crash_keep_them() {
             let engine = open(&runtime, &path).await;
             assert_eq!((allowance(&engine, "again"), own_bytes(&engine, "again")), (both, own));
             write(&engine, "again", 16..20, 3).await;
-            engine.clone_create_allowed("second", "again", limit(MIB)).await.unwrap();
+            engine.clone_create_on("second", "again", limit(MIB)).await.unwrap();
             write(&engine, "second", 0..8, 4).await;
             let (first, second) = (own_bytes(&engine, "again"), own_bytes(&engine, "second"));
             // The drive as a crash leaves it: what follows the last checkpoint is replayed.

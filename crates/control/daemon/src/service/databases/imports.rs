@@ -127,7 +127,7 @@ impl Service {
         // From here on there may be a slot on the primary.
         self.keep_record(known).await?;
         self.make_site(&known.record)?;
-        self.make_volumes(known, &sizes).await?;
+        self.make_volumes(known, &sizes, None).await?;
         self.check_wanted(&known.record)?;
         let on_volumes = survey.spaces.iter().map(|space| space.name.clone()).collect::<Vec<_>>().join(", ");
         let work = Work::Bring { source: wanted.source.clone(), survey };

@@ -59,7 +59,7 @@ impl Service {
             return Err(error);
         }
         drop(number_taken);
-        let made = self.make_empty(&known, &sizes).await;
+        let made = self.make_empty(&known, &sizes, request.log_floor_micros).await;
         let started = self.made_or_undone(&mut known, made).await?;
         let what = match engine {
             EngineKind::Postgres => format!("created, on port {port}"),
@@ -69,22 +69,39 @@ impl Service {
         Ok(self.ready(&known, since, &started).await)
     }
 
-    async fn make_empty(&self, known: &Known, sizes: &[(Role, u64)]) -> Result<Outcome> {
-        self.make_volumes(known, sizes).await?;
+    async fn make_empty(
+        &self,
+        known: &Known,
+        sizes: &[(Role, u64)],
+        log_floor_micros: Option<u64>,
+    ) -> Result<Outcome> {
+        self.make_volumes(known, sizes, log_floor_micros).await?;
         let site = self.site(&known.record);
         self.work(&site, Work::Make).await?;
         self.work(&site, Work::Start).await
     }
 
     /// Makes the volumes of a database, and mounts them.
-    pub(super) async fn make_volumes(&self, known: &Known, sizes: &[(Role, u64)]) -> Result<()> {
+    pub(super) async fn make_volumes(
+        &self,
+        known: &Known,
+        sizes: &[(Role, u64)],
+        log_floor_micros: Option<u64>,
+    ) -> Result<()> {
         for (role, size_bytes) in sizes {
-            self.make_empty_part(known, role, *size_bytes).await?;
+            let floor_micros = log_floor_micros.filter(|_| *role == Role::Log);
+            self.make_empty_part(known, role, *size_bytes, floor_micros).await?;
         }
         self.mount_parts(&known.record, |_| true).await
     }
 
-    async fn make_empty_part(&self, known: &Known, role: &Role, size_bytes: u64) -> Result<()> {
+    async fn make_empty_part(
+        &self,
+        known: &Known,
+        role: &Role,
+        size_bytes: u64,
+        floor_micros: Option<u64>,
+    ) -> Result<()> {
         let request = api::VolumeCreate {
             name: part(&known.record.name, role).volume,
             size_bytes,
@@ -95,6 +112,8 @@ impl Service {
             dedupe: false,
             limit_bytes: None,
             reserve_bytes: None,
+            floor_micros,
+            class: class_of(&known.record),
         };
         self.volume_create(request).await.map(drop)
     }
@@ -129,6 +148,7 @@ impl Service {
             self.begin_clone(&from, &request.name, snapshot, request.port, limits, &asked).await?;
         // Written down with the next stage: one whose making is cut short is removed anyway.
         known.record.expiry = expiry;
+        known.record.is_clone_of_class_normal = request.class == api::VolumeClass::Normal;
         known.record.start_timeout_seconds = start_limit.or(known.record.start_timeout_seconds);
         let made = self.make_clone(&known, &from.record, &asked, request.checkpoint).await;
         let started = self.made_or_undone(&mut known, made).await?;
@@ -167,9 +187,15 @@ impl Service {
         for own in record.parts.iter().filter(|part| part.role.is_kept()) {
             let Some(of_source) = origin.volumes.iter().find(|part| part.role == own.role) else { continue };
             let from = format!("{}@{}", of_source.volume, origin.snapshot);
-            let name = own.volume.clone();
-            self.clone_create(api::CloneCreate { name, from, limit_bytes: None, reserve_bytes: None })
-                .await?;
+            let request = api::CloneCreate {
+                name: own.volume.clone(),
+                from,
+                limit_bytes: None,
+                reserve_bytes: None,
+                floor_micros: None,
+                class: class_of(record),
+            };
+            self.clone_create(request).await?;
         }
         Ok(())
     }
@@ -178,7 +204,7 @@ impl Service {
     pub(super) async fn make_empty_parts(&self, known: &Known, source: &Record) -> Result<()> {
         for of_source in source.parts.iter().filter(|part| !part.role.is_kept()) {
             let size_bytes = self.volume(&of_source.volume).await?.size_bytes;
-            self.make_empty_part(known, &of_source.role, size_bytes).await?;
+            self.make_empty_part(known, &of_source.role, size_bytes, None).await?;
         }
         Ok(())
     }
@@ -253,6 +279,14 @@ impl Service {
     }
 }
 
+/// Copies give way to what they are copies of, unless somebody wants it otherwise.
+fn class_of(record: &Record) -> api::VolumeClass {
+    match record.origin {
+        Some(_) if !record.is_clone_of_class_normal => api::VolumeClass::Low,
+        Some(_) | None => api::VolumeClass::Normal,
+    }
+}
+
 pub(super) fn not_a_clone(name: &str) -> Error {
     Error::invalid(
         format!("database `{name}` is no clone"),
@@ -262,6 +296,11 @@ pub(super) fn not_a_clone(name: &str) -> Error {
 
 /// The volumes that are asked for, and how large each is to be.
 fn sizes_of(request: &api::DatabaseCreate) -> Result<Vec<(Role, u64)>> {
+    let is_floor_wanted = request.log_floor_micros.is_some_and(|micros| micros > 0);
+    if is_floor_wanted && request.log_size_bytes.is_none() {
+        let what = format!("database `{}`: a floor of its log needs a volume for the log", request.name);
+        return Err(Error::unfit(what, "name `--log-size`, or leave `--log-floor` out"));
+    }
     let mut sizes = vec![(Role::Data, request.size_bytes)];
     sizes.extend(request.log_size_bytes.map(|bytes| (Role::Log, bytes)));
     for tablespace in &request.tablespaces {

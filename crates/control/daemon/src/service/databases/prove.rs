@@ -142,6 +142,7 @@ impl Service {
             follows: None,
             care: asked.kept.clone(),
             expiry: None,
+            is_clone_of_class_normal: false,
             reason: None,
             auto_grow: source.record.auto_grow.clone().map(super::grow::of_clone),
             ..source.record.clone()
