@@ -10,7 +10,7 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS = os.path.join(HERE, "results")
 PAGE = os.path.join(HERE, "..", "..", "docs", "benchmarks.md")
-ORDER = ["postgres", "databases", "clones", "hour", "nbd", "device", "attached", "snapshot", "space", "discard", "steady", "dedupe", "parity", "rebuild", "before"]
+ORDER = ["postgres", "databases", "clones", "hour", "nbd", "iscsi", "device", "attached", "snapshot", "space", "discard", "steady", "dedupe", "parity", "rebuild", "limits", "before"]
 
 HEAD = """# Benchmarks
 

@@ -32,7 +32,7 @@ pub struct Error {
     /// What exactly.
     pub(crate) reason: Option<Reason>,
     /// After so many seconds it may be asked again.
-    pub(crate) wait_seconds: Option<u64>,
+    pub(crate) wait_seconds: Option<u32>,
     /// A server did not start within its time, and was ended.
     pub(crate) is_late: bool,
 }
@@ -68,7 +68,7 @@ impl Error {
     /// The same, to be asked again in so many seconds.
     #[must_use]
     pub(crate) fn in_seconds(self, seconds: u64) -> Error {
-        Error { wait_seconds: Some(seconds), ..self }
+        Error { wait_seconds: Some(u32::try_from(seconds).unwrap_or(u32::MAX)), ..self }
     }
 
     /// The same with what to do over REST, where other words do not say it.

@@ -173,10 +173,10 @@ impl Turn {
 
 impl Drop for Turn {
     fn drop(&mut self) {
-        if !self.is_answered {
-            if let Some(keys) = self.repeats.callers().0.get_mut(&self.caller) {
-                keys.known.remove(&self.key);
-            }
+        if !self.is_answered
+            && let Some(keys) = self.repeats.callers().0.get_mut(&self.caller)
+        {
+            keys.known.remove(&self.key);
         }
     }
 }

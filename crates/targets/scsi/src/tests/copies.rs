@@ -145,7 +145,7 @@ fn a_failed_copy_is_told_as_one_that_failed() {
     let pair = Pair::new(512);
     let far = segment(0, (0, 0), (1, BLOCKS - 1), 2);
     for (list, expected) in [
-        (list_of(3, 0, &pair.devices(), &[far.clone()]), (COPY_ABORTED, 0)),
+        (list_of(3, 0, &pair.devices(), std::slice::from_ref(&far)), (COPY_ABORTED, 0)),
         (list_of(3, 0, &pair.devices(), &[segment(0, (0, BLOCKS), (1, 0), 1)]), (COPY_ABORTED, 0)),
         (list_of(3, 0, &pair.devices(), &[segment(0, (0, 0), (3, 0), 1)]), (COPY_ABORTED, UNREACHABLE)),
     ] {
