@@ -3209,7 +3209,10 @@ export interface components {
         HostChange: {
             chap?: components["schemas"]["ChapLogin"] | null;
             mutual_chap?: components["schemas"]["ChapLogin"] | null;
-            /** @description It proves nothing any more, and nothing is proven to it. Refused while an address off loopback is open. */
+            /**
+             * @description It proves nothing any more, and nothing is proven to it. Refused while an address off loopback is
+             *     open.
+             */
             without_chap?: boolean;
             /** @description Nothing is proven to it any more. */
             without_mutual_chap?: boolean;
