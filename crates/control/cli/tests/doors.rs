@@ -100,8 +100,10 @@ fn the_command_line_finds_the_token_and_says_when_it_is_not_the_right_one() {
     let other = array.path("other.token");
     std::fs::write(&other, "0123456789abcdef\n").unwrap();
     let other = other.display().to_string();
-    array
-        .refused(&["pool", "list", "--address", &address, "--token-file", &other], &["token", "not the one"]);
+    array.refused(
+        &["pool", "list", "--address", &address, "--token-file", &other],
+        &["token", "opens nothing"],
+    );
     let missing = array.path("missing").display().to_string();
     array.refused(
         &["pool", "list", "--address", &address, "--token-file", &missing],
