@@ -190,6 +190,7 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper, left: Option<(Left,
         tokio::spawn(service.clone().watch_figures());
         tokio::spawn(service.clone().keep_figures());
         tokio::spawn(service.clone().keep_uses());
+        tokio::spawn(service.clone().watch_certificate());
         tokio::spawn(service.clone().keep_deleted());
         tokio::spawn(service.clone().scrub_when_due());
         tokio::spawn(service.clone().spare_when_lost());
