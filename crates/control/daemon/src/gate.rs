@@ -119,10 +119,7 @@ impl Gate {
 impl Service {
     /// The certificate as its file is now, with names of newer settings where the array makes it: read before
     /// anything changes.
-    pub(crate) async fn newer_certificate(
-        &self,
-        settings: &Settings,
-    ) -> Result<Option<Certificate>> {
+    pub(crate) async fn newer_certificate(&self, settings: &Settings) -> Result<Option<Certificate>> {
         let Some(secured) = self.gate.get() else { return Ok(None) };
         // Their paths change at the next start, as those of NBD do.
         let now = Settings { api_names: settings.api_names.clone(), ..(*self.settings.now()).clone() };
