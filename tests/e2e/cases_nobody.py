@@ -11,8 +11,8 @@ import traceback
 from cases import MIB, Array, case, must, random_file, run
 
 NOBODY = 65534
-# What needs no token: the way to the console's page, and taking a ticket, which "{}" does not hold.
-OPEN = {("GET", "/"): 307, ("POST", "/v1/console-sessions"): 400}
+# What needs no token: the way to the console's page, taking a ticket and logging in, for which "{}" lacks everything.
+OPEN = {("GET", "/"): 307, ("POST", "/v1/console-sessions"): 400, ("POST", "/v1/sessions"): 400}
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 

@@ -83,7 +83,7 @@ impl Service {
         let api::UserChange { role, password, is_disabled } = request;
         if role.is_none() && password.is_none() && is_disabled.is_none() {
             let what = format!("user `{name}`: nothing is to be changed");
-            return Err(Error::invalid(what, "name what is to be another: --role, --password-file, ..."));
+            return Err(Error::unfit(what, "name what is to be another: --role, --password-file, ..."));
         }
         let password = match password {
             Some(password) => {
