@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use crate::{fuzz, lanes, room, tidy};
+use crate::{advisories, fuzz, lanes, room, tidy};
 
 /// Seeds of the simulator in CI: the first, how many, and with what. `ashlar sim --seeds N` takes more. The
 /// first ones run twice and are compared: everything rests on a seed doing the same thing again.
@@ -48,9 +48,13 @@ type StepFunction = fn(&Path, &mut Tally) -> Outcome;
 const EXIT_SKIPPED: i32 = 77;
 
 /// Cheapest first, so that a slip is told within seconds.
-const STEPS: [(&str, StepFunction); 4] = [
+const STEPS: [(&str, StepFunction); 5] = [
     ("format", |root, _| run_cargo(root, &["fmt", "--all", "--check"])),
     ("tidy", |root, _| tidy::run(root).map(|()| Verdict::Passed)),
+    ("advisories", |root, _| match advisories::run(root)? {
+        advisories::End::Passed => Ok(Verdict::Passed),
+        advisories::End::Skipped(why) => Ok(Verdict::Skipped(why)),
+    }),
     // Clippy beside the tests, because many of those wait. Generated documents are checked here: each has a
     // test that fails when it is stale. Without tests in documents: there are none, and looking takes as long
     // as many tests.

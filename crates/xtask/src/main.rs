@@ -1,5 +1,6 @@
 //! Developer tasks: `cargo xtask ci`, `cargo xtask tidy`, `cargo xtask fuzz`, `cargo xtask planted`.
 
+mod advisories;
 mod ci;
 mod fuzz;
 mod lanes;

@@ -23,7 +23,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use ashlar_client::{Address, Client};
+use ashlar_client::{Address, Client, Remote};
 use clap::{Parser, Subcommand};
 
 use crate::failure::{Failure, Result};
@@ -64,7 +64,21 @@ struct Global {
     /// Ask the array at this TCP address (its setting `api`) instead of at the socket in its state directory.
     #[arg(long, global = true, value_name = "ADDR", env = "ASHLAR_ADDRESS", hide_env_values = true)]
     address: Option<SocketAddr>,
-    /// File with the token that a TCP address asks for [default: api.token in the state directory].
+    /// Ask the array of another machine, over TLS: https://HOST:PORT (its setting `api`).
+    #[arg(
+        long,
+        global = true,
+        value_name = "URL",
+        env = "ASHLAR_SERVER",
+        hide_env_values = true,
+        conflicts_with = "address"
+    )]
+    server: Option<Remote>,
+    /// File with the certificate that vouches for --server, or with its own [default: whom this machine trusts].
+    #[arg(long, global = true, value_name = "FILE", env = "ASHLAR_CA", hide_env_values = true)]
+    ca: Option<PathBuf>,
+    /// File with the token to show over TCP [default: what ASHLAR_TOKEN has; with --address api.token in the
+    /// state directory].
     #[arg(long, global = true, value_name = "FILE", env = "ASHLAR_TOKEN_FILE", hide_env_values = true)]
     token_file: Option<PathBuf>,
     /// Print JSON with exact numbers.
@@ -119,32 +133,57 @@ enum Verb {
     Reference(reference::Reference),
 }
 
+/// Where a token may be that is in no file.
+const TOKEN: &str = "ASHLAR_TOKEN";
+
 /// What every verb gets besides its own arguments.
 struct Context {
     state: PathBuf,
     /// The array's TCP address, where the socket is not meant.
     address: Option<SocketAddr>,
+    /// That of another machine.
+    server: Option<Remote>,
     token_file: Option<PathBuf>,
     output: Output,
 }
 
 impl Context {
     fn client(&self) -> Result<Client> {
-        let Some(address) = self.address else {
-            return Ok(Client::new(Address::Socket(self.state.join(ashlar_daemon::API_SOCKET)))?);
+        let address = match (&self.server, self.address) {
+            (Some(remote), _) => Address::Remote(remote.clone()),
+            (None, Some(address)) => Address::Tcp(address),
+            (None, None) => {
+                return Ok(Client::new(Address::Socket(self.state.join(ashlar_daemon::API_SOCKET)))?);
+            }
         };
-        let path = self.token_file.clone().unwrap_or_else(|| self.state.join(ashlar_daemon::API_TOKEN));
+        Ok(Client::new(address)?.with_token(self.token()?))
+    }
+
+    /// What is shown over TCP. The token of this machine's array is for no other one.
+    fn token(&self) -> Result<String> {
+        let of_environment = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
+        let path = match (&self.token_file, of_environment, &self.server) {
+            (Some(path), ..) => path.clone(),
+            (None, Some(token), _) => return Ok(token.trim().to_string()),
+            (None, None, None) => self.state.join(ashlar_daemon::API_TOKEN),
+            (None, None, Some(_)) => {
+                let what =
+                    format!("no token is given: name its file with --token-file, or put it into {TOKEN}");
+                return Err(Failure::new(what));
+            }
+        };
         let token = std::fs::read_to_string(&path).map_err(|error| {
             Failure::new(format!(
                 "read token {}: {error}: name the file of the array's token with --token-file",
                 path.display()
             ))
         })?;
-        Ok(Client::new(Address::Tcp(address))?.with_token(token.trim().to_string()))
+        Ok(token.trim().to_string())
     }
 }
 
 fn main() -> ExitCode {
+    end_on_panic();
     match usage::parse().map_err(told).and_then(run) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure @ (Failure::OutputClosed | Failure::Told(_))) => failure.status(),
@@ -152,6 +191,17 @@ fn main() -> ExitCode {
             stderr::line(format_args!("ashlar: {failure}"));
             failure.status()
         }
+    }
+}
+
+/// What a thread that panicked held up would wait for ever: the whole process ends, in any build.
+fn end_on_panic() {
+    if cfg!(panic = "unwind") {
+        let tell = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            tell(panic);
+            std::process::abort();
+        }));
     }
 }
 
@@ -171,6 +221,7 @@ fn run(arguments: Arguments) -> Result<()> {
     let context = Context {
         state: parse::absolute(&state)?,
         address: arguments.global.address,
+        server: arguments.global.server.map(|remote| Remote { authority: arguments.global.ca, ..remote }),
         token_file: arguments.global.token_file,
         output: Output::new(arguments.global.json),
     };

@@ -57,24 +57,18 @@ impl Authority {
 
 const VALID: std::ops::Range<i32> = 2020..2100;
 
-/// An array that serves a volume over TLS, where it does, and the authority of both sides.
-fn array() -> (Array, u16, Authority) {
-    let mut array = Array::unstarted();
-    let authority = Authority::new("both");
-    let (certificate, key) =
-        authority.sign(&["127.0.0.1", "localhost"], ExtendedKeyUsagePurpose::ServerAuth, VALID);
-    let file = |name: &str, text: &str| {
-        let path = array.path(name);
-        std::fs::write(&path, text).unwrap();
-        std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-        path.display().to_string()
-    };
-    array.configure(&format!(
-        "nbd_tls_listen = [\"127.0.0.1:0\"]\nnbd_tls_clients = {:?}\ntls_certificate = {:?}\ntls_key = {:?}\n",
-        file("clients.pem", &authority.0.pem()),
-        file("server.pem", &certificate),
-        file("server.key", &key),
-    ));
+/// Writes a file that its owner alone may read; answers the line of the setting that names it.
+fn setting(array: &Array, name: &str, file: &str, text: &str) -> String {
+    let path = array.path(file);
+    std::fs::write(&path, text).unwrap();
+    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    format!("{name} = {:?}\n", path.display().to_string())
+}
+
+/// Serves a volume over TLS to who has a certificate of this authority; answers the port.
+fn serve(array: &mut Array, authority: &Authority, more: &str) -> u16 {
+    let clients = setting(array, "nbd_tls_clients", "clients.pem", &authority.0.pem());
+    array.configure(&format!("nbd_tls_listen = [\"127.0.0.1:0\"]\n{clients}{more}"));
     array.start();
     let drive = format!("{},size=1GiB", array.path("main.img").display());
     array.good(&["pool", "create", "main", "--drive", &drive]);
@@ -83,7 +77,18 @@ fn array() -> (Array, u16, Authority) {
     let doors = status["doors"].as_array().unwrap();
     let door = doors.iter().find(|door| door["name"] == "nbd" && door["transport"] == "tls").unwrap();
     assert_eq!(door["state"], "serving", "{door}");
-    let port = door["address"].as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap();
+    door["address"].as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap()
+}
+
+/// An array that serves a volume over TLS, its port, and the authority of both sides.
+fn array() -> (Array, u16, Authority) {
+    let mut array = Array::unstarted();
+    let authority = Authority::new("both");
+    let names = ["127.0.0.1", "localhost"];
+    let (certificate, key) = authority.sign(&names, ExtendedKeyUsagePurpose::ServerAuth, VALID);
+    let own = setting(&array, "tls_certificate", "server.pem", &certificate)
+        + &setting(&array, "tls_key", "server.key", &key);
+    let port = serve(&mut array, &authority, &own);
     (array, port, authority)
 }
 
@@ -203,4 +208,18 @@ fn who_says_nothing_is_let_go_and_a_stop_waits_for_nobody() {
     assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
     let _late = TcpStream::connect(("127.0.0.1", port)).unwrap();
     assert_eq!(array.terminate(), Some(0), "{}", array.log());
+}
+
+#[test]
+fn without_a_certificate_of_the_settings_the_array_makes_one() {
+    let mut array = Array::unstarted();
+    let authority = Authority::new("clients");
+    let port = serve(&mut array, &authority, "");
+    let directory = authority.directory(array.path("client"), VALID, &authority);
+    let mistrusted = info(port, &directory);
+    assert_ne!(mistrusted.status, 0, "the client has not been told of it: {}", mistrusted.out);
+    std::fs::copy(array.state().join("tls/certificate.pem"), Path::new(&directory).join("ca-cert.pem"))
+        .unwrap();
+    let size = info(port, &directory);
+    assert_eq!((size.status, size.out.trim()), (0, "67108864"), "{}", size.err);
 }

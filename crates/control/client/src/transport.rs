@@ -16,6 +16,7 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpStream, UnixStream};
 
 use crate::error::{Error, Result};
+use crate::tls::Remote;
 
 /// Longest wait for an answer: a check of a large pool and a `mkfs` of a large volume take minutes.
 const ANSWER_SECONDS_MAX: u64 = 3600;
@@ -32,8 +33,10 @@ const HEALTH_WAIT_MAX: Duration = Duration::from_secs(6);
 pub enum Address {
     /// `STATE/api.sock`.
     Socket(PathBuf),
-    /// A TCP address.
+    /// A TCP address of this machine.
     Tcp(SocketAddr),
+    /// Another machine, over TLS.
+    Remote(Remote),
 }
 
 impl fmt::Display for Address {
@@ -41,6 +44,7 @@ impl fmt::Display for Address {
         match self {
             Address::Socket(path) => write!(f, "{}", path.display()),
             Address::Tcp(address) => write!(f, "http://{address}"),
+            Address::Remote(remote) => write!(f, "https://{}", remote.authority_of_uri()),
         }
     }
 }
@@ -126,6 +130,7 @@ fn request_to(
     let host = match address {
         Address::Socket(_) => "localhost".to_string(),
         Address::Tcp(tcp) => tcp.to_string(),
+        Address::Remote(remote) => remote.authority_of_uri(),
     };
     let mut request = Request::builder().method(method).uri(path).header("host", host);
     if let Some(token) = token {
@@ -162,6 +167,11 @@ pub(crate) async fn open(
         Address::Tcp(tcp) => {
             let stream = TcpStream::connect(tcp).await.map_err(|e| not_connected(address, &e))?;
             over(stream, address, request).await?
+        }
+        Address::Remote(remote) => {
+            let place = (remote.host.as_str(), remote.port);
+            let stream = TcpStream::connect(place).await.map_err(|e| not_connected(address, &e))?;
+            over(remote.secure(stream).await?, address, request).await?
         }
     };
     let status = response.status();

@@ -1,6 +1,5 @@
 //! The console's own address and who is let in there.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tokio::sync::{Mutex, watch};
@@ -17,7 +16,8 @@ pub(crate) struct Console {
 
 /// An address that is open.
 pub(crate) struct ConsoleDoor {
-    pub(crate) address: SocketAddr,
+    /// As a browser has it.
+    pub(crate) origin: String,
     /// Its own listener; none where the API's serves the console, too.
     pub(crate) listener: Option<(watch::Sender<bool>, JoinHandle<()>)>,
 }

@@ -277,7 +277,24 @@ impl Doors {
 
     /// Notes an address of the API.
     pub(crate) fn note_api(&self, name: &str, transport: &str, address: String) {
-        self.entries().api.push(door(name, transport, address, api::DoorState::Serving));
+        let mut list = self.entries();
+        list.api.retain(|door| door.name != name || door.state == api::DoorState::Serving);
+        list.api.push(door(name, transport, address, api::DoorState::Serving));
+    }
+
+    /// Notes why an address of the API is not open. Said once: it is tried again and again.
+    pub(crate) fn note_api_closed(&self, name: &str, address: &str, error: &Error, log: &Log) {
+        let reason = error.to_string();
+        let mut list = self.entries();
+        let is_told = |door: &api::Door| door.address == address && door.reason.as_ref() == Some(&reason);
+        if list.api.iter().any(is_told) {
+            return;
+        }
+        list.api.retain(|door| door.name != name || door.state == api::DoorState::Serving);
+        let state = api::DoorState::Failed;
+        list.api.push(api::Door { reason: Some(reason.clone()), ..door(name, "tcp", address, state) });
+        drop(list);
+        log.warning(name, format!("{address} is not open: {reason}"));
     }
 
     /// Notes who counts the connections there.

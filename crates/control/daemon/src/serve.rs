@@ -190,6 +190,7 @@ async fn live(service: Arc<Service>, doorkeeper: Doorkeeper, left: Option<(Left,
         tokio::spawn(service.clone().watch_figures());
         tokio::spawn(service.clone().keep_figures());
         tokio::spawn(service.clone().keep_uses());
+        tokio::spawn(service.clone().watch_certificate());
         tokio::spawn(service.clone().keep_deleted());
         tokio::spawn(service.clone().scrub_when_due());
         tokio::spawn(service.clone().spare_when_lost());
@@ -301,8 +302,7 @@ async fn open_nbd_tls(
     closed: ClosedPools,
 ) -> Result<()> {
     let clients_max = descriptors.nbd.min(settings.nbd_clients_max as usize);
-    let opened =
-        service.doors.open_nbd_tls(&service.array, settings, clients_max, closed, &service.log).await;
+    let opened = service.doors.open_nbd_tls(service, settings, clients_max, closed).await;
     let Some((listeners, certificates)) = opened else { return Ok(()) };
     let relay = Relay::new(service.clone(), certificates, clients_max);
     nbd_tls::start(listeners, relay).map_err(|error| no_threads(&error))

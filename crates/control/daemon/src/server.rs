@@ -23,11 +23,14 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use crate::asker::{Asker, Visitor};
 use crate::console::ConsoleDoor;
 use crate::error::{Error, Result};
-use crate::http::{self, Keys, Unread};
+use crate::gate;
+use crate::http::{self, Keys, Site, Unread};
 use crate::log::{Log, announce};
 use crate::places::Caller;
 use crate::process::Descriptors;
@@ -36,6 +39,7 @@ use crate::settings::{Address, Settings};
 use crate::sockets::{self, Group};
 use crate::state::{API_PORT, API_SOCKET, API_TOKEN, METRICS_PORT, METRICS_TOKEN, State};
 use crate::strangers::{Place, Standing, Strangers};
+use crate::tls::Tls;
 use crate::token::{Readers, Token};
 
 /// How long a stop waits for answers that are under way.
@@ -51,6 +55,10 @@ const REFUSED_MAX: usize = 8;
 const GUESTS_PER_FOUR: usize = 3;
 /// Connections to the console. Arbitrary: a browser opens six.
 const CONSOLE_PLACES: usize = 64;
+/// How long the beginning of TLS may take.
+const HANDSHAKE_MAX: Duration = Duration::from_secs(5);
+/// What TLS begins with (RFC 8446, section 5.1: a record of a handshake).
+const HANDSHAKE_RECORD: u8 = 22;
 /// Pause between two lines about it. Arbitrary: refused clients come back many times a second.
 const REFUSED_PAUSE: Duration = Duration::from_secs(60);
 
@@ -117,16 +125,27 @@ impl Entrance {
             log.warning(self.name, format!("{what}: more are refused"));
         }
         let refusal = Error::new(ErrorKind::Closed, what, "ask again later").because(Reason::Overloaded);
-        let body = serde_json::to_string(&refusal.problem()).expect("problems are plain data");
-        let length = body.len();
-        let head = format!("HTTP/1.1 503 Service Unavailable\r\ncontent-type: {PROBLEM_MEDIA_TYPE}\r\n");
-        let tail = format!("retry-after: 1\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n");
-        format!("{head}{tail}{body}").into_bytes()
+        whole_answer("503 Service Unavailable", "retry-after: 1\r\n", &refusal)
     }
 }
 
+/// An answer as it goes over the wire, after which the connection ends.
+fn whole_answer(status: &str, more: &str, refusal: &Error) -> Vec<u8> {
+    let body = serde_json::to_string(&refusal.problem()).expect("problems are plain data");
+    let length = body.len();
+    let head = format!("HTTP/1.1 {status}\r\ncontent-type: {PROBLEM_MEDIA_TYPE}\r\n{more}");
+    format!("{head}connection: close\r\ncontent-length: {length}\r\n\r\n{body}").into_bytes()
+}
+
+/// For who speaks plain HTTP where TLS is spoken.
+fn not_in_the_clear() -> Vec<u8> {
+    let refusal =
+        Error::invalid("this address speaks TLS, and the request came in the clear", "use https://");
+    whole_answer("400 Bad Request", "", &refusal)
+}
+
 /// A connection that tells who is at its other end.
-trait Connection: AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static {
+trait Connection: AsyncRead + AsyncWrite + AsFd + Unpin + Send + Sync + 'static {
     /// Who it is, is known by a token alone.
     const SHOWS_TOKEN: bool;
 
@@ -137,6 +156,9 @@ trait Connection: AsyncRead + AsyncWrite + AsFd + Unpin + Send + 'static {
 
     /// Where it comes from.
     fn visitor(&self) -> Visitor;
+
+    /// The first byte that it sends, which stays to be read.
+    fn first_byte(&self) -> impl Future<Output = Option<u8>> + Send;
 }
 
 impl Connection for UnixStream {
@@ -158,6 +180,10 @@ impl Connection for UnixStream {
     fn visitor(&self) -> Visitor {
         Visitor { address: None }
     }
+
+    async fn first_byte(&self) -> Option<u8> {
+        None
+    }
 }
 
 impl Connection for TcpStream {
@@ -173,6 +199,11 @@ impl Connection for TcpStream {
 
     fn visitor(&self) -> Visitor {
         Visitor { address: self.peer_addr().ok() }
+    }
+
+    async fn first_byte(&self) -> Option<u8> {
+        let mut first = [0];
+        (self.peek(&mut first).await.ok()? == 1).then_some(first[0])
     }
 }
 
@@ -216,14 +247,13 @@ impl Server {
         let api = Tcp { name: "api", setting: "--api", port_file: API_PORT, places: descriptors.api_tcp };
         let of_api = (tokens.api, Asker::with_file(None));
         let keys = keys_of(service, [of_api.clone()].into(), true);
-        let bound = server.open_tcp(service, api, settings.api, guarded(router.clone(), keys)).await?;
-        let door = bound.map(|address| ConsoleDoor { address, listener: None });
-        *service.console.door.lock().await = door;
+        server.open_api(service, settings, api, (router.clone(), keys)).await?;
         let metrics =
             Tcp { name: "metrics", setting: "metrics", port_file: METRICS_PORT, places: descriptors.metrics };
         let of_metrics = (tokens.metrics, Asker::with_file(Some(TokenScope::Metrics)));
         let keys = keys_of(service, [of_metrics, of_api].into(), false);
-        let metrics_router = guarded(http::metrics_router(service.clone()), keys);
+        let site = Site::new(Ipv4Addr::LOCALHOST.into(), &[], None);
+        let metrics_router = guarded(http::metrics_router(service.clone()), keys, site);
         server.open_tcp(service, metrics, settings.metrics, metrics_router).await?;
         server.open_socket(service, group, descriptors.api_socket, router)?;
         Ok(server)
@@ -273,6 +303,33 @@ impl Server {
         Ok(Some(bound))
     }
 
+    /// In the clear on loopback; TLS there where the settings name a certificate, and everywhere else.
+    async fn open_api(
+        &mut self,
+        service: &Arc<Service>,
+        settings: &Settings,
+        tcp: Tcp,
+        (router, keys): (Router, Keys),
+    ) -> Result<()> {
+        let is_plain = settings.tls_certificate.is_empty();
+        match settings.api {
+            Address::At(address) if !(is_plain && address.ip().is_loopback()) => {
+                service.state().remove(tcp.port_file);
+                let stopped = self.stop.subscribe();
+                let opened = serve_securely(service.clone(), tcp, address, (router, keys), stopped);
+                self.tasks.push(tokio::spawn(opened));
+            }
+            Address::At(_) | Address::Off => {
+                let site = Site::new(Ipv4Addr::LOCALHOST.into(), &settings.api_names, None);
+                let bound = self.open_tcp(service, tcp, settings.api, guarded(router, keys, site)).await?;
+                let door =
+                    bound.map(|address| ConsoleDoor { origin: format!("http://{address}"), listener: None });
+                *service.console.door.lock().await = door;
+            }
+        }
+        Ok(())
+    }
+
     fn serve<L>(&mut self, service: &Arc<Service>, listener: L, entrance: Arc<Entrance>, router: Router)
     where
         L: Listener,
@@ -280,7 +337,8 @@ impl Server {
     {
         service.doors.note_entrance(entrance.clone());
         let stopped = self.stop.subscribe();
-        self.tasks.push(tokio::spawn(accept_all(listener, entrance, router, service.log.clone(), stopped)));
+        let log = service.log.clone();
+        self.tasks.push(tokio::spawn(accept_all(listener, entrance, router, log, stopped, None)));
     }
 
     /// Lets answers under way go out, then closes and removes the socket.
@@ -302,14 +360,41 @@ impl Server {
     }
 }
 
+/// Opens the API's address when it may be, and serves it.
+async fn serve_securely(
+    service: Arc<Service>,
+    tcp: Tcp,
+    address: SocketAddr,
+    (router, keys): (Router, Keys),
+    mut stopped: watch::Receiver<bool>,
+) {
+    let opened = gate::open_when_possible(&service, address, &mut stopped).await;
+    let Some(gate::Opened { listener, bound, tls }) = opened else { return };
+    if let Err(error) = service.state().store_port(tcp.port_file, bound.port()) {
+        service.log.warning(tcp.name, format!("its port is told nowhere: {error}"));
+    }
+    let origin = format!("https://{bound}");
+    let entrance = Entrance::new(tcp.name, origin.clone(), tcp.places);
+    service.doors.note_entrance(entrance.clone());
+    service.doors.note_api(tcp.name, "tcp", origin.clone());
+    announce(&format!("{}: {origin}", tcp.name));
+    if bound.ip().is_loopback() {
+        let mut door = service.console.door.lock().await;
+        door.get_or_insert(ConsoleDoor { origin, listener: None });
+    }
+    let site = Site::new(bound.ip(), &service.settings.now().api_names, Some(tls.clone()));
+    let router = guarded(router, keys, site);
+    accept_all(listener, entrance, router, service.log.clone(), stopped, Some(tls)).await;
+}
+
 /// Opens a loopback address for the console where the API has none; tells where it is.
-pub(crate) async fn open_console(service: &Arc<Service>) -> Result<SocketAddr> {
+pub(crate) async fn open_console(service: &Arc<Service>) -> Result<String> {
     let mut door = service.console.door.lock().await;
     if service.is_stopping() {
         return Err(service.stopping());
     }
     if let Some(open) = &*door {
-        return Ok(open.address);
+        return Ok(open.origin.clone());
     }
     let wanted = SocketAddr::from((Ipv4Addr::LOCALHOST, service.console_port()));
     let (listener, address) = listen(wanted).await.map_err(|error| {
@@ -320,15 +405,17 @@ pub(crate) async fn open_console(service: &Arc<Service>) -> Result<SocketAddr> {
         )
     })?;
     let keys = keys_of(service, [].into(), true);
-    let router = guarded(http::router(service.clone()), keys);
-    let entrance = Entrance::new("console", format!("http://{address}"), CONSOLE_PLACES);
+    let site = Site::new(Ipv4Addr::LOCALHOST.into(), &[], None);
+    let router = guarded(http::router(service.clone()), keys, site);
+    let origin = format!("http://{address}");
+    let entrance = Entrance::new("console", origin.clone(), CONSOLE_PLACES);
     service.doors.note_entrance(entrance.clone());
-    service.doors.note_api("console", "tcp", format!("http://{address}"));
-    service.log.info("console", format!("opened at http://{address}/console/"));
+    service.doors.note_api("console", "tcp", origin.clone());
+    service.log.info("console", format!("opened at {origin}/console/"));
     let (stop, stopped) = watch::channel(false);
-    let task = tokio::spawn(accept_all(listener, entrance, router, service.log.clone(), stopped));
-    *door = Some(ConsoleDoor { address, listener: Some((stop, task)) });
-    Ok(address)
+    let task = tokio::spawn(accept_all(listener, entrance, router, service.log.clone(), stopped, None));
+    *door = Some(ConsoleDoor { origin: origin.clone(), listener: Some((stop, task)) });
+    Ok(origin)
 }
 
 /// What opens an address: these tokens of files, and those of the array; where people log in, sessions, too.
@@ -341,11 +428,11 @@ fn keys_of(service: &Arc<Service>, tokens: Arc<[(Token, Asker)]>, has_logins: bo
     }
 }
 
-/// For who shows one of these keys, from this machine.
-fn guarded(router: Router, keys: Keys) -> Router {
+/// For who shows one of these keys, and comes by a name of this address.
+fn guarded(router: Router, keys: Keys, site: Site) -> Router {
     router
         .layer(axum::middleware::from_fn_with_state(keys, http::only_with_token))
-        .layer(axum::middleware::from_fn(http::only_local))
+        .layer(axum::middleware::from_fn_with_state(site, http::only_for_us))
 }
 
 /// A TCP address that asks for a token.
@@ -369,11 +456,13 @@ async fn accept_all<L>(
     router: Router,
     log: Arc<Log>,
     mut stopped: watch::Receiver<bool>,
+    tls: Option<Tls>,
 ) where
     L: Listener,
     L::Io: Connection,
 {
     let graceful = GracefulShutdown::new();
+    let acceptor = tls.map(|tls| tls.acceptor());
     loop {
         let connection = tokio::select! {
             (connection, _) = listener.accept() => connection,
@@ -382,9 +471,22 @@ async fn accept_all<L>(
         match entrance.admit(connection.caller()) {
             Some(place) if L::Io::SHOWS_TOKEN => {
                 let standing = Arc::new(entrance.strangers.add(place));
-                let served =
-                    serve_one(connection, router.clone(), graceful.watcher(), Some(standing.clone()));
+                let (router, watcher) = (router.clone(), graceful.watcher());
+                let (acceptor, mut stopped) = (acceptor.clone(), stopped.clone());
+                let peer = Peer::of(&connection, Some(standing.clone()));
                 drop(tokio::spawn(async move {
+                    let served = async {
+                        let Some(acceptor) = acceptor else {
+                            return serve_one(connection, peer, router, watcher).await;
+                        };
+                        let secured = tokio::select! {
+                            secured = secure(connection, &acceptor) => secured,
+                            () = wait(&mut stopped) => None,
+                        };
+                        if let Some(secured) = secured {
+                            serve_one(secured, peer, router, watcher).await;
+                        }
+                    };
                     tokio::select! {
                         () = served => {}
                         () = standing.until_unwelcome() => {}
@@ -392,7 +494,8 @@ async fn accept_all<L>(
                 }));
             }
             Some(place) => {
-                let served = serve_one(connection, router.clone(), graceful.watcher(), None);
+                let peer = Peer::of(&connection, None);
+                let served = serve_one(connection, peer, router.clone(), graceful.watcher());
                 drop(tokio::spawn(async move {
                     served.await;
                     drop(place);
@@ -400,6 +503,10 @@ async fn accept_all<L>(
             }
             None => {
                 let answer = entrance.note_refused(&log);
+                if acceptor.is_some() {
+                    // What it would read is no TLS.
+                    continue;
+                }
                 match entrance.refused_now.clone().try_acquire_owned() {
                     Ok(place) => drop(tokio::spawn(refuse(connection, answer, place))),
                     Err(_) => refuse_at_once(&connection, &answer),
@@ -411,13 +518,43 @@ async fn accept_all<L>(
     graceful.shutdown().await;
 }
 
-async fn serve_one<C: Connection>(
-    connection: C,
-    router: Router,
-    watcher: Watcher,
+/// Who is at the other end of a connection.
+struct Peer {
+    caller: Caller,
+    asker: Option<Asker>,
+    visitor: Visitor,
+    /// Of who must show a token.
     standing: Option<Arc<Standing>>,
-) {
-    let (caller, asker, visitor) = (connection.caller(), connection.asker(), connection.visitor());
+}
+
+impl Peer {
+    fn of<C: Connection>(connection: &C, standing: Option<Arc<Standing>>) -> Peer {
+        let (caller, asker, visitor) = (connection.caller(), connection.asker(), connection.visitor());
+        Peer { caller, asker, visitor, standing }
+    }
+}
+
+/// Begins TLS on a connection. Who speaks plain HTTP is told so; who takes too long is let go.
+async fn secure<C: Connection>(mut connection: C, acceptor: &TlsAcceptor) -> Option<TlsStream<C>> {
+    let begun = async {
+        if connection.first_byte().await? == HANDSHAKE_RECORD {
+            return acceptor.accept(connection).await.ok();
+        }
+        let _ = connection.write_all(&not_in_the_clear()).await;
+        let _ = connection.shutdown().await;
+        // What is left unread would take the answer with it.
+        let mut rest = [0; 4096];
+        while connection.read(&mut rest).await.is_ok_and(|count| count > 0) {}
+        None
+    };
+    tokio::time::timeout(HANDSHAKE_MAX, begun).await.ok().flatten()
+}
+
+async fn serve_one<S>(stream: S, peer: Peer, router: Router, watcher: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let Peer { caller, asker, visitor, standing } = peer;
     let service = TowerToHyperService::new(router);
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let (unread, mut request) = Unread::of(request);
@@ -439,7 +576,7 @@ async fn serve_one<C: Connection>(
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_WAIT_MAX)
-        .serve_connection(TokioIo::new(connection), service);
+        .serve_connection(TokioIo::new(stream), service);
     // Who leaves in the middle, or never says what he wants, is of no interest to anybody.
     let _ = watcher.watch(served).await;
 }
@@ -465,7 +602,8 @@ fn refuse_at_once<C: Connection>(connection: &C, answer: &[u8]) {
     let _ = rustix::net::send(connection, answer, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
 }
 
-async fn wait(stopped: &mut watch::Receiver<bool>) {
+/// Returns when the array stops.
+pub(crate) async fn wait(stopped: &mut watch::Receiver<bool>) {
     // An error says that the sender is gone, which is a stop too.
     let _ = stopped.wait_for(|is_stopped| *is_stopped).await;
 }

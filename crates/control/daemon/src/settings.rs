@@ -18,6 +18,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::error::{Error, Result};
 use crate::messenger::WebAddress;
 use crate::places::Places;
+use crate::tls::is_host;
 
 pub(crate) use live::{Live, Source};
 
@@ -25,7 +26,9 @@ pub(crate) use live::{Live, Source};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Settings {
+    #[serde(deserialize_with = "api_address")]
     pub(crate) api: Address,
+    pub(crate) api_names: Vec<String>,
     pub(crate) metrics: Address,
     pub(crate) token_file: String,
     pub(crate) metrics_token_file: String,
@@ -93,7 +96,7 @@ pub(crate) enum IndexBytes {
     AtMost(u64),
 }
 
-/// A loopback address, or nothing.
+/// An address, or nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Address {
     Off,
@@ -143,7 +146,8 @@ pub(crate) enum Severity {
 }
 
 /// Settings that a reload changes in the running array. All others change at the next start.
-const AT_ONCE: [&str; 12] = [
+const AT_ONCE: [&str; 13] = [
+    "api_names",
     "guest_drives",
     "guest_mounts",
     "database_port_first",
@@ -167,13 +171,21 @@ struct Described {
 }
 
 /// One line a field of [`Settings`]; a test keeps both in step.
-const DESCRIBED: [Described; 38] = [
+const DESCRIBED: [Described; 39] = [
     Described {
         name: "api",
         default: "\"off\"",
-        range: "a loopback address with port (0: any free port), or \"off\"",
-        text: "TCP address of the API beside `STATE/api.sock`, which is always there. Who asks there shows the \
-               token. `--api` overrides it.",
+        range: "an address with port (0: any free port), or \"off\"; 0.0.0.0 is none",
+        text: "TCP address of the API and the console beside `STATE/api.sock`, which is always there. Who asks there \
+               shows a token or logs in. Off loopback it speaks TLS alone, and opens when there is a user or a token. \
+               `--api` overrides it.",
+    },
+    Described {
+        name: "api_names",
+        default: "[]",
+        range: "names and addresses of hosts",
+        text: "More names that `api` is called by, as in a browser's address, besides its own address and the names of \
+               its certificate. A certificate that the array makes has them, too.",
     },
     Described {
         name: "metrics",
@@ -247,14 +259,17 @@ const DESCRIBED: [Described; 38] = [
     Described {
         name: "tls_certificate",
         default: "\"\"",
-        range: "an absolute path",
-        text: "File with this array's certificate (PEM), and behind it those of the authorities between.",
+        range: "an absolute path of a PEM file; empty: the array makes one",
+        text: "This array's certificate, and behind it those that lead to its root: for NBD over TLS and for `api`. \
+               Where it is set `api` speaks TLS on loopback, too; without it the array makes one in `STATE/tls`. \
+               `ashlar reload` has `api` read the file again, NBD sees that it changed; \
+               connections go on.",
     },
     Described {
         name: "tls_key",
         default: "\"\"",
-        range: "an absolute path",
-        text: "File with the private key (PEM) of `tls_certificate`.",
+        range: "an absolute path of a PEM file",
+        text: "The private key of `tls_certificate`, which other users must not be able to read.",
     },
     Described {
         name: "nbd_clients_max",
@@ -438,6 +453,7 @@ impl Default for Settings {
     fn default() -> Settings {
         Settings {
             api: Address::Off,
+            api_names: Vec::new(),
             metrics: Address::Off,
             token_file: String::new(),
             metrics_token_file: String::new(),
@@ -575,6 +591,7 @@ impl Settings {
         settings.check_dedupe()?;
         settings.check_command()?;
         settings.places()?;
+        settings.check_tls()?;
         let paths = [
             ("token_file", &settings.token_file),
             ("metrics_token_file", &settings.metrics_token_file),
@@ -588,13 +605,10 @@ impl Settings {
                 return Err(format!("{name}: `{path}` is not an absolute path"));
             }
         }
-        let of_tls = &paths[3..];
-        match of_tls.iter().find(|(_, path)| path.is_empty()) {
-            Some((name, _)) if !settings.nbd_tls_listen.is_empty() => {
-                Err(format!("nbd_tls_listen needs `{name}`, too"))
-            }
-            _ => Ok(()),
+        if !settings.nbd_tls_listen.is_empty() && settings.nbd_tls_clients.is_empty() {
+            return Err("nbd_tls_listen needs `nbd_tls_clients`, too".to_string());
         }
+        Ok(())
     }
 
     fn check_dedupe(&self) -> std::result::Result<(), String> {
@@ -605,6 +619,19 @@ impl Settings {
             return Err(format!("dedupe_index_bytes is {}: it must be 0 or 64KiB to 1TiB", ByteCount(bytes)));
         }
         Ok(())
+    }
+
+    fn check_tls(&self) -> std::result::Result<(), String> {
+        if self.tls_certificate.is_empty() != self.tls_key.is_empty() {
+            let alone = if self.tls_key.is_empty() { "tls_certificate" } else { "tls_key" };
+            return Err(format!(
+                "{alone}: a certificate and its key go together: set tls_certificate and tls_key"
+            ));
+        }
+        match self.api_names.iter().find(|name| !is_host(name)) {
+            Some(name) => Err(format!("api_names: `{name}` is no name and no address of a host")),
+            None => Ok(()),
+        }
     }
 
     fn check_command(&self) -> std::result::Result<(), String> {
@@ -655,7 +682,7 @@ impl std::str::FromStr for Address {
         }
         let address: SocketAddr =
             text.parse().map_err(|_| format!("`{text}` is not an address: write 127.0.0.1:PORT, or off"))?;
-        // A token would cross the network in the clear.
+        // A token, or all data, would cross the network in the clear.
         if !address.ip().is_loopback() {
             return Err(format!(
                 "`{text}` is not a loopback address: use 127.0.0.1, and a tunnel from elsewhere"
@@ -680,6 +707,19 @@ impl Serialize for Address {
     }
 }
 
+/// The API's, which may be off loopback: it speaks TLS there.
+pub(crate) fn api_address_of(text: &str) -> std::result::Result<Address, String> {
+    match text {
+        "off" => Ok(Address::Off),
+        text => named_address(text).map(Address::At),
+    }
+}
+
+fn api_address<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<Address, D::Error> {
+    let text = String::deserialize(input)?;
+    api_address_of(&text).map_err(|why| serde::de::Error::custom(format!("api: {why}")))
+}
+
 fn webhook<'de, D: Deserializer<'de>>(input: D) -> std::result::Result<Option<WebAddress>, D::Error> {
     let text = String::deserialize(input)?;
     if text.is_empty() {
@@ -702,7 +742,7 @@ pub(crate) fn named_address(text: &str) -> std::result::Result<SocketAddr, Strin
         .parse()
         .map_err(|_| format!("`{text}` is not an address: write ADDRESS:PORT, as in 127.0.0.1:3260"))?;
     if address.ip().is_unspecified() {
-        return Err(format!("`{text}` is every address of this machine: name each that hosts are to use"));
+        return Err(format!("`{text}` is every address of this machine: name the one that is to be used"));
     }
     Ok(address)
 }
@@ -876,7 +916,14 @@ mod tests {
             ("api = \"127.0.0.1:0\"\ncashe_bytes = 1", "line 2"),
             ("cache_bytes = \"12 parsecs\"", "parsecs"),
             ("cache_bytes = 7", "cache_bytes"),
-            ("api = \"0.0.0.0:9410\"", "loopback"),
+            ("api = \"0.0.0.0:9410\"", "api: `0.0.0.0:9410` is every address"),
+            ("api_names = [\"a b\"]", "api_names: `a b`"),
+            (
+                "api = \"off\"\ntls_certificate = \"/c\"",
+                "line 2: tls_certificate: a certificate and its key go together",
+            ),
+            ("tls_key = \"/k\"", "go together"),
+            ("tls_certificate = \"c\"\ntls_key = \"/k\"", "tls_certificate: `c` is not an absolute path"),
             ("nbd_tcp = \"10809\"", "not an address"),
             ("metrics = \"192.168.0.1:9411\"", "loopback"),
             ("iscsi_listen = [\"0.0.0.0:3260\"]", "iscsi_listen: `0.0.0.0:3260` is every address"),

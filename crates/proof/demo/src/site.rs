@@ -55,10 +55,11 @@ impl Site {
         if PANIC_SITE.set(base.clone()).is_ok() {
             let default = std::panic::take_hook();
             std::panic::set_hook(Box::new(move |panic| {
-                default(panic);
                 if let Some(base) = PANIC_SITE.get() {
                     sweep(base);
                 }
+                // It ends the process.
+                default(panic);
             }));
         }
         let launcher = Arc::new(Launcher::new(base.clone(), logs, is_interrupted));

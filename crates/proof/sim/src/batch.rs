@@ -290,20 +290,20 @@ thread_local! {
     static SEED: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
 }
 
-/// Makes a panic in this thread name the seed: builds abort on panic, so the line is all there is.
+/// Makes a panic in this thread name the seed, before it ends the process: the line is all there is.
 fn panic_line(seed: u64) {
     static HOOK: std::sync::Once = std::sync::Once::new();
     SEED.set(Some(seed));
     HOOK.call_once(|| {
         let previous = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
-            previous(panic);
             if let Some(seed) = SEED.get() {
                 let _unheard = writeln!(
                     std::io::stderr(),
-                    "seed {seed} failed: it panicked, see above; repeat: ashlar sim --seeds 1 --first-seed {seed}"
+                    "seed {seed} failed: it panicked, see below; repeat: ashlar sim --seeds 1 --first-seed {seed}"
                 );
             }
+            previous(panic);
         }));
     });
 }

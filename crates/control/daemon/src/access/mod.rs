@@ -15,6 +15,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use ashlar_api::{ErrorKind, Reason};
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
+use tokio::sync::Notify;
 
 use crate::asker::{Asker, Who};
 use crate::error::{Error, Result};
@@ -40,6 +41,8 @@ pub(crate) struct Access {
     pub(crate) passwords: Passwords,
     attempts: Mutex<Attempts>,
     uses: Mutex<Uses>,
+    /// Users or tokens changed.
+    pub(crate) changed: Notify,
 }
 
 /// When users logged in and tokens were shown last, by `user NAME` and `token NAME`.
@@ -69,6 +72,7 @@ impl Access {
             passwords: Passwords::new()?,
             attempts: Mutex::default(),
             uses: Mutex::new(Uses { seconds, is_changed: false }),
+            changed: Notify::new(),
         })
     }
 
@@ -95,6 +99,13 @@ impl Access {
         self.record().token.clone()
     }
 
+    /// Whether there is a user or a token that opens anything.
+    pub(crate) fn lets_anybody_in(&self) -> bool {
+        let (record, now) = (self.record(), unix_seconds());
+        record.user.iter().any(|user| !user.is_disabled)
+            || record.token.iter().any(|token| !token.is_expired(now))
+    }
+
     /// A user of this name.
     pub(crate) fn user(&self, name: &str) -> Option<UserRecord> {
         self.record().user.iter().find(|user| user.name == name).cloned()
@@ -113,6 +124,7 @@ impl Access {
         let changed = change(&mut newer)?;
         record::store(state, &newer)?;
         *self.record.write().expect("no holder of this lock panics") = newer;
+        self.changed.notify_waiters();
         Ok(changed)
     }
 

@@ -3,7 +3,6 @@
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Instant;
 
 use ashlar_runtime::Peer;
@@ -13,7 +12,7 @@ use crate::array::{Array, LINGER_STEP};
 use crate::error::Result;
 use crate::log::Log;
 use crate::nbd_tls::Certificates;
-use crate::service::ClosedPools;
+use crate::service::{ClosedPools, Service};
 use crate::settings::Settings;
 
 impl Doors {
@@ -21,20 +20,19 @@ impl Doors {
     /// certificates; none where none opened.
     pub(crate) async fn open_nbd_tls(
         &self,
-        array: &Array,
+        service: &Service,
         settings: &Settings,
         clients_max: usize,
         closed: ClosedPools,
-        log: &Log,
     ) -> Option<(Vec<TcpListener>, Certificates)> {
         if settings.nbd_tls_listen.is_empty() {
             return None;
         }
-        let certificates = match prepare(array, settings, clients_max, closed).await {
+        let certificates = match prepare(service, settings, clients_max, closed).await {
             Ok(certificates) => certificates,
             Err(error) => {
                 for address in &settings.nbd_tls_listen {
-                    self.note_nbd_tls(*address, Err(error.clone()), &error.action, log);
+                    self.note_nbd_tls(*address, Err(error.clone()), &error.action, &service.log);
                 }
                 return None;
             }
@@ -49,7 +47,7 @@ impl Doors {
                 Err(error) => Err(not_bound(&error)),
             };
             let action = "NBD goes on without it; free the address, or change `nbd_tls_listen`";
-            self.note_nbd_tls(*address, bound, action, log);
+            self.note_nbd_tls(*address, bound, action, &service.log);
         }
         (!listeners.is_empty()).then_some((listeners, certificates))
     }
@@ -76,13 +74,14 @@ impl Doors {
 
 /// Reads the certificates, and makes the server that clients over TLS are given to.
 async fn prepare(
-    array: &Array,
+    service: &Service,
     settings: &Settings,
     clients_max: usize,
     closed: ClosedPools,
 ) -> Result<Certificates> {
-    let certificates = Certificates::load(Arc::new(settings.clone()))?;
-    array
+    let certificates = Certificates::load(settings, service.state())?;
+    service
+        .array
         .run(move |runtime, shard| {
             Box::pin(async move {
                 let settings = ashlar_nbd::Settings { clients_max, ..ashlar_nbd::Settings::default() };

@@ -71,10 +71,10 @@ async fn ticket_create(State(array): Array, asker: Asker) -> WithStatus<api::Con
         let array = array.clone();
         async move { server::open_console(&array).await }
     });
-    let address = address.await?;
+    let origin = address.await?;
     let ticket = array.console.sessions.ticket(asker.who)?;
     let ticket = api::ConsoleTicket {
-        address: format!("http://{address}/console/#ticket={ticket}"),
+        address: format!("{origin}/console/#ticket={ticket}"),
         expires_seconds: crate::sessions::TICKET_LIFE.as_secs(),
     };
     Ok((StatusCode::CREATED, Json(ticket)))

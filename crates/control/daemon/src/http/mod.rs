@@ -22,6 +22,7 @@ mod question;
 mod roles;
 mod schedules;
 mod settings;
+mod site;
 mod unread;
 mod whole;
 
@@ -34,7 +35,8 @@ use axum::routing::{delete, get, patch, post, put};
 
 use crate::service::Service;
 
-pub(crate) use guard::{Keys, only_local, only_with_token};
+pub(crate) use guard::{Keys, only_with_token};
+pub(crate) use site::{Site, only_for_us};
 pub(crate) use unread::Unread;
 
 /// Every operation of the API; a test of the binary compares it with the description.

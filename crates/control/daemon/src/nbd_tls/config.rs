@@ -1,43 +1,48 @@
 //! What TLS of NBD asks of both sides: our certificate, and one of an authority that we were told.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
+use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
 use crate::error::{Error, Result};
 use crate::settings::Settings;
+use crate::state::State;
+use crate::tls::CertificateFrom;
 
 /// When each file changed last.
 type Stamp = [Option<SystemTime>; 3];
 
 /// TLS by the files of the settings as they are now.
 pub(crate) struct Certificates {
-    settings: Arc<Settings>,
+    own: CertificateFrom,
+    clients: PathBuf,
     held: Mutex<(Stamp, Arc<ServerConfig>)>,
 }
 
 impl Certificates {
-    pub(crate) fn load(settings: Arc<Settings>) -> Result<Certificates> {
-        let stamp = stamp(&settings);
-        let config = config(&settings)?;
-        Ok(Certificates { settings, held: Mutex::new((stamp, config)) })
+    pub(crate) fn load(settings: &Settings, state: &State) -> Result<Certificates> {
+        let (own, clients) = (CertificateFrom::of(settings, state), PathBuf::from(&settings.nbd_tls_clients));
+        // Reading may make the certificate.
+        let config = config(&own, &clients)?;
+        let held = Mutex::new((stamp(&own, &clients), config));
+        Ok(Certificates { own, clients, held })
     }
 
     /// What the next client gets. Files that have changed are read again; where they are not good those
     /// before stay in force, and the error says why.
     pub(super) fn now(&self) -> (Arc<ServerConfig>, Option<Error>) {
-        let newest = stamp(&self.settings);
+        let newest = stamp(&self.own, &self.clients);
         let mut held = self.held.lock().expect("no holder of this lock panics");
         if held.0 == newest {
             return (held.1.clone(), None);
         }
         held.0 = newest;
-        match config(&self.settings) {
+        match config(&self.own, &self.clients) {
             Ok(config) => {
                 held.1 = config;
                 (held.1.clone(), None)
@@ -47,48 +52,43 @@ impl Certificates {
     }
 }
 
-fn stamp(settings: &Settings) -> Stamp {
-    [&settings.tls_certificate, &settings.tls_key, &settings.nbd_tls_clients]
+fn stamp(own: &CertificateFrom, clients: &Path) -> Stamp {
+    let [certificate, key] = own.files();
+    [certificate.as_path(), key.as_path(), clients]
         .map(|path| std::fs::metadata(path).and_then(|file| file.modified()).ok())
 }
 
 /// TLS by our certificate, for clients whose certificate one of the authorities signed.
-fn config(settings: &Settings) -> Result<Arc<ServerConfig>> {
-    let certificates = certificates(&settings.tls_certificate)?;
-    let key = PrivateKeyDer::from_pem_file(&settings.tls_key)
-        .map_err(|error| refused(&settings.tls_key, &error))?;
+fn config(own: &CertificateFrom, clients: &Path) -> Result<Arc<ServerConfig>> {
+    let own = own.load()?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let authorities = Arc::new(authorities(&settings.nbd_tls_clients)?);
-    let verifier = WebPkiClientVerifier::builder_with_provider(authorities, provider.clone())
-        .build()
-        .map_err(|error| refused(&settings.nbd_tls_clients, &error))?;
+    let verifier =
+        WebPkiClientVerifier::builder_with_provider(Arc::new(authorities(clients)?), provider.clone())
+            .build()
+            .map_err(|error| refused(clients, &error))?;
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("the provider has what the versions ask for")
         .with_client_cert_verifier(verifier)
-        .with_single_cert(certificates, key)
-        .map_err(|error| refused(&settings.tls_certificate, &error))?;
+        .with_cert_resolver(own.resolver());
     Ok(Arc::new(config))
 }
 
-fn certificates(path: &str) -> Result<Vec<CertificateDer<'static>>> {
-    let read = || CertificateDer::pem_file_iter(Path::new(path))?.collect::<std::result::Result<Vec<_>, _>>();
+/// The authorities in a file.
+fn authorities(path: &Path) -> Result<RootCertStore> {
+    let read = || CertificateDer::pem_file_iter(path)?.collect::<std::result::Result<Vec<_>, _>>();
     let certificates = read().map_err(|error| refused(path, &error))?;
-    match certificates.is_empty() {
-        true => Err(refused(path, &"it holds no certificate (PEM)")),
-        false => Ok(certificates),
+    if certificates.is_empty() {
+        return Err(refused(path, &"it holds no certificate (PEM)"));
     }
-}
-
-fn authorities(path: &str) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(path)? {
+    for certificate in certificates {
         roots.add(certificate).map_err(|error| refused(path, &error))?;
     }
     Ok(roots)
 }
 
-fn refused(path: &str, why: &dyn std::fmt::Display) -> Error {
-    let action = "put certificates and key there as PEM: they are read again when they change";
-    Error::new(ashlar_api::ErrorKind::Invalid, format!("NBD over TLS: {path}: {why}"), action)
+fn refused(path: &Path, why: &dyn std::fmt::Display) -> Error {
+    let action = "put certificates of authorities there as PEM: the file is read again when it changes";
+    Error::new(ashlar_api::ErrorKind::Invalid, format!("NBD over TLS: {}: {why}", path.display()), action)
 }

@@ -58,6 +58,7 @@ use crate::audit::Audit;
 use crate::console::Console;
 use crate::doors::Doors;
 use crate::error::{Error, Result};
+use crate::gate::Gate;
 use crate::jobs::Jobs;
 use crate::keeping::Keeping;
 use crate::log::Log;
@@ -105,6 +106,8 @@ pub(crate) struct Service {
     pub(crate) access: Arc<Access>,
     /// Who changed what.
     pub(crate) audit: Audit,
+    /// TLS of the API.
+    pub(crate) gate: Gate,
     /// Requests that may come twice.
     pub(crate) repeats: Repeats,
     /// Long work that requests asked for.
@@ -237,6 +240,7 @@ impl Service {
             console: Console::default(),
             access,
             audit,
+            gate: Gate::default(),
             repeats: Repeats::default(),
             jobs: Jobs::default(),
             boot_id,

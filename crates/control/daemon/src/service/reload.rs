@@ -37,7 +37,9 @@ impl Service {
             Ok((settings, places))
         });
         let (newer, places) = loaded.await.unwrap_or_else(|_| Err(Error::stopping()))?;
+        let certificate = self.newer_certificate(&newer).await?;
         let told = self.settings.take_over(&newer);
+        self.take_certificate(certificate);
         self.places.replace(places);
         self.log.set_format(newer.log_format);
         let list = |names: &[&str]| match names {

@@ -6,7 +6,7 @@ use std::sync::{Arc, RwLock};
 use ashlar_api as api;
 use toml::{Table, Value};
 
-use super::{AT_ONCE, Address, DESCRIBED, Settings, named_address};
+use super::{AT_ONCE, DESCRIBED, Settings, api_address_of, named_address};
 use crate::error::{Error, Result};
 
 /// Where settings come from.
@@ -29,7 +29,7 @@ impl Source {
         };
         if let Some(text) = &self.api {
             settings.api =
-                text.parse::<Address>().map_err(|why| Error::invalid(format!("--api: {why}"), "mend it"))?;
+                api_address_of(text).map_err(|why| Error::invalid(format!("--api: {why}"), "mend it"))?;
         }
         if !self.iscsi_listen.is_empty() {
             let addresses = self.iscsi_listen.iter().map(|text| named_address(text));
@@ -109,6 +109,7 @@ impl Settings {
     fn taking(&self, newer: &Settings) -> Settings {
         let newer = newer.clone();
         Settings {
+            api_names: newer.api_names,
             guest_drives: newer.guest_drives,
             guest_mounts: newer.guest_mounts,
             database_port_first: newer.database_port_first,
@@ -149,6 +150,7 @@ mod tests {
     fn all_others() -> Settings {
         let text = r#"
             api = "127.0.0.1:0"
+            api_names = ["array.example"]
             metrics = "127.0.0.1:0"
             token_file = "/t"
             metrics_token_file = "/m"
