@@ -1,7 +1,7 @@
-//! Known holes in what the project is built of, and licences that it may not take: cargo-deny for crates, npm for
-//! what the console is built with.
+//! Known holes in what the project is built of, and licences that it may not take: cargo-deny for crates, npm
+//! for what the console is built with.
 //!
-//! Both ask others: where a tool or a database cannot be had the check says so, and nobody takes it for passed.
+//! Where a tool or a database cannot be had the check says so, and nobody takes it for passed.
 
 use std::path::Path;
 use std::process::{Command, Output};

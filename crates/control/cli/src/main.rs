@@ -74,7 +74,8 @@ struct Global {
         conflicts_with = "address"
     )]
     server: Option<Remote>,
-    /// File with the certificate that vouches for --server, or with its own [default: whom this machine trusts].
+    /// File with the certificate that vouches for --server, or with its own
+    /// [default: whom this machine trusts].
     #[arg(long, global = true, value_name = "FILE", env = "ASHLAR_CA", hide_env_values = true)]
     ca: Option<PathBuf>,
     /// File with the token to show over TCP [default: what ASHLAR_TOKEN has; with --address api.token in the

@@ -150,27 +150,30 @@ fn off_loopback_it_opens_for_somebody_and_over_tls_alone() {
         let answer = ask(secured(at, "localhost", &made).unwrap(), &format!("{elsewhere}{token}"));
         assert_eq!(answer.status, 403, "{elsewhere}");
     }
-    // The command line of another machine.
-    let url = format!("https://{ip}:{port}");
-    let file = array.path("far.token").display().to_string();
-    std::fs::write(&file, &secret).unwrap();
-    let ca = made.display().to_string();
-    let far = ["--server", url.as_str(), "--token-file", &file];
-    let done = array.json(&[&far[..], &["--ca", &ca, "status"]].concat());
-    assert!(done["version"].is_string());
-    array.refused(&[&far[..], &["status"]].concat(), &["not trusted", "--ca FILE"]);
-    let without = ["--server", url.as_str(), "--ca", &ca];
-    array.refused(&[&without[..], &["status"]].concat(), &["--token-file", "ASHLAR_TOKEN"]);
-    array.refused(
-        &[&far[..], &["--ca", &ca, "volume", "create", "x", "--size", "1GiB"]].concat(),
-        &["takes operator"],
-    );
+    from_another_machine(&array, &format!("https://{ip}:{port}"), &secret);
     // The same certificate at the next start.
     let before = std::fs::read(&made).unwrap();
     array.terminate();
     array.start();
     wait_until("it does not open again", || door(&array)["state"] == "serving");
     assert_eq!(std::fs::read(&made).unwrap(), before);
+}
+
+/// The command line, as on another machine.
+fn from_another_machine(array: &Array, url: &str, secret: &str) {
+    let file = array.path("far.token").display().to_string();
+    std::fs::write(&file, secret).unwrap();
+    let ca = array.state().join("tls/certificate.pem").display().to_string();
+    let far = ["--server", url, "--token-file", &file];
+    let done = array.json(&[&far[..], &["--ca", &ca, "status"]].concat());
+    assert!(done["version"].is_string());
+    array.refused(&[&far[..], &["status"]].concat(), &["not trusted", "--ca FILE"]);
+    let without = ["--server", url, "--ca", &ca];
+    array.refused(&[&without[..], &["status"]].concat(), &["--token-file", "ASHLAR_TOKEN"]);
+    array.refused(
+        &[&far[..], &["--ca", &ca, "volume", "create", "x", "--size", "1GiB"]].concat(),
+        &["takes operator"],
+    );
 }
 
 #[test]

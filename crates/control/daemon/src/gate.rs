@@ -1,4 +1,5 @@
-//! The API's TCP address where it takes more than a free port: TLS, and off loopback somebody who may come in.
+//! The API's TCP address where it takes more than a free port: TLS, and off loopback somebody who may come
+//! in.
 //!
 //! It opens as soon as it may. What stands in the way is told at the door, and tried again: a certificate
 //! that is mended, an address that comes up late, the first user. All else of the array serves meanwhile.

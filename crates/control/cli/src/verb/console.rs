@@ -8,8 +8,8 @@ use crate::failure::Result;
 /// Print the address of the console, or open it in the browser.
 ///
 /// The address opens the console once, within a minute, with the rights of who asks; the session lasts twelve
-/// hours. The address is on 127.0.0.1. From another machine log in as a user at the setting `api`, or forward the
-/// port: `ssh -L 9410:127.0.0.1:9410 HOST`, with `console_port = 9410` in the settings.
+/// hours. The address is on 127.0.0.1. From another machine log in as a user at the setting `api`, or forward
+/// the port: `ssh -L 9410:127.0.0.1:9410 HOST`, with `console_port = 9410` in the settings.
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  ashlar console\n  ashlar console --open")]
 pub struct Console {

@@ -18,8 +18,8 @@ pub struct Serve {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Address of the API beside its socket: `127.0.0.1:9410`, `127.0.0.1:0` for any free port, or `off`
-    /// [default: off]. Who asks there shows a token or logs in. Off loopback it speaks TLS, and opens when there is
-    /// a user or a token.
+    /// [default: off]. Who asks there shows a token or logs in. Off loopback it speaks TLS, and opens when
+    /// there is a user or a token.
     #[arg(long, value_name = "ADDR")]
     api: Option<String>,
     /// Address at which hosts reach exported volumes over iSCSI, as in 127.0.0.1:3260; may be given several

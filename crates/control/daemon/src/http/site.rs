@@ -82,8 +82,8 @@ impl Site {
     }
 }
 
-/// Refuses requests for another name, and those that a page from elsewhere made; tells browsers what to make of
-/// the answers.
+/// Refuses requests for another name, and those that a page from elsewhere made; tells browsers what to make
+/// of the answers.
 pub(crate) async fn only_for_us(State(site): State<Site>, request: Request, next: Next) -> Response {
     let mut response = match site.check(request.headers()) {
         Ok(()) => next.run(request).await,

@@ -1,7 +1,7 @@
 //! TLS of the API's address: its certificate, and which names it goes by.
 //!
-//! The certificate is that of the settings, or one that the array makes for itself. It can be read again while
-//! the array runs: connections that are open keep the one they have, and a wrong one changes nothing.
+//! The certificate is that of the settings, or one that the array makes for itself. It can be read again
+//! while the array runs: connections that are open keep the one they have, and a wrong one changes nothing.
 //!
 //! ```text
 //!  tls_certificate, tls_key ──┐
