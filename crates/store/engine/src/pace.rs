@@ -58,7 +58,8 @@ impl Inner {
     /// The same for work that does not pause by itself: only while a volume misses its floor, and no room is
     /// wanted at once.
     pub(crate) async fn stand_aside(&self, pace: Pace) -> Pace {
-        let stretch = if self.is_room_short() { 1 } else { self.gate.stretch() };
+        let may_stretch = self.gate.has_floors() && !self.is_room_short();
+        let stretch = if may_stretch { self.gate.stretch() } else { 1 };
         if stretch == 1 {
             self.runtime.yield_now().await;
         } else {

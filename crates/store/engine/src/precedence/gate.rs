@@ -222,6 +222,11 @@ impl Gate {
         self.serve();
     }
 
+    /// Whether any volume has a floor.
+    pub(crate) fn has_floors(&self) -> bool {
+        !self.state.borrow().floors.is_empty()
+    }
+
     /// Background work is at it: how many times as long its pauses are.
     pub(crate) fn stretch(&self) -> u32 {
         let now = self.runtime.now();
