@@ -349,6 +349,35 @@ refusals() {
     ashlar host show db1 | shown
 }
 
+# asked DATABASE STATEMENT: of its superuser, over its socket.
+asked() {
+    local port
+    port="$(ashlar database show "$1" --json | value '["port"]')"
+    psql -qAt -h "/var/lib/ashlar/databases/$1/run" -p "$port" -U postgres postgres -c "$2"
+}
+has_rows() { [ "$(asked "$1" "select count(*) from t")" = "$2" ]; }
+
+# 9: a clone runs here as on another machine, by the script that the array prints: over both paths, with systemd.
+handed_over() {
+    ashlar database create prod --size 256MiB --log-size 128MiB > /tmp/create 2>&1 || fail "create: $(cat /tmp/create)"
+    asked prod "create table t as select generate_series(1, 1000) as x" || fail "prod does not answer"
+    ashlar database clone prod dev --host db1 > /root/dev.sh || fail "clone --host"
+    ashlar database show dev | shown
+    sh /root/dev.sh > /tmp/script 2>&1 || fail "the script: $(cat /tmp/script)"
+    within 120 has_rows dev 1000 || fail "dev does not answer: $(systemctl status ashlar-dev)"
+    findmnt --list --output TARGET,SOURCE,OPTIONS --types ext4 | grep databases/dev | shown
+    [ "$(findmnt --noheadings --output SOURCE /var/lib/ashlar/databases/dev/data | grep -c mapper)" = 1 ] \
+        || fault "the volume of data is not mounted by its map"
+    asked dev "insert into t values (0)" || fault "dev takes no writes"
+    ashlar database start dev > /tmp/start 2>&1 && fault "it is started here while it is away"
+    sh /root/dev.sh > /tmp/script 2>&1 || fault "the script once more: $(cat /tmp/script)"
+    sh /root/dev.sh remove > /tmp/script 2>&1 || fail "remove: $(cat /tmp/script)"
+    ashlar database return dev --yes > /tmp/return 2>&1 || fail "return: $(cat /tmp/return)"
+    within 60 has_rows dev 1001 || fail "what was written elsewhere is not here"
+    ashlar database delete dev --yes > /dev/null && ashlar database delete prod --yes > /dev/null || fault "delete"
+    say "9: a clone was away, took a write, and is back with it"
+}
+
 say "Linux $(uname -r), $(iscsiadm --version), multipath-tools $(dpkg-query -W -f '${Version}' multipath-tools)"
 array
 initiator
@@ -358,6 +387,7 @@ cut_paths
 resize_and_trim
 reservations
 refusals
+handed_over
 umount /mnt/db || fault "umount"
 multipath -F > /tmp/flush 2>&1 || fault "multipath -F: $(cat /tmp/flush)"
 iscsiadm -m node -T "$target" --logout > /tmp/login 2>&1 || fault "logout: $(cat /tmp/login)"

@@ -368,7 +368,8 @@ export function snapshotsOf(database: Database, snapshots: readonly Snapshot[]):
 }
 
 /// Why nothing may be begun with a database now; null: it may.
-export function busyWith({ state }: Database): string | null {
+export function busyWith({ name, state, away }: Database): string | null {
+  if (away) return `It is away at ${away.host}: \`ashlar database return ${name}\` takes it back.`;
   return ['running', 'stopped', 'failed'].includes(state) ? null : `It is ${state}: wait until that is over.`;
 }
 
@@ -433,7 +434,7 @@ export function databaseActions(database: Database, { all, snapshots }: Around):
       label: 'Set when it is deleted…',
       refusal:
         denied('database_expire') ??
-        (database.origin ? busy : 'It is no clone: only clones are deleted by the clock.'),
+        (database.origin ? (database.away ? null : busy) : 'It is no clone: only clones are deleted by the clock.'),
       onAction: open(<ExpireDatabase database={database} />),
     },
     isDown

@@ -85,7 +85,7 @@ export function DatabasePage({ name }: { name: string }) {
 }
 
 function Under({ database }: { database: Database }) {
-  const { progress, standby, state } = database;
+  const { away, name, progress, standby, state } = database;
   return (
     <>
       {progress && (
@@ -102,6 +102,12 @@ function Under({ database }: { database: Database }) {
           Standby of {standby.primary}: {standby.is_streaming === false ? 'does not hear it, ' : ''}
           {bytes(standby.lag_bytes)} and {duration((standby.lag_millis ?? 0) / 1000)} behind. Promote it by{' '}
           <code>ashlar database promote {database.name}</code>.
+        </Notice>
+      )}
+      {away && (
+        <Notice tone="busy">
+          Host {away.host} has its volumes since <Time seconds={away.since_unix_seconds} />. What that machine runs tells{' '}
+          <code>ashlar database handover {name}</code>; <code>ashlar database return {name}</code> takes it back.
         </Notice>
       )}
       {state === 'failed' && (
@@ -123,7 +129,7 @@ function Overview({ database, all }: { database: Database; all: Database[] }) {
       <Facts
         of={[
           ['Server', `PostgreSQL ${database.major_version}`],
-          ['Listens on', `127.0.0.1, port ${database.port}`],
+          ['Listens on', `127.0.0.1${database.away ? ` of ${database.away.host}` : ''}, port ${database.port}`],
           ['Pool', database.pool],
           ['Created', <Time seconds={database.created_unix_seconds} />],
           [

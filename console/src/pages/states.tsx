@@ -24,10 +24,11 @@ const DATABASE_TONES: Record<Database['state'], Tone> = {
   busy: 'busy',
   resetting: 'busy',
   deleting: 'busy',
+  away: 'plain',
 };
 
 export function DatabaseBadge({ database }: { database: Database }) {
-  return <Badge tone={DATABASE_TONES[database.state]}>{database.state}</Badge>;
+  return <Badge tone={DATABASE_TONES[database.state]}>{database.away ? `away at ${database.away.host}` : database.state}</Badge>;
 }
 
 const SCHEDULE_TONES: Record<Schedule['state'], Tone> = {

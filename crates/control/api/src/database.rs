@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::database_change::DatabaseAutoGrow;
+use crate::handover::{DatabaseAway, DatabaseHandover};
 use crate::hooks::{DatabaseCommands, DatabaseEngine, DatabaseHooks};
 use crate::import::{DatabaseProgress, DatabaseStandby};
 use crate::volume::VolumeClass;
@@ -26,6 +27,8 @@ pub enum DatabaseState {
     Resetting,
     /// It is being deleted.
     Deleting,
+    /// Another machine has its volumes.
+    Away,
 }
 
 /// A database.
@@ -53,6 +56,9 @@ pub struct Database {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<DatabaseOrigin>,
     pub created_unix_seconds: u64,
+    /// Where it is, if not on the array's machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub away: Option<DatabaseAway>,
     /// What it follows as a standby.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub standby: Option<DatabaseStandby>,
@@ -244,6 +250,12 @@ pub struct DatabaseClone {
     /// Whether requests of its volumes give way to those of others, now and after each reset. Absent: low.
     #[serde(default = "class_of_clones")]
     pub class: VolumeClass,
+    /// It is to run on another machine, this host of its pool: its volumes are exported to that, and the
+    /// answer says what the machine needs. Its server has run here once by then, and is stopped. Absent: it
+    /// runs on the array's machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(example = "db1")]
+    pub host: Option<String>,
 }
 
 fn class_of_clones() -> VolumeClass {
@@ -325,6 +337,9 @@ pub struct DatabaseReady {
     /// What is to be known of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// What the other machine needs that it is to run on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub handover: Option<Box<DatabaseHandover>>,
 }
 
 /// Where a database is found.

@@ -3,8 +3,8 @@
 #![allow(dead_code)] // Declarations only: `utoipa` reads the attribute and generates what is used.
 
 use crate::{
-    Database, DatabaseDeletion, DatabaseHooks, DatabaseReady, DatabaseStart, DatabaseUrl, DatabaseWaits,
-    Problem,
+    Database, DatabaseDeletion, DatabaseHandover, DatabaseHooks, DatabaseReady, DatabaseStart, DatabaseUrl,
+    DatabaseWaits, Problem,
 };
 
 /// Stops a database and deletes it with its volumes. Its clones stay. One with schedules is refused unless
@@ -106,3 +106,33 @@ fn database_start() {}
     )
 )]
 fn database_stop() {}
+
+/// What the machine needs that a clone is away at, with a script that does it.
+#[utoipa::path(
+    get, path = "/v1/databases/{database}/handover", tag = "databases", operation_id = "database_handover",
+    params(("database" = String, Path, description = "name of the clone")),
+    responses(
+        (status = 200, description = "the answer", body = DatabaseHandover),
+        (status = 400, description = "it is not away", body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
+    )
+)]
+fn database_handover() {}
+
+/// Takes a clone back that is away: its exports end, its volumes are mounted here, and its server starts.
+/// Whatever still runs on the other machine loses them as by a loss of power.
+#[utoipa::path(
+    post, path = "/v1/databases/{database}/return", tag = "databases", operation_id = "database_return",
+    params(("database" = String, Path, description = "name of the clone")),
+    responses(
+        (status = 200, description = "the answer", body = DatabaseReady),
+        (status = 400, description = "it is not away", body = Problem),
+        (status = 403, description = "only for root over the socket, and for users and tokens of its role",
+            body = Problem),
+        (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "taken, in use, or read-only", body = Problem),
+        (status = 500, description = "this machine or the database is at fault", body = Problem),
+    )
+)]
+fn database_return() {}

@@ -124,6 +124,9 @@ pub struct Export {
     /// Its number there.
     #[serde(rename = "lun")]
     pub unit: u16,
+    /// Its name among all SCSI units: Linux has it as `/dev/disk/by-id/wwn-0x...`.
+    #[schema(example = "0x3465391958fc61f1")]
+    pub wwn: String,
     /// The block that hosts address.
     pub block_bytes: u32,
     /// Who sees it; nobody named: every host that comes in.

@@ -22,6 +22,7 @@ mod difference;
 mod error;
 mod event;
 mod figures;
+mod handover;
 mod hooks;
 mod host;
 mod host_paths;
@@ -88,6 +89,7 @@ pub use figures::{
     Figures, Hello, History, HistoryPoint, HistoryRange, Latencies, Latency, LatencyStep, PoolFigures, Rates,
     SlowRequest, StageTime, VolumeFigures,
 };
+pub use handover::{DatabaseAway, DatabaseHandover, DatabaseHandoverVolume};
 pub use hooks::{DatabaseCommands, DatabaseEngine, DatabaseHooks};
 pub use host::{ChapLogin, Export, ExportCreate, Host, HostChange, HostCreate, HostSession, UNIT_MAX};
 pub use import::{DatabaseFollow, DatabaseImport, DatabaseProgress, DatabasePromotion, DatabaseStandby};

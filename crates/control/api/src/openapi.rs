@@ -105,6 +105,8 @@ const ROOT_OR_ROLE: &str = "only for root over the socket, and for users and tok
         database_paths::database_waits,
         database_paths::database_start,
         database_paths::database_stop,
+        database_paths::database_handover,
+        database_paths::database_return,
         paths::database_clone,
         paths::database_reset,
         paths::database_restore,

@@ -2,12 +2,12 @@
 
 use ashlar_api::{
     AttachRequest, Attachment, CheckReport, CloneCreate, ConsoleTicket, Database, DatabaseClone,
-    DatabaseCreate, DatabaseDeletion, DatabaseExpiry, DatabaseFollow, DatabaseHooks, DatabaseImport,
-    DatabasePromotion, DatabaseProof, DatabaseReady, DatabaseReset, DatabaseResize, DatabaseRestore,
-    DatabaseSettings, DatabaseSettingsChange, DatabaseSnapshot, DatabaseStart, DatabaseUrl, DatabaseVerify,
-    DatabaseWaits, Dedupe, DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo, DriveChange,
-    DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, HoldRequest, Holders, Job, Pool, PoolCreate,
-    PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest, Restored, Schedule, ScheduleChange,
+    DatabaseCreate, DatabaseDeletion, DatabaseExpiry, DatabaseFollow, DatabaseHandover, DatabaseHooks,
+    DatabaseImport, DatabasePromotion, DatabaseProof, DatabaseReady, DatabaseReset, DatabaseResize,
+    DatabaseRestore, DatabaseSettings, DatabaseSettingsChange, DatabaseSnapshot, DatabaseStart, DatabaseUrl,
+    DatabaseVerify, DatabaseWaits, Dedupe, DedupeRequest, DeletedVolume, Disconnected, DoorClient, DoorIo,
+    DriveChange, DriveOnline, DriveSpec, DrivesAdd, ErrorKind, Event, HoldRequest, Holders, Job, Pool,
+    PoolCreate, PoolImport, PoolSpace, Program, Reclaim, ReclaimRequest, Restored, Schedule, ScheduleChange,
     ScheduleCreate, ScheduleDeletion, ScrubAction, ScrubChange, ScrubReport, Session, SlowRequest, Snapshot,
     SnapshotCreate, SnapshotsDelete, Status, StopRequest, UpgradeRequest, Volume, VolumeCreate,
     VolumeDeletion, VolumePolicy, VolumeResize, VolumeUndelete, VolumeUser,
@@ -327,6 +327,16 @@ impl Client {
     /// Stops it.
     pub fn database_stop(&self, name: &str) -> Result<Database> {
         self.send(Method::POST, &format!("/v1/databases/{}/stop", segment(name)), None::<&()>)
+    }
+
+    /// What the machine needs that a clone is away at.
+    pub fn database_handover(&self, name: &str) -> Result<DatabaseHandover> {
+        self.get(&format!("/v1/databases/{}/handover", segment(name)))
+    }
+
+    /// Takes a clone back that is away.
+    pub fn database_return(&self, name: &str) -> Result<DatabaseReady> {
+        self.send(Method::POST, &format!("/v1/databases/{}/return", segment(name)), None::<&()>)
     }
 
     /// Makes a database of the content of another.

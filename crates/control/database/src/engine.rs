@@ -110,6 +110,12 @@ pub trait Engine {
     /// When it does not recover.
     fn recover(&mut self) -> Result<()>;
 
+    /// Makes files that another machine had its own again.
+    ///
+    /// # Errors
+    /// When one of them cannot be given to its account, or something leads out of its volumes.
+    fn take_back(&mut self) -> Result<()>;
+
     /// Compares its files with those of another database, given the pieces of their volumes that differ.
     /// Neither server runs.
     ///

@@ -212,6 +212,10 @@ impl Engine for Hooked {
         Ok(())
     }
 
+    fn take_back(&mut self) -> Result<()> {
+        Hooked::nothing("no other machine has it")
+    }
+
     fn compare(&self, other: &Site, changed: &[Pieces]) -> Result<Vec<FileDifference>> {
         compare(&self.site, other, changed)
     }

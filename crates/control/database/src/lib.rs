@@ -13,6 +13,7 @@ mod care;
 mod difference;
 mod engine;
 mod error;
+mod handover;
 mod hooked;
 mod import;
 mod isolation;
@@ -23,6 +24,7 @@ mod record;
 mod settings;
 mod site;
 mod standby;
+mod take_back;
 mod task;
 mod tls;
 mod url;
@@ -35,11 +37,12 @@ pub use difference::{
 };
 pub use engine::Engine;
 pub use error::{Error, Result};
+pub use handover::{Handed, Handover};
 pub use import::{Source, Space, Survey};
 pub use progress::Progress;
 pub use record::{
-    AutoGrow, CareKept, EngineKind, Expiry, Follows, Hooks, Limits, Origin, Part, Proof, Record, Role,
-    ScriptKept, Stage,
+    AutoGrow, Away, CareKept, EngineKind, Expiry, Follows, Hooks, Limits, Origin, Part, Proof, Record, Role,
+    ScriptKept, ServerFound, Stage,
 };
 pub use settings::settings_of_clone;
 pub use site::Site;

@@ -24,10 +24,11 @@ use crate::import::{self, Source, Survey};
 use crate::isolation::stand_apart;
 use crate::progress::interrupt_when_asked;
 use crate::proof::prove;
-use crate::record::{Limits, Role};
+use crate::record::{Limits, Role, ServerFound};
 use crate::settings;
 use crate::site::Site;
 use crate::standby::{self, Standing};
+use crate::take_back;
 use crate::task::Outcome;
 use crate::tls;
 use crate::waits;
@@ -105,7 +106,14 @@ impl Postgres {
     }
 
     pub(crate) fn outcome(&self) -> Outcome {
-        Outcome { major: self.installation.major(), ..Outcome::default() }
+        let (user, group) = self.installation.owner().unwrap_or_default();
+        let found = ServerFound {
+            programs: self.installation.directory().display().to_string(),
+            account: name_of(user),
+            user,
+            group,
+        };
+        Outcome { major: self.installation.major(), server: Some(found), ..Outcome::default() }
     }
 
     fn data(&self) -> PathBuf {
@@ -305,6 +313,10 @@ impl Engine for Postgres {
         difference::recover(self)
     }
 
+    fn take_back(&mut self) -> Result<()> {
+        take_back::take_back(self)
+    }
+
     fn compare(&self, other: &Site, changed: &[Pieces]) -> Result<Vec<FileDifference>> {
         difference::compare(&self.site, other, changed)
     }
@@ -399,6 +411,17 @@ fn naming(directory: &Path, user: u32) -> Vec<Pid> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = all.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
     pids.filter(names).collect()
+}
+
+/// What an account is called; its number where it has no name.
+fn name_of(user: u32) -> String {
+    let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let of_line = |line: &str| {
+        let mut words = line.split(':');
+        let name = words.next()?.to_string();
+        (words.nth(1)?.parse() == Ok(user)).then_some(name)
+    };
+    accounts.lines().find_map(of_line).unwrap_or_else(|| user.to_string())
 }
 
 /// Who reaches the socket is the superuser without a password: only the server's account and root do.

@@ -63,6 +63,33 @@ pub struct Record {
     /// Of a clone: its volumes are of class normal, also when they are made anew; otherwise of class low.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_clone_of_class_normal: bool,
+    /// Of a clone: the machine that has its volumes, instead of this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub away: Option<Away>,
+}
+
+/// Where a clone is that does not run on this machine, and what was found of its server before it went.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Away {
+    /// The host that its volumes are exported to.
+    pub host: String,
+    /// Since when.
+    pub unix_seconds: u64,
+    /// What its server was started with here.
+    pub server: ServerFound,
+}
+
+/// What a server is started with.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ServerFound {
+    /// The directory of its programs.
+    pub programs: String,
+    /// The account that its files belong to.
+    pub account: String,
+    /// Its number.
+    pub user: u32,
+    /// Its group's.
+    pub group: u32,
 }
 
 /// Commands of a database without a server of ours. Each is one for `sh -c`.
@@ -162,6 +189,7 @@ impl Record {
             auto_grow: None,
             hooks: None,
             is_clone_of_class_normal: false,
+            away: None,
         }
     }
 

@@ -14,7 +14,7 @@ use crate::hooked::{self, Hooked};
 use crate::import::{Source, Survey, survey};
 use crate::isolation::{hide_others, stand_apart};
 use crate::postgres::{Postgres, end_all};
-use crate::record::EngineKind;
+use crate::record::{EngineKind, ServerFound};
 use crate::site::Site;
 use crate::standby::Standing;
 use crate::usage::{Usage, usage};
@@ -78,6 +78,8 @@ pub enum Work {
     Prove,
     /// Has its server replay its log, and stops it again.
     Recover,
+    /// Makes files that another machine had its own again: their owner, and no link that leads out.
+    TakeBack,
     /// Compares its files with those of another database; no server runs.
     Compare {
         /// The other one.
@@ -147,6 +149,9 @@ pub struct Outcome {
     /// How full its volumes are.
     #[serde(default)]
     pub usage: Vec<Usage>,
+    /// What a server is started with.
+    #[serde(default)]
+    pub server: Option<ServerFound>,
 }
 
 /// Does it.
@@ -202,6 +207,7 @@ pub fn carry_out(task: &Task) -> Result<Outcome> {
         Work::Stop => engine.stop()?,
         Work::Prove => outcome = engine.prove()?,
         Work::Recover => engine.recover()?,
+        Work::TakeBack => engine.take_back()?,
         Work::Compare { other, changed } => outcome.files = engine.compare(other, changed)?,
         Work::NameFiles(stems) => outcome.named = engine.name_files(stems)?,
     }

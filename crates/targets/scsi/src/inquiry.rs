@@ -123,6 +123,12 @@ fn locally_assigned(identity: Identity) -> [u8; 8] {
     (digest_of(identity, 0) >> 4 | 0x3000_0000_0000_0000).to_be_bytes()
 }
 
+/// The name of a unit as hosts write it: `0x3465391958fc61f1`.
+#[must_use]
+pub fn world_wide_name(identity: Identity) -> String {
+    format!("0x{:016x}", u64::from_be_bytes(locally_assigned(identity)))
+}
+
 /// A UUID of version 8, made by the unit's maker (RFC 9562 5.8).
 fn uuid(identity: Identity) -> [u8; 16] {
     let mut bytes = [0; 16];
@@ -256,6 +262,7 @@ mod tests {
         assert_eq!(naa[4..], 0x3465_3919_58fc_61f1_u64.to_be_bytes());
         assert!(vendor[4..].starts_with(b"ASHLAR  00000000000000000000000000000001"), "{vendor:x?}");
         assert_eq!((uuid[3], uuid[4]), (18, 0x10));
+        assert_eq!(world_wide_name(Identity { pool: 1, image: 1 }), "0x3465391958fc61f1");
     }
 
     #[test]

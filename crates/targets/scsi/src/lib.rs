@@ -44,6 +44,7 @@ pub use address::UnitAddress;
 pub use answer::{Answer, Data, Status};
 pub use attention::Attention;
 pub use fuzz::fuzz_commands;
+pub use inquiry::world_wide_name;
 pub use parse::{ByteCheck, CodesAsked, ModeSense, Operation, Span, parse};
 pub use reservation::{MemoryStore, Nexus, ReservationStore, Saved};
 pub use sense::{FieldPointer, Sense, SenseKey, code};

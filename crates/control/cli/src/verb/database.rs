@@ -3,6 +3,7 @@
 mod care;
 mod change;
 mod diff;
+mod handover;
 mod hooks;
 mod import;
 mod shown;
@@ -153,7 +154,8 @@ enum Verb {
             ashlar database clone prod undo --at 13:05:07\n  \
             ashlar database clone prod undo --at -10s --expire 8h\n  \
             ashlar database clone prod dev --password --after-clone mask.sql --database app\n  \
-            ashlar database clone prod test --class normal")]
+            ashlar database clone prod test --class normal\n  \
+            ashlar database clone prod test --host db1 > test.sh")]
     Clone {
         /// Name of the database that is cloned.
         name: String,
@@ -184,9 +186,14 @@ enum Verb {
         /// Whether requests of its volumes give way to those of others, now and after each reset.
         #[arg(long, value_enum, value_name = "CLASS", default_value = "low")]
         class: ClassName,
+        /// Run it on another machine: export its volumes to this host, and print a script for that machine.
+        #[arg(long, value_name = "HOST")]
+        host: Option<String>,
         #[command(flatten)]
-        care: care::Care,
+        care: Box<care::Care>,
     },
+    Handover(handover::Handover),
+    Return(handover::Return),
     /// Give a clone the content of its origin anew: what it holds is lost. Its name and port stay.
     #[command(
         after_help = "Example:\n  ashlar database reset dev\n  ashlar database reset dev --latest --yes"
@@ -288,6 +295,8 @@ impl Database {
         let client = context.client()?;
         match self.verb {
             Verb::Diff(diff) => diff.run(context),
+            Verb::Handover(handover) => handover.run(context),
+            Verb::Return(back) => back.run(context),
             Verb::Settings(settings) => settings.run(context),
             Verb::Commands(change) => change.run(context),
             Verb::Waits(waits) => waits.run(context),
@@ -361,6 +370,7 @@ impl Database {
                 cores,
                 start_timeout,
                 class,
+                host,
                 care,
             } => {
                 let plain = plain_clone(clone, at, port);
@@ -371,6 +381,7 @@ impl Database {
                     expires_after_seconds: expire,
                     start_timeout_seconds: start_timeout,
                     class: class.into(),
+                    host,
                     ..plain
                 })?;
                 ready(context, &client.database_clone(&name, &request)?)
@@ -424,7 +435,11 @@ fn tablespace(text: &str) -> std::result::Result<DatabaseTablespace, String> {
 
 fn ready(context: &Context, ready: &DatabaseReady) -> Result<()> {
     Ok(context.output.print(ready, |ready| {
-        let DatabaseReady { database, url, took_millis, start_millis, restored, backup, notes } = ready;
+        let DatabaseReady { database, url, took_millis, start_millis, restored, backup, notes, handover } =
+            ready;
+        if let Some(handover) = handover {
+            return handover.script.clone();
+        }
         let seconds = |millis: &u64| *millis as f64 / 1000.0;
         let (took, start) = (seconds(took_millis), seconds(start_millis));
         let mut text = format!(
@@ -463,6 +478,7 @@ fn plain_clone(name: String, snapshot: Option<String>, port: Option<u16>) -> Dat
         after_clone: None,
         after_clone_database: None,
         class: VolumeClass::Low,
+        host: None,
     }
 }
 

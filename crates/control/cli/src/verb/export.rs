@@ -115,6 +115,7 @@ fn show(export: &Shown) -> String {
         ("pool", export.pool.clone()),
         ("target", export.target.clone()),
         ("lun", export.unit.to_string()),
+        ("wwn", export.wwn.clone()),
         ("block", export.block_bytes.to_string()),
         ("hosts", hosts(export)),
         ("addresses", addresses),

@@ -1,6 +1,7 @@
 //! What notebooks say of hosts, exports and reservations, and what is served of it.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 
 use ashlar_api as api;
 use ashlar_block::Identity;
@@ -106,6 +107,11 @@ impl Array {
     /// The hosts.
     pub(crate) async fn hosts(&self) -> Result<Vec<api::Host>> {
         self.run(|_, shard| Box::pin(async move { Ok(shard.servers.exporter.hosts()) })).await
+    }
+
+    /// Where hosts come in.
+    pub(crate) async fn iscsi_addresses(&self) -> Result<Vec<SocketAddr>> {
+        self.run(|_, shard| Box::pin(async move { Ok(shard.servers.exporter.addresses()) })).await
     }
 
     /// The exports.

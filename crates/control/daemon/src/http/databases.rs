@@ -35,6 +35,8 @@ pub(super) fn routes(service: &Arc<Service>) -> Router<Arc<Service>> {
         .route("/v1/databases/{database}/url", get(url))
         .route("/v1/databases/{database}/start", post(start))
         .route("/v1/databases/{database}/stop", post(stop))
+        .route("/v1/databases/{database}/handover", get(handover))
+        .route("/v1/databases/{database}/return", post(take_back))
         .route("/v1/databases/{database}/clone", post(clone))
         .route("/v1/databases/{database}/reset", post(reset))
         .route("/v1/databases/{database}/restore", post(restore))
@@ -113,6 +115,19 @@ pub(super) async fn start(
 pub(super) async fn stop(State(array): Array, caller: Caller, Name(database): Name) -> Answer<api::Database> {
     check(caller)?;
     to_the_end(async move { array.database_stop(&database).await }).await.map(Json)
+}
+
+pub(super) async fn handover(State(array): Array, Name(database): Name) -> Answer<api::DatabaseHandover> {
+    array.database_handover(&database).await.map(Json)
+}
+
+pub(super) async fn take_back(
+    State(array): Array,
+    caller: Caller,
+    Name(database): Name,
+) -> Answer<api::DatabaseReady> {
+    check(caller)?;
+    to_the_end(async move { array.database_return(&database).await }).await.map(Json)
 }
 
 pub(super) async fn clone(

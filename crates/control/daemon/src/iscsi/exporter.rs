@@ -8,7 +8,7 @@ use std::rc::Rc;
 use ashlar_api as api;
 use ashlar_iscsi::{Client, Server};
 use ashlar_runtime::Peer;
-use ashlar_scsi::{Port, Target, Unit, UnitAddress};
+use ashlar_scsi::{Port, Target, Unit, UnitAddress, world_wide_name};
 
 use super::records::{HostRecord, NotedExport, NotedHost, NotedTarget};
 
@@ -168,7 +168,7 @@ impl Exporter {
     }
 
     /// Where hosts come in.
-    pub(super) fn addresses(&self) -> Vec<SocketAddr> {
+    pub(crate) fn addresses(&self) -> Vec<SocketAddr> {
         self.addresses.borrow().clone()
     }
 
@@ -236,12 +236,13 @@ impl Exporter {
         let addresses: Vec<String> = self.addresses().iter().map(SocketAddr::to_string).collect();
         let exported = self.exported.borrow();
         let view = |one: &Exported| {
-            let NotedExport { pool, volume, record, .. } = &one.noted;
+            let NotedExport { pool, volume, record, identity } = &one.noted;
             api::Export {
                 volume: volume.clone(),
                 pool: pool.clone(),
                 target: self.target_of(pool).unwrap_or_default(),
                 unit: record.unit,
+                wwn: world_wide_name(*identity),
                 block_bytes: record.block_bytes,
                 hosts: record.hosts.clone(),
                 addresses: addresses.clone(),

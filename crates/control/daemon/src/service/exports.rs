@@ -64,6 +64,9 @@ impl Service {
         let _turn = self.change().await?;
         let export = self.export(name).await?;
         seen.check(&export)?;
+        if !is_forced {
+            self.check_of_none_away(name).await?;
+        }
         let users = self.users(|image| image == name).await?;
         let session = users.iter().find(|user| user.kind == api::UseKind::Iscsi);
         if let Some(session) = session.filter(|_| !is_forced) {
@@ -117,7 +120,7 @@ impl Service {
     }
 
     /// Refuses hosts that the pool does not know.
-    async fn check_hosts(&self, pool: &str, hosts: &[String]) -> Result<()> {
+    pub(super) async fn check_hosts(&self, pool: &str, hosts: &[String]) -> Result<()> {
         let known = self.array.noted_hosts().await?;
         for name in hosts {
             let host = known.iter().find(|host| host.record.name == *name);

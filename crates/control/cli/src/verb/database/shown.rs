@@ -17,7 +17,10 @@ fn state_of_now(database: &Shown) -> String {
         }
         (Some(found), _) => format!("{state}: {}", found.stage),
         (None, Some(standby)) if database.state == DatabaseState::Running => lag(standby),
-        _ => state.to_string(),
+        _ => match &database.away {
+            Some(away) => format!("{state} at {}", away.host),
+            None => state.to_string(),
+        },
     }
 }
 
@@ -41,6 +44,7 @@ fn state(database: &Shown) -> &'static str {
         DatabaseState::Failed => "failed",
         DatabaseState::Resetting => "being reset",
         DatabaseState::Deleting => "being deleted",
+        DatabaseState::Away => "away",
     }
 }
 
@@ -93,6 +97,7 @@ pub(super) fn show(database: &Shown) -> String {
         // Behind the state that it is the reason of.
         pairs.insert(4, ("reason", reason.clone()));
     }
+    pairs.extend(database.away.as_ref().map(|away| ("away since", utc(away.since_unix_seconds))));
     pairs.extend(database.expires_unix_seconds.map(|time| ("expires", utc(time))));
     pairs.extend(
         database

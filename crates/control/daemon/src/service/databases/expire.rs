@@ -14,7 +14,7 @@ use ashlar_schedule::told;
 
 use super::super::Service;
 use super::make::unix_seconds;
-use super::{Known, check_ready};
+use super::{Known, check_at_rest};
 use crate::error::{Error, Result};
 use crate::tag::Seen;
 
@@ -73,7 +73,7 @@ impl Service {
         let _alone = self.work_alone(name)?;
         let mut known = self.database_record(name).await?;
         self.check_database_seen(&known, seen).await?;
-        check_ready(&known.record)?;
+        check_at_rest(&known.record)?;
         if known.record.origin.is_none() {
             return Err(Error::invalid(
                 format!("database `{name}` is no clone: it never expires"),

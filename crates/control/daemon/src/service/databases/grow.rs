@@ -139,7 +139,9 @@ impl Service {
         }
         let record = &known.record;
         // One that died of a full volume is to run: it does when there is room again.
-        let is_there = record.stage == Stage::Ready && (record.is_wanted || self.site(record).is_running());
+        let is_there = record.stage == Stage::Ready
+            && record.away.is_none()
+            && (record.is_wanted || self.site(record).is_running());
         if is_there && Instant::now() >= mind.next {
             mind.look = Some(tokio::spawn(self.clone().look_and_grow(known)));
         }

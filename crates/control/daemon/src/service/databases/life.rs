@@ -107,7 +107,8 @@ impl Service {
     pub(super) async fn remove_all(&self, known: &Known, is_now: bool) -> Result<(u64, Vec<String>)> {
         let record = &known.record;
         let site = self.site(record);
-        if !is_now && site.is_running() {
+        let is_away = record.away.is_some();
+        if !is_now && !is_away && site.is_running() {
             match self.work(&site, Work::Stop).await {
                 // Whoever still uses its volumes is told when they are unmounted.
                 Err(error) if record.hooks.is_some() => {
@@ -119,9 +120,15 @@ impl Service {
         if record.stage == Stage::Deleting {
             self.drop_from_schedules(&record.name).await?;
         }
-        // Also what an array that was killed had begun.
-        self.work(&site, Work::End).await?;
-        let notes = self.leave_primary(record).await.into_iter().collect();
+        match is_away {
+            true => self.end_exports(record).await?,
+            // Also what an array that was killed had begun.
+            false => drop(self.work(&site, Work::End).await?),
+        }
+        let mut notes: Vec<String> = self.leave_primary(record).await.into_iter().collect();
+        notes.extend(record.away.as_ref().map(|away| {
+            format!("host {} has its volumes no more: what still ran there has lost them", away.host)
+        }));
         self.unmount_parts(record).await?;
         let seconds = self.delete_parts(&record.parts, is_now).await?;
         if let Some(origin) = record.origin.as_ref().filter(|origin| origin.is_own) {

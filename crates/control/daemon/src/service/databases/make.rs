@@ -129,6 +129,7 @@ impl Service {
         let from = self.database_record(source).await?;
         check_ready(&from.record)?;
         hooks::check_clone(&from.record, &request)?;
+        self.check_handover(&from, &request).await?;
         let expiry = expiry_in(&request.name, request.expires_after_seconds)?;
         let start_limit = start_limit(&request.name, request.start_timeout_seconds)?;
         let kept = from.record.kept_parts();
@@ -151,10 +152,18 @@ impl Service {
         known.record.is_clone_of_class_normal = request.class == api::VolumeClass::Normal;
         known.record.start_timeout_seconds = start_limit.or(known.record.start_timeout_seconds);
         let made = self.make_clone(&known, &from.record, &asked, request.checkpoint).await;
+        let (made, handover) = match (made, &request.host) {
+            (Ok(started), Some(host)) => match self.hand_over(&mut known, &started, host).await {
+                Ok(handover) => (Ok(started), Some(Box::new(handover))),
+                Err(error) => (Err(error), None),
+            },
+            (made, _) => (made, None),
+        };
         let started = self.made_or_undone(&mut known, made).await?;
-        let what = format!("cloned from {source}, on port {}", known.record.port);
+        let place = request.host.map_or(String::new(), |host| format!(" of host {host}"));
+        let what = format!("cloned from {source}, on port {}{place}", known.record.port);
         self.log.info(format!("database {}", known.record.name), what);
-        Ok(self.ready(&known, since, &started).await)
+        Ok(api::DatabaseReady { handover, ..self.ready(&known, since, &started).await })
     }
 
     async fn make_clone(

@@ -4,6 +4,7 @@
 //! meanwhile finds that at its next start: what was being made is removed, what was being reset or deleted is
 //! gone on with.
 
+mod away;
 mod care;
 mod change;
 mod content;
@@ -142,6 +143,7 @@ impl Service {
             Stage::Making => api::DatabaseState::Making,
             Stage::Resetting => api::DatabaseState::Resetting,
             Stage::Deleting => api::DatabaseState::Deleting,
+            Stage::Ready if record.away.is_some() => api::DatabaseState::Away,
             Stage::Ready if site.is_running() => api::DatabaseState::Running,
             Stage::Ready if record.is_wanted => api::DatabaseState::Failed,
             Stage::Ready => api::DatabaseState::Stopped,
@@ -167,6 +169,10 @@ impl Service {
             cores: record.limits.and_then(|limits| limits.cores),
             origin,
             created_unix_seconds: record.created_unix_seconds,
+            away: record.away.as_ref().map(|away| api::DatabaseAway {
+                host: away.host.clone(),
+                since_unix_seconds: away.unix_seconds,
+            }),
             standby: record.follows.as_ref().map(|follows| api::DatabaseStandby {
                 primary: follows.primary.clone(),
                 slot: follows.slot.clone(),
@@ -230,6 +236,7 @@ impl Service {
             restored: None,
             backup: None,
             notes: started.notes.clone(),
+            handover: None,
         }
     }
 }
@@ -244,7 +251,17 @@ fn is_given_up(record: &Record) -> bool {
     record.stage == Stage::Resetting && !record.is_wanted
 }
 
+/// Refuses a database that is being worked on, or that another machine has.
 fn check_ready(record: &Record) -> Result<()> {
+    check_at_rest(record)?;
+    match &record.away {
+        None => Ok(()),
+        Some(away) => Err(away::is_away(record, away)),
+    }
+}
+
+/// Refuses one that is being worked on.
+fn check_at_rest(record: &Record) -> Result<()> {
     if is_given_up(record) {
         let (name, why) = (&record.name, record.reason.as_deref().unwrap_or("it was not started"));
         return Err(Error::new(

@@ -143,6 +143,7 @@ impl Service {
             care: asked.kept.clone(),
             expiry: None,
             is_clone_of_class_normal: false,
+            away: None,
             reason: None,
             auto_grow: source.record.auto_grow.clone().map(super::grow::of_clone),
             ..source.record.clone()

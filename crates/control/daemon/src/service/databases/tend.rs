@@ -146,7 +146,8 @@ impl Service {
     pub(crate) async fn stop_databases(&self) {
         for known in self.database_records().await.unwrap_or_default() {
             let site = self.site(&known.record);
-            if !site.is_running() {
+            // What another machine runs is none of ours, also where that is this one.
+            if known.record.away.is_some() || !site.is_running() {
                 continue;
             }
             let object = format!("database {}", known.record.name);
