@@ -1,16 +1,15 @@
 //! EXTENDED COPY between units of a target: lists, ranges, who may copy what, how it is told and ended.
 
-use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use ashlar_block::{BlockDevice, Extent, Geometry, Identity, LocalFuture, Result};
+use ashlar_block::BlockDevice;
 use ashlar_layers::MemoryDevice;
 
-use super::{BLOCKS, Rig, poll, settings, ten};
+use super::{BLOCKS, Rig, Slow, poll, ten, unit_of};
 use crate::copy::list;
-use crate::{Answer, Begun, MemoryStore, Saved, Unit, UnitAddress, UnitSettings};
+use crate::{Answer, Begun, Saved, Unit, UnitAddress};
 
 const COPY_ABORTED: u8 = 0xa;
 const UNREACHABLE: u16 = 0x0804;
@@ -20,13 +19,6 @@ struct Pair {
     rig: Rig,
     second: Rc<MemoryDevice>,
     unseen: Unit,
-}
-
-fn unit_of(image: u64, device: Rc<dyn BlockDevice>) -> Unit {
-    let block_bytes = device.geometry().logical_block_bytes;
-    let identity = Identity { pool: 7, image };
-    let settings = settings(&Rc::new(MemoryStore::default()), Saved::default());
-    Unit::new(device, UnitSettings { identity, block_bytes, ..settings })
 }
 
 impl Pair {
@@ -288,54 +280,10 @@ fn limits_are_told_in_three_places() {
     assert_eq!(told[..6], [0, 3, 0, 16, 0x84, 3]);
 }
 
-/// A device whose writes wait until they are let through.
-struct Slow {
-    below: Rc<MemoryDevice>,
-    may_write: Cell<bool>,
-}
-
-impl BlockDevice for Slow {
-    fn geometry(&self) -> Geometry {
-        self.below.geometry()
-    }
-
-    fn read<'a>(&'a self, offset: u64, into: &'a mut [u8]) -> LocalFuture<'a, Result<()>> {
-        self.below.read(offset, into)
-    }
-
-    fn write<'a>(&'a self, offset: u64, data: &'a [u8], is_fua: bool) -> LocalFuture<'a, Result<()>> {
-        Box::pin(async move {
-            std::future::poll_fn(|_| match self.may_write.get() {
-                true => std::task::Poll::Ready(()),
-                false => std::task::Poll::Pending,
-            })
-            .await;
-            self.below.write(offset, data, is_fua).await
-        })
-    }
-
-    fn flush(&self) -> LocalFuture<'_, Result<()>> {
-        self.below.flush()
-    }
-
-    fn unmap(&self, offset: u64, length: u64) -> LocalFuture<'_, Result<()>> {
-        self.below.unmap(offset, length)
-    }
-
-    fn write_zeroes(&self, offset: u64, length: u64, may_unmap: bool) -> LocalFuture<'_, Result<()>> {
-        self.below.write_zeroes(offset, length, may_unmap)
-    }
-
-    fn extents(&self, offset: u64, length: u64, extents_max: usize) -> LocalFuture<'_, Result<Vec<Extent>>> {
-        self.below.extents(offset, length, extents_max)
-    }
-}
-
 #[test]
 fn a_copy_is_told_while_it_runs_and_ends_when_it_is_asked_to() {
     let pair = Pair::new(512);
-    let below = Rc::new(MemoryDevice::new(BLOCKS * 512, 512));
-    let slow = Rc::new(Slow { below, may_write: Cell::new(false) });
+    let slow = Rc::new(Slow::new());
     assert!(pair.rig.target.add(UnitAddress::new(2).unwrap(), Rc::new(unit_of(6, slow.clone()))));
     (0..3).for_each(|host| drop(pair.rig.hear(host)));
     pair.rig.good(0, &ten(0x2a, 0, 0, 4096), &vec![1; 2 << 20]);
