@@ -90,6 +90,24 @@ pub trait BlockDevice {
     /// What backs the range, as runs that cover it from `offset` on. May stop early after
     /// `extents_max` runs (at least one is returned for a non-empty range).
     fn extents(&self, offset: u64, length: u64, extents_max: usize) -> LocalFuture<'_, Result<Vec<Extent>>>;
+
+    /// What the device is, for another device of its maker to find it by. `None` where nobody has to.
+    fn identity(&self) -> Option<Identity> {
+        None
+    }
+
+    /// Makes a range what a range of another device (or of this one) is, without its data passing by. Each
+    /// part becomes what was there at some moment of the request, and counts as written. `false` where that cannot be
+    /// done here: then some of the range may be done already, and whoever asked reads and writes all of it.
+    fn copy_from(
+        &self,
+        _source: Identity,
+        _from: u64,
+        _to: u64,
+        _length: u64,
+    ) -> LocalFuture<'_, Result<bool>> {
+        Box::pin(std::future::ready(Ok(false)))
+    }
 }
 
 /// What a device is, whatever it is called: never given to a second one.

@@ -16,7 +16,7 @@
 //!
 //! A record begins with its type. From type 16 on a class byte and a u16 length follow, so that programs can
 //! skip records that they do not know: class 1 may be skipped, any other class ends the journal for them.
-//! Type 16, class 0: changes of [notes](crate::notes).
+//! Type 16, class 0: changes of [notes](crate::notes). Type 17, class 0: a copy.
 
 use ashlar_units::{Lsn, SegmentId, VolumeId};
 
@@ -45,6 +45,9 @@ const CLASS_NEEDED: u8 = 0;
 /// The class of records that may be skipped.
 const CLASS_SKIPPABLE: u8 = 1;
 const NOTES: u8 = 16;
+const COPY: u8 = 17;
+/// Bytes of a copy behind its length.
+const COPY_BYTES: u16 = 1 + 3 * 8;
 
 /// Every change of a pool is one record; its LSN is its place in the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -118,6 +121,17 @@ pub enum Record {
         /// What it is mapped to from now on.
         pointer: Pointer,
     },
+    /// Blocks of a volume become blocks of a chunk that is there already, whatever they were.
+    Copy {
+        /// The volume.
+        volume: VolumeId,
+        /// The first block.
+        block: u64,
+        /// How many blocks, all of one chunk.
+        blocks: u8,
+        /// The chunk's first of these blocks.
+        pointer: Pointer,
+    },
     /// A volume's name and how it is treated, from now on.
     SetEntry {
         /// The volume.
@@ -167,6 +181,7 @@ impl Record {
             Record::Clone { members } => TYPE + COUNT + members.len() * (IDENTITY + VOLUME_ENTRY_BYTES),
             Record::Restore { members } => TYPE + COUNT + members.len() * 2 * IDENTITY,
             Record::Share { .. } => TYPE + 1 + 4 * 8,
+            Record::Copy { .. } => TYPE + 1 + 2 + usize::from(COPY_BYTES),
             Record::SetEntry { name, .. } => TYPE + 2 + IDENTITY + 1 + name.len() + CARRIED_BYTES,
             Record::Notes { changes } => {
                 TYPE + 1 + 2 + changes.iter().map(NoteChange::encoded_bytes).sum::<usize>()
@@ -207,6 +222,10 @@ impl Record {
             Record::Restore { members } => encode_pairs(writer.u8(8), members),
             Record::Share { volume, block, blocks, expected, pointer } => {
                 writer.u8(9).u8(*blocks).u64(volume.0).u64(*block).u64(expected.0).u64(pointer.0);
+            }
+            Record::Copy { volume, block, blocks, pointer } => {
+                writer.u8(COPY).u8(CLASS_NEEDED).u16(COPY_BYTES).u8(*blocks);
+                writer.u64(volume.0).u64(*block).u64(pointer.0);
             }
             Record::SetEntry { volume, name, compression, dedupe, carried } => {
                 writer.u8(10).u8(compression.to_byte()).u8(u8::from(*dedupe)).u64(volume.0);
@@ -300,10 +319,22 @@ fn decode_with_class(kind: u8, reader: &mut Reader<'_>) -> Result<Record, Damage
     let bytes = reader.take(usize::from(length))?;
     match (kind, class) {
         (NOTES, CLASS_NEEDED) => Ok(Record::Notes { changes: decode_changes(bytes)? }),
-        (NOTES, _) => Err(unknown_record()),
+        (COPY, CLASS_NEEDED) => decode_copy(bytes),
+        (NOTES | COPY, _) => Err(unknown_record()),
         (_, CLASS_SKIPPABLE) => Ok(Record::Skipped { kind, bytes: bytes.to_vec() }),
         _ => Err(unknown_record()),
     }
+}
+
+fn decode_copy(bytes: &[u8]) -> Result<Record, Damage> {
+    if bytes.len() != usize::from(COPY_BYTES) {
+        return Err(Damage::new(DamageKind::Impossible, "record of a copy has another length"));
+    }
+    let mut reader = Reader::new(bytes);
+    let blocks = reader.u8()?;
+    let volume = VolumeId(reader.u64()?);
+    let block = reader.u64()?;
+    Ok(Record::Copy { volume, block, blocks, pointer: decode_chunk_pointer(&mut reader, blocks)? })
 }
 
 fn unknown_record() -> Damage {
@@ -490,6 +521,7 @@ mod tests {
             Record::Clone { members: vec![(sample(), VolumeId(7))] },
             Record::Restore { members: vec![(VolumeId(1), VolumeId(7))] },
             Record::Share { volume: VolumeId(1), block: 77, blocks: 2, expected: pointer, pointer: older },
+            Record::Copy { volume: VolumeId(1), block: 78, blocks: 13, pointer: older },
             Record::SetEntry {
                 volume: VolumeId(3),
                 name: "sales".into(),
@@ -521,7 +553,7 @@ mod tests {
             sequence: 10,
             previous_hash: 0xabc,
             first_lsn: Lsn(500),
-            record_count: 12,
+            record_count: 13,
             header_bytes: (GROUP_HEADER_BYTES + encoded.len()) as u32,
             group_bytes: 8192,
             segment: SegmentId(4),
@@ -577,6 +609,35 @@ mod tests {
         record.encode(&mut writer);
         assert_eq!(writer.len(), 4 + NOTES_RECORD_BYTES_MAX);
         assert_eq!(Record::decode(&mut Reader::new(writer.as_bytes())).unwrap(), record);
+    }
+
+    #[test]
+    fn a_copy_is_a_record_that_must_be_understood_and_names_a_chunk() {
+        let pointer = Pointer::data(SegmentId(4), 8192, 4128).with_block_index(3);
+        let encoded = |blocks, pointer| {
+            let mut writer = Writer::new();
+            Record::Copy { volume: VolumeId(1), block: 0, blocks, pointer }.encode(&mut writer);
+            writer.into_bytes()
+        };
+        let kind = |bytes: &[u8]| Record::decode(&mut Reader::new(bytes)).unwrap_err().kind;
+        let good = encoded(13, pointer);
+        assert_eq!(good[..4], [17, 0, 25, 0]);
+        assert!(Record::decode(&mut Reader::new(&good)).is_ok());
+        let mut skippable = good.clone();
+        skippable[1] = CLASS_SKIPPABLE;
+        assert_eq!(kind(&skippable), DamageKind::Version);
+        let mut longer = good.clone();
+        longer[2] += 1;
+        longer.push(0);
+        for impossible in [
+            longer,
+            encoded(14, pointer),
+            encoded(0, pointer),
+            encoded(1, Pointer::HOLE),
+            encoded(1, Pointer::ZERO),
+        ] {
+            assert_eq!(kind(&impossible), DamageKind::Impossible);
+        }
     }
 
     #[test]

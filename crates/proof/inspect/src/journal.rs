@@ -199,7 +199,7 @@ fn cut_unproven(media: &Media, groups: &mut Vec<Group>) -> Vec<Unproven> {
 
 fn range_of(record: &Record) -> Option<Unproven> {
     match record {
-        Record::Write { volume, block, blocks, .. } => {
+        Record::Write { volume, block, blocks, .. } | Record::Copy { volume, block, blocks, .. } => {
             Some(Unproven { volume: *volume, first_block: *block, blocks: u64::from(*blocks) })
         }
         Record::Fill { volume, block, blocks, .. } => {

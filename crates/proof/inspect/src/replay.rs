@@ -16,7 +16,8 @@ use crate::why::Why;
 /// Applies one record.
 pub(crate) fn apply(media: &Media, catalogue: &mut Catalogue, lsn: Lsn, record: &Record) {
     match record {
-        Record::Write { volume, block, blocks, pointer } => {
+        Record::Write { volume, block, blocks, pointer }
+        | Record::Copy { volume, block, blocks, pointer } => {
             let blocks = usize::from(*blocks);
             let Some(image) = within(catalogue, *volume, *block, blocks as u64) else { return };
             map::set(media, &mut image.root, *block, blocks, *pointer);

@@ -67,7 +67,15 @@ const REPEATED_SECTORS: u64 = 168;
 /// How many contents of [`Texture::Repeated`] there are.
 const REPEATED_CONTENTS: u64 = 5;
 
-/// The content of a logical block: what write it is from and its texture. Zero is all zero bytes.
+/// Sectors of what is copied as a whole: copies keep to them.
+pub const COPIED_SECTORS: u64 = 8;
+/// Where in a value stands how far its bytes were copied, and in how many bits.
+const SHIFT_AT: u32 = 32;
+const SHIFT_BITS: u32 = 24;
+const SHIFT_MASK: u64 = ((1 << SHIFT_BITS) - 1) << SHIFT_AT;
+
+/// The content of a logical block: what write it is from, its texture, and how many blocks of
+/// [`COPIED_SECTORS`] from its address it was copied. Zero is all zero bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Value(u64);
 
@@ -92,6 +100,33 @@ impl Value {
             Texture::Random | Texture::Compressible | Texture::Forged => u64::from(number),
         };
         Value(class << 56 | number)
+    }
+
+    /// What a copy this many blocks further up holds.
+    #[must_use]
+    pub fn copied(self, blocks: i64) -> Value {
+        match self.texture() {
+            None | Some(Texture::Fill) => self,
+            Some(_) => {
+                let shift = self.shift() + blocks;
+                assert!(
+                    shift.unsigned_abs() < 1 << (SHIFT_BITS - 1),
+                    "copied {shift} blocks from its address"
+                );
+                Value(self.as_written().0 | (shift as u64) << SHIFT_AT & SHIFT_MASK)
+            }
+        }
+    }
+
+    /// How many blocks from its address it is.
+    fn shift(self) -> i64 {
+        let unused = 64 - SHIFT_BITS - SHIFT_AT;
+        ((self.0 << unused) as i64) >> (64 - SHIFT_BITS)
+    }
+
+    /// The content at its address.
+    fn as_written(self) -> Value {
+        Value(self.0 & !SHIFT_MASK)
     }
 
     fn texture(self) -> Option<Texture> {
@@ -122,7 +157,8 @@ impl Value {
 
     /// The address that goes into the content of a sector.
     fn address(self, sector: u64) -> u64 {
-        if self.texture() == Some(Texture::Repeated) { sector % REPEATED_SECTORS } else { sector }
+        let written = sector.wrapping_sub((self.shift() * COPIED_SECTORS as i64) as u64);
+        if self.texture() == Some(Texture::Repeated) { written % REPEATED_SECTORS } else { written }
     }
 
     /// The write whose bytes were noted down.
@@ -133,7 +169,7 @@ impl Value {
     fn word(self, sector: u64, index: usize) -> u64 {
         let Some(texture) = self.texture() else { return 0 };
         match (texture, index) {
-            (Texture::Fill, _) | (_, 0) => self.0,
+            (Texture::Fill, _) | (_, 0) => self.as_written().0,
             (_, 1) => sector ^ ADDRESS_SALT,
             (Texture::Random | Texture::Repeated, _) => {
                 base(self, sector).wrapping_add(STEP.wrapping_mul(index as u64))
@@ -147,6 +183,7 @@ impl Value {
     pub fn fill(self, first_sector: u64, bytes: &mut [u8]) {
         if let Some(number) = self.forged() {
             let length = bytes.len();
+            let first_sector = self.address(first_sector);
             let copied = with_forged(number, first_sector, |forged| bytes.copy_from_slice(&forged[..length]));
             return copied.expect("forged bytes are noted before they are written");
         }
@@ -171,8 +208,9 @@ impl Value {
     #[must_use]
     pub fn matches(self, first_sector: u64, bytes: &[u8]) -> bool {
         if let Some(number) = self.forged() {
-            let is_same =
-                with_forged(number, first_sector, |forged| forged.get(..bytes.len()) == Some(bytes));
+            let is_same = with_forged(number, self.address(first_sector), |forged| {
+                forged.get(..bytes.len()) == Some(bytes)
+            });
             return is_same == Some(true);
         }
         (first_sector..).zip(bytes.chunks_exact(SECTOR_BYTES)).all(|(sector, bytes)| {
@@ -207,7 +245,7 @@ impl Value {
 }
 
 fn base(value: Value, sector: u64) -> u64 {
-    mix(value.0 ^ sector.rotate_left(32))
+    mix(value.as_written().0 ^ sector.rotate_left(32))
 }
 
 fn read_word(bytes: &[u8], index: usize) -> u64 {
@@ -221,7 +259,23 @@ pub fn recognise(first_sector: u64, bytes: &[u8]) -> Option<Value> {
     if value.forged().is_none() && value.matches(first_sector, bytes) {
         return Some(value);
     }
-    recognise_forged(first_sector, bytes)
+    recognise_copied(value, first_sector, bytes).or_else(|| recognise_forged(first_sector, bytes))
+}
+
+/// The same of bytes that were copied to this address from the one that they tell.
+fn recognise_copied(value: Value, sector: u64, bytes: &[u8]) -> Option<Value> {
+    let sectors = sector.wrapping_sub(read_word(bytes, 1) ^ ADDRESS_SALT) as i64;
+    let blocks = sectors / COPIED_SECTORS as i64;
+    if value != value.as_written() || value.forged().is_some() {
+        return None;
+    }
+    let fits = |blocks: i64| Some(value.copied(blocks)).filter(|value| value.matches(sector, bytes));
+    match value.texture()? {
+        // From any of the addresses that share a content: they come again.
+        Texture::Repeated => (0..(REPEATED_SECTORS / COPIED_SECTORS) as i64).find_map(fits),
+        _ if blocks.unsigned_abs() < 1 << (SHIFT_BITS - 1) => fits(blocks),
+        _ => None,
+    }
 }
 
 fn recognise_forged(sector: u64, bytes: &[u8]) -> Option<Value> {
@@ -288,6 +342,30 @@ mod tests {
         }
         assert!(Value::ZERO.matches(0, &[0; 512]));
         assert!(!Value::ZERO.matches(0, &[1; 512]));
+    }
+
+    #[test]
+    fn copied_content_is_that_of_the_address_it_came_from() {
+        for texture in [Texture::Random, Texture::Compressible, Texture::Fill, Texture::Repeated] {
+            let value = Value::of_write(77, texture);
+            let mut bytes = vec![0; 4096];
+            value.fill(80, &mut bytes);
+            for blocks in [-3, 5] {
+                let copied = value.copied(blocks);
+                let sector = (80 + blocks * 8) as u64;
+                assert!(copied.matches(sector, &bytes), "{texture:?} {blocks}");
+                assert!(!value.matches(sector, &bytes) || texture == Texture::Fill, "{texture:?} {blocks}");
+                assert_eq!(copied.copied(-blocks), value);
+                let mut again = vec![0; 4096];
+                copied.fill(sector, &mut again);
+                assert_eq!(again, bytes);
+                let recognised = recognise(sector, &bytes).unwrap();
+                assert!(recognised.is_shared() == value.is_shared() && recognised.matches(sector, &bytes));
+                assert_eq!(copied.write_number(), value.write_number());
+                assert!(value.is_shared() || recognised == copied);
+            }
+        }
+        assert_eq!(Value::ZERO.copied(9), Value::ZERO);
     }
 
     #[test]

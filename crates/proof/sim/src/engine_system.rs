@@ -418,6 +418,7 @@ impl SystemUnderTest for EngineSystem {
             ("journal groups", counters.journal_groups),
             ("journal MiB", counters.journal_bytes_written >> 20),
             ("zero blocks", counters.zero_blocks),
+            ("blocks copied by reference", counters.copied_blocks),
             ("chunks left behind dead", counters.left_behind_chunks),
             ("blocks trimmed", counters.trimmed_blocks),
             ("cache hits", counters.cache_hits),

@@ -41,6 +41,10 @@ const CLOCK_SALT: u64 = 0xc10c_0000;
 const BLOCK_DEVICES_ONE_IN: u64 = 2;
 const BLOCK_DEVICES_SALT: u64 = 0xb10c_0000;
 
+/// So many seeds have one whose hosts let the pool copy among them. Arbitrary.
+const COPYING_ONE_IN: u64 = 3;
+const COPYING_SALT: u64 = 0xc0b1_e500;
+
 /// Of so many seeds each theme has some: see [`Theme::of_seed`]. Arbitrary.
 const THEMES_ONE_IN: u64 = 24;
 const THEME_SALT: u64 = 0x7e3e_0099;
@@ -132,6 +136,8 @@ pub struct DataMix {
     pub write_zeroes: u64,
     pub flush: u64,
     pub invalid: u64,
+    /// Copies inside the pool.
+    pub copy: u64,
 }
 
 /// Weights of the changes of metadata.
@@ -279,6 +285,11 @@ impl Scenario {
         }
         scenario.has_clock_jumps = Chance::new(seed ^ CLOCK_SALT).one_in(CLOCK_ONE_IN);
         scenario.has_late_writes = Chance::new(seed ^ LATE_SALT).one_in(LATE_ONE_IN);
+        let mut chance = Chance::new(seed ^ COPYING_SALT);
+        // What drives that lie make of a source is not known to the model.
+        if scenario.faults != FaultClass::Damage && chance.one_in(COPYING_ONE_IN) {
+            scenario.data.copy = *chance.pick(&[5, 30]);
+        }
         let mut chance = Chance::new(seed ^ FORGER_SALT);
         if !is_spacious && theme.is_none() && chance.one_in(FORGER_ONE_IN) {
             scenario = scenario.with_forger(&mut chance);
@@ -418,6 +429,7 @@ impl Scenario {
                 write_zeroes: *chance.pick(&[0, 3, 10]),
                 flush: *chance.pick(&[0, 3, 10]),
                 invalid: 1,
+                copy: 0,
             },
             changes: ChangeMix::draw(chance),
             door: *chance.pick(&[DoorKind::Direct, DoorKind::Direct, DoorKind::Nbd, DoorKind::Fuse]),
@@ -594,7 +606,7 @@ impl Scenario {
             request_bytes_max: 64 << 10,
             region_bytes: 96 << 20,
             repeated_per_mille: 0,
-            data: DataMix { write: 60, read: 5, unmap: 0, write_zeroes: 0, flush: 1, invalid: 1 },
+            data: DataMix { write: 60, read: 5, unmap: 0, write_zeroes: 0, flush: 1, invalid: 1, copy: 0 },
             ..self
         }
     }

@@ -21,6 +21,7 @@ use std::ops::Range;
 use ashlar_format::Pointer;
 use ashlar_format::allowance::{ALLOWANCE_VERSION, decode, encode};
 use ashlar_format::chunk::CHUNK_HEADER_BYTES;
+use ashlar_format::group::Record;
 use ashlar_format::note_kind::NoteKind;
 use ashlar_format::notes::NoteKey;
 use ashlar_format::pointer::LENGTH_UNIT_BYTES;
@@ -135,10 +136,9 @@ impl Inner {
         drafts: &[Draft],
     ) -> Result<Option<Permit>> {
         let Some(limit) = self.limit_of(id) else { return Ok(None) };
-        let new_bytes = drafts.iter().map(taken_by).sum();
         let mut recounts = 0;
         loop {
-            match self.growth(id, limit, range.clone(), new_bytes) {
+            match self.growth(id, limit, range.clone(), drafts) {
                 Ok(Growth::Fits(permit)) => return Ok(permit),
                 Ok(Growth::Beyond { .. }) if self.is_uncounted(id) && recounts < RECOUNTS_MAX => {
                     recounts += 1;
@@ -161,12 +161,13 @@ impl Inner {
         id: VolumeId,
         limit: u64,
         range: Range<u64>,
-        new_bytes: u64,
+        drafts: &[Draft],
     ) -> std::result::Result<Growth, Missing> {
         let mut tree = self.tree.borrow_mut();
         let tree = &mut *tree;
         // Deleted meanwhile: applying will say so.
         let Some(entry) = tree.catalogue.get(id) else { return Ok(Growth::Fits(None)) };
+        let new_bytes: u64 = drafts.iter().map(|draft| taken_by(draft, entry.own_from)).sum();
         let change = own_change(&mut tree.arena, entry.root, entry.own_from, range, |_| Pointer::HOLE)?;
         let growth = (change.after + new_bytes).saturating_sub(change.before);
         if growth == 0 || planted(Fault::LimitNotKept) {
@@ -242,9 +243,13 @@ impl Inner {
     }
 }
 
-/// Bytes of the record that a draft becomes, as they are counted when it is applied.
-fn taken_by(draft: &Draft) -> u64 {
+/// Bytes that a draft adds to a volume's own, as they are counted when it is applied, or a few more: a chunk
+/// that is copied to a region in several runs counts with each.
+fn taken_by(draft: &Draft, own_from: u64) -> u64 {
     match draft {
+        Draft::Record(Record::Copy { pointer, .. }) if pointer.birth_place() >= own_from => {
+            taken_bytes(pointer.length_bytes_max())
+        }
         Draft::Record(_) => 0,
         Draft::Chunk(chunk) => {
             let length = (CHUNK_HEADER_BYTES + chunk.payload.len()) as u64;

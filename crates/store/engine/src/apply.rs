@@ -67,6 +67,9 @@ impl Tree {
             }
             Record::Clone { members } => Ok(self.clone_images(lsn, members)),
             Record::Restore { members } => Ok(self.restore(lsn, members)),
+            Record::Copy { volume, block, blocks, pointer } => {
+                self.map_blocks(*volume, *block, usize::from(*blocks), *pointer)
+            }
             Record::Share { volume, block, blocks, expected, pointer } => {
                 self.share(*volume, *block, usize::from(*blocks), *expected, *pointer)
             }
@@ -87,6 +90,26 @@ impl Tree {
         blocks: usize,
         pointer: Pointer,
     ) -> Result<Outcome, Missing> {
+        let outcome = self.map_blocks(id, block, blocks, pointer)?;
+        if outcome == Outcome::Done {
+            debug_assert!(
+                pointer.birth_place() >= self.born_next,
+                "{pointer:?} was born before {}",
+                self.born_next
+            );
+            self.born_next = self.born_next.max(pointer.birth_place() + 1);
+        }
+        Ok(outcome)
+    }
+
+    /// Blocks become blocks of a chunk, whatever they were.
+    fn map_blocks(
+        &mut self,
+        id: VolumeId,
+        block: u64,
+        blocks: usize,
+        pointer: Pointer,
+    ) -> Result<Outcome, Missing> {
         let Some(entry) = self.volume(id) else { return Ok(Outcome::Gone) };
         if block.saturating_add(blocks as u64) > entry.size_bytes / BLOCK_BYTES {
             return Ok(Outcome::OutOfRange);
@@ -99,12 +122,6 @@ impl Tree {
         let range = block..block + blocks as u64;
         let own = own_change(&mut self.arena, root, from, range, |at| pointers[(at - block) as usize])?;
         let outcome = self.arena.set(&mut root, block, &pointers[..blocks])?;
-        debug_assert!(
-            pointer.birth_place() >= self.born_next,
-            "{pointer:?} was born before {}",
-            self.born_next
-        );
-        self.born_next = self.born_next.max(pointer.birth_place() + 1);
         let entry = self.catalogue.get_mut(id).expect("looked up above");
         entry.root = root;
         if entry.written_blocks != WRITTEN_UNKNOWN {

@@ -344,13 +344,13 @@ impl Inner {
         outcome_of(self.submit(drafts, [credits]).await)
     }
 
-    /// Sees to it that the superblock tells of a feature that older programs do not know, before the first
-    /// record of it is journalled.
-    pub(crate) async fn allow_feature(&self, bit: u64) -> Result<()> {
-        if self.pool.superblock().incompatible & bit != 0 {
+    /// Sees to it that the superblock tells of features that older programs do not know, before the first
+    /// record of them is journalled.
+    pub(crate) async fn allow_feature(&self, bits: u64) -> Result<()> {
+        if self.pool.superblock().incompatible & bits == bits {
             return Ok(());
         }
-        self.checkpointer.lock().await.incompatible |= bit;
+        self.checkpointer.lock().await.incompatible |= bits;
         self.checkpoint_now(false).await
     }
 

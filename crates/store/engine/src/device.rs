@@ -3,11 +3,12 @@
 use std::rc::Rc;
 
 use ashlar_block as block;
-use ashlar_block::{BlockDevice, Extent, ExtentKind, Geometry, LocalFuture, check_range};
+use ashlar_block::{BlockDevice, Extent, ExtentKind, Geometry, Identity, LocalFuture, check_range};
 use ashlar_format::catalogue::{VolumeEntry, VolumeKind};
 use ashlar_map as map;
 use ashlar_units::{BLOCK_BYTES, VolumeId};
 
+use crate::copy::Stretch;
 use crate::engine::Inner;
 use crate::lineage::Lineage;
 use crate::{Error, ErrorKind, Result};
@@ -106,6 +107,34 @@ impl BlockDevice for VolumeDevice {
         Box::pin(async move {
             let inner = self.check(offset, length, true)?;
             Ok(inner.fill(self.id, offset, length, !may_unmap).await?)
+        })
+    }
+
+    fn identity(&self) -> Option<Identity> {
+        let is_there = self.geometry().size_bytes > 0;
+        let inner = self.pool.pool().filter(|_| is_there)?;
+        Some(Identity { pool: inner.pool.superblock().pool.0, image: self.id.0 })
+    }
+
+    fn copy_from(
+        &self,
+        source: Identity,
+        from: u64,
+        to: u64,
+        length: u64,
+    ) -> LocalFuture<'_, block::Result<bool>> {
+        Box::pin(async move {
+            let inner = self.check(to, length, true)?;
+            let is_whole = [from, to, length].iter().all(|bytes| bytes.is_multiple_of(BLOCK_BYTES));
+            if source.pool != inner.pool.superblock().pool.0 || !is_whole {
+                return Ok(false);
+            }
+            let stretch = |image, offset: u64| Stretch {
+                image,
+                first_block: offset / BLOCK_BYTES,
+                blocks: length / BLOCK_BYTES,
+            };
+            Ok(inner.copy(stretch(VolumeId(source.image), from), stretch(self.id, to)).await?)
         })
     }
 

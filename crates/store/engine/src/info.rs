@@ -192,6 +192,8 @@ pub struct Counters {
     pub stored_bytes: u64,
     /// Zero blocks not stored.
     pub zero_blocks: u64,
+    /// Blocks copied between volumes by reference, without their data.
+    pub copied_blocks: u64,
     /// Blocks stored as they are because compressing them would not have saved a sixteenth.
     pub incompressible_blocks: u64,
     /// Blocks stored as they are because their volume is not to be compressed.

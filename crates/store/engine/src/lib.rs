@@ -34,6 +34,7 @@ mod check;
 mod checkpoint;
 mod cleaner;
 mod control;
+mod copy;
 mod dedupe;
 mod deleted;
 mod device;

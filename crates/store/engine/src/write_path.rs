@@ -27,7 +27,7 @@ pub(crate) type Pending = OneshotReceiver<std::result::Result<Outcome, ashlar_jo
 
 /// What the write path needs to know of a volume.
 #[derive(Clone, Copy)]
-struct Writable {
+pub(crate) struct Writable {
     id: VolumeId,
     profile: Profile,
     compression: Compression,
@@ -36,7 +36,7 @@ struct Writable {
 
 impl Inner {
     /// A volume that takes writes.
-    fn writable(&self, id: VolumeId) -> Result<Writable> {
+    pub(crate) fn writable(&self, id: VolumeId) -> Result<Writable> {
         let tree = self.tree.borrow();
         match tree.catalogue.get(id) {
             Some(entry) if entry.kind == VolumeKind::Volume => {
@@ -325,7 +325,7 @@ impl Inner {
 
 /// Blocks of the piece of a write that begins at `block`. Pieces end on chunk regions, so that cutting a
 /// large write cuts no chunk short.
-fn piece_blocks(block: u64, blocks_max: u64) -> u64 {
+pub(crate) fn piece_blocks(block: u64, blocks_max: u64) -> u64 {
     let region_end = (block + blocks_max) / CHUNK_REGION_BLOCKS * CHUNK_REGION_BLOCKS;
     if region_end > block { region_end - block } else { blocks_max }
 }

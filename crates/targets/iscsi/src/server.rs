@@ -94,12 +94,17 @@ async fn watch(server: Weak<Shared>, runtime: Runtime) {
                 connection.give_up_login();
                 continue;
             }
-            // Nobody is silent to whom nobody listens.
-            let is_heard = connection.is_in.get() && !connection.is_full();
+            if connection.is_full() {
+                // Nobody is silent to whom nobody listens, and a ping would come behind all that waits: silence
+                // begins when that has left. Until then the time to take it holds.
+                connection.heard_at.set(now);
+                continue;
+            }
+            let is_in = connection.is_in.get();
             let silence = now - connection.heard_at.get();
-            if is_heard && silence > silence_max * 2 {
+            if is_in && silence > silence_max * 2 {
                 connection.cut();
-            } else if is_heard && silence > silence_max {
+            } else if is_in && silence > silence_max {
                 connection.ping();
             }
         }

@@ -127,7 +127,7 @@ fn answers_that_nobody_takes_end_their_session_and_hold_up_nobody_else() {
 /// The loss would be a reader on a slow line that is cut off although it reads all the time.
 #[test]
 fn a_slow_reader_that_goes_on_reading_is_not_cut_off() {
-    let settings = Settings { stall_max: millis(3000), silence_max: millis(2500), ..Settings::default() };
+    let settings = Settings { stall_max: millis(3000), silence_max: millis(1000), ..Settings::default() };
     let rig = Rig::new(settings);
     let mut slow = Initiator::new(&rig, 1);
     for _ in 0..24 {

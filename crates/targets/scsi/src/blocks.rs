@@ -4,7 +4,7 @@
 //! that covers more than [`PIECE_BYTES`] without carrying it works piece by piece, so memory is bounded by
 //! what the host itself sent or asked for.
 
-use ashlar_block::Extent;
+use ashlar_block::{Extent, Identity};
 use ashlar_runtime::Buf;
 
 use crate::answer::{Answer, Refusal};
@@ -73,6 +73,16 @@ impl Unit {
         let is_durable = is_fua || self.is_write_through();
         let written = self.device.write(range.offset, data, is_durable).await;
         written.map_err(|error| Unit::failed(&error, true))
+    }
+
+    /// Makes a range what one of another device is, if this device can do so without the data.
+    pub(crate) async fn copy_range(&self, source: Identity, from: u64, to: Range) -> Result<bool, Refusal> {
+        let copied = self.device.copy_from(source, from, to.offset, to.length).await;
+        let is_done = copied.map_err(|error| Unit::failed(&error, true))?;
+        if is_done {
+            self.flush_if_write_through().await?;
+        }
+        Ok(is_done)
     }
 
     pub(crate) async fn flush(&self) -> Result<Answer, Refusal> {

@@ -105,8 +105,8 @@ pub struct Unit {
     /// The size that hosts were told last.
     size_bytes: Cell<u64>,
     pub(crate) writes: Rc<RangeLock>,
-    /// Reads share ranges, atomic writes have them for themselves. Who claims one of `writes`, too, does that
-    /// first. Fences do not wait for reads.
+    /// Reads share ranges, atomic writes have them for themselves. Who claims one of `writes`, too, be it of
+    /// another unit, does that first. Fences do not wait for reads.
     pub(crate) reads: Rc<RangeLock>,
     /// Copies that came in here.
     pub(crate) copies: Copies,

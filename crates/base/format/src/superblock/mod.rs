@@ -51,10 +51,15 @@ const KNOWN_READ_ONLY: u64 = 0;
 pub const INCOMPATIBLE_SHARES: u64 = 1;
 /// Volumes may be deleted and still come back: who does not know that would serve them, or two of one name.
 pub const INCOMPATIBLE_DELETED: u64 = 2;
+/// The journal may have records of copies: who does not know them would take the first for its end.
+pub const INCOMPATIBLE_COPIES: u64 = 4;
 
-const KNOWN_INCOMPATIBLE: u64 = INCOMPATIBLE_SHARES | INCOMPATIBLE_DELETED;
-const KNOWN_FEATURES: [(FeatureClass, u8, &str); 2] =
-    [(FeatureClass::Incompatible, 0, "shared-blocks"), (FeatureClass::Incompatible, 1, "deleted-volumes")];
+const KNOWN_INCOMPATIBLE: u64 = INCOMPATIBLE_SHARES | INCOMPATIBLE_DELETED | INCOMPATIBLE_COPIES;
+const KNOWN_FEATURES: [(FeatureClass, u8, &str); 3] = [
+    (FeatureClass::Incompatible, 0, "shared-blocks"),
+    (FeatureClass::Incompatible, 1, "deleted-volumes"),
+    (FeatureClass::Incompatible, 2, "copied-blocks"),
+];
 
 /// One drive of the pool, as the pool knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -15,6 +15,7 @@
 //! addresses and contents.
 
 mod changes;
+mod copies;
 mod demand;
 mod exactness;
 mod image;
@@ -33,6 +34,7 @@ use ashlar_block::{Extent, ExtentKind};
 
 use crate::content::Value;
 use changes::{Doubt, Pending};
+use copies::Copying;
 use exactness::Group;
 use image::Candidate;
 use notes::Notes;
@@ -174,6 +176,7 @@ pub struct Oracle {
     /// its name used again meanwhile.
     flying: BTreeMap<OperationId, (String, u32)>,
     pending: BTreeMap<u32, Pending>,
+    copying: Option<Copying>,
     /// When something that may give space back was acknowledged last.
     given_back_at: u64,
     reads: BTreeMap<ReadId, Reading>,
@@ -212,6 +215,7 @@ impl Oracle {
             snapshots: BTreeMap::new(),
             flying: BTreeMap::new(),
             pending: BTreeMap::new(),
+            copying: None,
             given_back_at: 0,
             reads: BTreeMap::new(),
             doubts: Vec::new(),
@@ -315,6 +319,7 @@ impl Oracle {
                 reading.flying.push((run, value));
             }
         }
+        self.note_written_beside(incarnation, run, value);
         id
     }
 
@@ -484,6 +489,7 @@ impl Oracle {
     pub fn stop(&mut self) {
         let now = self.tick();
         self.reads.clear();
+        self.copying = None;
         // Writes first: an unfinished restore keeps what was written beside it.
         for (id, (volume, incarnation)) in std::mem::take(&mut self.flying) {
             if self.is_alive(&volume, incarnation) {

@@ -4,7 +4,9 @@
 //! Errors are permitted then, and after a restart also older contents: but never another block's
 //! bytes, those of a volume that has nothing to do with this name, or a mixture.
 
-use super::{ImageKey, Oracle, Run};
+use std::collections::BTreeSet;
+
+use super::{ImageKey, Operation, Oracle, Run};
 use crate::content::{Value, describe, recognise};
 
 impl Oracle {
@@ -21,10 +23,9 @@ impl Oracle {
                 Some(value) => value.write_number().is_some_and(|number| {
                     let operation = self.operations.get(number as usize);
                     operation.is_some_and(|operation| {
-                        operation.value == value
-                            && operation.run.contains(unit)
-                            && lineage.contains(&operation.volume)
-                    })
+                        let is_it = operation.value == value && operation.run.contains(unit);
+                        is_it && lineage.contains(&operation.volume)
+                    }) || self.was_copied(value, unit, lineage)
                 }),
                 None => false,
             };
@@ -34,5 +35,11 @@ impl Oracle {
             }
         }
         Ok(())
+    }
+
+    /// Whether a copy put this there.
+    fn was_copied(&self, value: Value, unit: u64, lineage: &BTreeSet<u32>) -> bool {
+        let is_it = |operation: &&Operation| operation.value == value && operation.run.contains(unit);
+        self.operations.iter().filter(is_it).any(|operation| lineage.contains(&operation.volume))
     }
 }

@@ -7,6 +7,7 @@ use ashlar_units::BLOCK_BYTES;
 
 use super::World;
 use super::claims::{Object, Use};
+use super::copies;
 use super::refusal::{Issued, judge_refusal};
 use crate::chance::{Chance, mix};
 use crate::content::{SECTOR_BYTES, Texture, Value, note_forged};
@@ -87,7 +88,8 @@ pub fn pick_volume(world: &World) -> Option<String> {
 
 async fn request(world: &World, name: &str, device: Rc<dyn BlockDevice>) {
     let mix = &world.scenario.data;
-    let weights = [mix.write, mix.read, mix.unmap, mix.write_zeroes, mix.flush, mix.invalid, mix.read / 4];
+    let weights =
+        [mix.write, mix.read, mix.unmap, mix.write_zeroes, mix.flush, mix.invalid, mix.read / 4, mix.copy];
     let key = ImageKey::Live(name.to_string());
     let (kind, run) = {
         let oracle = world.oracle.borrow();
@@ -108,7 +110,8 @@ async fn request(world: &World, name: &str, device: Rc<dyn BlockDevice>) {
         }
         5 => invalid(world, name).await,
         6 => extents(world, &key, &*device, run).await,
-        other => unreachable!("there are seven kinds, not {other}"),
+        7 => copies::copy(world, name, run).await,
+        other => unreachable!("there are eight kinds, not {other}"),
     }
 }
 

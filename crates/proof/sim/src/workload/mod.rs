@@ -5,6 +5,7 @@
 
 mod changes;
 mod claims;
+mod copies;
 mod data;
 mod difference;
 mod forging;

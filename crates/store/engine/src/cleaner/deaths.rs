@@ -63,8 +63,8 @@ impl Deaths {
         self.news.clear();
     }
 
-    /// The cycle is over.
-    pub(super) fn end(&mut self) {
+    /// The cycle is over, or goes on without.
+    pub(crate) fn end(&mut self) {
         self.is_recording = false;
         self.blocks = BTreeMap::new();
         self.news = Vec::new();

@@ -74,6 +74,7 @@ use chunks::ChunkReader;
 use queue::Queue;
 use rebuild::Rebuild;
 use shares::ShareList;
+pub(crate) use shares::ShareNumber;
 
 /// Bytes of index for each block of the pool: 8 for its entry, and as many for buckets filled unevenly.
 const INDEX_BYTES_PER_BLOCK: u64 = 16;

@@ -1,4 +1,4 @@
-//! What was shared since the last published checkpoint: alive, although its roots may not say so.
+//! What was shared or copied since the last published checkpoint: alive, although its roots may not say so.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -6,12 +6,12 @@ use std::collections::BTreeMap;
 use ashlar_format::Pointer;
 use ashlar_runtime::sync::Notify;
 
-/// Shares between two checkpoints: 2 MiB. Dedupe asks for a checkpoint and waits when it is full.
+/// Shares between two checkpoints: 2 MiB. Dedupe and copies ask for a checkpoint and wait when it is full.
 const SHARES_MAX: usize = 64 << 10;
 
 /// Names an entry.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct ShareNumber(u64);
+pub(crate) struct ShareNumber(u64);
 
 struct Share {
     /// The first block that is shared.
@@ -32,12 +32,12 @@ pub(crate) struct ShareList {
 }
 
 impl ShareList {
-    pub(super) fn has_room(&self, more: usize) -> bool {
+    pub(crate) fn has_room(&self, more: usize) -> bool {
         self.shares.borrow().len() + more <= SHARES_MAX
     }
 
     /// Notes a share that is about to be submitted.
-    pub(super) fn add(&self, pointer: Pointer, blocks: usize) -> ShareNumber {
+    pub(crate) fn add(&self, pointer: Pointer, blocks: usize) -> ShareNumber {
         let number = ShareNumber(self.next.get());
         self.next.set(number.0 + 1);
         self.shares.borrow_mut().insert(number, Share { pointer, blocks, applied_after_cut: None });
@@ -46,7 +46,7 @@ impl ShareList {
 
     /// It was applied (or overtaken); so many cuts were taken by now. That may be later than when it was
     /// applied: then it is kept for one checkpoint more than needed.
-    pub(super) fn applied(&self, number: ShareNumber, cuts: u64) {
+    pub(crate) fn applied(&self, number: ShareNumber, cuts: u64) {
         if let Some(share) = self.shares.borrow_mut().get_mut(&number) {
             share.applied_after_cut = Some(cuts);
         }

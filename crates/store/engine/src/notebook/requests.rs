@@ -266,6 +266,7 @@ fn makes(record: &Record, id: VolumeId) -> bool {
         | Record::Delete { .. }
         | Record::Restore { .. }
         | Record::Share { .. }
+        | Record::Copy { .. }
         | Record::SetEntry { .. }
         | Record::Notes { .. }
         | Record::Skipped { .. } => false,

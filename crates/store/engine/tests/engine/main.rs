@@ -7,6 +7,7 @@ mod accounting;
 mod allowance;
 mod checking;
 mod cleaning;
+mod copying;
 mod damage;
 mod dead_space;
 mod dedupe;

@@ -2,11 +2,12 @@
 //! 6.20): the array moves blocks between units that the host sees, and no data pass the network.
 //!
 //! ```text
-//!   parameter list ─► list::parse ─► plan: units, ranges ─► pieces: read, claim a turn, write
+//!   parameter list ─► list::parse ─► plan: units, ranges ─► pieces: copied by the device,
+//!                                                                  or read, claim a turn, write
 //! ```
 //!
-//! The blocks are read and written through the devices, so what hosts may do to each unit, its limits and its
-//! turns hold for copies as for any other command. Everything is checked before the first block moves; what
+//! A device that has both units' blocks may copy without their data. All goes through the devices, so what
+//! hosts may do to each unit, its limits and its turns hold for copies as for any other command. Everything is checked before the first block moves; what
 //! may change meanwhile, reservations and the host's wish, is looked at before each piece.
 
 pub(crate) mod list;
@@ -122,6 +123,10 @@ impl Move {
                 return Err(Sense::new(SenseKey::CopyAborted, code::NO_ADDITIONAL_SENSE).into());
             }
             self.source.check_allowed(nexus, Access::Read)?;
+            if self.copy_in_device(nexus, from, to).await? {
+                running.moved(to.length);
+                continue;
+            }
             let data = self.source.read_range(from).await?;
             let _turn = self.target.writes.shared(to.offset, to.length).await;
             self.target.check_allowed(nexus, Access::Write)?;
@@ -129,5 +134,14 @@ impl Move {
             running.moved(to.length);
         }
         Ok(())
+    }
+
+    /// Has the device copy a piece; false where it cannot.
+    async fn copy_in_device(&self, nexus: &Nexus, from: Range, to: Range) -> Result<bool, Refusal> {
+        let Some(source) = self.source.device.identity() else { return Ok(false) };
+        let _turn = self.target.writes.shared(to.offset, to.length).await;
+        let _reading = self.source.reads.shared(from.offset, from.length).await;
+        self.target.check_allowed(nexus, Access::Write)?;
+        self.target.copy_range(source, from.offset, to).await
     }
 }

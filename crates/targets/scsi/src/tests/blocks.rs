@@ -2,9 +2,10 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 
-use super::{BLOCKS, Rig, compare_and_write, poll, sixteen, ten, twelve};
-use crate::{Answer, Begun, Status};
+use super::{BLOCKS, Rig, Slow, compare_and_write, poll, sixteen, ten, twelve, unit_of};
+use crate::{Answer, Begun, Status, UnitAddress};
 
 const LAST: u32 = BLOCKS as u32 - 1;
 
@@ -345,4 +346,32 @@ fn atomic_writes_are_told_among_the_commands_and_heed_reservations() {
     assert_eq!(asked[14..19], [0, 0, 0xff, 0xff, 0x1f]);
     rig.good(1, &[0x16, 0, 0, 0, 0, 0], &[]);
     assert!(rig.is_conflict(0, &write_atomic(0, 8), &rig.blocks_of(7, 8)));
+}
+
+/// The loss would be a page that is half old and half new to who reads it at that moment: a device is free to
+/// show parts of a write that it has not answered.
+#[test]
+fn who_reads_comes_before_an_atomic_write_or_behind_it() {
+    let rig = Rig::new();
+    let slow = Rc::new(Slow::new());
+    assert!(rig.target.add(UnitAddress::new(1).unwrap(), Rc::new(unit_of(4, slow.clone()))));
+    let begin = |cdb: Vec<u8>, data: Vec<u8>| {
+        let Begun::Work(work) = rig.target.begin(&rig.hosts[0], UnitAddress::new(1), &cdb, data.len() as u64)
+        else {
+            panic!("{cdb:x?} is answered")
+        };
+        let running: Pin<Box<dyn Future<Output = Answer>>> = Box::pin(async move { work.run(&data).await });
+        running
+    };
+    // The unit is new to the host.
+    while let Begun::Answered(_) = rig.target.begin(&rig.hosts[0], UnitAddress::new(1), &[0; 6], 0) {}
+    let mut write = begin(write_atomic(8, 16), rig.blocks_of(7, 16));
+    assert!(poll(&mut write).is_none());
+    let mut inside = begin(ten(0x28, 0, 16, 1), Vec::new());
+    assert!(poll(&mut inside).is_none(), "it would see what is not written whole");
+    let mut beside = begin(ten(0x28, 0, 24, 8), Vec::new());
+    assert_eq!(poll(&mut beside).unwrap().status, Status::Good);
+    slow.may_write.set(true);
+    assert_eq!(poll(&mut write).unwrap().status, Status::Good);
+    assert_eq!(poll(&mut inside).unwrap().data.as_slice(), rig.blocks_of(7, 1));
 }
