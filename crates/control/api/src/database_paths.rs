@@ -115,6 +115,7 @@ fn database_stop() {}
         (status = 200, description = "the answer", body = DatabaseHandover),
         (status = 400, description = "it is not away", body = Problem),
         (status = 404, description = "no such object", body = Problem),
+        (status = 409, description = "one of its volumes is exported no more", body = Problem),
         (status = 500, description = "this machine or the database is at fault", body = Problem),
     )
 )]

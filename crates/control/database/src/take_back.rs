@@ -24,9 +24,9 @@ pub(crate) fn take_back(postgres: &Postgres) -> Result<()> {
             give_all(postgres, site.mount(role), user)?;
         }
     }
-    // Where it was led into itself when it was made, and everything of it is to be there still.
-    let moves = vec![(site.directory.clone(), site.directory.clone())];
-    postgres.server().adopt(&Adoption { moves, shared: Vec::new() })?;
+    // It was led into itself when it was made: every link is to lead there still.
+    let shared = vec![site.directory.clone()];
+    postgres.server().adopt(&Adoption { moves: Vec::new(), shared })?;
     Ok(())
 }
 

@@ -41,7 +41,7 @@ impl Service {
         if self.array.iscsi_addresses().await?.is_empty() {
             return Err(Error::unfit(
                 format!("database `{name}`: the array serves no iSCSI, so host `{host}` does not reach it"),
-                "name an address in the setting `iscsi_listen`, and start the array again",
+                "name an address in `iscsi_listen` and start the array again; `ashlar status` tells why one is not open",
             ));
         }
         let directory = self.site_directory(name).display().to_string();
