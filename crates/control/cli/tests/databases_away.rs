@@ -313,6 +313,7 @@ fn check_away(site: &Site) {
     assert!(ashlar_postgres::processes_below(&below).is_empty());
 }
 
+// tidy: long because each step needs what the one before left
 #[test]
 fn a_clone_runs_on_another_machine_and_comes_back() {
     if !has_programs() {

@@ -108,7 +108,8 @@ impl Handover {
             let what = match user {
                 Some(user) => {
                     format!(
-                        "# The CHAP secret of {whose}, {user}, goes between these quotes. Empty: as this machine's\n# iscsid.conf has it.\n"
+                        "# The CHAP secret of {whose}, {user}, goes between these quotes. Empty: as this machine's\n\
+                         # iscsid.conf has it.\n"
                     )
                 }
                 None => String::new(),

@@ -95,8 +95,8 @@ async fn watch(server: Weak<Shared>, runtime: Runtime) {
                 continue;
             }
             if connection.is_full() {
-                // Nobody is silent to whom nobody listens, and a ping would come behind all that waits: silence
-                // begins when that has left. Until then the time to take it holds.
+                // Nobody is silent to whom nobody listens, and a ping would come behind all that waits:
+                // silence begins when that has left. Until then the time to take it holds.
                 connection.heard_at.set(now);
                 continue;
             }
