@@ -98,8 +98,8 @@ pub trait BlockDevice {
 
     /// Makes a range what a range of another device (or of this one) is, without its data passing by. Each
     /// part becomes what was there at some moment of the request, and counts as written. `false` where that
-    /// cannot be done here: then some of the range may be done already, and whoever asked reads and writes all
-    /// of it.
+    /// cannot be done here: then some of the range may be done already, and whoever asked reads and writes
+    /// all of it.
     fn copy_from(
         &self,
         _source: Identity,

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A device that has both units' blocks may copy without their data. All goes through the devices, so what
-//! hosts may do to each unit, its limits and its turns hold for copies as for any other command. Everything is
-//! checked before the first block moves; what may change meanwhile, reservations and the host's wish, is
+//! hosts may do to each unit, its limits and its turns hold for copies as for any other command. Everything
+//! is checked before the first block moves; what may change meanwhile, reservations and the host's wish, is
 //! looked at before each piece.
 
 pub(crate) mod list;
