@@ -195,10 +195,8 @@ impl Inner {
         drafts: Vec<Draft>,
         credits: impl IntoIterator<Item = Permit>,
     ) -> Submitted {
-        if !planted(Fault::CopyKeepsDeaths) {
-            self.cleaner.deaths.borrow_mut().end();
-        }
-        let chunks = runs.iter().filter(|run| run.pointer.is_data() && !planted(Fault::CopyNotListed));
+        self.cleaner.deaths.borrow_mut().end();
+        let chunks = runs.iter().filter(|run| run.pointer.is_data());
         let shares = &self.dedupe.shares;
         let shares = chunks.map(|run| shares.add(run.pointer, run.blocks as usize)).collect();
         Submitted { pending: self.submit(drafts, credits), shares }
