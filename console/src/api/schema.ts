@@ -306,6 +306,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/databases/{database}/handover": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** What the machine needs that a clone is away at, with a script that does it. */
+        get: operations["database_handover"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/databases/{database}/promote": {
         parameters: {
             query?: never;
@@ -368,6 +385,26 @@ export interface paths {
         put?: never;
         /** Sets a database back to a snapshot of its volumes. What it was before is kept in another snapshot. */
         post: operations["database_restore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{database}/return": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Takes a clone back that is away: its exports end, its volumes are mounted here, and its server starts.
+         *     Whatever still runs on the other machine loses them as by a loss of power.
+         */
+        post: operations["database_return"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1935,6 +1972,7 @@ export interface components {
         /** @description A database. */
         Database: {
             auto_grow?: components["schemas"]["DatabaseAutoGrow"] | null;
+            away?: components["schemas"]["DatabaseAway"] | null;
             commands?: components["schemas"]["DatabaseCommands"] | null;
             /**
              * Format: double
@@ -2011,6 +2049,16 @@ export interface components {
              */
             waiting?: string[];
         };
+        /** @description Where a clone is that does not run on the array's machine. */
+        DatabaseAway: {
+            /**
+             * @description The host that has its volumes.
+             * @example db1
+             */
+            host: string;
+            /** Format: int64 */
+            since_unix_seconds: number;
+        };
         /** @description Request to clone a database. */
         DatabaseClone: {
             /**
@@ -2040,6 +2088,13 @@ export interface components {
             expires_after_seconds?: number | null;
             /** @description The same, made up by the array. */
             has_fresh_password?: boolean;
+            /**
+             * @description It is to run on another machine, this host of its pool: its volumes are exported to that, and the
+             *     answer says what the machine needs. Its server has run here once by then, and is stopped. Absent: it
+             *     runs on the array's machine.
+             * @example db1
+             */
+            host?: string | null;
             /**
              * Format: int64
              * @description Memory of all processes of its server, with the files that the kernel caches for them. Absent: the
@@ -2257,6 +2312,88 @@ export interface components {
             /** @description How large the volumes of its tablespaces are to be. Absent: 64 GiB, or twice what is there. */
             tablespaces?: components["schemas"]["DatabaseTablespace"][];
         };
+        /** @description What a machine needs to run a clone that is away at it. */
+        DatabaseHandover: {
+            /**
+             * @description The account of its files on the array's machine.
+             * @example postgres
+             */
+            account: string;
+            /**
+             * @description Where the host comes in.
+             * @example [
+             *       "192.0.2.10:3260"
+             *     ]
+             */
+            addresses: string[];
+            /** @description What the host calls itself when it proves who it is; absent: it proves nothing. */
+            chap_user?: string | null;
+            /** @description Its data directory, on the volume of data. */
+            data_directory: string;
+            /** Format: int32 */
+            group_id: number;
+            /**
+             * @description The host that has its volumes.
+             * @example db1
+             */
+            host: string;
+            /**
+             * Format: int32
+             * @description The major version of its server.
+             * @example 15
+             */
+            major_version: number;
+            /** @description What the array calls itself when it proves who it is; absent: it need not. */
+            mutual_chap_user?: string | null;
+            name: string;
+            /**
+             * Format: int32
+             * @description Where its server listens.
+             */
+            port: number;
+            /**
+             * @description Where the server's programs are on the array's machine.
+             * @example /usr/lib/postgresql/15/bin
+             */
+            programs: string;
+            /**
+             * @description A script that does all of it, for root on that machine, with words about each step. It holds no
+             *     secret, and has a line for that of the host.
+             */
+            script: string;
+            /** Format: int64 */
+            since_unix_seconds: number;
+            /** @description Where its server's socket is, on no volume. */
+            socket_directory: string;
+            /**
+             * @description The iSCSI name of the pool.
+             * @example iqn.2026-11.io.ashlar:main-5a80c1d3
+             */
+            target: string;
+            /** Format: int32 */
+            user_id: number;
+            volumes: components["schemas"]["DatabaseHandoverVolume"][];
+        };
+        /** @description A volume of a clone that is away. */
+        DatabaseHandoverVolume: {
+            /** @example ext4 */
+            file_system: string;
+            /**
+             * Format: int32
+             * @description Its number at the target.
+             */
+            lun: number;
+            /** @description Where it is to be mounted: its files name each other by that. */
+            mount: string;
+            /** @description What is on it: `data`, `log`, `temp`, or `tablespace-` and the name of one. */
+            role: string;
+            volume: string;
+            /**
+             * @description Its name among all SCSI units: Linux has it as `/dev/disk/by-id/wwn-0x...`.
+             * @example 0x3465391958fc61f1
+             */
+            wwn: string;
+        };
         /**
          * @description Commands of a database without a server. Each is one for `sh -c`; ASHLAR_DATABASE is the database's name,
          *     ASHLAR_DATA the directory of its data, ASHLAR_LOG that of its log where it has one.
@@ -2391,6 +2528,7 @@ export interface components {
             /** @description The snapshot that holds what was there before. */
             backup?: string | null;
             database: components["schemas"]["Database"];
+            handover?: components["schemas"]["DatabaseHandover"] | null;
             /** @description What is to be known of it. */
             notes?: string[];
             /** @description The snapshot that it was set back to. */
@@ -2532,7 +2670,7 @@ export interface components {
          * @description What a database does.
          * @enum {string}
          */
-        DatabaseState: "making" | "busy" | "running" | "stopped" | "failed" | "resetting" | "deleting";
+        DatabaseState: "making" | "busy" | "running" | "stopped" | "failed" | "resetting" | "deleting" | "away";
         /** @description A tablespace that is to be made. */
         DatabaseTablespace: {
             /** @example archive */
@@ -3038,6 +3176,11 @@ export interface components {
              */
             target: string;
             volume: string;
+            /**
+             * @description Its name among all SCSI units: Linux has it as `/dev/disk/by-id/wwn-0x...`.
+             * @example 0x3465391958fc61f1
+             */
+            wwn: string;
         };
         /** @description Request to export a volume. */
         ExportCreate: {
@@ -6592,6 +6735,69 @@ export interface operations {
             default: components["responses"]["other"];
         };
     };
+    database_handover: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description name of the clone */
+                database: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatabaseHandover"];
+                };
+            };
+            /** @description it is not away */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["forbidden"];
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description one of its volumes is exported no more */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description this machine or the database is at fault */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
+            default: components["responses"]["other"];
+        };
+    };
     database_promote: {
         parameters: {
             query?: never;
@@ -6935,6 +7141,82 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            default: components["responses"]["other"];
+        };
+    };
+    database_return: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description made up for this request, 1 to 255 visible ASCII letters: sent again with the same request within 24 hours it does nothing and gets the first answer, if that was a success. Kept in memory */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description name of the clone */
+                database: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description the answer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DatabaseReady"];
+                };
+            };
+            /** @description it is not away */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            401: components["responses"]["unauthorized"];
+            /** @description only for root over the socket, and for users and tokens of its role */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description no such object */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description taken, in use, or read-only */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            413: components["responses"]["too-large"];
+            422: components["responses"]["key-reused"];
+            /** @description this machine or the database is at fault */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            503: components["responses"]["closed"];
             default: components["responses"]["other"];
         };
     };

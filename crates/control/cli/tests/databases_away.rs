@@ -72,6 +72,19 @@ impl Site {
         rows.first().and_then(|row| row[0].clone()).unwrap_or_default()
     }
 
+    /// How often the array said that it exports a volume to the host.
+    fn exports_told(&self) -> usize {
+        self.array.log().matches("exported to db1 as LUN").count()
+    }
+
+    fn wait_for_exports(&self, count: usize) {
+        let end = Instant::now() + PATIENCE;
+        while self.exports_told() < count {
+            assert!(Instant::now() < end, "{}", self.array.log());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn show(&self, name: &str) -> Value {
         self.array.json(&["database", "show", name])
     }
@@ -424,7 +437,7 @@ fn a_deleted_clone_is_taken_from_its_host() {
     assert!(deleted["notes"].to_string().contains("host db1 has its volumes no more"), "{deleted}");
     assert_eq!(initiator.command(0, &[0; 6], &[]).sense_code(), UNIT_NOT_SUPPORTED);
     assert_eq!((volumes(), site.exported().len()), (before, 0));
-    site.array.good(&["host", "delete", "db1", "--force"]);
+    site.array.good(&["host", "delete", "db1", "--force", "--yes"]);
 }
 
 /// Wherever the array is killed meanwhile: the clone is away as a whole, or nothing of it is there.
@@ -437,11 +450,16 @@ fn a_handover_that_is_cut_short_is_whole_or_undone() {
     site.array.good(&["database", "delete", "dev", "--yes"]);
     let mut met = Vec::new();
     for round in 1..=8 {
+        let exports = site.exports_told();
         let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
         command.arg("--state").arg(site.array.state());
         command.args(["database", "clone", "prod", "dev", "--host", "db1"]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(whole * (round + 4) / 12);
+        match round {
+            // Between its exports.
+            1..=4 => site.wait_for_exports(exports + round as usize),
+            _ => std::thread::sleep(whole * (round * 2 - 3) / 10),
+        }
         site.array.kill();
         child.wait().unwrap();
         site.array.start();
