@@ -326,6 +326,23 @@ fn check_away(site: &Site) {
     assert!(ashlar_postgres::processes_below(&below).is_empty());
 }
 
+/// Copies of the volumes, and what udev calls each: by what the unit itself tells.
+fn units_as_files(site: &Site, handover: &Value) -> Vec<(PathBuf, String)> {
+    let target = handover["target"].as_str().unwrap();
+    let mut devices = Vec::new();
+    for (index, volume) in handover["volumes"].as_array().unwrap().iter().enumerate() {
+        let wwn = volume["wwn"].as_str().unwrap();
+        assert_eq!(wwn, wwn_told(site, target, volume["lun"].as_u64().unwrap() as u8));
+        let file = site.array.path(&format!("unit-{index}"));
+        let copied = site.copy(&volume["lun"], target, &file, false);
+        assert_eq!(copied.status, 0, "{}", copied.err);
+        // Of the names that a system may have the least one is there, for one of them.
+        let name = if index == 1 { format!("scsi-3{}", &wwn[2..]) } else { format!("wwn-{wwn}") };
+        devices.push((file, name));
+    }
+    devices
+}
+
 #[test]
 fn a_clone_runs_on_another_machine_and_comes_back() {
     if !has_programs() {
@@ -346,22 +363,12 @@ fn a_clone_runs_on_another_machine_and_comes_back() {
     check_away(&site);
     assert_eq!(before, (site.exported(), site.array.json(&["database", "handover", "dev"])));
 
-    // It is told by the names that the units themselves tell, and to nobody else.
+    // Nobody else sees it.
     let target = handover["target"].as_str().unwrap();
-    let mut devices = Vec::new();
-    for (index, volume) in handover["volumes"].as_array().unwrap().iter().enumerate() {
-        let wwn = volume["wwn"].as_str().unwrap();
-        assert_eq!(wwn, wwn_told(&site, target, volume["lun"].as_u64().unwrap() as u8));
-        let file = site.array.path(&format!("unit-{index}"));
-        let copied = site.copy(&volume["lun"], target, &file, false);
-        assert_eq!(copied.status, 0, "{}", copied.err);
-        // Of the names that a system may have the least one is there, for one of them.
-        let name = if index == 1 { format!("scsi-3{}", &wwn[2..]) } else { format!("wwn-{wwn}") };
-        devices.push((file, name));
-    }
+    let devices = units_as_files(&site, handover);
     assert_eq!(
         Initiator::log_in(site.port, OTHER, target).unwrap().command(0, &[0; 6], &[]).sense_code(),
-        0x2500
+        UNIT_NOT_SUPPORTED
     );
 
     let mut machine = Machine::new(&site, &devices);
