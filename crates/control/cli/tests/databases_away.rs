@@ -72,6 +72,19 @@ impl Site {
         rows.first().and_then(|row| row[0].clone()).unwrap_or_default()
     }
 
+    /// How often the array said that it exports a volume to the host.
+    fn exports_told(&self) -> usize {
+        self.array.log().matches("exported to db1 as LUN").count()
+    }
+
+    fn wait_for_exports(&self, count: usize) {
+        let end = Instant::now() + PATIENCE;
+        while self.exports_told() < count {
+            assert!(Instant::now() < end, "{}", self.array.log());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     fn show(&self, name: &str) -> Value {
         self.array.json(&["database", "show", name])
     }
@@ -313,7 +326,23 @@ fn check_away(site: &Site) {
     assert!(ashlar_postgres::processes_below(&below).is_empty());
 }
 
-// tidy: long because each step needs what the one before left
+/// Copies of the volumes, and what udev calls each: by what the unit itself tells.
+fn units_as_files(site: &Site, handover: &Value) -> Vec<(PathBuf, String)> {
+    let target = handover["target"].as_str().unwrap();
+    let mut devices = Vec::new();
+    for (index, volume) in handover["volumes"].as_array().unwrap().iter().enumerate() {
+        let wwn = volume["wwn"].as_str().unwrap();
+        assert_eq!(wwn, wwn_told(site, target, volume["lun"].as_u64().unwrap() as u8));
+        let file = site.array.path(&format!("unit-{index}"));
+        let copied = site.copy(&volume["lun"], target, &file, false);
+        assert_eq!(copied.status, 0, "{}", copied.err);
+        // Of the names that a system may have the least one is there, for one of them.
+        let name = if index == 1 { format!("scsi-3{}", &wwn[2..]) } else { format!("wwn-{wwn}") };
+        devices.push((file, name));
+    }
+    devices
+}
+
 #[test]
 fn a_clone_runs_on_another_machine_and_comes_back() {
     if !has_programs() {
@@ -334,22 +363,12 @@ fn a_clone_runs_on_another_machine_and_comes_back() {
     check_away(&site);
     assert_eq!(before, (site.exported(), site.array.json(&["database", "handover", "dev"])));
 
-    // It is told by the names that the units themselves tell, and to nobody else.
+    // Nobody else sees it.
     let target = handover["target"].as_str().unwrap();
-    let mut devices = Vec::new();
-    for (index, volume) in handover["volumes"].as_array().unwrap().iter().enumerate() {
-        let wwn = volume["wwn"].as_str().unwrap();
-        assert_eq!(wwn, wwn_told(&site, target, volume["lun"].as_u64().unwrap() as u8));
-        let file = site.array.path(&format!("unit-{index}"));
-        let copied = site.copy(&volume["lun"], target, &file, false);
-        assert_eq!(copied.status, 0, "{}", copied.err);
-        // Of the names that a system may have the least one is there, for one of them.
-        let name = if index == 1 { format!("scsi-3{}", &wwn[2..]) } else { format!("wwn-{wwn}") };
-        devices.push((file, name));
-    }
+    let devices = units_as_files(&site, handover);
     assert_eq!(
         Initiator::log_in(site.port, OTHER, target).unwrap().command(0, &[0; 6], &[]).sense_code(),
-        0x2500
+        UNIT_NOT_SUPPORTED
     );
 
     let mut machine = Machine::new(&site, &devices);
@@ -425,7 +444,7 @@ fn a_deleted_clone_is_taken_from_its_host() {
     assert!(deleted["notes"].to_string().contains("host db1 has its volumes no more"), "{deleted}");
     assert_eq!(initiator.command(0, &[0; 6], &[]).sense_code(), UNIT_NOT_SUPPORTED);
     assert_eq!((volumes(), site.exported().len()), (before, 0));
-    site.array.good(&["host", "delete", "db1", "--force"]);
+    site.array.good(&["host", "delete", "db1", "--force", "--yes"]);
 }
 
 /// Wherever the array is killed meanwhile: the clone is away as a whole, or nothing of it is there.
@@ -438,11 +457,16 @@ fn a_handover_that_is_cut_short_is_whole_or_undone() {
     site.array.good(&["database", "delete", "dev", "--yes"]);
     let mut met = Vec::new();
     for round in 1..=8 {
+        let exports = site.exports_told();
         let mut command = Command::new(env!("CARGO_BIN_EXE_ashlar"));
         command.arg("--state").arg(site.array.state());
         command.args(["database", "clone", "prod", "dev", "--host", "db1"]);
         let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        std::thread::sleep(whole * (round + 4) / 12);
+        match round {
+            // Between its exports.
+            1..=4 => site.wait_for_exports(exports + round as usize),
+            _ => std::thread::sleep(whole * (round * 2 - 3) / 10),
+        }
         site.array.kill();
         child.wait().unwrap();
         site.array.start();

@@ -19,11 +19,13 @@ const COMMANDS: &[(&str, &str)] = &[
     ("database delete", "DELETE /v1/databases/{database}"),
     ("database expire", "PUT /v1/databases/{database}/expiry"),
     ("database follow", "POST /v1/database-standbys"),
+    ("database handover", "GET /v1/databases/{database}/handover"),
     ("database list", "GET /v1/databases"),
     ("database promote", "POST /v1/databases/{database}/promote"),
     ("database reset", "POST /v1/databases/{database}/reset"),
     ("database resize", "POST /v1/databases/{database}/resize"),
     ("database restore", "POST /v1/databases/{database}/restore"),
+    ("database return", "POST /v1/databases/{database}/return"),
     ("database settings", "GET /v1/databases/{database}/settings"),
     ("database start", "POST /v1/databases/{database}/start"),
     ("database stop", "POST /v1/databases/{database}/stop"),
@@ -88,8 +90,11 @@ const SCRUB_CHANGE: &str = "pool scrub --pause";
 const SCRUB_CHANGES: [&str; 3] = ["--pause", "--resume", "--stop"];
 
 /// Options of one command that say something else than those of others.
-const OWN_OPTIONS: &[(&str, &str, &str)] =
-    &[("pool online-drive", "--drive", "path"), ("database resize", "--size", "sizes_bytes")];
+const OWN_OPTIONS: &[(&str, &str, &str)] = &[
+    ("pool online-drive", "--drive", "path"),
+    ("database resize", "--size", "sizes_bytes"),
+    ("export create", "--host", "hosts"),
+];
 
 /// Options, the fields or parameters that say the same, and whether a value stands behind.
 const OPTIONS: &[(&str, &str, bool)] = &[
@@ -116,6 +121,7 @@ const OPTIONS: &[(&str, &str, bool)] = &[
     ("format", "format", true),
     ("from", "from", true),
     ("from-directory", "from_directory", true),
+    ("host", "host", true),
     ("iops", "requests_per_second", true),
     ("keep", "keep", true),
     ("latest", "latest", false),

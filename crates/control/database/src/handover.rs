@@ -108,8 +108,8 @@ impl Handover {
             let what = match user {
                 Some(user) => {
                     format!(
-                        "# The CHAP secret of {whose}, {user}, goes between these quotes. Empty: as this machine's\n\
-                         # iscsid.conf has it.\n"
+                        "# The CHAP secret of {whose}, {user}, goes between these quotes.\n\
+                         # Empty: as this machine's iscsid.conf has it.\n"
                     )
                 }
                 None => String::new(),
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn values_are_what_the_shell_reads() {
         let script = handover().script();
-        let (values, _) = script.split_once("# --- The same").unwrap();
+        let (values, _) = script.split_once("# The same for every").unwrap();
         let shown = "printf '%s|' \"$chap_user\" \"$chap_secret\" \"$portals\" \"$limits\" \"$volumes\"";
         let ran = Command::new("sh").args(["-euc", &format!("{values}\n{shown}")]).output().unwrap();
         assert_eq!(

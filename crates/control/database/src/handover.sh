@@ -1,5 +1,5 @@
 
-# --- The same for every database from here on. ---
+# The same for every database from here on.
 
 set -eu
 unit="ashlar-$database.service"
