@@ -3,6 +3,7 @@ import { busy, found, missing, Refusal } from './refusal.mjs';
 import { now } from './world.mjs';
 
 const TARGET = 'iqn.2026-11.io.ashlar:main-5a80c1d3';
+const wwn = (lun) => `0x34653919580000${lun.toString(16).padStart(2, '0')}`;
 const drop = (list, one) => list.splice(list.indexOf(one), 1);
 
 /// A host without the secret that it was made with.
@@ -55,6 +56,7 @@ export const HOSTS = {
       pool,
       target: TARGET,
       lun,
+      wwn: wwn(lun),
       block_bytes: body.block_bytes ?? 4096,
       hosts: body.hosts ?? [],
       addresses: ['192.0.2.10:3260'],
@@ -102,6 +104,7 @@ export const exports = () => [
     pool: 'main',
     target: TARGET,
     lun: 0,
+    wwn: wwn(0),
     block_bytes: 512,
     hosts: ['esx1'],
     addresses: ['192.0.2.10:3260', '198.51.100.10:3260'],
@@ -113,6 +116,7 @@ export const exports = () => [
     pool: 'main',
     target: TARGET,
     lun: 1,
+    wwn: wwn(1),
     block_bytes: 4096,
     hosts: [],
     addresses: ['192.0.2.10:3260', '198.51.100.10:3260'],
