@@ -103,6 +103,8 @@ pub enum NoteKind {
     Restripe,
     /// How fast requests of a volume should be, and for how much of the time.
     Objective,
+    /// The number that an export was given last, so that numbers come round late.
+    LastUnit,
 }
 
 /// One line of the register.
@@ -119,7 +121,7 @@ struct Registered {
 const KIB: usize = 1 << 10;
 
 #[rustfmt::skip]
-const REGISTER: [Registered; 19] = {
+const REGISTER: [Registered; 20] = {
     use NoteClass::{Keep, ReadOnly};
     use NoteSubject::{Number, Pool, Volume};
     [
@@ -142,6 +144,7 @@ const REGISTER: [Registered; 19] = {
         line(NoteKind::Moving,       Keep,     17, false, "moving",        Volume, 256 * KIB),
         line(NoteKind::Restripe,     Keep,     18, false, "restripe",      Pool,   64 * KIB),
         line(NoteKind::Objective,    Keep,     19, false, "objective",     Volume, 256 * KIB),
+        line(NoteKind::LastUnit,     Keep,     20, false, "last-unit",     Pool,   KIB),
     ]
 };
 

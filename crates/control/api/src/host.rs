@@ -105,7 +105,7 @@ pub struct ExportCreate {
     /// Who sees it. None named: every host that comes in; on loopback that is everybody.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<String>,
-    /// Its number at the target, 0 to 16383; absent: the first that is free.
+    /// Its number at the target, 0 to 16383; absent: the next that is free.
     #[serde(rename = "lun", default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<u16>,
     /// The block that hosts address, 512 or 4096; absent: the volume's logical block.

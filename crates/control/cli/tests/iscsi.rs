@@ -388,6 +388,27 @@ fn an_export_comes_back_with_its_volume_and_a_new_one_is_told_to_who_is_there() 
     assert!(Initiator::log_in(port, HOST, &target).is_ok());
 }
 
+/// The harm: a host that still has the volume before at that number writes its pages into the new one.
+#[test]
+fn the_number_of_an_export_that_ended_is_not_given_to_the_next() {
+    let (mut array, _) = array();
+    let lun = |array: &Array, volume: &str| {
+        array.good(&["volume", "create", volume, "--size", "16MiB"]);
+        array.json(&["export", "create", volume])["lun"].as_u64().unwrap()
+    };
+    assert_eq!([lun(&array, "a"), lun(&array, "b")], [0, 1]);
+    array.good(&["export", "delete", "b"]);
+    array.good(&["volume", "delete", "b", "--now", "--yes"]);
+    assert_eq!(lun(&array, "c"), 2);
+    array.good(&["export", "delete", "c"]);
+    array.good(&["volume", "delete", "c", "--now", "--yes"]);
+    array.terminate();
+    array.start();
+    assert_eq!(lun(&array, "d"), 3);
+    array.good(&["volume", "create", "e", "--size", "16MiB"]);
+    assert_eq!(array.json(&["export", "create", "e", "--lun", "1"])["lun"], 1, "who names one gets it");
+}
+
 #[test]
 fn qemu_writes_and_reads_what_was_written() {
     if !has_program("qemu-io") || !has_iscsi_driver() {

@@ -31,7 +31,7 @@ enum Verb {
         /// loopback that is everybody.
         #[arg(long = "host", value_name = "HOST")]
         hosts: Vec<String>,
-        /// Its number at the target, 0 to 16383 [default: the first that is free].
+        /// Its number at the target, 0 to 16383 [default: the next that is free].
         #[arg(long = "lun", value_name = "N")]
         unit: Option<u16>,
         /// The block that hosts address, 512 or 4096 [default: the logical block of the volume].

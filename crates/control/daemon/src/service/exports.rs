@@ -10,6 +10,9 @@ use crate::error::{Error, Result};
 use crate::iscsi::ExportRecord;
 use crate::tag::Seen;
 
+/// Numbers that are given first: Windows finds no unit beyond.
+const FIRST_UNITS: u16 = 255;
+
 impl Service {
     /// All exports, by volume.
     pub(crate) async fn exports(&self) -> Result<Vec<api::Export>> {
@@ -48,6 +51,10 @@ impl Service {
             hosts: request.hosts,
             created_unix_seconds: unix_seconds(),
         };
+        if request.unit.is_none() {
+            let last = serde_json::to_vec(&record.unit).expect("a number is plain data");
+            self.array.record_note_put(NoteKind::LastUnit, &pool, 0, last, true).await?;
+        }
         let value = serde_json::to_vec(&record).expect("records are plain data");
         self.array.record_note_put(NoteKind::Export, &pool, volume.id, value, true).await?;
         self.array.refresh_exports().await?;
@@ -88,8 +95,9 @@ impl Service {
         Ok(())
     }
 
-    /// The number that is asked for, or the first that no export of the pool has: also of deleted volumes,
-    /// for they may come back.
+    /// The number that is asked for, or the next that no export of the pool has: also of deleted volumes, for
+    /// they may come back. Numbers come round late, because a host takes what it finds at a number for the
+    /// disk that it knew there, and writes to it.
     async fn free_unit(&self, pool: &str, volume: &str, asked: Option<u16>) -> Result<u16> {
         let notes = self.array.record_notes(NoteKind::Export).await?;
         let of_pool = notes.iter().filter(|note| note.pool == pool);
@@ -109,14 +117,20 @@ impl Service {
             }
             Some(unit) if taken.contains(&unit) => unfit(
                 format!("LUN {unit} of pool `{pool}` is taken, maybe by a deleted volume"),
-                "name another, or none for the first that is free".to_string(),
+                "name another, or none for the next that is free".to_string(),
             ),
             Some(unit) => Ok(unit),
-            None => match (0..=api::UNIT_MAX).find(|unit| !taken.contains(unit)) {
+            None => match next_unit(self.last_unit(pool).await?.or(taken.iter().max().copied()), &taken) {
                 Some(unit) => Ok(unit),
                 None => wrong("no LUN is free".to_string(), "delete an export first".to_string()),
             },
         }
+    }
+
+    async fn last_unit(&self, pool: &str) -> Result<Option<u16>> {
+        let notes = self.array.record_notes(NoteKind::LastUnit).await?;
+        let note = notes.into_iter().find(|note| note.pool == pool);
+        Ok(note.and_then(|note| serde_json::from_slice(&note.value).ok()))
     }
 
     /// Refuses hosts that the pool does not know.
@@ -148,5 +162,29 @@ impl Service {
             .because(api::Reason::Attached)),
             _ => Ok(()),
         }
+    }
+}
+
+/// The number behind the last one, of those that are free.
+fn next_unit(last: Option<u16>, taken: &[u16]) -> Option<u16> {
+    let start = last.map_or(0, |last| last.saturating_add(1)) % FIRST_UNITS;
+    let mut numbers = (start..FIRST_UNITS).chain(0..start).chain(FIRST_UNITS..=api::UNIT_MAX);
+    numbers.find(|unit| !taken.contains(unit))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_that_was_free_comes_again_after_all_others() {
+        assert_eq!(next_unit(None, &[]), Some(0));
+        assert_eq!(next_unit(Some(3), &[0, 1]), Some(4));
+        assert_eq!(next_unit(Some(3), &[0, 1, 4]), Some(5));
+        assert_eq!(next_unit(Some(254), &[0, 2]), Some(1));
+        assert_eq!(next_unit(Some(u16::MAX), &[]), Some(0));
+        let first: Vec<u16> = (0..FIRST_UNITS).collect();
+        assert_eq!(next_unit(Some(7), &first), Some(255));
+        assert_eq!(next_unit(Some(7), &(0..=api::UNIT_MAX).collect::<Vec<u16>>()), None);
     }
 }

@@ -8,6 +8,7 @@
 //! The record says that it is away before the first export is there: whoever finds a making that was cut
 //! short knows that there may be exports to end. While it is away nobody here mounts or starts it.
 
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use ashlar_api as api;
@@ -96,7 +97,7 @@ impl Service {
         let volumes = record.parts.iter().map(handed).collect::<Result<Vec<_>>>()?;
         let export = exports.iter().find(|export| record.parts.iter().any(|one| one.volume == export.volume));
         let (target, addresses) =
-            export.map_or_else(Default::default, |one| (one.target.clone(), one.addresses.clone()));
+            export.map_or_else(Default::default, |one| (one.target.clone(), reached(&one.addresses)));
         let places = site.places();
         let bare = api::DatabaseHandover {
             name: record.name.clone(),
@@ -202,6 +203,14 @@ impl Service {
     }
 }
 
+/// The addresses for another machine: on loopback it would ask itself. They are all there is where both are
+/// one machine.
+fn reached(addresses: &[String]) -> Vec<String> {
+    let is_far = |text: &&String| text.parse::<SocketAddr>().is_ok_and(|address| !address.ip().is_loopback());
+    let far: Vec<String> = addresses.iter().filter(is_far).cloned().collect();
+    if far.is_empty() { addresses.to_vec() } else { far }
+}
+
 fn handed(
     site: &Site,
     part: &Part,
@@ -274,4 +283,18 @@ fn not_away(name: &str) -> Error {
         format!("database `{name}` is not away: its volumes are on the array's machine"),
         format!("`ashlar database clone {name} CLONE --host HOST` makes a clone that is"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_machine_is_told_no_address_that_is_its_own() {
+        let list = |texts: &[&str]| texts.iter().map(|text| (*text).to_string()).collect::<Vec<_>>();
+        let both = list(&["127.0.0.1:3260", "192.0.2.2:3260", "[::1]:3260", "[2001:db8::1]:3260"]);
+        assert_eq!(reached(&both), list(&["192.0.2.2:3260", "[2001:db8::1]:3260"]));
+        let here = list(&["127.0.0.1:3260"]);
+        assert_eq!(reached(&here), here);
+    }
 }
