@@ -364,7 +364,7 @@ handed_over() {
     ashlar database clone prod dev --host db1 > /root/dev.sh || fail "clone --host"
     ashlar database show dev | shown
     sh /root/dev.sh > /tmp/script 2>&1 || fail "the script: $(cat /tmp/script)"
-    within 120 has_rows dev 1000 || fail "dev does not answer: $(systemctl status ashlar-dev)"
+    within 120 has_rows dev 1000 || fail "dev does not answer: $(systemctl status ashlar-database-dev)"
     findmnt --list --output TARGET,SOURCE,OPTIONS --types ext4 | grep databases/dev | shown
     [ "$(findmnt --noheadings --output SOURCE /var/lib/ashlar/databases/dev/data | grep -c mapper)" = 1 ] \
         || fault "the volume of data is not mounted by its map"

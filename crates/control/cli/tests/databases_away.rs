@@ -384,7 +384,8 @@ fn a_clone_runs_on_another_machine_and_comes_back() {
     assert_eq!(machine.good(&format!("stat -c %u {data}")).trim(), ACCOUNT_THERE.to_string());
     assert_eq!(site.ask("dev", "insert into t values (0) returning 'in'"), "in");
     let said = machine.said("said");
-    for words in ["node.startup -v automatic", "--login", "enable --now ashlar-dev.service", "udevadm settle"]
+    for words in
+        ["node.startup -v automatic", "--login", "enable --now ashlar-database-dev.service", "udevadm settle"]
     {
         assert!(said.contains(words), "{words}: {said}");
     }

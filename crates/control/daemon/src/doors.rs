@@ -205,6 +205,14 @@ struct List {
     outlives: api::Outlives,
 }
 
+impl List {
+    /// What is told of this door from now on takes the place of why it was not open.
+    fn forget_failed(&mut self, name: &str, transport: &str) {
+        let is_it = |door: &api::Door| door.name == name && door.transport == transport;
+        self.api.retain(|door| !is_it(door) || door.state == api::DoorState::Serving);
+    }
+}
+
 fn door(name: &str, transport: &str, address: impl Into<String>, state: api::DoorState) -> api::Door {
     api::Door {
         name: name.to_string(),
@@ -278,7 +286,7 @@ impl Doors {
     /// Notes an address of the API.
     pub(crate) fn note_api(&self, name: &str, transport: &str, address: String) {
         let mut list = self.entries();
-        list.api.retain(|door| door.name != name || door.state == api::DoorState::Serving);
+        list.forget_failed(name, transport);
         list.api.push(door(name, transport, address, api::DoorState::Serving));
     }
 
@@ -290,7 +298,7 @@ impl Doors {
         if list.api.iter().any(is_told) {
             return;
         }
-        list.api.retain(|door| door.name != name || door.state == api::DoorState::Serving);
+        list.forget_failed(name, "tcp");
         let state = api::DoorState::Failed;
         list.api.push(api::Door { reason: Some(reason.clone()), ..door(name, "tcp", address, state) });
         drop(list);

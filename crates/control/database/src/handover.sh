@@ -2,7 +2,7 @@
 # The same for every database from here on.
 
 set -eu
-unit="ashlar-$database.service"
+unit="ashlar-database-$database.service"
 units=/etc/systemd/system
 
 say() { echo "$database: $*"; }
@@ -105,7 +105,7 @@ mount_unit() {
     [ -d "$3" ] || mkdir -p "$3"
     mountpoint -q "$3" || [ -z "$(ls -A "$3")" ] || fail "$3 is not empty: something else of this machine is there"
     cat > "$units/$(systemd-escape --path --suffix=mount "$3")" << UNIT
-# Of $database, a clone on an array. See ashlar-$database.service.
+# Of $database, a clone on an array. See ashlar-database-$database.service.
 [Unit]
 Description=Volume of database $database for $1
 
@@ -129,8 +129,10 @@ mount_now() {
 }
 
 server_unit() {
+    mark="PostgreSQL on a clone of the array's database"
+    [ ! -e "$units/$unit" ] || grep -qF "$mark" "$units/$unit" || fail "$unit is there already, and not of this script"
     cat > "$units/$unit" << UNIT
-# PostgreSQL on a clone of the array's database $source. Its password is the one that
+# $mark $source. Its password is the one that
 # \`ashlar database url $database\` prints on the array's machine.
 [Unit]
 Description=Database $database, a clone on an array

@@ -12,7 +12,7 @@ use rustls::{RootCertStore, ServerConfig};
 use crate::error::{Error, Result};
 use crate::settings::Settings;
 use crate::state::State;
-use crate::tls::CertificateFrom;
+use crate::tls::{self, CertificateFrom};
 
 /// When each file changed last.
 type Stamp = [Option<SystemTime>; 3];
@@ -76,8 +76,9 @@ fn config(own: &CertificateFrom, clients: &Path) -> Result<Arc<ServerConfig>> {
 
 /// The authorities in a file.
 fn authorities(path: &Path) -> Result<RootCertStore> {
-    let read = || CertificateDer::pem_file_iter(path)?.collect::<std::result::Result<Vec<_>, _>>();
-    let certificates = read().map_err(|error| refused(path, &error))?;
+    let bytes = tls::read(path)?;
+    let certificates: std::result::Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+    let certificates = certificates.map_err(|error| refused(path, &error))?;
     if certificates.is_empty() {
         return Err(refused(path, &"it holds no certificate (PEM)"));
     }

@@ -1,13 +1,14 @@
 //! A certificate with its key, and what it says: for whom it is, and how long.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
 use ashlar_api::{ErrorKind, Reason};
+use rustix::fs::OFlags;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::ResolvesServerCert;
@@ -141,14 +142,25 @@ fn wrong(what: String) -> Error {
         .because(Reason::WrongSettings)
 }
 
-fn read(path: &Path) -> Result<Vec<u8>> {
-    let file = File::open(path).map_err(|error| Error::file("read", path, &error))?;
-    read_some(file).map_err(|error| Error::file("read", path, &error))
+pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
+    read_some(open(path)?).map_err(|error| Error::file("read", path, &error))
+}
+
+/// Opens a file. A pipe would have to be waited for.
+fn open(path: &Path) -> Result<File> {
+    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
+    let opened = OpenOptions::new().read(true).custom_flags(nonblocking).open(path);
+    let file = opened.map_err(|error| Error::file("read", path, &error))?;
+    match file.metadata() {
+        Ok(metadata) if metadata.is_file() => Ok(file),
+        Ok(_) => Err(wrong(format!("{} is no file", path.display()))),
+        Err(error) => Err(Error::file("look at", path, &error)),
+    }
 }
 
 /// A key that everybody of this machine could read is nobody's.
 fn read_key(path: &Path) -> Result<Vec<u8>> {
-    let file = File::open(path).map_err(|error| Error::file("read", path, &error))?;
+    let file = open(path)?;
     let metadata = file.metadata().map_err(|error| Error::file("look at", path, &error))?;
     if metadata.mode() & 0o007 != 0 {
         return Err(Error::new(

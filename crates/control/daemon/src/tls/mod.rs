@@ -25,7 +25,7 @@ use crate::error::Result;
 use crate::settings::{Address, Settings};
 use crate::state::State;
 
-pub(crate) use certificate::Certificate;
+pub(crate) use certificate::{Certificate, read};
 pub(crate) use made::is_name as is_host;
 
 /// TLS 1.2 is what older programs speak; below it nothing is safe.

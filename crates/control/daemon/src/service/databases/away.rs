@@ -223,7 +223,8 @@ fn handed(
             api::ErrorKind::Busy,
             format!("volume `{volume}` of database `{}` is exported no more", site.name),
             format!(
-                "`ashlar export create {volume} --host {host}`, or `ashlar database return {}`",
+                "`ashlar database return {}` takes it back, also where that was cut short; \
+                 `ashlar export create {volume} --host {host}` lets it stay away",
                 site.name
             ),
         )
