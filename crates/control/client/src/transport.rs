@@ -217,6 +217,9 @@ fn refused(address: &Address, status: StatusCode, bytes: &[u8]) -> Error {
 
 fn not_connected(address: &Address, error: &io::Error) -> Error {
     let action = match error.kind() {
+        _ if matches!(address, Address::Remote(_)) => {
+            "check --server; on its machine `ashlar status` says whether the address is open"
+        }
         io::ErrorKind::PermissionDenied => "run as the user who runs `ashlar serve`",
         io::ErrorKind::NotFound
         | io::ErrorKind::ConnectionRefused
