@@ -3194,7 +3194,7 @@ export interface components {
             hosts?: string[];
             /**
              * Format: int32
-             * @description Its number at the target, 0 to 16383; absent: the first that is free.
+             * @description Its number at the target, 0 to 16383; absent: the next that is free.
              */
             lun?: number | null;
             /** @example db */
