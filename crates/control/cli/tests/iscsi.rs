@@ -99,7 +99,7 @@ fn hosts_see_what_is_exported_to_them_and_prove_who_they_are() {
     ]);
     assert_eq!((&made["chap_user"], &made["mutual_chap_user"]), (&"db1".into(), &"array".into()));
     array.good(&["export", "create", "db", "--host", "db1", "--lun", "3", "--block-size", "512"]);
-    let all = array.json(&["export", "create", "all"]);
+    let all = array.json(&["export", "create", "all", "--lun", "0"]);
     assert_eq!((&all["lun"], &all["block_bytes"]), (&0.into(), &4096.into()));
     let target = target(&array);
     assert_eq!(all["target"], *target);
