@@ -43,15 +43,21 @@ log_in() {
     done
 }
 
-# The device of a volume. With multipath it is the map, which takes some seconds to come. Which other names
-# there are depends on the rules of this machine's udev.
+# The device of a volume. Which names there are depends on the rules of this machine's udev. With multipath it
+# is the map that holds the disk, which takes some seconds to come.
 device_of() {
-    for name in "dm-uuid-mpath-3${1#0x}" "wwn-$1" "scsi-3${1#0x}"; do
-        [ ! -e "/dev/disk/by-id/$name" ] || { echo "/dev/disk/by-id/$name"; return; }
-    done
-    echo "/dev/disk/by-id/wwn-$1"
+    name="wwn-$1"
+    [ -e "/dev/disk/by-id/$name" ] || [ ! -e "/dev/disk/by-id/scsi-3${1#0x}" ] || name="scsi-3${1#0x}"
+    map="$(map_of "$name")"
+    echo "/dev/disk/by-id/${map:-$name}"
 }
-has_map() { [ -e "/dev/disk/by-id/dm-uuid-mpath-3${2#0x}" ]; }
+map_of() {
+    disk="$(readlink -f "/dev/disk/by-id/$1" || true)"
+    for uuid in "/sys/block/${disk##*/}/dm/uuid" "/sys/block/${disk##*/}"/holders/dm-*/dm/uuid; do
+        ! grep -qs "^mpath-" "$uuid" || { echo "dm-uuid-$(cat "$uuid")"; return; }
+    done
+}
+has_map() { case "$(device_of "$2")" in */dm-uuid-mpath-*) ;; *) return 1 ;; esac; }
 has_device() { [ -e "$(device_of "$2")" ]; }
 within() {
     left=$1
@@ -180,10 +186,13 @@ forget_mount() {
     rm -f "$units/$name"
 }
 forget_device() {
-    if has_map "$@"; then multipath -f "3${2#0x}" || true; fi
+    if has_map "$@"; then
+        map="$(device_of "$2")"
+        multipath -f "${map#*/dm-uuid-mpath-}" || true
+    fi
     for device in /sys/block/sd*; do
         [ -e "$device/device/delete" ] || continue
-        if udevadm info --query=property --path="$device" | grep -qxE "ID_(WWN=0x|SERIAL=3)${2#0x}"; then
+        if grep -qsxF "naa.${2#0x}" "$device/device/wwid"; then
             echo 1 > "$device/device/delete"
         fi
     done
