@@ -13,6 +13,7 @@
 mod access;
 mod array;
 mod asker;
+mod at_once;
 pub mod attach;
 mod audit;
 mod console;

@@ -4,17 +4,15 @@
 mod live;
 
 use std::fmt::Write;
-use std::fs::OpenOptions;
 use std::io::{self, Read};
 use std::net::SocketAddr;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use ashlar_api::Reason;
 use ashlar_units::ByteCount;
-use rustix::fs::OFlags;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::at_once::open_at_once;
 use crate::error::{Error, Result};
 use crate::messenger::WebAddress;
 use crate::places::Places;
@@ -656,8 +654,7 @@ impl Settings {
 
 /// The text of a file; `None` of what is none. It does not wait for a writer of a pipe.
 fn read_file(path: &Path) -> io::Result<Option<String>> {
-    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let mut file = OpenOptions::new().read(true).custom_flags(nonblocking).open(path)?;
+    let mut file = open_at_once(path)?;
     if !file.metadata()?.is_file() {
         return Ok(None);
     }

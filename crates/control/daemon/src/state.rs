@@ -24,10 +24,11 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use ashlar_api::{self as api, ErrorKind};
-use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::fs::{FlockOperation, flock};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use crate::at_once::open_at_once;
 use crate::error::{Error, Result};
 use crate::wear::Life;
 
@@ -414,8 +415,7 @@ fn served(directory: &Path) -> Error {
 /// The text of a state file; `None` before it was first written. It does not wait for a writer of what is no
 /// file.
 fn read_if_there(path: &Path) -> Result<Option<String>> {
-    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let mut file = match OpenOptions::new().read(true).custom_flags(nonblocking).open(path) {
+    let mut file = match open_at_once(path) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(Error::file("read", path, &error)),

@@ -6,9 +6,9 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use ashlar_api::ErrorKind;
-use rustix::fs::OFlags;
 use subtle::ConstantTimeEq;
 
+use crate::at_once::open_at_once;
 use crate::error::{Error, Result};
 
 /// Bytes of chance in a token that we make: nobody tries 2^256.
@@ -34,9 +34,7 @@ pub(crate) struct Token(String);
 impl Token {
     /// The token that a file holds; a file that is not there is made, with mode 0600.
     pub(crate) fn load_or_make(path: &Path, readers: Readers) -> Result<Token> {
-        // It does not wait for a writer of what is no file.
-        let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-        match OpenOptions::new().read(true).custom_flags(nonblocking).open(path) {
+        match open_at_once(path) {
             Ok(file) => Token::read(file, path, readers),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Token::make(path),
             Err(error) => Err(Error::file("read token", path, &error)),

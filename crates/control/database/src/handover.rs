@@ -3,6 +3,9 @@
 
 use crate::record::Limits;
 
+/// What the array makes on volumes of databases.
+pub const FILE_SYSTEM: &str = "ext4";
+
 /// What the values are followed by.
 const STEPS: &str = include_str!("handover.sh");
 
@@ -148,7 +151,7 @@ impl Handover {
             ("", "data_directory", self.data.clone()),
             ("", "socket_directory", self.socket.clone()),
             ("Role, name among SCSI units and directory of each volume.", "volumes", volumes.join("\n")),
-            ("", "file_system", "ext4".to_string()),
+            ("", "file_system", FILE_SYSTEM.to_string()),
             ("What it may use of this machine.", "limits", limits.join("\n")),
         ];
         let mut text = String::from("\n");

@@ -37,7 +37,7 @@ pub use difference::{
 };
 pub use engine::Engine;
 pub use error::{Error, Result};
-pub use handover::{Handed, Handover};
+pub use handover::{FILE_SYSTEM, Handed, Handover};
 pub use import::{Source, Space, Survey};
 pub use progress::Progress;
 pub use record::{

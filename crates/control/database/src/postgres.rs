@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use ashlar_postgres::{
-    Adoption, Installation, Limitation, Rows, Search, Server, Session, Waits, end_processes,
+    Account, Adoption, Installation, Limitation, Rows, Search, Server, Session, Waits, end_processes,
     put_before_access_rules, servers_below, take_settings_out,
 };
 use ashlar_programs::Launcher;
@@ -109,7 +109,7 @@ impl Postgres {
         let (user, group) = self.installation.owner().unwrap_or_default();
         let found = ServerFound {
             programs: self.installation.directory().display().to_string(),
-            account: name_of(user),
+            account: Account::name_of(user).unwrap_or_else(|| user.to_string()),
             user,
             group,
         };
@@ -411,17 +411,6 @@ fn naming(directory: &Path, user: u32) -> Vec<Pid> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = all.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?));
     pids.filter(names).collect()
-}
-
-/// What an account is called; its number where it has no name.
-fn name_of(user: u32) -> String {
-    let accounts = fs::read_to_string("/etc/passwd").unwrap_or_default();
-    let of_line = |line: &str| {
-        let mut words = line.split(':');
-        let name = words.next()?.to_string();
-        (words.nth(1)?.parse() == Ok(user)).then_some(name)
-    };
-    accounts.lines().find_map(of_line).unwrap_or_else(|| user.to_string())
 }
 
 /// Who reaches the socket is the superuser without a password: only the server's account and root do.

@@ -42,6 +42,14 @@ impl Account {
         account.ok_or_else(|| Error::environment(format!("no account `{name}` is in /etc/passwd")))
     }
 
+    /// What the account of this number is called, where that is known.
+    #[must_use]
+    pub fn name_of(user: u32) -> Option<String> {
+        let accounts = fs::read_to_string("/etc/passwd").ok()?;
+        let mut names = accounts.lines().filter_map(|line| line.split(':').next());
+        names.find(|name| account_in(&accounts, name).is_some_and(|one| one.user == user)).map(str::to_string)
+    }
+
     /// Has a program run under this account.
     pub fn apply(&self, command: &mut Command) {
         command.uid(self.user).gid(self.group);

@@ -46,7 +46,7 @@ pub use spec::{Kind, Liar, Limit, SCHEMES, Spec};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A thread that panics ends the process (`panic = "abort"`), but for tests.
+/// A thread that panics ends the process (`main` of the program sees to that), but for tests.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,14 +1,13 @@
 //! A certificate with its key, and what it says: for whom it is, and how long.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read};
 use std::net::IpAddr;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 
 use ashlar_api::{ErrorKind, Reason};
-use rustix::fs::OFlags;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::ResolvesServerCert;
@@ -19,6 +18,7 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer;
 
 use crate::access::unix_seconds;
+use crate::at_once::open_at_once;
 use crate::error::{Error, Result};
 
 /// A file that holds more is none of a certificate or a key.
@@ -146,11 +146,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>> {
     read_some(open(path)?).map_err(|error| Error::file("read", path, &error))
 }
 
-/// Opens a file. A pipe would have to be waited for.
 fn open(path: &Path) -> Result<File> {
-    let nonblocking = OFlags::NONBLOCK.bits().cast_signed();
-    let opened = OpenOptions::new().read(true).custom_flags(nonblocking).open(path);
-    let file = opened.map_err(|error| Error::file("read", path, &error))?;
+    let file = open_at_once(path).map_err(|error| Error::file("read", path, &error))?;
     match file.metadata() {
         Ok(metadata) if metadata.is_file() => Ok(file),
         Ok(_) => Err(wrong(format!("{} is no file", path.display()))),

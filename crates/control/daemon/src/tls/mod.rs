@@ -1,4 +1,4 @@
-//! TLS of the API's address: its certificate, and which names it goes by.
+//! The array's certificate, for the API's address and for NBD, and which names it goes by.
 //!
 //! The certificate is that of the settings, or one that the array makes for itself. It can be read again
 //! while the array runs: connections that are open keep the one they have, and a wrong one changes nothing.

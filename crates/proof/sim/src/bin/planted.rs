@@ -1,7 +1,7 @@
 //! Runs seeds with one planted fault until the simulator finds it.
 //!
-//! `cargo xtask planted` calls it, one process for each fault: a fault may end in a panic, and builds abort
-//! on panic. It answers with one line on stdout, its parts between tabs:
+//! `cargo xtask planted` calls it, one process for each fault: a fault may end in a panic, which
+//! ends the process. It answers with one line on stdout, its parts between tabs:
 //!
 //! ```text
 //! found   SEED    LINES RUN   HOW

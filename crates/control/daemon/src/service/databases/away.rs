@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use ashlar_api as api;
-use ashlar_database::{Away, EngineKind, Handed, Handover, Outcome, Part, Record, Site, Work};
+use ashlar_database::{Away, EngineKind, FILE_SYSTEM, Handed, Handover, Outcome, Part, Record, Site, Work};
 
 use super::super::Service;
 use super::make::unix_seconds;
@@ -20,8 +20,6 @@ use super::{Known, check_at_rest};
 use crate::error::{Error, Result};
 use crate::tag::Seen;
 
-/// What the array makes on volumes of databases.
-const FILE_SYSTEM: &str = "ext4";
 /// How long commands that came before the end of an export may go on. Arbitrary: far longer than one takes.
 const QUIET_MAX: Duration = Duration::from_secs(5);
 const QUIET_POLL: Duration = Duration::from_millis(10);
