@@ -11,45 +11,47 @@ use support::nbd::Nbd;
 
 const BLOCK: usize = 4096;
 
-/// Writes one after the other for so long: how many, and the longest.
-fn write_for(nbd: &mut Nbd, time: Duration) -> (u64, Duration) {
+/// Writes one after the other for so long: how many.
+fn write_for(nbd: &mut Nbd, time: Duration) -> u64 {
     let begin = Instant::now();
-    let (mut count, mut longest) = (0, Duration::ZERO);
+    let mut count = 0;
     while begin.elapsed() < time {
-        let began = Instant::now();
         nbd.write(count % 1000 * BLOCK as u64, &[count as u8; BLOCK]);
-        longest = longest.max(began.elapsed());
         count += 1;
     }
-    (count, longest)
+    count
+}
+
+fn requests_held_back(array: &Array) -> u64 {
+    array.json(&["pool", "show", "main"])["counters"]["requests_held_back"].as_u64().unwrap()
 }
 
 #[test]
 fn a_volume_keeps_to_its_rate_over_nbd_and_says_so() {
     let mut array = Array::with_pool();
     array.good(&["volume", "create", "batch", "--size", "64MiB"]);
-    let shown = array.good(&["volume", "set", "batch", "--iops", "200", "--bandwidth", "100MiB"]);
-    assert!(shown.contains("200 at most") && shown.contains("100 MiB/s at most"), "{shown}");
+    let shown = array.good(&["volume", "set", "batch", "--iops", "50", "--bandwidth", "100MiB"]);
+    assert!(shown.contains("50 at most") && shown.contains("100 MiB/s at most"), "{shown}");
     let mut nbd = Nbd::connect(array.state(), "batch");
-    let (count, longest) = write_for(&mut nbd, Duration::from_secs(4));
+    let count = write_for(&mut nbd, Duration::from_secs(4));
     // A slow machine reaches less; nothing reaches more.
-    assert!((400..=804).contains(&count), "{count} writes in four seconds, the longest {longest:?}");
+    assert!((100..=202).contains(&count), "{count} writes in four seconds");
     let json = array.json(&["volume", "show", "batch"]);
-    assert_eq!(json["requests_per_second"].as_u64(), Some(200), "{json}");
+    assert_eq!(json["requests_per_second"].as_u64(), Some(50), "{json}");
     assert_eq!(json["bytes_per_second"].as_u64(), Some(100 << 20), "{json}");
-    let pool = array.json(&["pool", "show", "main"]);
-    assert!(pool["counters"]["requests_held_back"].as_u64().unwrap() > 300, "{pool}");
+    assert!(requests_held_back(&array) > 75, "{count} writes");
 
     // It is kept over a stop, and gone when it is lifted.
     drop(nbd);
     array.terminate();
     array.start();
-    assert_eq!(array.json(&["volume", "show", "batch"])["requests_per_second"].as_u64(), Some(200));
+    assert_eq!(array.json(&["volume", "show", "batch"])["requests_per_second"].as_u64(), Some(50));
     array.good(&["volume", "set", "batch", "--iops", "none", "--bandwidth", "none"]);
     assert!(array.json(&["volume", "show", "batch"])["requests_per_second"].is_null());
     let mut nbd = Nbd::connect(array.state(), "batch");
-    let (count, _) = write_for(&mut nbd, Duration::from_secs(2));
-    assert!(count > 500, "{count} writes without a limit");
+    let count = write_for(&mut nbd, Duration::from_secs(2));
+    // However slow the machine is: nothing waited for a turn.
+    assert!(count > 0 && requests_held_back(&array) == 0, "{count} writes without a limit");
 }
 
 #[test]
