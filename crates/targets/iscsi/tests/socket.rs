@@ -37,6 +37,31 @@ fn what_is_written_by_one_host_is_read_by_another_and_counted() {
     assert_eq!(clients, 2);
 }
 
+/// Answers are gathered in buffers of one send each, and a large one reaches over their ends.
+#[test]
+fn large_and_small_reads_under_way_at_once_get_their_own_bytes() {
+    let rig = Rig::new(Settings::default());
+    let mut initiator = Initiator::with(&rig, 1, "MaxRecvDataSegmentLength=262144\0");
+    let data: Vec<u8> = (0..200 * 512_u32).map(|index| (index / 7) as u8).collect();
+    assert_eq!(initiator.command(&WRITE, 0, &data).header[3], 0);
+    for _ in 0..20 {
+        let mut asked = std::collections::BTreeMap::new();
+        // Blocks, and bytes that the host has room for.
+        for (blocks, room) in
+            [(1, 512), (200, 102_400), (128, 65_536), (2, 1024), (129, 65_537), (200, 70_001), (127, 65_024)]
+        {
+            let cdb = [0x28, 0, 0, 0, 0, 8, 0, 0, blocks, 0];
+            asked.insert(initiator.begin(&cdb, room, &[]), room as usize);
+        }
+        while !asked.is_empty() {
+            let answer = initiator.receive().unwrap();
+            let room = asked.remove(&answer.u32_at(16)).unwrap();
+            assert_eq!(answer.header[1] & 0x81, 0x81, "all of it, with its status");
+            assert!(answer.data == data[..room], "other bytes came back");
+        }
+    }
+}
+
 #[test]
 fn the_same_port_again_ends_the_session_before_it_and_its_reserve() {
     let rig = Rig::new(Settings::default());

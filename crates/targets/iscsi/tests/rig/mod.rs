@@ -163,11 +163,16 @@ pub struct Initiator {
 impl Initiator {
     /// Logs in as one of the ports of a host.
     pub fn new(rig: &Rig, port: u8) -> Initiator {
+        Initiator::with(rig, port, "")
+    }
+
+    /// The same with further keys and values.
+    pub fn with(rig: &Rig, port: u8, more: &str) -> Initiator {
         let stream = TcpStream::connect(rig.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut initiator = Initiator { stream, tag: 1, cmd_sn: 1 };
         let text =
-            format!("InitiatorName=iqn.x:host\0TargetName={TARGET}\0InitialR2T=No\0ImmediateData=No\0");
+            format!("InitiatorName=iqn.x:host\0TargetName={TARGET}\0InitialR2T=No\0ImmediateData=No\0{more}");
         initiator.send(&[(0, &[0x43, 0x87]), (13, &[port]), (27, &[1])], text.as_bytes());
         let answer = initiator.receive().unwrap();
         assert_eq!((answer.header[0], answer.u32_at(36)), (0x23, 0));
