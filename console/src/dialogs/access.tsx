@@ -219,7 +219,12 @@ function Secret({ name, secret }: { name: string; secret: string }) {
   );
 }
 
-export function DeleteToken({ token: { name } }: { token: ApiToken }) {
+export function tokenActions(token: ApiToken): Action[] {
+  const open = () => openDialog(<DeleteToken token={token} />);
+  return [{ id: 'delete', label: 'Delete…', isDanger: true, needs: 'token_delete', onAction: open }];
+}
+
+function DeleteToken({ token: { name } }: { token: ApiToken }) {
   const run = async () => {
     await api.delete('/v1/tokens/{token}', { path: { token: name } });
   };

@@ -1,7 +1,7 @@
 // Users, tokens, and who changed what.
 import { useGet } from '../api/resource';
 import type { ApiToken, AuditEntry, User } from '../api/types';
-import { CreateToken, CreateUser, DeleteToken, userActions } from '../dialogs/access';
+import { CreateToken, CreateUser, tokenActions, userActions } from '../dialogs/access';
 import { openDialog } from '../state/dialog';
 import { denied, refused, who } from '../state/rights';
 import { Link } from '../state/router';
@@ -167,14 +167,10 @@ const TOKENS: Column<ApiToken>[] = [
       token.last_used_unix_seconds ? <Time seconds={token.last_used_unix_seconds} /> : <span className="faint">never</span>,
   },
   {
-    id: 'delete',
+    id: 'actions',
     title: '',
-    width: '6.5rem',
-    render: (token) => (
-      <ActionButton needs="token_delete" onPress={() => openDialog(<DeleteToken token={token} />)}>
-        Delete…
-      </ActionButton>
-    ),
+    width: '3.2rem',
+    render: (token) => <ActionMenu of={`token ${token.name}`} actions={() => tokenActions(token)} />,
   },
 ];
 

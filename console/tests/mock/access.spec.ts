@@ -92,6 +92,10 @@ test('the secret of a new token is shown once', async ({ page, open, mock }) => 
   await expect(page.getByText(/^ashlar_5f/)).toHaveCount(0);
   const made = mock.world.apiTokens.find((one: { name: string }) => one.name === 'backup');
   expect([made.role, made.only]).toEqual(['viewer', 'snapshots']);
+  await page.getByRole('button', { name: 'Actions for token backup' }).click();
+  await page.getByRole('menuitem', { name: 'Delete…' }).click();
+  await dialog.getByRole('button', { name: 'Delete', exact: true }).click();
+  await expect(page.getByRole('button', { name: 'Actions for token backup' })).toHaveCount(0);
 });
 
 test('one changes the own password, and a wrong one does not end the session', async ({ page, open, mock, seen }) => {

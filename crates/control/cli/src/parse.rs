@@ -54,12 +54,23 @@ pub fn role(text: &str) -> std::result::Result<Role, String> {
     found.ok_or_else(|| "say viewer, operator or admin".to_string())
 }
 
-/// What a volume may take or what is kept for it: bytes on the drives, or `none`, which is 0.
-pub fn allowance(text: &str) -> std::result::Result<u64, String> {
-    match text {
-        "none" => Ok(0),
-        _ => Ok(bytes(text)?.0),
+/// A bound, or `none`, which the array is told as 0. Whoever types a 0 may mean that nothing is let through.
+fn or_none(
+    text: &str,
+    bound: impl FnOnce(&str) -> std::result::Result<u64, String>,
+) -> std::result::Result<u64, String> {
+    if text == "none" {
+        return Ok(0);
     }
+    match bound(text)? {
+        0 => Err(format!("`{text}` is no bound: say none where there is to be none")),
+        some => Ok(some),
+    }
+}
+
+/// What a volume may take or what is kept for it: bytes on the drives, or `none`.
+pub fn allowance(text: &str) -> std::result::Result<u64, String> {
+    or_none(text, |text| Ok(bytes(text)?.0))
 }
 
 /// Microseconds of `500us`, `2ms`, `1.5ms` or `1s`.
@@ -77,30 +88,20 @@ pub fn latency(text: &str) -> std::result::Result<u64, String> {
     if (1.0..=f64::from(u32::MAX)).contains(&micros) { Ok(micros as u64) } else { Err(wrong()) }
 }
 
-/// Microseconds of a floor, or `none`, which is 0.
+/// Microseconds of a floor, or `none`.
 pub fn floor(text: &str) -> std::result::Result<u64, String> {
-    match text {
-        "none" => Ok(0),
-        _ => latency(text),
-    }
+    or_none(text, latency)
 }
 
-/// Requests a second, or `none`, which is 0.
+/// Requests a second, or `none`.
 pub fn rate(text: &str) -> std::result::Result<u64, String> {
-    match text {
-        "none" => Ok(0),
-        _ => text
-            .parse()
-            .map_err(|_| format!("`{text}` is no number of requests a second: e.g. 2000, or none")),
-    }
+    let wrong = |_| format!("`{text}` is no number of requests a second: e.g. 2000, or none");
+    or_none(text, |text| text.parse().map_err(wrong))
 }
 
-/// Seconds of a burst, or `none`, which is 0.
+/// Seconds of a burst, or `none`.
 pub fn burst(text: &str) -> std::result::Result<u64, String> {
-    match text {
-        "none" => Ok(0),
-        _ => Ok(duration(text)?.as_secs()),
-    }
+    or_none(text, |text| Ok(duration(text)?.as_secs()))
 }
 
 /// A size in binary or decimal units, rounded up to whole blocks of 4096 bytes: `10GB` is not a whole
@@ -174,6 +175,16 @@ mod tests {
         assert_eq!((floor("2ms"), floor("500us"), floor("1s")), (Ok(2000), Ok(500), Ok(1_000_000)));
         assert_eq!((floor("none"), floor("1.5ms")), (Ok(0), Ok(1500)));
         assert!(floor("2").is_err() && floor("0ms").is_err() && floor("-1ms").is_err());
+    }
+
+    #[test]
+    fn a_bound_of_nothing_is_refused_with_the_word_for_no_bound() {
+        assert_eq!((allowance("none"), rate("none"), burst("none")), (Ok(0), Ok(0), Ok(0)));
+        assert_eq!((allowance("1GiB"), rate("10"), burst("30s")), (Ok(1 << 30), Ok(10), Ok(30)));
+        for wrong in [allowance("0"), allowance("0GiB"), rate("0"), burst("0s")] {
+            let told = wrong.unwrap_err();
+            assert!(told.contains("say none"), "{told}");
+        }
     }
 
     #[test]
