@@ -4,7 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use super::{BLOCKS, Rig, Slow, compare_and_write, poll, sixteen, ten, twelve, unit_of};
+use super::device::Held;
+use super::{BLOCKS, Rig, compare_and_write, poll, sixteen, ten, twelve, unit_of};
 use crate::{Answer, Begun, Status, UnitAddress};
 
 const LAST: u32 = BLOCKS as u32 - 1;
@@ -353,7 +354,7 @@ fn atomic_writes_are_told_among_the_commands_and_heed_reservations() {
 #[test]
 fn who_reads_comes_before_an_atomic_write_or_behind_it() {
     let rig = Rig::new();
-    let slow = Rc::new(Slow::new());
+    let slow = Rc::new(Held::new(false));
     assert!(rig.target.add(UnitAddress::new(1).unwrap(), Rc::new(unit_of(4, slow.clone()))));
     let begin = |cdb: Vec<u8>, data: Vec<u8>| {
         let Begun::Work(work) = rig.target.begin(&rig.hosts[0], UnitAddress::new(1), &cdb, data.len() as u64)

@@ -1,14 +1,14 @@
 //! EXTENDED COPY between units of a target: lists, ranges, who may copy what, how it is told and ended.
 
-use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
-use ashlar_block::{BlockDevice, Extent, Geometry, Identity, LocalFuture, Result};
+use ashlar_block::BlockDevice;
 use ashlar_layers::MemoryDevice;
 
-use super::{BLOCKS, Rig, Slow, poll, ten, unit_of};
+use super::device::Held;
+use super::{BLOCKS, Rig, poll, ten, unit_of};
 use crate::copy::list;
 use crate::{Answer, Begun, Saved, Unit, UnitAddress};
 
@@ -49,56 +49,6 @@ impl Pair {
     /// Key and code of a copy that must fail.
     fn bad(&self, list: &[u8]) -> (u8, u16) {
         self.rig.bad(0, &copy(list.len()), list)
-    }
-}
-
-/// A device that copies without the data, or says that it cannot.
-struct Sharing {
-    below: MemoryDevice,
-    can: Cell<bool>,
-    /// From where, to where, how much.
-    asked: RefCell<Vec<(u64, u64, u64)>>,
-}
-
-const SHARED: Identity = Identity { pool: 7, image: 6 };
-
-impl BlockDevice for Sharing {
-    fn geometry(&self) -> Geometry {
-        self.below.geometry()
-    }
-
-    fn read<'a>(&'a self, offset: u64, into: &'a mut [u8]) -> LocalFuture<'a, Result<()>> {
-        self.below.read(offset, into)
-    }
-
-    fn write<'a>(&'a self, offset: u64, data: &'a [u8], is_fua: bool) -> LocalFuture<'a, Result<()>> {
-        self.below.write(offset, data, is_fua)
-    }
-
-    fn flush(&self) -> LocalFuture<'_, Result<()>> {
-        self.below.flush()
-    }
-
-    fn unmap(&self, offset: u64, length: u64) -> LocalFuture<'_, Result<()>> {
-        self.below.unmap(offset, length)
-    }
-
-    fn write_zeroes(&self, offset: u64, length: u64, may_unmap: bool) -> LocalFuture<'_, Result<()>> {
-        self.below.write_zeroes(offset, length, may_unmap)
-    }
-
-    fn extents(&self, offset: u64, length: u64, extents_max: usize) -> LocalFuture<'_, Result<Vec<Extent>>> {
-        self.below.extents(offset, length, extents_max)
-    }
-
-    fn identity(&self) -> Option<Identity> {
-        Some(SHARED)
-    }
-
-    fn copy_from(&self, source: Identity, from: u64, to: u64, length: u64) -> LocalFuture<'_, Result<bool>> {
-        assert_eq!(source, SHARED);
-        self.asked.borrow_mut().push((from, to, length));
-        Box::pin(std::future::ready(Ok(self.can.get())))
     }
 }
 
@@ -337,52 +287,52 @@ fn limits_are_told_in_three_places() {
 fn a_device_that_can_copies_without_the_data() {
     const MIB: u64 = 1 << 20;
     let pair = Pair::new(512);
-    let below = MemoryDevice::new(BLOCKS * 1024, 512);
-    let sharing = Rc::new(Sharing { below, can: Cell::new(true), asked: RefCell::default() });
-    let unit = Rc::new(unit_of(6, sharing.clone()));
+    let volume = Rc::new(Held::new(true));
+    volume.can_copy.set(true);
+    let unit = Rc::new(unit_of(6, volume.clone()));
     assert!(pair.rig.target.add(UnitAddress::new(2).unwrap(), unit.clone()));
     (0..3).for_each(|host| drop(pair.rig.hear(host)));
-    poll(&mut sharing.write(0, &vec![9; 2 << 20], false)).unwrap().unwrap();
+    poll(&mut volume.write(0, &vec![9; 2 << 20], false)).unwrap().unwrap();
     let devices = [pair.devices(), vec![device(&unit)]].concat();
     let list = list_of(1, 0, &devices, &[segment(0, (3, 0), (3, 4096), 4096)]);
     let read = || {
         let mut bytes = vec![0; 2 << 20];
-        poll(&mut sharing.read(2 << 20, &mut bytes)).unwrap().unwrap();
+        poll(&mut volume.read(2 << 20, &mut bytes)).unwrap().unwrap();
         bytes
     };
     pair.rig.good(0, &copy(list.len()), &list);
-    assert_eq!(*sharing.asked.borrow(), [(0, 2 * MIB, MIB), (MIB, 3 * MIB, MIB)]);
+    assert_eq!(*volume.copies.borrow(), [(0, 2 * MIB, MIB), (MIB, 3 * MIB, MIB)]);
     assert!(read().iter().all(|byte| *byte == 0), "it was written besides");
     assert_eq!(pair.rig.good(0, &results(0, 1), &[]), [0, 0, 0, 8, 1, 0, 1, 0, 0, 0x20, 0, 0]);
     // Who has the source's blocks, or the target's, for himself goes first.
     for (lock, start) in [(&unit.reads, 0), (&unit.writes, 2 * MIB)] {
-        sharing.asked.borrow_mut().clear();
+        volume.copies.borrow_mut().clear();
         let mut alone: Pin<Box<dyn Future<Output = _>>> = Box::pin(lock.exclusive(start, 512));
         let turn = poll(&mut alone).unwrap();
         let Begun::Work(work) = pair.rig.begin(0, &copy(list.len()), list.len() as u64) else {
             panic!("answered")
         };
         let mut running: Pin<Box<dyn Future<Output = Answer> + '_>> = Box::pin(work.run(&list));
-        assert!(poll(&mut running).is_none() && sharing.asked.borrow().is_empty());
+        assert!(poll(&mut running).is_none() && volume.copies.borrow().is_empty());
         drop(turn);
         assert_eq!(poll(&mut running).unwrap().status, crate::Status::Good);
-        assert_eq!(sharing.asked.borrow().len(), 2);
+        assert_eq!(volume.copies.borrow().len(), 2);
         pair.rig.good(0, &results(0, 1), &[]);
     }
-    sharing.can.set(false);
+    volume.can_copy.set(false);
     pair.rig.good(0, &copy(list.len()), &list);
     assert!(read().iter().all(|byte| *byte == 9), "nobody copied");
     // From a device that is nobody's peer nothing is asked.
-    sharing.asked.borrow_mut().clear();
+    volume.copies.borrow_mut().clear();
     let other = list_of(0, 3, &devices, &[segment(0, (0, 0), (3, 0), 8)]);
     pair.rig.good(0, &copy(other.len()), &other);
-    assert!(sharing.asked.borrow().is_empty());
+    assert!(volume.copies.borrow().is_empty());
 }
 
 #[test]
 fn a_copy_is_told_while_it_runs_and_ends_when_it_is_asked_to() {
     let pair = Pair::new(512);
-    let slow = Rc::new(Slow::new());
+    let slow = Rc::new(Held::new(false));
     assert!(pair.rig.target.add(UnitAddress::new(2).unwrap(), Rc::new(unit_of(6, slow.clone()))));
     (0..3).for_each(|host| drop(pair.rig.hear(host)));
     pair.rig.good(0, &ten(0x2a, 0, 0, 4096), &vec![1; 2 << 20]);

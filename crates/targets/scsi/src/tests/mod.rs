@@ -3,17 +3,17 @@
 mod attentions;
 mod blocks;
 mod copies;
+mod device;
 mod modes;
 mod queries;
 mod reservations;
 
-use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use ashlar_block::{BlockDevice, Extent, Geometry, Identity, LocalFuture, Result};
+use ashlar_block::{BlockDevice, Identity};
 use ashlar_layers::MemoryDevice;
 use ashlar_runtime::Buf;
 
@@ -60,59 +60,6 @@ pub fn unit_of(image: u64, device: Rc<dyn BlockDevice>) -> Unit {
     let identity = Identity { pool: 7, image };
     let settings = settings(&Rc::new(MemoryStore::default()), Saved::default());
     Unit::new(device, UnitSettings { identity, block_bytes, ..settings })
-}
-
-/// A device whose writes wait until they are let through.
-pub struct Slow {
-    below: MemoryDevice,
-    pub may_write: Cell<bool>,
-}
-
-impl Slow {
-    pub fn new() -> Slow {
-        Slow { below: MemoryDevice::new(BLOCKS * 512, 512), may_write: Cell::new(false) }
-    }
-}
-
-impl BlockDevice for Slow {
-    fn geometry(&self) -> Geometry {
-        self.below.geometry()
-    }
-
-    fn atomic_bytes_max(&self) -> u64 {
-        self.below.atomic_bytes_max()
-    }
-
-    fn read<'a>(&'a self, offset: u64, into: &'a mut [u8]) -> LocalFuture<'a, Result<()>> {
-        self.below.read(offset, into)
-    }
-
-    fn write<'a>(&'a self, offset: u64, data: &'a [u8], is_fua: bool) -> LocalFuture<'a, Result<()>> {
-        Box::pin(async move {
-            std::future::poll_fn(|_| match self.may_write.get() {
-                true => std::task::Poll::Ready(()),
-                false => std::task::Poll::Pending,
-            })
-            .await;
-            self.below.write(offset, data, is_fua).await
-        })
-    }
-
-    fn flush(&self) -> LocalFuture<'_, Result<()>> {
-        self.below.flush()
-    }
-
-    fn unmap(&self, offset: u64, length: u64) -> LocalFuture<'_, Result<()>> {
-        self.below.unmap(offset, length)
-    }
-
-    fn write_zeroes(&self, offset: u64, length: u64, may_unmap: bool) -> LocalFuture<'_, Result<()>> {
-        self.below.write_zeroes(offset, length, may_unmap)
-    }
-
-    fn extents(&self, offset: u64, length: u64, extents_max: usize) -> LocalFuture<'_, Result<Vec<Extent>>> {
-        self.below.extents(offset, length, extents_max)
-    }
 }
 
 impl Rig {
