@@ -352,6 +352,11 @@ fn a_clone_runs_on_another_machine_and_comes_back() {
     let cloned = site.array.json(&["database", "clone", "prod", "dev", "--host", "db1"]);
     let handover = &cloned["handover"];
     assert_eq!(handover, &site.array.json(&["database", "handover", "dev"]));
+    let password = |name: &str| {
+        let url = site.array.good(&["database", "url", name]);
+        url.split(':').nth(2).and_then(|rest| rest.split('@').next()).unwrap().to_string()
+    };
+    assert_ne!(password("dev"), password("prod"), "the other machine is not to know it");
     check_away(&site);
     check_refused_while_away(&site);
     let before = (site.exported(), handover.clone());

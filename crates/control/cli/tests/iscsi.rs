@@ -388,6 +388,51 @@ fn an_export_comes_back_with_its_volume_and_a_new_one_is_told_to_who_is_there() 
     assert!(Initiator::log_in(port, HOST, &target).is_ok());
 }
 
+/// The harm: somebody who is given a name that was free has the volume of who had it before.
+#[test]
+fn a_host_that_is_deleted_is_in_no_export_that_comes_back() {
+    let (array, _) = array();
+    for (volume, hosts) in [("alone", &["db1"][..]), ("both", &["db1", "db2"])] {
+        array.good(&["volume", "create", volume, "--size", "16MiB"]);
+        if volume == "alone" {
+            array.good(&["host", "create", "db1", "--iqn", HOST]);
+            array.good(&["host", "create", "db2", "--iqn", OTHER]);
+        }
+        let names = hosts.iter().flat_map(|host| ["--host", host]);
+        array.good(&["export", "create", volume].into_iter().chain(names).collect::<Vec<_>>());
+        array.good(&["volume", "delete", volume, "--force", "--yes"]);
+    }
+    array.good(&["host", "delete", "db1", "--yes"]);
+    for volume in ["alone", "both"] {
+        array.good(&["volume", "undelete", volume]);
+    }
+    let exports = array.json(&["export", "list"]);
+    let exports = exports.as_array().unwrap();
+    assert_eq!(exports.len(), 1, "what was for nobody else is nobody's: {exports:?}");
+    assert_eq!((&exports[0]["volume"], &exports[0]["hosts"]), (&"both".into(), &serde_json::json!(["db2"])));
+}
+
+/// The harm: a volume that is set back has bytes again of a host that it was taken from.
+#[test]
+fn writes_held_back_by_a_rate_do_not_come_behind_a_restore() {
+    let (array, port) = array();
+    array.good(&["volume", "create", "db", "--size", "16MiB"]);
+    array.good(&["export", "create", "db"]);
+    let mut host = Initiator::log_in(port, HOST, &target(&array)).unwrap();
+    host.hear(0);
+    array.good(&["snapshot", "create", "noon", "db"]);
+    array.good(&["volume", "set", "db", "--iops", "10"]);
+    for block in 0..60_u8 {
+        host.begin(0, &[0x2a, 0, 0, 0, 0, block, 0, 0, 1, 0], &[7; 512]);
+    }
+    array.good(&["export", "delete", "db", "--force", "--yes"]);
+    array.good(&["snapshot", "restore", "noon", "--yes"]);
+    array.good(&["volume", "set", "db", "--iops", "none"]);
+    std::thread::sleep(Duration::from_secs(7));
+    let mut nbd = support::nbd::Nbd::connect(array.state(), "db");
+    assert!(nbd.read(0, 64 << 10).iter().all(|byte| *byte == 0), "something came behind");
+}
+
 /// The harm: a host that still has the volume before at that number writes its pages into the new one.
 #[test]
 fn the_number_of_an_export_that_ended_is_not_given_to_the_next() {

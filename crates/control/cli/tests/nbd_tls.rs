@@ -14,7 +14,8 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
     KeyUsagePurpose,
 };
-use support::{Array, Done, done};
+use serde_json::Value;
+use support::{Array, Done, done, wait_until};
 
 /// An authority, and what it signs.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
@@ -70,13 +71,26 @@ fn serve(array: &mut Array, authority: &Authority, more: &str) -> u16 {
     let clients = setting(array, "nbd_tls_clients", "clients.pem", &authority.0.pem());
     array.configure(&format!("nbd_tls_listen = [\"127.0.0.1:0\"]\n{clients}{more}"));
     array.start();
+    make_volume(array);
+    let door = door(array);
+    assert_eq!(door["state"], "serving", "{door}");
+    port_of(&door)
+}
+
+fn make_volume(array: &Array) {
     let drive = format!("{},size=1GiB", array.path("main.img").display());
     array.good(&["pool", "create", "main", "--drive", &drive]);
     array.good(&["volume", "create", "v", "--size", "64MiB"]);
+}
+
+/// The door as `ashlar status` tells it.
+fn door(array: &Array) -> Value {
     let status = array.json(&["status"]);
     let doors = status["doors"].as_array().unwrap();
-    let door = doors.iter().find(|door| door["name"] == "nbd" && door["transport"] == "tls").unwrap();
-    assert_eq!(door["state"], "serving", "{door}");
+    doors.iter().find(|door| door["name"] == "nbd" && door["transport"] == "tls").unwrap().clone()
+}
+
+fn port_of(door: &Value) -> u16 {
     door["address"].as_str().unwrap().rsplit(':').next().unwrap().parse().unwrap()
 }
 
@@ -221,5 +235,49 @@ fn without_a_certificate_of_the_settings_the_array_makes_one() {
     std::fs::copy(array.state().join("tls/certificate.pem"), Path::new(&directory).join("ca-cert.pem"))
         .unwrap();
     let size = info(port, &directory);
+    assert_eq!((size.status, size.out.trim()), (0, "67108864"), "{}", size.err);
+}
+
+/// The harm: anybody on the network keeps all hosts out.
+#[test]
+fn strangers_without_a_certificate_give_way_to_who_has_one() {
+    let mut array = Array::unstarted();
+    let authority = Authority::new("both");
+    let port = serve(&mut array, &authority, "nbd_clients_max = 8\n");
+    let directory = authority.directory(array.path("client"), VALID, &authority);
+    let own = array.state().join("tls/certificate.pem");
+    std::fs::copy(own, Path::new(&directory).join("ca-cert.pem")).unwrap();
+    let began = Instant::now();
+    for _ in 0..3 {
+        let _strangers: Vec<TcpStream> =
+            (0..20).map(|_| TcpStream::connect(("127.0.0.1", port)).unwrap()).collect();
+        let size = info(port, &directory);
+        assert_eq!((size.status, size.out.trim()), (0, "67108864"), "{}", size.err);
+    }
+    assert!(began.elapsed() < Duration::from_secs(9), "{:?}: their time was over", began.elapsed());
+}
+
+#[test]
+fn an_address_whose_certificate_is_mended_later_is_opened_then() {
+    let mut array = Array::unstarted();
+    let authority = Authority::new("both");
+    let names = ["127.0.0.1", "localhost"];
+    let signed = |years| authority.sign(&names, ExtendedKeyUsagePurpose::ServerAuth, years);
+    let (certificate, key) = signed(2020..2021);
+    let own = setting(&array, "tls_certificate", "server.pem", &certificate)
+        + &setting(&array, "tls_key", "server.key", &key);
+    let clients = setting(&array, "nbd_tls_clients", "clients.pem", &authority.0.pem());
+    array.configure(&format!("nbd_tls_listen = [\"127.0.0.1:0\"]\n{clients}{own}"));
+    array.start();
+    make_volume(&array);
+    let failed = door(&array);
+    assert_eq!(failed["state"], "failed", "{failed}");
+    assert!(failed["reason"].as_str().unwrap().contains("over"), "{failed}");
+    let (certificate, key) = signed(VALID);
+    std::fs::write(array.path("server.key"), key).unwrap();
+    std::fs::write(array.path("server.pem"), certificate).unwrap();
+    wait_until("the address is open", || door(&array)["state"] == "serving");
+    let directory = authority.directory(array.path("client"), VALID, &authority);
+    let size = info(port_of(&door(&array)), &directory);
     assert_eq!((size.status, size.out.trim()), (0, "67108864"), "{}", size.err);
 }

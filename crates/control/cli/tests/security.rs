@@ -222,16 +222,25 @@ fn a_session_ends_with_whatever_its_user_was() {
     assert_eq!(ask(&array, "DELETE", "/v1/session", &bearer(&one), None).status, 204);
     assert_eq!(status_of(&array, &one, "/v1/volumes"), 401);
     assert_eq!(status_of(&array, &other, "/v1/volumes"), 200);
+    // It would outlive this one.
+    assert_eq!(ask(&array, "POST", "/v1/console-tickets", &bearer(&other), None).status, 403);
+    array.good(&["user", "delete", "ada", "--yes"]);
+    assert_eq!(status_of(&array, &other, "/v1/volumes"), 401);
     // A ticket has the rights of who asked, and ends with them.
-    let ticket = ask(&array, "POST", "/v1/console-tickets", &bearer(&other), None).json();
+    let token = add_token(&array, &["desk", "--role", "operator"]);
+    let ticket = ask(&array, "POST", "/v1/console-tickets", &bearer(&token), None).json();
     let ticket = ticket["address"].as_str().unwrap().split("#ticket=").nth(1).unwrap().to_string();
     let body = serde_json::json!({ "ticket": ticket }).to_string();
     let opened = ask(&array, "POST", "/v1/console-sessions", "", Some(&body)).json();
     let opened = opened["token"].as_str().unwrap().to_string();
     assert_eq!(status_of(&array, &opened, "/v1/volumes"), 200);
     assert_eq!(status_of(&array, &opened, "/v1/users"), 403);
-    array.good(&["user", "delete", "ada", "--yes"]);
+    let late = ask(&array, "POST", "/v1/console-tickets", &bearer(&token), None).json();
+    array.good(&["token", "delete", "desk", "--yes"]);
     assert_eq!(status_of(&array, &opened, "/v1/volumes"), 401);
+    let late = late["address"].as_str().unwrap().split("#ticket=").nth(1).unwrap().to_string();
+    let late = serde_json::json!({ "ticket": late }).to_string();
+    assert_eq!(ask(&array, "POST", "/v1/console-sessions", "", Some(&late)).status, 401);
 }
 
 #[test]

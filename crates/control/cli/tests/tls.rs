@@ -14,18 +14,9 @@ use std::time::{Duration, Instant};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use support::{Answer, Array, exchange_whole};
+use support::{Answer, Array, exchange_whole, wait_until};
 
 type Secured = StreamOwned<ClientConnection, TcpStream>;
-
-/// Waits until something is so.
-fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_secs(60);
-    while !is_so() {
-        assert!(Instant::now() < end, "{what}");
-        std::thread::sleep(Duration::from_millis(50));
-    }
-}
 
 /// A certificate for `array.example` and this machine, which ends in so many days, in files of this name.
 fn certificate(array: &Array, name: &str, days: i64) -> (PathBuf, PathBuf) {

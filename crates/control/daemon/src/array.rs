@@ -502,6 +502,28 @@ impl Array {
         self.with_pool(pool, move |engine, _| Box::pin(async move { engine.lend_reserve(&name) })).await
     }
 
+    /// Waits until writes of a volume are over that began before: its rates and other volumes hold these up
+    /// no more. Snapshots take none.
+    pub(crate) async fn volume_drain(&self, pool: &str, name: &str) -> Result<()> {
+        if name.contains('@') {
+            return Ok(());
+        }
+        let name = name.to_string();
+        self.with_pool(pool, move |engine, _| Box::pin(async move { engine.volume_drain(&name).await })).await
+    }
+
+    /// Holds no request back any more, in any pool: the array is about to stop.
+    pub(crate) async fn hurry(&self) {
+        let hurry = self.run(|_, shard| {
+            Box::pin(async move {
+                shard.engines.borrow().values().for_each(Engine::hurry);
+                Ok(())
+            })
+        });
+        // An array without its shard has nothing to hurry.
+        let _ = hurry.await;
+    }
+
     pub(crate) async fn volume_delete(&self, pool: &str, name: &str) -> Result<()> {
         let (pool, name) = (pool.to_string(), name.to_string());
         self.run(move |_, shard| {

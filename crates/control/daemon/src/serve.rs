@@ -17,10 +17,9 @@ use crate::error::{Error, Result};
 use crate::keeping::{Keeping, Pause};
 use crate::log::{Log, announce};
 use crate::messenger::Messengers;
-use crate::nbd_tls::{self, Relay};
 use crate::process::{Descriptors, machine_stops};
 use crate::server::{Server, Tokens};
-use crate::service::{ClosedPools, Order, Service};
+use crate::service::{Order, Service};
 use crate::settings::{self, Settings, Source};
 use crate::sockets::{self, Group};
 use crate::state::{State, VOLUMES};
@@ -289,23 +288,11 @@ async fn open(
         .doors
         .start_nbd(&service.array, settings, *group, *descriptors, closed.clone(), &service.log)
         .await;
-    open_nbd_tls(service, settings, *descriptors, closed).await?;
+    // NBD for other machines: its relay runs until the process ends.
+    let clients_max = descriptors.nbd.min(settings.nbd_clients_max as usize);
+    service.doors.open_nbd_tls(service, settings, clients_max, closed).await;
     service.open_iscsi().await;
     Server::start(service, settings, *group, *descriptors, tokens).await
-}
-
-/// NBD for other machines: its relay runs until the process ends.
-async fn open_nbd_tls(
-    service: &Arc<Service>,
-    settings: &Settings,
-    descriptors: Descriptors,
-    closed: ClosedPools,
-) -> Result<()> {
-    let clients_max = descriptors.nbd.min(settings.nbd_clients_max as usize);
-    let opened = service.doors.open_nbd_tls(service, settings, clients_max, closed).await;
-    let Some((listeners, certificates)) = opened else { return Ok(()) };
-    let relay = Relay::new(service.clone(), certificates, clients_max);
-    nbd_tls::start(listeners, relay).map_err(|error| no_threads(&error))
 }
 
 /// Opens everything. A signal meanwhile is remembered (a recovery is short, and cutting it would only

@@ -378,10 +378,7 @@ async fn serve_securely(
     service.doors.note_entrance(entrance.clone());
     service.doors.note_api(tcp.name, "tcp", origin.clone());
     announce(&format!("{}: {origin}", tcp.name));
-    if bound.ip().is_loopback() {
-        let mut door = service.console.door.lock().await;
-        door.get_or_insert(ConsoleDoor { origin, listener: None });
-    }
+    service.console.door.lock().await.get_or_insert(ConsoleDoor { origin, listener: None });
     let site = Site::new(bound.ip(), &service.settings.now().api_names, Some(tls.clone()));
     let router = guarded(router, keys, site);
     accept_all(listener, entrance, router, service.log.clone(), stopped, Some(tls)).await;

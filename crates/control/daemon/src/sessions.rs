@@ -45,17 +45,18 @@ impl Sessions {
         issue(&self.tickets, who, TICKET_LIFE)
     }
 
-    /// Takes a ticket, which is used up then, for the token of a session.
-    pub(crate) fn open(&self, ticket: &str) -> Result<String> {
+    /// Takes a ticket, which is used up then, for the token of a session. Whoever it was given to must still
+    /// be let in.
+    pub(crate) fn open(&self, ticket: &str, is_let_in: impl Fn(&Who) -> bool) -> Result<String> {
         let who = {
             let mut tickets = lock(&self.tickets);
             let found = tickets.all.iter().position(|pass| pass.is(ticket));
             found.map(|index| tickets.all.remove(index).who)
         };
-        let who = who.ok_or_else(|| {
+        let who = who.filter(is_let_in).ok_or_else(|| {
             Error::new(
                 ashlar_api::ErrorKind::Unauthorized,
-                "the ticket was used before, is older than a minute, or was never given",
+                "the ticket was used before, is older than a minute, was never given, or is of a user or token that is gone",
                 "run `ashlar console` again and open the address it prints",
             )
         })?;
@@ -136,11 +137,13 @@ mod tests {
         for who in [Who::File, user("ada")] {
             let ticket = sessions.ticket(who.clone()).unwrap();
             assert_eq!(sessions.who(&ticket), None, "a ticket is no session");
-            let token = sessions.open(&ticket).unwrap();
+            let token = sessions.open(&ticket, |_| true).unwrap();
             assert_eq!(sessions.who(&token).unwrap().1, who);
-            assert!(sessions.open(&ticket).is_err() && sessions.open(&token).is_err());
+            assert!(sessions.open(&ticket, |_| true).is_err() && sessions.open(&token, |_| true).is_err());
         }
-        assert!(sessions.open("").is_err() && sessions.who("").is_none());
+        let ticket = sessions.ticket(user("ada")).unwrap();
+        assert!(sessions.open(&ticket, |_| false).is_err() && sessions.open(&ticket, |_| true).is_err());
+        assert!(sessions.open("", |_| true).is_err() && sessions.who("").is_none());
     }
 
     #[test]
@@ -152,11 +155,11 @@ mod tests {
         for _ in 1..KEPT_MAX {
             sessions.ticket(user("ada")).unwrap();
         }
-        assert!(sessions.open(&first).is_err() && sessions.open(&second).is_ok());
-        assert!(sessions.open(&others).is_ok(), "another one's gave way");
+        assert!(sessions.open(&first, |_| true).is_err() && sessions.open(&second, |_| true).is_ok());
+        assert!(sessions.open(&others, |_| true).is_ok(), "another one's gave way");
         let last = sessions.ticket(user("ada")).unwrap();
         sessions.tickets.lock().unwrap().all.last_mut().unwrap().end = Instant::now();
-        assert!(sessions.open(&last).is_err());
+        assert!(sessions.open(&last, |_| true).is_err());
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Connections over TCP that have shown no token yet. Every user of this machine can open them, so they have
-//! little time, and the oldest gives way when no place is left.
+//! Connections over TCP that have shown no token yet, nor a certificate where one is asked for. Everybody can
+//! open them, so they have little time, and the oldest gives way when no place is left.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, OwnedSemaphorePermit};
 use tokio::time::Instant;
 
-/// How long a connection may stay without a token, whatever it does. Arbitrary: programs show it in their
-/// first request, and the files of the console take milliseconds.
+/// How long a connection may stay without, whatever it does. Arbitrary: programs show a token in their first
+/// request, a handshake and the files of the console take milliseconds.
 const STRANGER_MAX: Duration = Duration::from_secs(10);
 
 /// A place at an entrance; free again when this is dropped.
@@ -75,7 +75,7 @@ pub(crate) struct Standing {
 }
 
 impl Standing {
-    /// It showed the right one: it is no stranger any more.
+    /// It showed the right one, or a certificate: it is no stranger any more.
     pub(crate) fn show_token(&self) {
         let mut own = self.own.lock().expect("no holder of this lock panics");
         if own.is_none() {

@@ -239,6 +239,10 @@ impl Engine {
 
     async fn restore(&self, name: &str, backup: Option<&str>) -> Result<()> {
         let inner = &self.inner;
+        // Before it is anybody's turn: in a full pool a write may wait until others have deleted.
+        for image in inner.images_of(name)? {
+            inner.under_way.drain(image.origin).await;
+        }
         let _turn = inner.control_turn.lock().await;
         let mut members = Vec::new();
         for image in inner.images_of(name)? {

@@ -132,8 +132,9 @@ impl Inner {
             return Ok(true);
         }
         // No bytes: nothing of them passes by.
-        self.keep_pace(source.image, 0, None).await;
-        self.keep_pace(target.image, 0, None).await;
+        let change = self.under_way.begin(target.image);
+        self.keep_pace(source.image, 0, Some(&change), None).await;
+        self.keep_pace(target.image, 0, Some(&change), None).await;
         let _place = self.take_place(target.image, None).await;
         self.writable(target.image)?;
         if self.allow_feature(INCOMPATIBLE_SHARES | INCOMPATIBLE_COPIES).await.is_err() {

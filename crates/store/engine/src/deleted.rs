@@ -44,6 +44,8 @@ impl Engine {
     pub async fn volume_undelete(&self, id: u64, name: &str) -> Result<VolumeInfo> {
         let inner = &self.inner;
         check_name("volume", name)?;
+        // What was begun before the delete finds it deleted.
+        inner.under_way.drain(VolumeId(id)).await;
         let _turn = inner.control_turn.lock().await;
         let entry = inner.deleted_of(VolumeId(id))?;
         inner.check_volume_free(name)?;

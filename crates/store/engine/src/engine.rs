@@ -36,6 +36,7 @@ use crate::removal::Removals;
 use crate::room::{Full, Lent};
 use crate::scrub::Scrubs;
 use crate::stages::{SlowRequest, Stages, StagesSnapshot};
+use crate::under_way::UnderWay;
 use crate::{Error, ErrorKind, Result, Settings};
 
 /// An open pool. Clones are the same pool.
@@ -98,6 +99,9 @@ pub(crate) struct Inner {
     pub(crate) lent: Cell<Option<Lent>>,
     /// Which blocks are being written.
     pub(crate) ranges: RangeLock,
+    pub(crate) under_way: UnderWay,
+    /// Nothing waits for rates any more: the pool is about to close.
+    pub(crate) is_hurried: Cell<bool>,
     pub(crate) counters: RefCell<Counters>,
     pub(crate) stages: Stages,
     pub(crate) life: RefCell<Life>,
@@ -218,6 +222,8 @@ impl Engine {
             gate: Gate::new(&runtime),
             lent: Cell::default(),
             ranges: RangeLock::default(),
+            under_way: UnderWay::default(),
+            is_hurried: Cell::new(false),
             counters: RefCell::default(),
             stages: Stages::default(),
             life: RefCell::new(Life::Online),
@@ -239,6 +245,23 @@ impl Engine {
         let lineage = Lineage::default();
         lineage.go_on(&inner);
         Engine { inner, lineage }
+    }
+
+    /// Holds no request back any more: what waits for its turn goes on. Before doors close that wait for it.
+    pub fn hurry(&self) {
+        self.inner.is_hurried.set(true);
+        self.inner.gate.open();
+    }
+
+    /// Waits until writes of a volume are over that began before, also those of hosts that have left: nothing
+    /// of them comes behind. Its rates do not hold these up.
+    ///
+    /// # Errors
+    /// When there is no such volume.
+    pub async fn volume_drain(&self, name: &str) -> Result<()> {
+        let volume = self.inner.volume_id(name)?;
+        self.inner.under_way.drain(volume).await;
+        Ok(())
     }
 
     /// Finishes what is in flight, writes a last checkpoint and lets go of the drives.

@@ -68,6 +68,7 @@ mod settings;
 mod stages;
 mod tables;
 mod terms;
+mod under_way;
 mod walk;
 mod weigh;
 mod write_path;

@@ -24,6 +24,7 @@ use ashlar_units::{Lsn, VolumeId};
 use crate::engine::Inner;
 use crate::notebook::{NoteBatch, Notebook};
 use crate::stages::{Course, Stage};
+use crate::under_way::Change;
 use crate::{Error, ErrorKind, Result};
 
 /// Parts of a volume's note of its limits; part 0 is of bytes on the drives.
@@ -189,14 +190,21 @@ impl Turns {
 }
 
 impl Inner {
-    /// Holds a host's request back until it is its turn by the rates of its volume.
-    pub(crate) async fn keep_pace(&self, id: VolumeId, bytes: u64, course: Option<&mut Course<'_>>) {
+    /// Holds a host's request back until it is its turn by the rates of its volume, or somebody waits for it.
+    pub(crate) async fn keep_pace(
+        &self,
+        id: VolumeId,
+        bytes: u64,
+        change: Option<&Change<'_>>,
+        course: Option<&mut Course<'_>>,
+    ) {
         let Some(mut turn) = self.take_turn(id, bytes) else { return };
         self.counters.borrow_mut().requests_held_back += 1;
         let _task = self.as_task();
         loop {
             let now = self.runtime.now();
-            if turn.1 <= now || self.is_closing() {
+            let is_hurried = self.is_hurried.get() || change.is_some_and(Change::is_hurried);
+            if turn.1 <= now || is_hurried || self.is_closing() {
                 break;
             }
             self.runtime.sleep(turn.1.duration_since(now).min(LOOK)).await;

@@ -50,7 +50,7 @@ impl Inner {
     pub(crate) async fn read(self: &Rc<Self>, id: VolumeId, offset: u64, into: &mut [u8]) -> Result<()> {
         self.counters.borrow_mut().host_bytes_read += into.len() as u64;
         let mut course = Course::of(self, id, false, offset, into.len() as u64);
-        self.keep_pace(id, into.len() as u64, Some(&mut course)).await;
+        self.keep_pace(id, into.len() as u64, None, Some(&mut course)).await;
         let place = self.take_place(id, Some(&mut course)).await;
         self.read_any(id, offset, into, &mut course).await?;
         course.served();

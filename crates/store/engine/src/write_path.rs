@@ -39,16 +39,16 @@ impl Inner {
     pub(crate) fn writable(&self, id: VolumeId) -> Result<Writable> {
         let tree = self.tree.borrow();
         match tree.catalogue.get(id) {
-            Some(entry) if entry.kind == VolumeKind::Volume => {
+            Some(entry) if entry.kind == VolumeKind::Volume && entry.deleted().is_none() => {
                 let VolumeEntry { profile, compression, dedupe, .. } = *entry;
                 Ok(Writable { id, profile, compression, dedupe })
             }
-            Some(entry) => {
+            Some(entry) if entry.kind == VolumeKind::Snapshot => {
                 let (volume, name) = (tree.catalogue.origin_name(entry), &entry.name);
                 let what = format!("{volume}@{name} is a snapshot");
                 Err(Error::new(ErrorKind::ReadOnly, what).and_do("write to a clone of it"))
             }
-            None => Err(Error::new(ErrorKind::NotFound, "the volume was deleted")),
+            Some(_) | None => Err(Error::new(ErrorKind::NotFound, "the volume was deleted")),
         }
     }
 
@@ -59,7 +59,8 @@ impl Inner {
             return Ok(());
         }
         let mut course = Course::of(self, id, true, offset, data.len() as u64);
-        self.keep_pace(id, data.len() as u64, Some(&mut course)).await;
+        let change = self.under_way.begin(id);
+        self.keep_pace(id, data.len() as u64, Some(&change), Some(&mut course)).await;
         let place = self.take_place(id, Some(&mut course)).await;
         let entry = self.writable(id)?;
         let end = offset + data.len() as u64;
@@ -254,7 +255,8 @@ impl Inner {
         if length == 0 {
             return Ok(());
         }
-        self.keep_pace(id, 0, None).await;
+        let change = self.under_way.begin(id);
+        self.keep_pace(id, 0, Some(&change), None).await;
         // While room is short, what gives it back goes first.
         let gives_room = !is_zero && self.is_room_short();
         let _place = if gives_room { None } else { self.take_place(id, None).await };

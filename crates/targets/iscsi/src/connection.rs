@@ -24,7 +24,7 @@ use ashlar_telemetry::{Counters, Operation as Counted};
 
 use crate::budget::{Held, Share, patience};
 use crate::client::Client;
-use crate::login::Established;
+use crate::login::{Admission, Directory, Established};
 use crate::outbox::{Outbox, Outgoing};
 use crate::server::{Entrance, Shared};
 use crate::session::{Aborted, Arrived, Event, Function, Managed, Management, Session};
@@ -55,6 +55,23 @@ struct Pending {
     since: Instant,
     /// Its data must have come by then.
     due: Instant,
+}
+
+/// The directory, for initiators that have not as many sessions as one may have.
+struct Bounded<'a>(&'a Connection);
+
+impl Directory for Bounded<'_> {
+    fn admit(&self, initiator: &str, target: Option<&str>) -> Admission {
+        let Bounded(connection) = self;
+        match connection.entrance.directory.admit(initiator, target) {
+            Admission::Allowed(_) if connection.server.has_all_sessions(initiator) => Admission::Full,
+            admission => admission,
+        }
+    }
+
+    fn targets(&self, initiator: &str) -> Vec<(String, Vec<String>)> {
+        self.0.entrance.directory.targets(initiator)
+    }
 }
 
 /// One connection; its tasks share it.
@@ -251,7 +268,7 @@ impl Connection {
             let step = {
                 let random = &*self.server.random;
                 let (mut session, mut outbox) = (self.session.borrow_mut(), self.outbox.borrow_mut());
-                session.receive(rest, &*self.entrance.directory, random, &mut *outbox)
+                session.receive(rest, &Bounded(self), random, &mut *outbox)
             };
             match step.event {
                 Event::Starved => return Some(consumed + step.consumed),

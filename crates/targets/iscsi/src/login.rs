@@ -49,6 +49,8 @@ pub enum Admission {
     Unavailable,
     /// It may not come in.
     Forbidden,
+    /// It has as many sessions as one may have.
+    Full,
     /// It may, with this proof.
     Allowed(Authentication),
 }
@@ -300,6 +302,12 @@ impl LoginState {
             }
             Admission::Forbidden => {
                 return Err(Failure(status::AUTHORIZATION_FAILURE, "the initiator may not come in"));
+            }
+            Admission::Full => {
+                return Err(Failure(
+                    status::OUT_OF_RESOURCES,
+                    "the initiator has as many sessions as one may",
+                ));
             }
             Admission::Allowed(authentication) => authentication,
         };

@@ -6,7 +6,7 @@ use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use ashlar_runtime::sync::{Notify, race};
-use ashlar_runtime::{Address, Listener, Priority, Runtime, Stream};
+use ashlar_runtime::{Address, Instant, Listener, Priority, Runtime, Stream};
 use ashlar_scsi::{Attention, Nexus, Target, UnitAddress};
 use ashlar_telemetry::Registry;
 
@@ -22,6 +22,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 const LOOKS: u32 = 4;
 /// Sentences kept for people until somebody takes them out. More are not told. Arbitrary.
 const NOTICES_MAX: usize = 16;
+/// Pause between two of them about sessions that are refused. Arbitrary: hosts try again and again.
+const TOLD_PAUSE: Duration = Duration::from_secs(60);
 
 /// What is served: made and kept by whoever knows volumes and hosts.
 pub trait Portal {
@@ -71,6 +73,8 @@ pub(crate) struct Shared {
     cut: Cell<u64>,
     /// What a person should hear of.
     notices: RefCell<Vec<String>>,
+    /// When somebody was told that sessions are refused.
+    told: Cell<Option<Instant>>,
     is_stopping: Cell<bool>,
     /// Ends the accept loops.
     stop: Notify,
@@ -136,6 +140,7 @@ impl Server {
             refused: Cell::new(0),
             cut: Cell::new(0),
             notices: RefCell::default(),
+            told: Cell::new(None),
             is_stopping: Cell::new(false),
             stop: Notify::new(),
             ended: Notify::new(),
@@ -303,6 +308,30 @@ impl Shared {
         }
     }
 
+    /// Whether an initiator has as many sessions as one may have.
+    pub fn has_all_sessions(&self, initiator: &str) -> bool {
+        let most = self.settings.sessions_of_one_max;
+        let connections = self.connections.borrow();
+        let is_its = |connection: &&Rc<Connection>| {
+            connection.opened().is_some_and(|opened| opened.established.initiator == initiator)
+        };
+        let is_full = connections.values().filter(is_its).count() >= most;
+        if is_full {
+            self.note_refused(format!("{initiator} has {most} sessions, the most of one: more are refused"));
+        }
+        is_full
+    }
+
+    /// Counts who is refused, and says so once in a while.
+    fn note_refused(&self, why: String) {
+        self.refused.set(self.refused.get() + 1);
+        let now = self.runtime.now();
+        if self.told.get().is_none_or(|told| now - told >= TOLD_PAUSE) {
+            self.told.set(Some(now));
+            self.notices.borrow_mut().push(why);
+        }
+    }
+
     /// Lets the login that has taken longest go, where there are as many as may be.
     fn make_room_for_login(&self) {
         let connections = self.connections.borrow();
@@ -317,7 +346,8 @@ impl Shared {
     fn admit(self: &Rc<Shared>, stream: Stream, entrance: Rc<Entrance>) {
         self.make_room_for_login();
         if self.connections.borrow().len() >= self.settings.sessions_max {
-            self.refused.set(self.refused.get() + 1);
+            let most = self.settings.sessions_max;
+            self.note_refused(format!("{most} sessions are open, which is the limit: more are closed"));
             return stream.shutdown();
         }
         let handle = self.free_handle();

@@ -18,6 +18,9 @@ pub struct Settings {
     pub payload_bytes_max: usize,
     /// Sessions at the same time; more are closed. Default 256, arbitrary.
     pub sessions_max: usize,
+    /// Sessions of one initiator, so that it leaves some to others; a login beyond is refused. Default 64,
+    /// arbitrary: hosts have some for each path and processor.
+    pub sessions_of_one_max: usize,
     /// How long a login may take. Default 30 s, arbitrary: initiators take milliseconds.
     pub login_max: Duration,
     /// Connections that have not logged in; where one more comes, the one that is there longest is cut off,
@@ -41,6 +44,7 @@ impl Default for Settings {
             limits: Limits::default(),
             payload_bytes_max: 256 << 20,
             sessions_max: 256,
+            sessions_of_one_max: 64,
             login_max: Duration::from_secs(30),
             logins_max: 32,
             stall_max: Duration::from_secs(30),

@@ -164,3 +164,21 @@ fn commands_that_carry_no_data_take_their_memory_of_the_budget() {
     }
     assert_eq!(initiator.command(&[0x2f, 0, 0, 0, 0, 0, 0, 2, 0, 0], 0, &[]).header[3], GOOD);
 }
+
+/// The loss would be a host that no other host lets in.
+#[test]
+fn one_initiator_leaves_sessions_to_others_and_that_is_told() {
+    let rig = Rig::new(Settings { sessions_of_one_max: 3, ..Settings::default() });
+    let mut own: Vec<Initiator> = (0..3).map(|port| Initiator::new(&rig, port)).collect();
+    for port in 3..6 {
+        let (_refused, status) = Initiator::attempt(&rig, "iqn.x:host", port, "");
+        assert_eq!(status, 0x0302, "out of resources");
+    }
+    let told = rig.ask(|server| server.take_notices());
+    assert_eq!(told, ["iqn.x:host has 3 sessions, the most of one: more are refused"], "once a minute");
+    let (_other, status) = Initiator::attempt(&rig, "iqn.x:other", 0, "");
+    assert_eq!(status, 0);
+    drop(own.pop());
+    rig.wait_until("one has left", |server| server.sessions() <= 3);
+    own.push(Initiator::new(&rig, 7));
+}

@@ -68,6 +68,12 @@ impl Initiator {
 
     /// A command at a unit that reads up to 4 KiB, or writes these.
     pub fn command(&mut self, unit: u8, cdb: &[u8], write: &[u8]) -> Ended {
+        self.begin(unit, cdb, write);
+        self.finish()
+    }
+
+    /// Sends one, and waits for nothing.
+    pub fn begin(&mut self, unit: u8, cdb: &[u8], write: &[u8]) {
         let tag = self.tag;
         self.tag += 1;
         let (flags, length) = if write.is_empty() { (0xc0, 4096) } else { (0xa0, write.len() as u32) };
@@ -80,6 +86,9 @@ impl Initiator {
             (32, cdb),
         ];
         self.send(&fields, write);
+    }
+
+    fn finish(&mut self) -> Ended {
         let mut data = Vec::new();
         loop {
             let (header, part) = self.receive().expect("an answer");

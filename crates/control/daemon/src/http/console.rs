@@ -16,6 +16,7 @@ use axum::{Json, Router};
 use super::extract::Body;
 use super::handlers::{Array, WithStatus, to_the_end};
 use crate::asker::Asker;
+use crate::error::Error;
 use crate::server;
 use crate::service::Service;
 
@@ -67,6 +68,14 @@ fn answer(file: &File, headers: &HeaderMap) -> Response {
 }
 
 async fn ticket_create(State(array): Array, asker: Asker) -> WithStatus<api::ConsoleTicket> {
+    // It would outlive its session, and make the next.
+    if asker.session.is_some() {
+        return Err(Error::new(
+            api::ErrorKind::Forbidden,
+            "a session opens no other session",
+            "log in, or ask with a token or over the socket",
+        ));
+    }
     let address = to_the_end({
         let array = array.clone();
         async move { server::open_console(&array).await }
@@ -84,7 +93,7 @@ async fn session_create(
     State(array): Array,
     Body(request): Body<api::ConsoleSessionCreate>,
 ) -> WithStatus<api::ConsoleSession> {
-    let token = array.console.sessions.open(&request.ticket)?;
+    let token = array.console.sessions.open(&request.ticket, |who| array.access.asker(who).is_some())?;
     let expires_seconds = crate::sessions::SESSION_LIFE.as_secs();
     Ok((StatusCode::CREATED, Json(api::ConsoleSession { token, expires_seconds })))
 }

@@ -99,7 +99,7 @@ mod tests {
         let text = std::fs::read_to_string(path).unwrap().trim().to_string();
         let sessions = Arc::new(Sessions::default());
         let owner = Asker::at_socket(Some(0), Caller::Owner);
-        let session = sessions.open(&sessions.ticket(owner.who.clone()).unwrap()).unwrap();
+        let session = sessions.open(&sessions.ticket(owner.who.clone()).unwrap(), |_| true).unwrap();
         let log = Arc::new(Log::plain());
         let state = State::open(scratch.path()).unwrap();
         let keys = Keys {

@@ -8,7 +8,8 @@
 //! told the client's own address. It is no control thread: these stand still and clients go on.
 //!
 //! Invariants: (1) nobody reaches the server who has not shown a certificate that the authority of the
-//! settings signed; (2) connections are bounded in number, and in time until they are through.
+//! settings signed; (2) connections are bounded in number, and in time until they are through; (3) whoever
+//! has shown none yet gives way to who comes later, so strangers keep nobody out.
 
 mod config;
 mod negotiation;
@@ -24,13 +25,13 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
+use crate::strangers::{Place, Standing, Strangers};
+
 pub(crate) use config::Certificates;
 
 use crate::service::Service;
 use negotiation::{GREETING_BYTES, until_tls};
 
-/// How long a client may take until its TLS is up. Arbitrary: they take milliseconds.
-const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// Bytes under way in each direction of a connection: some requests, as NBD's own buffers hold.
 const PIECE_BYTES: usize = 256 << 10;
 /// Pause after an accept that failed, for instance because descriptors ran out. Arbitrary.
@@ -42,13 +43,22 @@ const TOLD_PAUSE: Duration = Duration::from_secs(60);
 pub(crate) struct Relay {
     service: Arc<Service>,
     certificates: Certificates,
-    clients_max: usize,
+    places: Arc<Semaphore>,
+    strangers: Strangers,
     told: Mutex<Option<Instant>>,
 }
 
 impl Relay {
     pub(crate) fn new(service: Arc<Service>, certificates: Certificates, clients_max: usize) -> Relay {
-        Relay { service, certificates, clients_max, told: Mutex::new(None) }
+        let places = Arc::new(Semaphore::new(clients_max));
+        Relay { service, certificates, places, strangers: Strangers::default(), told: Mutex::new(None) }
+    }
+
+    /// A place for who comes, if one is free or a stranger has one.
+    fn admit(&self) -> Option<Standing> {
+        let free = self.places.clone().try_acquire_owned().ok();
+        let free = free.map(|permit| Place { _of_all: permit, _of_guests: None });
+        Some(self.strangers.add(free.or_else(|| self.strangers.replace_oldest())?))
     }
 
     fn acceptor(&self) -> TlsAcceptor {
@@ -70,24 +80,16 @@ impl Relay {
     }
 }
 
-/// Serves these addresses until the process ends.
-pub(crate) fn start(listeners: Vec<std::net::TcpListener>, relay: Relay) -> io::Result<()> {
+/// Serves an address until the process ends.
+pub(crate) fn start(listener: std::net::TcpListener, relay: Arc<Relay>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let relay = Arc::new(relay);
-    std::thread::Builder::new().name("nbd-tls".to_string()).spawn(move || {
-        runtime.block_on(async move {
-            let places = Arc::new(Semaphore::new(relay.clients_max));
-            let mut doors = tokio::task::JoinSet::new();
-            for listener in listeners {
-                doors.spawn(accept_all(listener, relay.clone(), places.clone()));
-            }
-            doors.join_all().await;
-        });
-    })?;
+    std::thread::Builder::new()
+        .name("nbd-tls".to_string())
+        .spawn(move || runtime.block_on(accept_all(listener, relay)))?;
     Ok(())
 }
 
-async fn accept_all(listener: std::net::TcpListener, relay: Arc<Relay>, places: Arc<Semaphore>) {
+async fn accept_all(listener: std::net::TcpListener, relay: Arc<Relay>) {
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
         Err(error) => {
@@ -100,29 +102,31 @@ async fn accept_all(listener: std::net::TcpListener, relay: Arc<Relay>, places: 
             continue;
         };
         // Who finds no place is let go: it has shown no certificate that a reason could be told to.
-        let Ok(place) = places.clone().try_acquire_owned() else { continue };
+        let Some(standing) = relay.admit() else { continue };
         let relay = relay.clone();
         tokio::spawn(async move {
-            if let Err(error) = serve(stream, from, &relay).await {
+            let served = tokio::select! {
+                served = serve(stream, from, &relay, &standing) => served,
+                () = standing.until_unwelcome() => Err(io::ErrorKind::TimedOut.into()),
+            };
+            if let Err(error) = served {
                 relay.note_refused(from, &error);
             }
-            drop(place);
         });
     }
 }
 
 /// Serves one client until it leaves.
-async fn serve(mut stream: TcpStream, from: SocketAddr, relay: &Relay) -> io::Result<()> {
+async fn serve(
+    mut stream: TcpStream,
+    from: SocketAddr,
+    relay: &Relay,
+    standing: &Standing,
+) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    let secured = async {
-        let Some(flags) = until_tls(&mut stream).await? else { return Ok(None) };
-        Ok::<_, io::Error>(Some((relay.acceptor().accept(stream).await?, flags)))
-    };
-    let Ok(secured) = tokio::time::timeout(HANDSHAKE_MAX, secured).await else {
-        let seconds = HANDSHAKE_MAX.as_secs();
-        return Err(io::Error::new(io::ErrorKind::TimedOut, format!("no TLS after {seconds} s")));
-    };
-    let Some((mut client, flags)) = secured? else { return Ok(()) };
+    let Some(flags) = until_tls(&mut stream).await? else { return Ok(()) };
+    let mut client = relay.acceptor().accept(stream).await?;
+    standing.show_token();
     let (ours, theirs) = Pair::pair()?;
     ours.set_nonblocking(true)?;
     let mut server = UnixStream::from_std(ours)?;

@@ -63,7 +63,12 @@ impl Service {
             let carrier = self.carrier_of(&request.volume);
             self.array.lend_reserve(&self.pool_holding(&request.volume)?, &carrier).await?;
         }
-        let attached = match self.check_blank(&request).await {
+        let ready = async {
+            // A file system is not to meet what hosts that have left wrote before.
+            self.array.volume_drain(&self.pool_holding(&request.volume)?, &request.volume).await?;
+            self.check_blank(&request).await
+        };
+        let attached = match ready.await {
             Ok(()) => self.attach_steps(&request, mount, plan).await,
             Err(error) => Err((error, None)),
         };

@@ -192,10 +192,11 @@ impl Service {
         let _turn = self.change().await?;
         let pool = self.known().index.volume(name)?;
         self.check_volume_seen(name, seen).await?;
+        // First: who is logged in loses more than an export.
+        self.check_unused(|image| image == name, Taking::All, is_forced).await?;
         if !is_forced {
             self.check_not_exported(name, "or overrule it with --force").await?;
         }
-        self.check_unused(|image| image == name, Taking::All, is_forced).await?;
         let recoverable_seconds = if is_now { 0 } else { self.keep_seconds() };
         let id = if recoverable_seconds == 0 {
             let volumes = self.array.volumes().await?;

@@ -68,7 +68,7 @@ impl Service {
 
     /// Exports a volume no more.
     pub(crate) async fn export_delete(&self, name: &str, is_forced: bool, seen: &Seen) -> Result<()> {
-        let _turn = self.change().await?;
+        let turn = self.change().await?;
         let export = self.export(name).await?;
         seen.check(&export)?;
         if !is_forced {
@@ -86,11 +86,18 @@ impl Service {
             .because(api::Reason::InUse));
         }
         let volumes = self.array.volumes().await?;
-        for volume in volumes.into_iter().filter(|volume| volume.name == name) {
+        let volume = volumes.into_iter().find(|volume| volume.name == name);
+        if let Some(volume) = &volume {
             self.array.record_note_delete(NoteKind::Export, &volume.pool, volume.id).await?;
             self.array.record_note_delete(NoteKind::Reservation, &volume.pool, volume.id).await?;
         }
         self.array.refresh_exports().await?;
+        // Whoever takes the volume next is not to meet what the host began before. Others may make room
+        // meanwhile for a write that waits for it.
+        drop(turn);
+        if let Some(volume) = &volume {
+            self.array.volume_drain(&volume.pool, name).await?;
+        }
         self.log.info(format!("volume {name}"), "exported no more");
         Ok(())
     }

@@ -8,7 +8,7 @@ use ashlar_iscsi::chap::Credential;
 use super::Service;
 use super::scrubs::unix_seconds;
 use crate::error::{Error, Result};
-use crate::iscsi::{HostRecord, NotedHost};
+use crate::iscsi::{ExportRecord, HostRecord, NotedHost};
 use crate::names;
 use crate::tag::Seen;
 
@@ -124,12 +124,34 @@ impl Service {
             .about(api::ObjectKind::Host, name)
             .because(api::Reason::InUse));
         }
+        self.forget_in_exports(name).await?;
         let all = self.array.noted_hosts().await?;
         for noted in all.into_iter().filter(|noted| noted.record.name == name) {
             self.array.record_note_delete(NoteKind::Chap, &noted.pool, noted.number).await?;
         }
         self.hosts_changed().await?;
         self.log.info(format!("host {name}"), "may come in no more");
+        Ok(())
+    }
+
+    /// Exports of deleted volumes name a host no more: another one of its name is not to have them when they
+    /// come back. One that named it alone ends.
+    async fn forget_in_exports(&self, name: &str) -> Result<()> {
+        for note in self.array.record_notes(NoteKind::Export).await? {
+            let Ok(mut record) = serde_json::from_slice::<ExportRecord>(&note.value) else { continue };
+            let before = record.hosts.len();
+            record.hosts.retain(|host| host != name);
+            if record.hosts.len() == before {
+                continue;
+            }
+            if record.hosts.is_empty() {
+                self.array.record_note_delete(NoteKind::Export, &note.pool, note.number).await?;
+                self.array.record_note_delete(NoteKind::Reservation, &note.pool, note.number).await?;
+                continue;
+            }
+            let value = serde_json::to_vec(&record).expect("records are plain data");
+            self.array.record_note_put(NoteKind::Export, &note.pool, note.number, value, false).await?;
+        }
         Ok(())
     }
 

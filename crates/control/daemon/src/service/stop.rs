@@ -27,6 +27,8 @@ impl Service {
     pub(crate) async fn stop(&self, may_leave: bool, goes_on: bool) -> bool {
         self.is_stopping.store(true, Ordering::Release);
         self.figures.end();
+        // Hosts are to have their answers before doors close, whatever their volumes' rates are.
+        self.array.hurry().await;
         // Before the turn is taken: that work changes volumes.
         self.at_most("work on databases", DATABASES_MAX, self.finish_databases()).await;
         self.is_closed.store(true, Ordering::Release);

@@ -168,17 +168,24 @@ impl Initiator {
 
     /// The same with further keys and values.
     pub fn with(rig: &Rig, port: u8, more: &str) -> Initiator {
+        let (mut initiator, status) = Initiator::attempt(rig, "iqn.x:host", port, more);
+        assert_eq!(status, 0);
+        // POWER ON or NEXUS LOSS.
+        assert_eq!(initiator.command(&[0; 6], 0, &[]).header[3], 2);
+        initiator
+    }
+
+    /// Asks to be let in; with what status that ends (RFC 7143 11.13.5).
+    pub fn attempt(rig: &Rig, name: &str, port: u8, more: &str) -> (Initiator, u16) {
         let stream = TcpStream::connect(rig.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut initiator = Initiator { stream, tag: 1, cmd_sn: 1 };
         let text =
-            format!("InitiatorName=iqn.x:host\0TargetName={TARGET}\0InitialR2T=No\0ImmediateData=No\0{more}");
+            format!("InitiatorName={name}\0TargetName={TARGET}\0InitialR2T=No\0ImmediateData=No\0{more}");
         initiator.send(&[(0, &[0x43, 0x87]), (13, &[port]), (27, &[1])], text.as_bytes());
         let answer = initiator.receive().unwrap();
-        assert_eq!((answer.header[0], answer.u32_at(36)), (0x23, 0));
-        // POWER ON or NEXUS LOSS.
-        assert_eq!(initiator.command(&[0; 6], 0, &[]).header[3], 2);
-        initiator
+        assert_eq!(answer.header[0], 0x23);
+        (initiator, u16::from_be_bytes([answer.header[36], answer.header[37]]))
     }
 
     pub fn send(&mut self, fields: &[(usize, &[u8])], data: &[u8]) {

@@ -139,7 +139,11 @@ impl Service {
         self.keep_record(&known).await?;
         self.log.info(format!("database {name}"), format!("is back from host {}", away.host));
         let started = self.start_grown(&mut known).await;
-        let started = self.started_or_late(&mut known, started).await?;
+        let started = self.started_or_late(&mut known, started).await.map_err(|error| Error {
+            message: format!("{}; its volumes are back from host `{}`", error.message, away.host),
+            action: format!("mend that, then `ashlar database start {name}`"),
+            ..error
+        })?;
         Ok(self.ready(&known, since, &started).await)
     }
 

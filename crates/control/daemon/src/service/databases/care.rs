@@ -38,6 +38,8 @@ impl Asked {
                 return Err(Error::invalid(what, "leave one of them out"));
             }
         }
+        // Another machine is not to know the source's.
+        let is_needed = is_needed || request.host.is_some();
         let has_own_password = password.is_some() || request.has_fresh_password || is_needed;
         let script = after_clone.as_ref().map(|text| check_script(name, text)).transpose()?;
         let script = script.map(|(notes, bytes)| ScriptKept {
