@@ -176,7 +176,7 @@ fn an_idle_volume_has_its_burst() {
         let engine = create(&runtime).await;
         let policy = VolumePolicy { burst_seconds: Some(Some(5)), ..requests(100) };
         engine.volume_set("limited", policy).await.unwrap();
-        runtime.sleep(Duration::from_millis(2500)).await;
+        runtime.sleep(Duration::from_secs(10)).await;
         let host = Host::default();
         host.begin(&runtime, &engine, "limited", 2);
         runtime.sleep(Duration::from_secs(1)).await;
@@ -210,7 +210,7 @@ async fn holds(engine: &Engine, blocks: u64, byte: u8) -> bool {
 /// The loss would be a restored volume with bytes of a host that had left before.
 #[test]
 fn what_waits_for_its_turn_does_not_come_behind_a_restore_or_an_undelete() {
-    const BLOCKS: u64 = 20;
+    const BLOCKS: u64 = 60;
     let low = VolumePolicy { class: Some(ashlar_engine::Class::Low), ..VolumePolicy::default() };
     for how in [requests(10), low] {
         simulated(async move |runtime| {
@@ -220,9 +220,9 @@ fn what_waits_for_its_turn_does_not_come_behind_a_restore_or_an_undelete() {
             engine.snapshot_create("noon", &["limited".into()]).await.unwrap();
             engine.volume_set("limited", how).await.unwrap();
             let beside = Host::default();
-            (0..2).for_each(|number| beside.begin(&runtime, &engine, "free", number));
+            (0..8).for_each(|number| beside.begin(&runtime, &engine, "free", number));
             let millisecond = Duration::from_millis(1);
-            runtime.sleep(20 * millisecond).await;
+            runtime.sleep(200 * millisecond).await;
 
             let [good, bad] = write_late(&runtime, &engine, BLOCKS, 2);
             runtime.sleep(millisecond).await;
