@@ -66,6 +66,14 @@ fn setting(array: &Array, name: &str, file: &str, text: &str) -> String {
     format!("{name} = {:?}\n", path.display().to_string())
 }
 
+/// The settings of a certificate of this machine, which counts in these years.
+fn own_certificate(array: &Array, authority: &Authority, years: std::ops::Range<i32>) -> String {
+    let names = ["127.0.0.1", "localhost"];
+    let (certificate, key) = authority.sign(&names, ExtendedKeyUsagePurpose::ServerAuth, years);
+    setting(array, "tls_certificate", "server.pem", &certificate)
+        + &setting(array, "tls_key", "server.key", &key)
+}
+
 /// Serves a volume over TLS to who has a certificate of this authority; answers the port.
 fn serve(array: &mut Array, authority: &Authority, more: &str) -> u16 {
     let clients = setting(array, "nbd_tls_clients", "clients.pem", &authority.0.pem());
@@ -98,10 +106,7 @@ fn port_of(door: &Value) -> u16 {
 fn array() -> (Array, u16, Authority) {
     let mut array = Array::unstarted();
     let authority = Authority::new("both");
-    let names = ["127.0.0.1", "localhost"];
-    let (certificate, key) = authority.sign(&names, ExtendedKeyUsagePurpose::ServerAuth, VALID);
-    let own = setting(&array, "tls_certificate", "server.pem", &certificate)
-        + &setting(&array, "tls_key", "server.key", &key);
+    let own = own_certificate(&array, &authority, VALID);
     let port = serve(&mut array, &authority, &own);
     (array, port, authority)
 }
@@ -261,11 +266,7 @@ fn strangers_without_a_certificate_give_way_to_who_has_one() {
 fn an_address_whose_certificate_is_mended_later_is_opened_then() {
     let mut array = Array::unstarted();
     let authority = Authority::new("both");
-    let names = ["127.0.0.1", "localhost"];
-    let signed = |years| authority.sign(&names, ExtendedKeyUsagePurpose::ServerAuth, years);
-    let (certificate, key) = signed(2020..2021);
-    let own = setting(&array, "tls_certificate", "server.pem", &certificate)
-        + &setting(&array, "tls_key", "server.key", &key);
+    let own = own_certificate(&array, &authority, 2020..2021);
     let clients = setting(&array, "nbd_tls_clients", "clients.pem", &authority.0.pem());
     array.configure(&format!("nbd_tls_listen = [\"127.0.0.1:0\"]\n{clients}{own}"));
     array.start();
@@ -273,9 +274,7 @@ fn an_address_whose_certificate_is_mended_later_is_opened_then() {
     let failed = door(&array);
     assert_eq!(failed["state"], "failed", "{failed}");
     assert!(failed["reason"].as_str().unwrap().contains("over"), "{failed}");
-    let (certificate, key) = signed(VALID);
-    std::fs::write(array.path("server.key"), key).unwrap();
-    std::fs::write(array.path("server.pem"), certificate).unwrap();
+    own_certificate(&array, &authority, VALID);
     wait_until("the address is open", || door(&array)["state"] == "serving");
     let directory = authority.directory(array.path("client"), VALID, &authority);
     let size = info(port_of(&door(&array)), &directory);

@@ -502,8 +502,8 @@ impl Array {
         self.with_pool(pool, move |engine, _| Box::pin(async move { engine.lend_reserve(&name) })).await
     }
 
-    /// Waits until writes of a volume are over that began before: its rates and other volumes hold these up
-    /// no more. Snapshots take none.
+    /// Waits until writes of a volume are over that began before; its rates hold these up no more. Snapshots
+    /// take none.
     pub(crate) async fn volume_drain(&self, pool: &str, name: &str) -> Result<()> {
         if name.contains('@') {
             return Ok(());

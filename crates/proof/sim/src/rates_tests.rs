@@ -220,27 +220,25 @@ fn what_waits_for_its_turn_does_not_come_behind_a_restore_or_an_undelete() {
             engine.snapshot_create("noon", &["limited".into()]).await.unwrap();
             engine.volume_set("limited", how).await.unwrap();
             let beside = Host::default();
-            (0..8).for_each(|number| beside.begin(&runtime, &engine, "free", number));
-            let millisecond = Duration::from_millis(1);
-            runtime.sleep(200 * millisecond).await;
+            beside.begin(&runtime, &engine, "free", 2);
+            let moment = Duration::from_micros(100);
+            runtime.sleep(100 * moment).await;
 
             let [good, bad] = write_late(&runtime, &engine, BLOCKS, 2);
-            runtime.sleep(millisecond).await;
+            runtime.sleep(moment).await;
             assert!(good.get() < BLOCKS, "nothing waits");
             engine.snapshot_restore("noon").await.unwrap();
             assert_eq!((good.get(), bad.get()), (BLOCKS, 0));
-            runtime.sleep(Duration::from_millis(2500)).await;
             assert!(holds(&engine, BLOCKS, 1).await);
 
             // What is deleted takes no writes, whenever they began.
             let [good, bad] = write_late(&runtime, &engine, BLOCKS, 3);
-            runtime.sleep(millisecond).await;
+            runtime.sleep(moment).await;
             let id = engine.volume_set_aside("limited").await.unwrap().info.id;
             engine.volume_undelete(id, "limited").await.unwrap();
             assert_eq!(good.get() + bad.get(), BLOCKS);
             assert!(bad.get() > 0);
             let written = good.get();
-            runtime.sleep(Duration::from_millis(2500)).await;
             let mut found = vec![0; (BLOCKS * BLOCK) as usize];
             engine.device("limited").unwrap().read(0, &mut found).await.unwrap();
             let new = found.chunks(BLOCK as usize).filter(|block| block[0] == 3).count() as u64;

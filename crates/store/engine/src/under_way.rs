@@ -42,9 +42,14 @@ impl UnderWay {
         loop {
             let ended = self.ended.notified();
             if self.changes.borrow().range((volume, 0)..=(volume, last)).next().is_none() {
-                return;
+                break;
             }
             ended.await;
+        }
+        // Another one may wait for later ones.
+        let mut hurried = self.hurried.borrow_mut();
+        if hurried.get(&volume) == Some(&last) {
+            hurried.remove(&volume);
         }
     }
 }
@@ -59,6 +64,8 @@ impl Change<'_> {
 impl Drop for Change<'_> {
     fn drop(&mut self) {
         self.of.changes.borrow_mut().remove(&(self.volume, self.number));
-        self.of.ended.notify_waiters();
+        if self.is_hurried() {
+            self.of.ended.notify_waiters();
+        }
     }
 }

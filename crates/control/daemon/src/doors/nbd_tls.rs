@@ -58,8 +58,11 @@ impl Doors {
         };
         opening.attempt().await;
         tokio::spawn(async move {
-            while !opening.waiting.is_empty() && !opening.service.is_stopping() {
+            while !opening.waiting.is_empty() {
                 tokio::time::sleep(RETRY).await;
+                if opening.service.is_stopping() {
+                    return;
+                }
                 opening.attempt().await;
             }
         });

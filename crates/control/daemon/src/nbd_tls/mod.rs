@@ -25,11 +25,10 @@ use tokio::net::{TcpListener, TcpStream, UnixStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-use crate::strangers::{Place, Standing, Strangers};
-
 pub(crate) use config::Certificates;
 
 use crate::service::Service;
+use crate::strangers::{Place, Standing, Strangers};
 use negotiation::{GREETING_BYTES, until_tls};
 
 /// Bytes under way in each direction of a connection: some requests, as NBD's own buffers hold.

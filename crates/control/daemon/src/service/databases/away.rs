@@ -142,6 +142,7 @@ impl Service {
         let started = self.started_or_late(&mut known, started).await.map_err(|error| Error {
             message: format!("{}; its volumes are back from host `{}`", error.message, away.host),
             action: format!("mend that, then `ashlar database start {name}`"),
+            over_rest: None,
             ..error
         })?;
         Ok(self.ready(&known, since, &started).await)
