@@ -17,14 +17,14 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use ashlar_runtime::sync::Notify;
+use ashlar_runtime::sync::{Notify, race};
 use ashlar_runtime::{Buf, Instant, Priority, Runtime, Stream};
 use ashlar_scsi::{Answer, Begun, Nexus, Operation, Status, Stop, Target, UnitAddress, Work, parse};
 use ashlar_telemetry::{Counters, Operation as Counted};
 
 use crate::budget::{Held, Share, patience};
 use crate::client::Client;
-use crate::login::{Admission, Directory, Established};
+use crate::login::{Admission, Authentication, Directory, Established};
 use crate::outbox::{Outbox, Outgoing};
 use crate::server::{Entrance, Shared};
 use crate::session::{Aborted, Arrived, Event, Function, Managed, Management, Session};
@@ -62,11 +62,11 @@ struct Bounded<'a>(&'a Connection);
 
 impl Directory for Bounded<'_> {
     fn admit(&self, initiator: &str, target: Option<&str>) -> Admission {
-        let Bounded(connection) = self;
-        match connection.entrance.directory.admit(initiator, target) {
-            Admission::Allowed(_) if connection.server.has_all_sessions(initiator) => Admission::Full,
-            admission => admission,
-        }
+        self.0.entrance.directory.admit(initiator, target)
+    }
+
+    fn has_room(&self, initiator: &str, isid: [u8; 6]) -> bool {
+        !self.0.server.has_all_sessions(initiator, isid)
     }
 
     fn targets(&self, initiator: &str) -> Vec<(String, Vec<String>)> {
@@ -84,6 +84,8 @@ pub(crate) struct Connection {
     pub number: u64,
     session: RefCell<Session>,
     outbox: RefCell<Outbox>,
+    /// Whose it is, once its login is over.
+    initiator: OnceCell<(String, [u8; 6])>,
     opened: OnceCell<Opened>,
     pending: RefCell<BTreeMap<u32, Pending>>,
     /// What its commands hold of the budget.
@@ -99,6 +101,10 @@ pub(crate) struct Connection {
     is_receiving_over: Cell<bool>,
     /// The login has succeeded.
     pub is_in: Cell<bool>,
+    /// What it waits to be, until the session before it has ended.
+    opening: RefCell<Option<Nexus>>,
+    /// Rings when it is cut off.
+    is_cut_off: Notify,
     /// It never will: the connection is about to end.
     has_given_up: Cell<bool>,
     /// It was cut off, which takes a moment.
@@ -130,6 +136,7 @@ impl Connection {
             number,
             session: RefCell::new(session),
             outbox: RefCell::new(Outbox::new(runtime, stall_max)),
+            initiator: OnceCell::new(),
             opened: OnceCell::new(),
             pending: RefCell::default(),
             held: Held::default(),
@@ -140,6 +147,8 @@ impl Connection {
             connected_at: runtime.now(),
             is_receiving_over: Cell::new(false),
             is_in: Cell::new(false),
+            opening: RefCell::default(),
+            is_cut_off: Notify::new(),
             has_given_up: Cell::new(false),
             is_cut: Cell::new(false),
             heard_at: Cell::new(runtime.now()),
@@ -151,6 +160,27 @@ impl Connection {
     /// What it logged in to.
     pub fn opened(&self) -> Option<&Opened> {
         self.opened.get()
+    }
+
+    /// Whether this initiator has logged in by it, to a target or to learn of some, and not as this port of
+    /// its: then it ends for the next. Names are the same in any letters.
+    pub fn is_beside(&self, initiator: &str, isid: [u8; 6]) -> bool {
+        self.initiator.get().is_some_and(|(own, port)| own.eq_ignore_ascii_case(initiator) && *port != isid)
+    }
+
+    /// Whether it waits to be this nexus.
+    pub fn is_opening(&self, nexus: &Nexus) -> bool {
+        self.opening.borrow().as_ref() == Some(nexus)
+    }
+
+    /// Whether it came in there.
+    pub fn is_by(&self, entrance: &Rc<Entrance>) -> bool {
+        Rc::ptr_eq(&self.entrance, entrance)
+    }
+
+    /// Whether it is there to learn of targets, which takes a moment.
+    pub fn is_discovery(&self) -> bool {
+        self.is_in.get() && self.opened.get().is_none() && self.opening.borrow().is_none()
     }
 
     /// What a person is told of its initiator, once it has logged in to a target.
@@ -171,6 +201,7 @@ impl Connection {
     /// Ends the connection now. Commands under way still run to their end.
     pub fn cut(&self) {
         self.is_cut.set(true);
+        self.is_cut_off.notify_one();
         self.stream.shutdown();
     }
 
@@ -287,6 +318,10 @@ impl Connection {
                     self.pending.borrow_mut().remove(&task_tag);
                 }
                 Event::Management(management) => self.manage(management),
+                Event::Logout { task_tag } => {
+                    self.leave(task_tag).await;
+                    return None;
+                }
                 Event::Finish | Event::Close(_) => return None,
             }
             consumed += step.consumed;
@@ -294,6 +329,18 @@ impl Connection {
                 self.wait_for_room().await;
             }
         }
+    }
+
+    /// The initiator logs out: its commands are over before it is told that it is (RFC 7143 11.14).
+    async fn leave(&self, task_tag: u32) {
+        self.pending.borrow_mut().clear();
+        self.stops.borrow().values().for_each(Stop::ask);
+        while self.running.get() > 0 {
+            self.wake_sender();
+            self.has_room.notified().await;
+        }
+        self.session.borrow_mut().finish_logout(task_tag, &mut *self.outbox.borrow_mut());
+        self.wake_sender();
     }
 
     /// So much waits to be sent that nothing is received.
@@ -325,7 +372,14 @@ impl Connection {
         if self.has_given_up.get() {
             return None;
         }
+        // Much may have changed since its first request: other logins came to their end, hosts got secrets.
+        let Established { initiator, isid, .. } = &established;
+        if self.server.has_all_sessions(initiator, *isid) || !self.is_admitted(&established) {
+            return None;
+        }
         self.is_in.set(true);
+        let is_first = self.initiator.set((initiator.clone(), *isid)).is_ok();
+        assert!(is_first, "a session logs in once");
         if established.target.is_none() {
             return Some(());
         }
@@ -333,11 +387,29 @@ impl Connection {
         let nexus = Nexus { initiator: established.initiator_port(), port: target.port().relative_id };
         // The same initiator port again: the session before it ends first (RFC 7143 6.3.5).
         self.wake_sender();
-        self.server.end_sessions_of(&target, &nexus).await;
+        self.server.end_logins_of(&nexus);
+        self.opening.replace(Some(nexus.clone()));
+        race(self.is_cut_off.notified(), self.server.end_sessions_of(&target, &nexus)).await?;
+        self.opening.replace(None);
+        // Its host may be gone meanwhile, or see another target.
+        let now = self.server.portal.target(&established)?;
+        if !Rc::ptr_eq(&now, &target) {
+            return None;
+        }
         target.attach(&nexus);
         let is_first = self.opened.set(Opened { established, nexus, target }).is_ok();
         assert!(is_first, "a session logs in once");
         Some(())
+    }
+
+    /// Whether an initiator that has just logged in would be let in now, for what it has proven.
+    fn is_admitted(&self, established: &Established) -> bool {
+        let admission = self.entrance.directory.admit(&established.initiator, established.target.as_deref());
+        match admission {
+            Admission::Allowed(Authentication::None) => true,
+            Admission::Allowed(Authentication::Chap { .. }) => established.proven_name.is_some(),
+            _ => false,
+        }
     }
 
     fn begin(self: &Rc<Connection>, arrived: &Arrived, immediate: &[u8]) {

@@ -123,6 +123,10 @@ impl Exercise {
                     let tag = management.task_tag;
                     self.session.finish_management(tag, Managed::Complete, &mut self.output);
                 }
+                Event::Logout { task_tag } => {
+                    self.session.finish_logout(task_tag, &mut self.output);
+                    self.end = Some("");
+                }
                 Event::Finish => self.end = Some(""),
                 Event::Close(why) => self.end = Some(why),
             }

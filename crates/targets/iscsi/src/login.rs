@@ -49,8 +49,6 @@ pub enum Admission {
     Unavailable,
     /// It may not come in.
     Forbidden,
-    /// It has as many sessions as one may have.
-    Full,
     /// It may, with this proof.
     Allowed(Authentication),
 }
@@ -59,6 +57,11 @@ pub enum Admission {
 pub trait Directory {
     /// May this initiator have a session with this target, or a discovery session if none is named?
     fn admit(&self, initiator: &str, target: Option<&str>) -> Admission;
+
+    /// May it have one more session, by this port of its?
+    fn has_room(&self, _initiator: &str, _isid: [u8; 6]) -> bool {
+        true
+    }
 
     /// Every target that this initiator may know of, with the addresses it is reached at (`192.0.2.1:3260`).
     fn targets(&self, initiator: &str) -> Vec<(String, Vec<String>)>;
@@ -303,14 +306,12 @@ impl LoginState {
             Admission::Forbidden => {
                 return Err(Failure(status::AUTHORIZATION_FAILURE, "the initiator may not come in"));
             }
-            Admission::Full => {
-                return Err(Failure(
-                    status::OUT_OF_RESOURCES,
-                    "the initiator has as many sessions as one may",
-                ));
-            }
             Admission::Allowed(authentication) => authentication,
         };
+        if self.session.is_some_and(|(isid, _)| !directory.has_room(initiator, isid)) {
+            let why = "the initiator has as many sessions as one may";
+            return Err(Failure(status::OUT_OF_RESOURCES, why));
+        }
         if authentication == Authentication::None && self.stage == Some(STAGE_OPERATIONAL) {
             self.security = Security::Settled;
         }

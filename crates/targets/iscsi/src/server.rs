@@ -94,7 +94,8 @@ async fn watch(server: Weak<Shared>, runtime: Runtime) {
                 connection.cut();
                 continue;
             }
-            if !connection.is_login_over() && now - connection.connected_at() > login_max {
+            let is_passing = !connection.is_login_over() || connection.is_discovery();
+            if is_passing && now - connection.connected_at() > login_max {
                 connection.give_up_login();
                 continue;
             }
@@ -241,6 +242,12 @@ impl Shared {
         self.all().into_iter().filter(is_there).collect()
     }
 
+    /// Ends logins that wait to be this nexus: the newest counts.
+    pub fn end_logins_of(&self, nexus: &Nexus) {
+        let waiting = self.all().into_iter().filter(|connection| connection.is_opening(nexus));
+        waiting.for_each(|connection| connection.cut());
+    }
+
     /// Ends the session that this nexus has, and waits for that.
     pub async fn end_sessions_of(&self, target: &Rc<Target>, nexus: &Nexus) {
         loop {
@@ -308,14 +315,12 @@ impl Shared {
         }
     }
 
-    /// Whether an initiator has as many sessions as one may have.
-    pub fn has_all_sessions(&self, initiator: &str) -> bool {
+    /// Whether an initiator has as many sessions as one may have, but for the one that this port of its would
+    /// end.
+    pub fn has_all_sessions(&self, initiator: &str, isid: [u8; 6]) -> bool {
         let most = self.settings.sessions_of_one_max;
         let connections = self.connections.borrow();
-        let is_its = |connection: &&Rc<Connection>| {
-            connection.opened().is_some_and(|opened| opened.established.initiator == initiator)
-        };
-        let is_full = connections.values().filter(is_its).count() >= most;
+        let is_full = connections.values().filter(|one| one.is_beside(initiator, isid)).count() >= most;
         if is_full {
             self.note_refused(format!("{initiator} has {most} sessions, the most of one: more are refused"));
         }
@@ -343,11 +348,28 @@ impl Shared {
         }
     }
 
+    /// Whether one more finds a place there. Who is let in by one address alone leaves places to others.
+    fn check_place(&self, entrance: &Rc<Entrance>) -> Result<(), String> {
+        let connections = self.connections.borrow();
+        let most = self.settings.sessions_max;
+        if connections.len() >= most {
+            return Err(format!("{most} sessions are open, which is the limit: more are closed"));
+        }
+        let most_here = most - most / 4;
+        let here = connections.values().filter(|one| one.is_by(entrance)).count();
+        if self.listeners.get() > 1 && here >= most_here {
+            let address = &entrance.address;
+            return Err(format!(
+                "{most_here} sessions are open at {address}, which is the limit of one address"
+            ));
+        }
+        Ok(())
+    }
+
     fn admit(self: &Rc<Shared>, stream: Stream, entrance: Rc<Entrance>) {
         self.make_room_for_login();
-        if self.connections.borrow().len() >= self.settings.sessions_max {
-            let most = self.settings.sessions_max;
-            self.note_refused(format!("{most} sessions are open, which is the limit: more are closed"));
+        if let Err(why) = self.check_place(&entrance) {
+            self.note_refused(why);
             return stream.shutdown();
         }
         let handle = self.free_handle();

@@ -106,6 +106,10 @@ pub enum Event {
     Rest,
     /// The initiator is in.
     Opened(Box<Established>),
+    /// The initiator logs out: [`Session::finish_logout`] when its commands are over.
+    Logout {
+        task_tag: u32,
+    },
     /// A command has arrived.
     Command(Arrived),
     /// All data of an accepted command have come: run it.
@@ -437,15 +441,23 @@ impl Session {
             1 => 1,
             _ => 2,
         };
-        let numbers = self.numbers(true);
-        let response =
-            Response::new(opcode::LOGOUT_RESPONSE, FINAL, common.task_tag, numbers).put(2, &[answer]);
-        self.put(response, &[], out);
-        if answer != 0 {
-            return None;
+        if answer == 0 {
+            return Some(Event::Logout { task_tag: common.task_tag });
         }
+        self.answer_logout(common.task_tag, answer, out);
+        None
+    }
+
+    fn answer_logout(&mut self, task_tag: u32, answer: u8, out: &mut dyn Output) {
+        let numbers = self.numbers(true);
+        let response = Response::new(opcode::LOGOUT_RESPONSE, FINAL, task_tag, numbers).put(2, &[answer]);
+        self.put(response, &[], out);
+    }
+
+    /// Tells the initiator that it has logged out: nothing of it is under way any more.
+    pub fn finish_logout(&mut self, task_tag: u32, out: &mut dyn Output) {
+        self.answer_logout(task_tag, 0, out);
         self.phase = Phase::Finished;
-        Some(Event::Finish)
     }
 
     fn command(

@@ -9,6 +9,7 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use ashlar_iscsi::{Server, Settings};
+use ashlar_layers::FaultSettings;
 use rig::{Initiator, Rig};
 
 /// 200 blocks of 512 bytes.
@@ -17,6 +18,8 @@ const WRITE: [u8; 10] = [0x2a, 0, 0, 0, 0, 8, 0, 0, 200, 0];
 const READ_ALL: [u8; 10] = [0x28, 0, 0, 0, 0, 0, 0, 0x10, 0, 0];
 const ALL_BYTES: usize = 2 << 20;
 const GOOD: u8 = 0;
+/// One block.
+const WRITE_ONE: [u8; 10] = [0x2a, 0, 0, 0, 0, 0, 0, 0, 1, 0];
 const TASK_SET_FULL: u8 = 0x28;
 
 fn millis(count: u64) -> Duration {
@@ -176,9 +179,98 @@ fn one_initiator_leaves_sessions_to_others_and_that_is_told() {
     }
     let told = rig.ask(|server| server.take_notices());
     assert_eq!(told, ["iqn.x:host has 3 sessions, the most of one: more are refused"], "once a minute");
+    // Names are the same in any letters, and who comes to learn of targets is there, too.
+    for (name, more) in [("iqn.X:Host", ""), ("iqn.x:host", "SessionType=Discovery\0")] {
+        assert_eq!(Initiator::attempt(&rig, name, 3, more).1, 0x0302);
+    }
     let (_other, status) = Initiator::attempt(&rig, "iqn.x:other", 0, "");
     assert_eq!(status, 0);
+    // A port that comes again takes no further place.
+    own[1] = Initiator::new(&rig, 1);
     drop(own.pop());
     rig.wait_until("one has left", |server| server.sessions() <= 3);
     own.push(Initiator::new(&rig, 7));
+}
+
+/// Learning of targets takes a moment. The loss would be places that nobody sees and nobody can free.
+#[test]
+fn who_comes_to_learn_of_targets_does_not_stay() {
+    let settings = Settings { sessions_of_one_max: 3, login_max: millis(800), ..Settings::default() };
+    let rig = Rig::new(settings);
+    let mut staying = Initiator::new(&rig, 9);
+    let learn = |port| Initiator::attempt(&rig, "iqn.x:host", port, "SessionType=Discovery\0");
+    let mut learning: Vec<Initiator> = (0..2).map(|port| learn(port).0).collect();
+    assert_eq!(learn(2).1, 0x0302);
+    rig.wait_until("they are ended", |server| server.sessions() == 1);
+    assert!(learning.iter_mut().all(|one| one.receive().is_none()));
+    works(&mut staying, 1);
+}
+
+#[test]
+fn one_address_leaves_places_to_the_next() {
+    let mut rig = Rig::new(Settings { sessions_max: 8, ..Settings::default() });
+    let first = rig.address;
+    rig.move_on();
+    let second = std::mem::replace(&mut rig.address, first);
+    let mut at_first: Vec<Initiator> = (0..6).map(|port| Initiator::new(&rig, port)).collect();
+    let mut seventh = TcpStream::connect(first).unwrap();
+    assert!(has_ended(&mut seventh, millis(2000)));
+    rig.address = second;
+    works(&mut Initiator::new(&rig, 7), 1);
+    works(&mut at_first[0], 2);
+    let told = rig.ask(|server| server.take_notices());
+    assert_eq!(told, [format!("6 sessions are open at {first}, which is the limit of one address")]);
+}
+
+/// A volume that takes up to a second for each write.
+fn slow() -> FaultSettings {
+    FaultSettings {
+        seed: 3,
+        delays_per_million: 1_000_000,
+        delay_max: millis(1000),
+        ..FaultSettings::default()
+    }
+}
+
+/// Begins a write, and sends its data when they are asked for; how many answers to those before came.
+fn send_write(initiator: &mut Initiator) -> usize {
+    let tag = initiator.begin(&WRITE_ONE, 0, &[5; 512]);
+    let mut answers = 0;
+    let asked = loop {
+        let pdu = initiator.receive().unwrap();
+        match pdu.header[0] {
+            0x31 => break pdu,
+            _ => answers += 1,
+        }
+    };
+    let fields: [(usize, &[u8]); 3] =
+        [(0, &[0x05, 0x80]), (16, &tag.to_be_bytes()), (20, &asked.header[20..24])];
+    initiator.send(&fields, &[5; 512]);
+    answers
+}
+
+/// The loss would be a host that mounts what another one has let go of, and finds it change.
+#[test]
+fn who_has_logged_out_writes_nothing_more() {
+    let rig = Rig::of(Settings::default(), slow());
+    let mut leaving = Initiator::new(&rig, 1);
+    let before: usize = (0..8).map(|_| send_write(&mut leaving)).sum();
+    leaving.manage(0x06, 0, 0);
+    let answers: Vec<u8> = std::iter::from_fn(|| leaving.receive()).map(|answer| answer.header[0]).collect();
+    assert_eq!(answers, [vec![0x21; 8 - before], vec![0x26]].concat());
+}
+
+/// The loss would be all places, taken by attempts to come back.
+#[test]
+fn of_those_that_wait_to_be_one_port_the_newest_counts() {
+    let rig = Rig::of(Settings { sessions_max: 8, ..Settings::default() }, slow());
+    let mut before = Initiator::new(&rig, 1);
+    for _ in 0..16 {
+        send_write(&mut before);
+    }
+    let mut again: Vec<Initiator> = (0..5).map(|_| Initiator::attempt(&rig, "iqn.x:host", 1, "").0).collect();
+    let mut newest = again.pop().unwrap();
+    assert!(again.iter_mut().all(|one| one.receive().is_none()), "they wait no more");
+    assert_eq!(newest.command(&[0; 6], 0, &[]).header[3], 2, "it comes in");
+    rig.wait_until("the rest has ended", |server| server.sessions() == 1);
 }

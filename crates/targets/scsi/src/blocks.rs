@@ -192,6 +192,7 @@ impl Unit {
         let _turn = self.writes.exclusive(range.offset, range.length).await;
         self.check_allowed(nexus, Access::Write)?;
         let found = self.read_range(range).await?;
+        self.check_allowed(nexus, Access::Write)?;
         if let Some(offset) = found.iter().zip(expected).position(|(found, expected)| found != expected) {
             let sense = Sense::new(SenseKey::Miscompare, code::MISCOMPARE_DURING_VERIFY);
             return Err(sense.with_information(offset as u64).into());
@@ -214,6 +215,7 @@ impl Unit {
         let _turn = self.writes.exclusive(range.offset, range.length).await;
         self.check_allowed(nexus, Access::Write)?;
         let mut buf = self.read_range(range).await?;
+        self.check_allowed(nexus, Access::Write)?;
         for (byte, bits) in buf.iter_mut().zip(data) {
             *byte |= bits;
         }
@@ -264,6 +266,7 @@ impl Unit {
             block.copy_from_slice(data);
         }
         for piece in range.pieces() {
+            self.check_allowed(nexus, Access::Write)?;
             self.write_range(piece, &pattern[..piece.length as usize], false).await?;
         }
         Ok(Answer::good())

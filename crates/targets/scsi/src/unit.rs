@@ -96,6 +96,7 @@ pub struct Unit {
     store: Option<Rc<dyn ReservationStore>>,
     pub(crate) allocate: Rc<dyn Fn(usize) -> Buf>,
     modes: Cell<ModePages>,
+    is_retired: Cell<bool>,
     reservations: RefCell<Reservations>,
     /// One change of reservations at a time: it may wait for the store.
     reserving: Mutex<()>,
@@ -131,6 +132,7 @@ impl Unit {
             store,
             allocate,
             modes: Cell::default(),
+            is_retired: Cell::new(false),
             reservations: RefCell::new(Reservations::restored(saved)),
             reserving: Mutex::new(()),
             reserved_by: RefCell::default(),
@@ -284,11 +286,25 @@ impl Unit {
     /// Once more when a command's turn has come: a reservation may have come meanwhile, and whoever took it
     /// was told that nobody else writes any more.
     pub(crate) fn check_allowed(&self, nexus: &Nexus, access: Access) -> Result<(), Refusal> {
+        if self.is_retired.get() {
+            return Err(Sense::illegal(code::UNIT_NOT_SUPPORTED).into());
+        }
         let is_reserved = self.reserved_by.borrow().as_ref().is_some_and(|holder| holder != nexus);
         if is_reserved || !self.reservations.borrow().allows(nexus, access) {
             return Err(Refusal::Conflict);
         }
         Ok(())
+    }
+
+    /// It is served no more: commands that have come and are not at work are refused, those of many pieces
+    /// end at the next.
+    pub fn retire(&self) {
+        self.is_retired.set(true);
+    }
+
+    /// Returns when every write that is at work now is over.
+    pub async fn wait_for_writes(&self) {
+        drop(self.writes.barrier().await);
     }
 
     /// Every write is made durable before it is answered.

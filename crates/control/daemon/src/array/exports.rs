@@ -99,6 +99,17 @@ impl Array {
         .await
     }
 
+    /// Returns when nothing is written any more of what hosts sent to exports that are gone.
+    pub(crate) async fn wait_for_gone_exports(&self) -> Result<()> {
+        self.run(|_, shard| {
+            Box::pin(async move {
+                shard.servers.exporter.wait_for_retired().await;
+                Ok(())
+            })
+        })
+        .await
+    }
+
     /// The hosts that the open pools remember, with their secrets.
     pub(crate) async fn noted_hosts(&self) -> Result<Vec<NotedHost>> {
         self.run(|_, shard| Box::pin(async move { Ok(shard.noted_hosts()) })).await

@@ -39,6 +39,8 @@ pub(crate) struct Exporter {
     hosts: RefCell<Vec<NotedHost>>,
     exported: RefCell<BTreeMap<Place, Exported>>,
     views: RefCell<BTreeMap<Viewer, Rc<Target>>>,
+    /// Units that are served no more, while commands may be at work on them.
+    retired: RefCell<Vec<Rc<Unit>>>,
     pub(super) server: RefCell<Option<Server>>,
     addresses: RefCell<Vec<SocketAddr>>,
 }
@@ -57,7 +59,8 @@ impl Exporter {
         let mut before = self.exported.take();
         let served = exports.into_iter().filter_map(|noted| {
             let place = (noted.pool.clone(), noted.record.unit);
-            let kept = before.remove(&place).filter(|one| one.noted.is_same_unit(&noted));
+            let is_same = before.get(&place).is_some_and(|one| one.noted.is_same_unit(&noted));
+            let kept = if is_same { before.remove(&place) } else { None };
             let unit = match kept {
                 Some(one) => one.unit,
                 None => Rc::new(unit(&noted)?),
@@ -66,16 +69,36 @@ impl Exporter {
         });
         let served = served.collect();
         self.exported.replace(served);
+        let mut retired = self.retired.borrow_mut();
+        retired.retain(|unit| Rc::strong_count(unit) > 1);
+        retired.extend(before.into_values().map(|one| one.unit).inspect(|unit| unit.retire()));
+        drop(retired);
         let viewers: Vec<Viewer> = self.views.borrow().keys().cloned().collect();
         for viewer in viewers {
             match self.is_viewer(&viewer) {
                 true => drop(self.view(viewer)),
-                false => drop(self.views.borrow_mut().remove(&viewer)),
+                false => self.end_view(&viewer),
             }
         }
         // Its own borrow ends before sessions ask for their views.
         let server = self.server.borrow().clone();
         server.iter().for_each(Server::revise);
+    }
+
+    /// Returns when nothing is written any more of what hosts sent to units that are served no more.
+    pub(crate) async fn wait_for_retired(&self) {
+        let retired = self.retired.borrow().clone();
+        for unit in retired {
+            unit.wait_for_writes().await;
+        }
+    }
+
+    /// Nobody is to see anything by it any more.
+    fn end_view(&self, viewer: &Viewer) {
+        let target = self.views.borrow_mut().remove(viewer);
+        for target in target.iter() {
+            target.units().into_iter().for_each(|(address, _)| drop(target.remove(address)));
+        }
     }
 
     fn is_viewer(&self, (pool, host): &Viewer) -> bool {

@@ -51,7 +51,8 @@ impl Service {
             hosts: request.hosts,
             created_unix_seconds: unix_seconds(),
         };
-        if request.unit.is_none() {
+        // Numbers go on behind one that was asked for, too: it does not come again soon.
+        if record.unit < FIRST_UNITS {
             let last = serde_json::to_vec(&record.unit).expect("a number is plain data");
             self.array.record_note_put(NoteKind::LastUnit, &pool, 0, last, true).await?;
         }
@@ -96,7 +97,11 @@ impl Service {
         // meanwhile for a write that waits for it.
         drop(turn);
         if let Some(volume) = &volume {
-            self.array.volume_drain(&volume.pool, name).await?;
+            // Those that wait for the volume's rates first: they would hold up the rest.
+            let drained = self.array.volume_drain(&volume.pool, name).await;
+            drained
+                .or_else(|error| if error.kind == api::ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
+            self.array.wait_for_gone_exports().await?;
         }
         self.log.info(format!("volume {name}"), "exported no more");
         Ok(())
@@ -144,9 +149,9 @@ impl Service {
     pub(super) async fn check_hosts(&self, pool: &str, hosts: &[String]) -> Result<()> {
         let known = self.array.noted_hosts().await?;
         for name in hosts {
-            let host = known.iter().find(|host| host.record.name == *name);
-            let host = host.ok_or_else(|| self.not_there("host", name))?;
-            if host.pool != pool {
+            let of_name = || known.iter().filter(|host| host.record.name == *name);
+            let host = of_name().next().ok_or_else(|| self.not_there("host", name))?;
+            if !of_name().any(|host| host.pool == pool) {
                 return Err(Error::unfit(
                     format!("host `{name}` is one of pool `{}`, and the volume is in `{pool}`", host.pool),
                     "make a host for this pool, too, under another name: `ashlar host create`",

@@ -198,6 +198,9 @@ impl Service {
         is_forced: bool,
         is_kept: bool,
     ) -> Result<api::Restored> {
+        // Before it is this one's turn: a write may wait for room until others have deleted.
+        let volumes = self.known().index.snapshot(name)?.volumes;
+        self.drain_all(&volumes).await;
         let _turn = self.change().await?;
         let snapshot = self.known().index.snapshot(name)?;
         // A mounted file system would go on with what it remembers and destroy what came back.

@@ -71,7 +71,10 @@ impl Service {
         if exports.is_empty() {
             return Ok(Vec::new());
         }
-        let cut = self.doors.disconnect(&self.array, exports).await?;
+        // Rates do not hold up what they have sent: nobody waits for that.
+        let (cut, ()) =
+            tokio::join!(self.doors.disconnect(&self.array, exports.clone()), self.drain_all(&exports));
+        let cut = cut?;
         let mut cut: Vec<VolumeUser> = cut.iter().map(nbd_user).collect();
         cut.sort();
         cut.dedup();
@@ -79,6 +82,15 @@ impl Service {
             self.log.warning(format!("volume {}", client.volume), format!("cut off: {}", client.who));
         }
         Ok(cut)
+    }
+
+    /// Waits until what hosts wrote to these before is over; those that are not there have nothing.
+    pub(super) async fn drain_all(&self, images: impl IntoIterator<Item = &String>) {
+        for image in images {
+            if let Ok(pool) = self.pool_holding(image) {
+                let _ = self.array.volume_drain(&pool, image).await;
+            }
+        }
     }
 
     /// Refuses while somebody uses one of the images, and names who. Where a person overrules that, NBD

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use ashlar_block::Identity;
 use ashlar_iscsi::{Admission, Authentication, Directory, Established, Portal, Server, Settings};
-use ashlar_layers::MemoryDevice;
+use ashlar_layers::{FaultSettings, Faulty, MemoryDevice};
 use ashlar_runtime::sync::Notify;
 use ashlar_runtime::{Address, Buf, LocalFuture, ShardSettings, ShardThread, start_shard};
 use ashlar_scsi::{Limits, MemoryStore, Port, Saved, Target, Unit, UnitAddress, UnitSettings};
@@ -52,6 +52,7 @@ impl Portal for One {
 
 pub struct OnShard {
     pub server: Server,
+    portal: Rc<One>,
     pub registry: Rc<Registry>,
     stop: Notify,
 }
@@ -68,6 +69,11 @@ pub struct Rig {
 
 impl Rig {
     pub fn new(settings: Settings) -> Rig {
+        Rig::of(settings, FaultSettings::default())
+    }
+
+    /// With a volume that dawdles.
+    pub fn of(settings: Settings, faults: FaultSettings) -> Rig {
         let (started, wait) = std::sync::mpsc::channel();
         let shard = ShardSettings { buffer_pool_bytes: 16 << 20, ..ShardSettings::default() };
         let shard = start_shard(shard, move |runtime| {
@@ -81,7 +87,7 @@ impl Rig {
                 });
                 let buffers = runtime.clone();
                 let unit = Unit::new(
-                    Rc::new(MemoryDevice::new(BLOCKS * 512, 512)),
+                    Rc::new(Faulty::new(Rc::new(MemoryDevice::new(BLOCKS * 512, 512)), &runtime, faults)),
                     UnitSettings {
                         identity: Identity { pool: 1, image: 1 },
                         block_bytes: 512,
@@ -97,9 +103,11 @@ impl Rig {
                 let random = Rc::new(|bytes: &mut [u8]| bytes.fill(7));
                 let portal = Rc::new(One(target));
                 let server = Server::new(&runtime, portal.clone(), random, settings, registry.clone());
-                let Address::Tcp(address) = server.listen(listener, portal) else { panic!("not TCP") };
+                let Address::Tcp(address) = server.listen(listener, portal.clone()) else {
+                    panic!("not TCP")
+                };
                 let stop = Notify::new();
-                let on_shard = Rc::new(OnShard { server, registry, stop: stop.clone() });
+                let on_shard = Rc::new(OnShard { server, portal, registry, stop: stop.clone() });
                 ON_SHARD.set(Some(on_shard.clone()));
                 started.send(address).unwrap();
                 stop.notified().await;
@@ -118,6 +126,22 @@ impl Rig {
         let remote = self.shard.as_ref().unwrap().remote();
         let result = remote.run(move |_| action(ON_SHARD.with_borrow(|on_shard| on_shard.clone().unwrap())));
         result.wait().expect("the shard lives")
+    }
+
+    /// Opens another address, where initiators come in from now on.
+    pub fn move_on(&mut self) {
+        let remote = self.shard.as_ref().unwrap().remote();
+        let listened = remote.run(move |runtime| {
+            let on_shard = ON_SHARD.with_borrow(|on_shard| on_shard.clone().unwrap());
+            Box::pin(async move {
+                let listener = runtime.listen_tcp("127.0.0.1:0".parse().unwrap()).unwrap();
+                match on_shard.server.listen(listener, on_shard.portal.clone()) {
+                    Address::Tcp(address) => address,
+                    _ => panic!("not TCP"),
+                }
+            })
+        });
+        self.address = listened.wait().expect("the shard lives");
     }
 
     /// Asks the server something.

@@ -4,6 +4,8 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 
+use ashlar_block::BlockDevice;
+
 use super::device::Held;
 use super::{BLOCKS, Rig, compare_and_write, poll, sixteen, ten, twelve, unit_of};
 use crate::{Answer, Begun, Status, UnitAddress};
@@ -356,16 +358,8 @@ fn who_reads_comes_before_an_atomic_write_or_behind_it() {
     let rig = Rig::new();
     let slow = Rc::new(Held::new(false));
     assert!(rig.target.add(UnitAddress::new(1).unwrap(), Rc::new(unit_of(4, slow.clone()))));
-    let begin = |cdb: Vec<u8>, data: Vec<u8>| {
-        let Begun::Work(work) = rig.target.begin(&rig.hosts[0], UnitAddress::new(1), &cdb, data.len() as u64)
-        else {
-            panic!("{cdb:x?} is answered")
-        };
-        let running: Pin<Box<dyn Future<Output = Answer>>> = Box::pin(async move { work.run(&data).await });
-        running
-    };
-    // The unit is new to the host.
-    while let Begun::Answered(_) = rig.target.begin(&rig.hosts[0], UnitAddress::new(1), &[0; 6], 0) {}
+    let begin = |cdb, data| begin_at_1(&rig, cdb, data);
+    hear_of_1(&rig);
     let mut write = begin(write_atomic(8, 16), rig.blocks_of(7, 16));
     assert!(poll(&mut write).is_none());
     let mut inside = begin(ten(0x28, 0, 16, 1), Vec::new());
@@ -375,4 +369,63 @@ fn who_reads_comes_before_an_atomic_write_or_behind_it() {
     slow.may_write.set(true);
     assert_eq!(poll(&mut write).unwrap().status, Status::Good);
     assert_eq!(poll(&mut inside).unwrap().data.as_slice(), rig.blocks_of(7, 1));
+}
+
+type Running = Pin<Box<dyn Future<Output = Answer>>>;
+
+/// A command at the second unit, which runs when it is polled.
+fn begin_at_1(rig: &Rig, cdb: Vec<u8>, data: Vec<u8>) -> Running {
+    let Begun::Work(work) = rig.target.begin(&rig.hosts[0], UnitAddress::new(1), &cdb, data.len() as u64)
+    else {
+        panic!("{cdb:x?} is answered")
+    };
+    Box::pin(async move { work.run(&data).await })
+}
+
+/// The second unit is new to the host.
+fn hear_of_1(rig: &Rig) {
+    while let Begun::Answered(_) = rig.target.begin(&rig.hosts[0], UnitAddress::new(1), &[0; 6], 0) {}
+}
+
+/// The loss would be a volume that was taken from a host and given to another one, or restored, and what the
+/// first one had sent before comes into it.
+#[test]
+fn what_a_retired_unit_has_not_begun_it_does_not_do() {
+    const MIB: usize = 1 << 20;
+    let rig = Rig::new();
+    let slow = Rc::new(Held::new(false));
+    let unit = Rc::new(unit_of(4, slow.clone()));
+    assert!(rig.target.add(UnitAddress::new(1).unwrap(), unit.clone()));
+    hear_of_1(&rig);
+    let begin = |cdb, data| begin_at_1(&rig, cdb, data);
+    let swap = [rig.blocks_of(0, 1), rig.blocks_of(9, 1)].concat();
+    let mut at_work = begin(ten(0x2a, 0, 0, 1), rig.blocks_of(7, 1));
+    let mut of_pieces = begin(ten(0x41, 0, 2048, 4096), rig.blocks_of(5, 1));
+    assert!(poll(&mut at_work).is_none() && poll(&mut of_pieces).is_none());
+    slow.may_read.set(false);
+    let mut has_read_nothing = begin(compare_and_write(8, 1), swap.clone());
+    let mut bits = begin(sixteen(0x8b, 0, 16, 1), rig.blocks_of(9, 1));
+    let mut behind_it = begin(compare_and_write(0, 1), swap);
+    let mut without_data = begin(ten(0x2a, 0, 24, 1), rig.blocks_of(9, 1));
+    let waiting = [&mut has_read_nothing, &mut bits, &mut behind_it];
+    assert!(waiting.into_iter().all(|running| poll(running).is_none()));
+
+    unit.retire();
+    let mut over: Pin<Box<dyn Future<Output = ()> + '_>> = Box::pin(unit.wait_for_writes());
+    assert!(poll(&mut over).is_none(), "a write is at work");
+    slow.may_read.set(true);
+    slow.may_write.set(true);
+    assert_eq!(poll(&mut at_work).unwrap().status, Status::Good);
+    for refused in [&mut of_pieces, &mut has_read_nothing, &mut bits, &mut behind_it] {
+        let answer = poll(refused).unwrap();
+        assert_eq!((answer.status, &answer.sense[12..14]), (Status::CheckCondition, &[0x25, 0][..]));
+    }
+    assert!(poll(&mut over).is_some());
+    assert_eq!(poll(&mut without_data).unwrap().sense[12..14], [0x25, 0]);
+    let mut stored = vec![0; 4 * MIB];
+    poll(&mut slow.read(0, &mut stored)).unwrap().unwrap();
+    assert_eq!(stored[..512], rig.blocks_of(7, 1));
+    assert!(stored[512..MIB].iter().all(|byte| *byte == 0), "it was written behind that");
+    assert!(stored[MIB..2 * MIB].iter().all(|byte| *byte == 5), "the piece that was at work");
+    assert!(stored[2 * MIB..].iter().all(|byte| *byte == 0), "the next piece");
 }

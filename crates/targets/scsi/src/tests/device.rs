@@ -16,6 +16,8 @@ pub struct Held {
     below: MemoryDevice,
     /// Writes wait until they are let through.
     pub may_write: Cell<bool>,
+    /// So do reads.
+    pub may_read: Cell<bool>,
     /// Whether it copies without the data.
     pub can_copy: Cell<bool>,
     /// What it was asked to copy: from where, to where, how much.
@@ -27,6 +29,7 @@ impl Held {
         Held {
             below: MemoryDevice::new(2 * BLOCKS * 512, 512),
             may_write: Cell::new(may_write),
+            may_read: Cell::new(true),
             can_copy: Cell::new(false),
             copies: RefCell::default(),
         }
@@ -43,7 +46,10 @@ impl BlockDevice for Held {
     }
 
     fn read<'a>(&'a self, offset: u64, into: &'a mut [u8]) -> LocalFuture<'a, Result<()>> {
-        self.below.read(offset, into)
+        Box::pin(async move {
+            poll_fn(|_| if self.may_read.get() { Poll::Ready(()) } else { Poll::Pending }).await;
+            self.below.read(offset, into).await
+        })
     }
 
     fn write<'a>(&'a self, offset: u64, data: &'a [u8], is_fua: bool) -> LocalFuture<'a, Result<()>> {
