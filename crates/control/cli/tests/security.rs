@@ -4,7 +4,7 @@
 
 mod support;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::time::{Duration, Instant};
 
 use ashlar_api::{Least, Role};
@@ -389,7 +389,9 @@ fn what_was_done_is_written_down_and_no_secret_is() {
     array.terminate();
     let everything = |name: &str| std::fs::read_to_string(array.state().join(name)).unwrap();
     let session_of = secret.clone();
-    for text in [everything("audit.log"), everything("users.toml"), array.log()] {
+    for text in
+        [everything("audit.log"), everything("audit-refused.log"), everything("users.toml"), array.log()]
+    {
         for hidden in [PASSWORD, "hunter2", &session_of, &token, "nobodys-token", "a wrong password"] {
             assert!(!text.contains(hidden), "{hidden} is in {text}");
         }
@@ -404,6 +406,55 @@ fn what_was_done_is_written_down_and_no_secret_is() {
     );
     assert_eq!(status_of(&array, &session_of, "/v1/volumes"), 401, "sessions do not outlive the array");
     assert_eq!(status_of(&array, &token, "/v1/volumes"), 200, "tokens do");
+}
+
+/// The loss would be the record of what somebody did, pushed out by a stranger without a token.
+#[test]
+fn what_strangers_fail_at_pushes_nothing_out_of_the_record() {
+    let array = array();
+    add_user(&array, "ada", "viewer");
+    for _ in 0..100 {
+        assert_eq!(ask(&array, "POST", "/v1/sessions?no=1", "", Some("{}")).status, 400);
+    }
+    let lines = |name: &str| std::fs::read_to_string(array.state().join(name)).unwrap();
+    assert!(!lines("audit.log").contains("/v1/sessions"));
+    let refused = lines("audit-refused.log").lines().count();
+    assert!((1..=60).contains(&refused), "{refused} lines");
+    let shown = array.json(&["audit"]);
+    assert!(shown.as_array().unwrap().iter().any(|entry| entry["path"] == "/v1/sessions?no=1"), "{shown}");
+}
+
+/// The loss would be places of the API that somebody keeps who may come in no more.
+#[test]
+fn a_connection_ends_with_what_opened_it() {
+    let array = array();
+    let secret = add_token(&array, &["passing", "--role", "viewer"]);
+    let mut stream = array.tcp("api.port");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut ask = |path: &str| {
+        let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\n{}\r\n", bearer(&secret));
+        stream.write_all(head.as_bytes()).unwrap();
+        read_answer(&mut stream)
+    };
+    let good = ask("/v1/pools");
+    assert!(good.starts_with("HTTP/1.1 200") && !good.contains("connection: close"), "{good}");
+    array.good(&["token", "delete", "passing", "--yes"]);
+    let refused = ask("/v1/pools");
+    assert!(refused.starts_with("HTTP/1.1 401") && refused.contains("connection: close"), "{refused}");
+}
+
+/// The head of the next answer; its body is read away.
+fn read_answer(stream: &mut std::net::TcpStream) -> String {
+    let mut reader = BufReader::new(stream);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        assert_ne!(reader.read_line(&mut head).unwrap(), 0, "{head}");
+    }
+    let head = head.to_lowercase().replacen("http", "HTTP", 1);
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: ")).unwrap();
+    let mut body = vec![0; length.parse().unwrap()];
+    reader.read_exact(&mut body).unwrap();
+    head
 }
 
 #[test]

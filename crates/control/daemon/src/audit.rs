@@ -1,17 +1,18 @@
 //! The record of who changed what, and of who was not let in: lines of JSON in the state directory.
 //!
 //! ```text
-//! STATE/audit.log   STATE/audit.log.1   ...   the newest first; the oldest goes when a new one begins
+//! STATE/audit.log           STATE/audit.log.1   ...   changes; the newest first, the oldest goes
+//! STATE/audit-refused.log   ...                       who was not let in
 //! ```
 //!
 //! A line is written before the answer goes out, and not synchronised: a crash of this process loses none,
-//! one of the machine the last seconds. Refusals are written only so often, so that nobody pushes out what
-//! was done by asking for what is refused; what is left out is counted. Bodies of requests are never
-//! written: they have the secrets.
+//! one of the machine the last seconds. Refusals have files of their own and are written only so often, so
+//! that nobody pushes out what was done by asking for what is refused; what is left out is counted. Bodies of
+//! requests are never written: they have the secrets.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Write};
-use std::os::unix::fs::OpenOptionsExt;
+mod rolling;
+
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -20,12 +21,12 @@ use ashlar_api::AuditEntry;
 
 use crate::error::{Error, Result};
 use crate::log::Log;
+use rolling::Rolling;
 
-const NAME: &str = "audit.log";
+const CHANGES: &str = "audit.log";
+const REFUSALS: &str = "audit-refused.log";
 /// A file of this length is put behind the others. Arbitrary: some twenty thousand entries.
 const FILE_BYTES_MAX: u64 = 4 << 20;
-/// Files that are kept, the one in use among them.
-const FILES: usize = 8;
 /// Letters of a path that are kept: names are shorter.
 const PATH_LETTERS_MAX: usize = 512;
 /// Refusals that are written within [`REFUSALS_TIME`].
@@ -43,12 +44,11 @@ struct Shared {
     log: Arc<Log>,
 }
 
-#[derive(Default)]
 struct Writer {
-    /// Opened at the first entry.
-    file: Option<File>,
-    bytes: u64,
-    sequence: u64,
+    changes: Rolling,
+    refused: Rolling,
+    /// That of the last entry; none before the first.
+    sequence: Option<u64>,
     refusals: Refusals,
     /// It was told that nothing can be written.
     is_failing: bool,
@@ -68,14 +68,25 @@ impl Audit {
     }
 
     fn with_files_of(file_bytes_max: u64, directory: &Path, log: Arc<Log>) -> Audit {
-        let (directory, writer) = (directory.to_path_buf(), Mutex::default());
+        let directory = directory.to_path_buf();
+        let writer = Mutex::new(Writer {
+            changes: Rolling::new(CHANGES),
+            refused: Rolling::new(REFUSALS),
+            sequence: None,
+            refusals: Refusals::default(),
+            is_failing: false,
+        });
         Audit(Arc::new(Shared { directory, file_bytes_max, writer, log }))
     }
 
     /// Writes down a change that was carried out, or failed on its way. Returns when it is written.
     pub(crate) async fn note(&self, entry: AuditEntry) {
+        self.write(|writer| &mut writer.changes, entry).await;
+    }
+
+    async fn write(&self, place: fn(&mut Writer) -> &mut Rolling, entry: AuditEntry) {
         let shared = self.0.clone();
-        let _ = tokio::task::spawn_blocking(move || shared.write(entry)).await;
+        let _ = tokio::task::spawn_blocking(move || shared.write(place, entry)).await;
     }
 
     /// Writes down that somebody did not get what he asked for.
@@ -87,7 +98,7 @@ impl Audit {
                 None => return,
             }
         };
-        self.note(AuditEntry { left_out_count, ..entry }).await;
+        self.write(|writer| &mut writer.refused, AuditEntry { left_out_count, ..entry }).await;
     }
 
     /// Every entry that is kept, the oldest first.
@@ -115,111 +126,72 @@ impl Refusals {
 }
 
 impl Shared {
-    fn path(&self, number: usize) -> PathBuf {
-        match number {
-            0 => self.directory.join(NAME),
-            number => self.directory.join(format!("{NAME}.{number}")),
-        }
-    }
-
-    fn write(&self, entry: AuditEntry) {
+    fn write(&self, place: fn(&mut Writer) -> &mut Rolling, entry: AuditEntry) {
         let mut writer = self.writer.lock().expect("no holder of this lock panics");
-        let written = self.append(&mut writer, entry);
+        let written = self.append(&mut writer, place, entry);
         match written {
             Ok(()) if writer.is_failing => {
                 writer.is_failing = false;
                 self.log.info("audit", "changes are written down again");
             }
-            Err(error) if !writer.is_failing => {
-                writer.is_failing = true;
-                // What is half written is closed by the next opening.
-                writer.file = None;
-                let path = self.path(0);
-                self.log.error("audit", format!("changes are not written down: {}: {error}", path.display()));
-            }
-            Err(_) => writer.file = None,
             Ok(()) => {}
+            Err(error) => {
+                let rolling = place(&mut writer);
+                rolling.close();
+                let path = rolling.path(&self.directory, 0);
+                if !std::mem::replace(&mut writer.is_failing, true) {
+                    let what = format!("changes are not written down: {}: {error}", path.display());
+                    self.log.error("audit", what);
+                }
+            }
         }
     }
 
-    fn append(&self, writer: &mut Writer, entry: AuditEntry) -> io::Result<()> {
-        if writer.file.is_none() {
-            self.open(writer)?;
-        }
-        if writer.bytes >= self.file_bytes_max {
-            self.begin_another(writer)?;
-        }
+    fn append(
+        &self,
+        writer: &mut Writer,
+        place: fn(&mut Writer) -> &mut Rolling,
+        entry: AuditEntry,
+    ) -> io::Result<()> {
+        let last = || writer.rolling().into_iter().filter_map(|one| one.last(&self.directory)).max();
+        let sequence = writer.sequence.or_else(last).unwrap_or(0) + 1;
         let path = entry.path.chars().take(PATH_LETTERS_MAX).collect();
-        let entry = AuditEntry { sequence: writer.sequence + 1, path, ..entry };
+        let entry = AuditEntry { sequence, path, ..entry };
         let mut line = serde_json::to_string(&entry).expect("entries are plain data");
         line.push('\n');
-        let file = writer.file.as_mut().expect("it was opened above");
-        file.write_all(line.as_bytes())?;
-        writer.bytes += line.len() as u64;
-        writer.sequence = entry.sequence;
+        place(writer).append(&self.directory, self.file_bytes_max, &line)?;
+        writer.sequence = Some(sequence);
         Ok(())
-    }
-
-    fn open(&self, writer: &mut Writer) -> io::Result<()> {
-        let path = self.path(0);
-        let mut file = OpenOptions::new().append(true).create(true).mode(0o600).open(&path)?;
-        let last = |number: usize| read_file(&self.path(number)).ok()?.last().map(|entry| entry.sequence);
-        let known = (0..FILES).find_map(last).unwrap_or(0);
-        writer.sequence = writer.sequence.max(known);
-        writer.bytes = file.metadata()?.len();
-        // A crash may have cut the last line: the next begins on its own.
-        if writer.bytes > 0 && !std::fs::read(&path)?.ends_with(b"\n") {
-            file.write_all(b"\n")?;
-        }
-        writer.file = Some(file);
-        Ok(())
-    }
-
-    fn begin_another(&self, writer: &mut Writer) -> io::Result<()> {
-        if let Some(file) = writer.file.take() {
-            file.sync_all()?;
-        }
-        for number in (0..FILES - 1).rev() {
-            match std::fs::rename(self.path(number), self.path(number + 1)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        self.open(writer)
     }
 
     fn read(&self) -> Result<Vec<AuditEntry>> {
         // Nothing moves from file to file meanwhile.
-        let _writer = self.writer.lock().expect("no holder of this lock panics");
+        let writer = self.writer.lock().expect("no holder of this lock panics");
         let mut entries = Vec::new();
-        for number in (0..FILES).rev() {
-            let path = self.path(number);
-            match read_file(&path) {
-                Ok(more) => entries.extend(more),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                Err(error) => return Err(Error::file("read", &path, &error)),
-            }
+        for rolling in writer.rolling() {
+            let kept = rolling.entries(&self.directory);
+            entries.extend(kept.map_err(|(path, error)| Error::file("read", &path, &error))?);
         }
+        entries.sort_by_key(|entry| entry.sequence);
         Ok(entries)
     }
 }
 
-/// The entries of a file. What a crash cut short is none.
-fn read_file(path: &Path) -> io::Result<Vec<AuditEntry>> {
-    let mut entries = Vec::new();
-    for line in BufReader::new(File::open(path)?).split(b'\n') {
-        if let Ok(entry) = serde_json::from_slice(&line?) {
-            entries.push(entry);
-        }
+impl Writer {
+    fn rolling(&self) -> [&Rolling; 2] {
+        [&self.changes, &self.refused]
     }
-    Ok(entries)
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use std::fs::OpenOptions;
+    use std::io::Write;
     use std::os::unix::fs::MetadataExt;
+
+    use super::rolling::FILES;
 
     use super::*;
 
@@ -247,7 +219,7 @@ mod tests {
             first.note(entry(&format!("/v1/volumes?number={number}"))).await;
         }
         // A line that a crash cut short.
-        let mut file = OpenOptions::new().append(true).open(scratch.path().join(NAME)).unwrap();
+        let mut file = OpenOptions::new().append(true).open(scratch.path().join(CHANGES)).unwrap();
         file.write_all(b"{\"sequence\":9").unwrap();
         let second = audit();
         second.note(entry("/v1/last")).await;
@@ -255,7 +227,7 @@ mod tests {
         let sequences: Vec<u64> = entries.iter().map(|entry| entry.sequence).collect();
         assert_eq!(sequences, (1..=21).collect::<Vec<u64>>());
         assert_eq!(entries.last().unwrap().path, "/v1/last");
-        let mode = std::fs::metadata(scratch.path().join(NAME)).unwrap().mode() & 0o777;
+        let mode = std::fs::metadata(scratch.path().join(CHANGES)).unwrap().mode() & 0o777;
         assert_eq!(mode, 0o600);
         for _ in 0..200 {
             second.note(entry(&"x".repeat(2000))).await;
@@ -265,6 +237,12 @@ mod tests {
         assert!(entries.iter().all(|entry| entry.path.len() <= PATH_LETTERS_MAX));
         let files = std::fs::read_dir(scratch.path()).unwrap().count();
         assert_eq!(files, FILES);
+        // Refusals go behind them, and push nothing of them out.
+        for _ in 0..50 {
+            second.note_refusal(entry(&"y".repeat(2000))).await;
+        }
+        let after = second.entries().await.unwrap();
+        assert!(after.starts_with(&entries) && after.last().unwrap().sequence == 271, "{}", after.len());
     }
 
     /// The harm: whoever may nothing asks until what he did before is gone.
@@ -289,10 +267,10 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let log = Arc::new(Log::plain());
         let audit = Audit::new(scratch.path(), log.clone());
-        std::fs::create_dir(scratch.path().join(NAME)).unwrap();
+        std::fs::create_dir(scratch.path().join(CHANGES)).unwrap();
         audit.note(entry("/a")).await;
         audit.note(entry("/b")).await;
-        std::fs::remove_dir(scratch.path().join(NAME)).unwrap();
+        std::fs::remove_dir(scratch.path().join(CHANGES)).unwrap();
         audit.note(entry("/c")).await;
         let told: Vec<String> = log.after(0).into_iter().map(|event| event.message).collect();
         assert_eq!(told.len(), 2, "{told:?}");

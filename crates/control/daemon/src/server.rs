@@ -380,6 +380,7 @@ async fn serve_securely(
     announce(&format!("{}: {origin}", tcp.name));
     service.console.door.lock().await.get_or_insert(ConsoleDoor { origin, listener: None });
     let site = Site::new(bound.ip(), &service.settings.now().api_names, Some(tls.clone()));
+    let keys = Keys { is_far: !bound.ip().is_loopback(), ..keys };
     let router = guarded(router, keys, site);
     accept_all(listener, entrance, router, service.log.clone(), stopped, Some(tls)).await;
 }
@@ -422,6 +423,7 @@ fn keys_of(service: &Arc<Service>, tokens: Arc<[(Token, Asker)]>, has_logins: bo
         sessions: has_logins.then(|| service.console.sessions.clone()),
         access: service.access.clone(),
         audit: service.audit.clone(),
+        is_far: false,
     }
 }
 

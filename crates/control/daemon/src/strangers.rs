@@ -83,6 +83,11 @@ impl Standing {
         }
     }
 
+    /// It showed one, be it long ago.
+    pub(crate) fn has_shown_token(&self) -> bool {
+        self.own.lock().expect("no holder of this lock panics").is_some()
+    }
+
     /// Returns when it must end.
     pub(crate) async fn until_unwelcome(&self) {
         if tokio::time::timeout_at(self.end, self.gives_way.notified()).await.is_ok() {

@@ -50,13 +50,16 @@ pub(super) async fn note_changes(
     next: Next,
 ) -> Response {
     let could_change = ![Method::GET, Method::HEAD].contains(request.method());
+    let is_stranger = request.extensions().get::<Asker>().is_none();
     let mut entry = entry_of(&request);
     let named = parameters.ok().and_then(|parameters| {
         let all: Vec<(&str, &str)> = parameters.iter().collect();
         object_of(path.as_str(), &all)
     });
     let response = next.run(request).await;
-    let is_refused = is_refusal(response.status());
+    // What strangers fail at is no change, whatever is wrong with it.
+    let has_failed = is_stranger && could_change && !response.status().is_success();
+    let is_refused = is_refusal(response.status()) || has_failed;
     if !could_change && !is_refused {
         return response;
     }

@@ -10,11 +10,13 @@ use axum::http::HeaderMap;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::unread::end_behind;
 use super::{audited, roles};
 use crate::access::Access;
 use crate::asker::Asker;
 use crate::audit::Audit;
 use crate::error::Error;
+use crate::places::Caller;
 use crate::sessions::Sessions;
 use crate::strangers::Standing;
 use crate::token::Token;
@@ -28,22 +30,36 @@ pub(crate) struct Keys {
     pub(crate) sessions: Option<Arc<Sessions>>,
     pub(crate) access: Arc<Access>,
     pub(crate) audit: Audit,
+    /// Other machines reach it.
+    pub(crate) is_far: bool,
 }
 
-/// Refuses requests that show none of these.
+/// Refuses requests that show none of these. Who showed one before and does no more loses the connection: it
+/// holds a place that nobody else may take.
 pub(crate) async fn only_with_token(State(keys): State<Keys>, mut request: Request, next: Next) -> Response {
-    if keys.sessions.is_some() && roles::is_open(request.uri().path()) {
-        return next.run(request).await;
-    }
+    let is_open = keys.sessions.is_some() && roles::is_open(request.uri().path());
+    let standing = request.extensions().get::<Arc<Standing>>().cloned();
     let asker = match keys.check(request.headers()) {
         Ok(asker) => asker,
         Err(error) => {
-            keys.audit.note_refusal(audited::not_let_in(&request, &error)).await;
-            return error.into_response();
+            let mut response = match is_open {
+                true => next.run(request).await,
+                false => {
+                    keys.audit.note_refusal(audited::not_let_in(&request, &error)).await;
+                    error.into_response()
+                }
+            };
+            if standing.is_some_and(|standing| standing.has_shown_token()) {
+                end_behind(response.headers_mut());
+            }
+            return response;
         }
     };
-    if let Some(standing) = request.extensions().get::<Arc<Standing>>() {
+    if let Some(standing) = standing {
         standing.show_token();
+    }
+    if is_open {
+        return next.run(request).await;
     }
     request.extensions_mut().insert(asker.caller);
     request.extensions_mut().insert(asker);
@@ -62,6 +78,12 @@ impl Keys {
         }
         let session = self.sessions.as_ref().and_then(|sessions| sessions.who(shown));
         let asker = session.and_then(|(number, who)| Some(self.access.asker(&who)?.in_session(number)));
+        // Who was root over the socket is an admin from elsewhere: no program is named from there.
+        let is_root_from_far = |asker: &Asker| self.is_far && asker.caller == Caller::Owner;
+        let asker = asker.map(|asker| match is_root_from_far(&asker) {
+            true => Asker { caller: Caller::Person, ..asker },
+            false => asker,
+        });
         asker.ok_or_else(|| {
             Error::unauthorized("the token that the request shows opens nothing here, or no more")
         })
@@ -88,7 +110,6 @@ mod tests {
 
     use super::*;
     use crate::log::Log;
-    use crate::places::Caller;
     use crate::state::State;
 
     #[test]
@@ -107,6 +128,7 @@ mod tests {
             sessions: Some(sessions),
             access: Arc::new(Access::load(&state, &log).unwrap()),
             audit: Audit::new(scratch.path(), log),
+            is_far: false,
         };
         let check = |value: Option<String>| {
             let mut headers = HeaderMap::new();
@@ -118,6 +140,13 @@ mod tests {
         assert_eq!(check(Some(format!("Bearer {text}"))), Ok(Asker::with_file(None)));
         assert_eq!(check(Some(format!("Bearer {session}"))), Ok(owner.in_session(1)));
         assert!(check(Some(format!("bearer  {text}"))).is_ok());
+        let far = Keys { is_far: true, ..keys.clone() };
+        let headers = HeaderMap::from_iter([(
+            "authorization".parse().unwrap(),
+            format!("Bearer {session}").parse().unwrap(),
+        )]);
+        let from_far = far.check(&headers).unwrap();
+        assert_eq!((from_far.caller, from_far.role), (Caller::Person, ashlar_api::Role::Admin));
         let wrong = [
             String::new(),
             "Bearer".to_string(),

@@ -73,7 +73,8 @@ impl Unread {
     }
 }
 
-fn end_behind(headers: &mut HeaderMap) {
+/// The connection ends behind the answer with these.
+pub(super) fn end_behind(headers: &mut HeaderMap) {
     headers.insert(CONNECTION, HeaderValue::from_static("close"));
 }
 

@@ -1,8 +1,8 @@
 //! What TLS of NBD asks of both sides: our certificate, and one of an authority that we were told.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
 
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
@@ -14,8 +14,8 @@ use crate::settings::Settings;
 use crate::state::State;
 use crate::tls::{self, CertificateFrom};
 
-/// When each file changed last.
-type Stamp = [Option<SystemTime>; 3];
+/// Where each file lies and when it changed, be it by another in its place that claims the same time.
+type Stamp = [Option<(u64, u64, i64, i64)>; 3];
 
 /// TLS by the files of the settings as they are now.
 pub(crate) struct Certificates {
@@ -27,9 +27,9 @@ pub(crate) struct Certificates {
 impl Certificates {
     pub(crate) fn load(settings: &Settings, state: &State) -> Result<Certificates> {
         let (own, clients) = (CertificateFrom::of(settings, state), PathBuf::from(&settings.nbd_tls_clients));
-        // Reading may make the certificate.
-        let config = config(&own, &clients)?;
-        let held = Mutex::new((stamp(&own, &clients), config));
+        // Before they are read: what changes meanwhile is read again.
+        let stamp = stamp(&own, &clients);
+        let held = Mutex::new((stamp, config(&own, &clients)?));
         Ok(Certificates { own, clients, held })
     }
 
@@ -54,8 +54,10 @@ impl Certificates {
 
 fn stamp(own: &CertificateFrom, clients: &Path) -> Stamp {
     let [certificate, key] = own.files();
-    [certificate.as_path(), key.as_path(), clients]
-        .map(|path| std::fs::metadata(path).and_then(|file| file.modified()).ok())
+    [certificate.as_path(), key.as_path(), clients].map(|path| {
+        let file = std::fs::metadata(path).ok()?;
+        Some((file.dev(), file.ino(), file.ctime(), file.ctime_nsec()))
+    })
 }
 
 /// TLS by our certificate, for clients whose certificate one of the authorities signed.

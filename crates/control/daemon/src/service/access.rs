@@ -226,15 +226,19 @@ impl Service {
     /// A user whose password this is.
     async fn prove(&self, name: &str, password: String, visitor: Visitor) -> Result<UserRecord> {
         let from = visitor.address.map(|address| address.ip());
-        let begun = self.access.attempts().begin(name, from, Instant::now());
+        // What cannot be a name is counted as one: nobody fills memory with names.
+        let counted = if names::check("user", name).is_ok() { name } else { "" };
+        let begun = self.access.attempts().begin(counted, from, Instant::now());
         begun.map_err(too_many)?;
         let user = self.access.user(name);
         // A user who is not there takes as long.
         let kept = user.as_ref().map(|user| user.password.clone());
-        let is_right = self.access.passwords.is(password, kept).await?;
+        let is_right = self.access.passwords.is(password, kept).await;
+        // No room to look at it is no failure.
+        let is_right = is_right.inspect_err(|_| self.access.attempts().undo(counted, from))?;
         match user.filter(|user| is_right && !user.is_disabled) {
             Some(user) => {
-                self.access.attempts().succeeded(name, from);
+                self.access.attempts().succeeded(name, from, Instant::now());
                 Ok(user)
             }
             None => Err(wrong_login()),
@@ -248,7 +252,7 @@ impl Service {
         request: api::PasswordChange,
         visitor: Visitor,
     ) -> Result<()> {
-        let Who::User { name, .. } = &asker.who else {
+        let Who::User { name, stamp } = &asker.who else {
             return Err(Error::unfit(
                 "only a user who logged in has a password to change",
                 "`ashlar user set ... --password-file ...` gives any user another",
@@ -258,6 +262,10 @@ impl Service {
         self.prove(name, request.password, visitor).await?;
         let password = self.access.passwords.hash(request.new_password).await?;
         let _turn = self.change().await?;
+        // An admin may have given it another meanwhile, to keep out whoever asks.
+        if self.access.user(name).is_none_or(|user| user.stamp != *stamp) {
+            return Err(Error::unauthorized("the user was changed meanwhile, and its sessions ended"));
+        }
         self.change_user(name, |user| set_password(user, Some(password)))?;
         self.log.info(format!("user {name}"), "gave itself another password; its sessions ended");
         Ok(())

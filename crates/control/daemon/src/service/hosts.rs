@@ -68,19 +68,25 @@ impl Service {
         let turn = self.change().await?;
         let host = self.host(name).await?;
         seen.check(&host)?;
-        let all = self.array.noted_hosts().await?;
-        let noted = all.into_iter().find(|noted| noted.record.name == name);
-        let NotedHost { pool, number, record } = noted.ok_or_else(|| self.not_there("host", name))?;
-        let after = changed(&record, change)?;
-        self.check_proof(&after)?;
-        if after != record {
-            self.array.record_note_put(NoteKind::Chap, &pool, number, value_of(&after), false).await?;
+        // Pools from different arrays may each remember one of the name: a secret that is known opens none.
+        let mut all = self.array.noted_hosts().await?;
+        all.retain(|noted| noted.record.name == name);
+        let mut changes = Vec::new();
+        for NotedHost { pool, number, record } in all {
+            let after = changed(&record, change.clone())?;
+            self.check_proof(&after)?;
+            changes.extend((after != record).then_some((pool, number, after)));
+        }
+        for (pool, number, after) in &changes {
+            self.array.record_note_put(NoteKind::Chap, pool, *number, value_of(after), false).await?;
+        }
+        if let Some((_, _, after)) = changes.first() {
             self.hosts_changed().await?;
             let stay = match host.sessions.len() {
                 0 => String::new(),
                 count => format!("; {count} of its sessions began before and go on"),
             };
-            let what = format!("comes in {} from its next login on{stay}", proof(&after));
+            let what = format!("comes in {} from its next login on{stay}", proof(after));
             self.log.info(format!("host {name}"), what);
         }
         drop(turn);
@@ -104,6 +110,8 @@ impl Service {
         let _turn = self.change().await?;
         let host = self.host(name).await?;
         seen.check(&host)?;
+        let of_name: Vec<api::Host> =
+            self.hosts().await?.into_iter().filter(|host| host.name == name).collect();
         let exports = self.exports().await?;
         if let Some(export) = exports.iter().find(|export| export.hosts.iter().any(|one| one == name)) {
             let volume = &export.volume;
@@ -115,7 +123,7 @@ impl Service {
             .about(api::ObjectKind::Host, name)
             .because(api::Reason::InUse));
         }
-        if let Some(session) = host.sessions.first().filter(|_| !is_forced) {
+        if let Some(session) = of_name.iter().find_map(|host| host.sessions.first()).filter(|_| !is_forced) {
             return Err(Error::new(
                 api::ErrorKind::Busy,
                 format!("host `{name}` is logged in from {}", session.address),
