@@ -375,7 +375,9 @@ fn a_forced_detach_takes_it_out_of_sight_and_the_volume_is_known_to_be_used_unti
     nothing_is_taken(&array, &["attached"]);
     array.refused(&["snapshot", "restore", "noon", "--no-backup", "--yes", "--force"], &["attached"]);
     drop(open);
-    array.good(&["detach", "db"]);
+    // The array may have seen the last user go before it is asked.
+    let detached = array.run(&["detach", "db"]);
+    assert!(detached.status == 0 || detached.err.contains("is not attached"), "{}", detached.err);
     array.good(&["snapshot", "restore", "noon", "--no-backup", "--yes"]);
 }
 
