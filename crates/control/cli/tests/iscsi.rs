@@ -452,6 +452,11 @@ fn the_number_of_an_export_that_ended_is_not_given_to_the_next() {
     assert_eq!(lun(&array, "d"), 3);
     array.good(&["volume", "create", "e", "--size", "16MiB"]);
     assert_eq!(array.json(&["export", "create", "e", "--lun", "1"])["lun"], 1, "who names one gets it");
+    assert_eq!(lun(&array, "f"), 4, "and brings none back");
+    array.good(&["volume", "create", "g", "--size", "16MiB"]);
+    assert_eq!(array.json(&["export", "create", "g", "--lun", "9"])["lun"], 9);
+    array.good(&["export", "delete", "g"]);
+    assert_eq!([lun(&array, "h"), lun(&array, "i")], [10, 11]);
 }
 
 #[test]

@@ -48,6 +48,14 @@ pub(crate) struct Opened {
     pub target: Rc<Target>,
 }
 
+/// Who logs in, as which port, and where. Another one of the same ends it.
+#[derive(PartialEq, Eq)]
+pub(crate) struct Login {
+    pub initiator: String,
+    pub isid: [u8; 6],
+    pub target: Option<String>,
+}
+
 /// A command whose data come.
 struct Pending {
     work: Work,
@@ -65,8 +73,9 @@ impl Directory for Bounded<'_> {
         self.0.entrance.directory.admit(initiator, target)
     }
 
-    fn has_room(&self, initiator: &str, isid: [u8; 6]) -> bool {
-        !self.0.server.has_all_sessions(initiator, isid)
+    fn has_room(&self, initiator: &str, isid: [u8; 6], target: Option<&str>) -> bool {
+        let (initiator, target) = (initiator.to_string(), target.map(str::to_string));
+        !self.0.server.has_all_sessions(&Login { initiator, isid, target })
     }
 
     fn targets(&self, initiator: &str) -> Vec<(String, Vec<String>)> {
@@ -85,7 +94,7 @@ pub(crate) struct Connection {
     session: RefCell<Session>,
     outbox: RefCell<Outbox>,
     /// Whose it is, once its login is over.
-    initiator: OnceCell<(String, [u8; 6])>,
+    login: OnceCell<Login>,
     opened: OnceCell<Opened>,
     pending: RefCell<BTreeMap<u32, Pending>>,
     /// What its commands hold of the budget.
@@ -101,8 +110,8 @@ pub(crate) struct Connection {
     is_receiving_over: Cell<bool>,
     /// The login has succeeded.
     pub is_in: Cell<bool>,
-    /// What it waits to be, until the session before it has ended.
-    opening: RefCell<Option<Nexus>>,
+    /// The target and what it waits to be there, until the session before it has ended.
+    opening: RefCell<Option<(String, Nexus)>>,
     /// Rings when it is cut off.
     is_cut_off: Notify,
     /// It never will: the connection is about to end.
@@ -136,7 +145,7 @@ impl Connection {
             number,
             session: RefCell::new(session),
             outbox: RefCell::new(Outbox::new(runtime, stall_max)),
-            initiator: OnceCell::new(),
+            login: OnceCell::new(),
             opened: OnceCell::new(),
             pending: RefCell::default(),
             held: Held::default(),
@@ -162,15 +171,16 @@ impl Connection {
         self.opened.get()
     }
 
-    /// Whether this initiator has logged in by it, to a target or to learn of some, and not as this port of
-    /// its: then it ends for the next. Names are the same in any letters.
-    pub fn is_beside(&self, initiator: &str, isid: [u8; 6]) -> bool {
-        self.initiator.get().is_some_and(|(own, port)| own.eq_ignore_ascii_case(initiator) && *port != isid)
+    /// Whether this initiator has logged in by it, to a target or to learn of some, and it does not end for
+    /// this login. Names are the same in any letters.
+    pub fn is_beside(&self, login: &Login) -> bool {
+        let is_its = |own: &&Login| own.initiator.eq_ignore_ascii_case(&login.initiator);
+        self.login.get().filter(is_its).is_some_and(|own| own.target.is_none() || own != login)
     }
 
-    /// Whether it waits to be this nexus.
-    pub fn is_opening(&self, nexus: &Nexus) -> bool {
-        self.opening.borrow().as_ref() == Some(nexus)
+    /// Whether it waits to be this nexus at this target.
+    pub fn is_opening(&self, target: &str, nexus: &Nexus) -> bool {
+        self.opening.borrow().as_ref().is_some_and(|(name, own)| name == target && own == nexus)
     }
 
     /// Whether it came in there.
@@ -373,12 +383,13 @@ impl Connection {
             return None;
         }
         // Much may have changed since its first request: other logins came to their end, hosts got secrets.
-        let Established { initiator, isid, .. } = &established;
-        if self.server.has_all_sessions(initiator, *isid) || !self.is_admitted(&established) {
+        let (initiator, target) = (established.initiator.clone(), established.target.clone());
+        let login = Login { initiator, isid: established.isid, target };
+        if self.server.has_all_sessions(&login) || !self.is_admitted(&established) {
             return None;
         }
         self.is_in.set(true);
-        let is_first = self.initiator.set((initiator.clone(), *isid)).is_ok();
+        let is_first = self.login.set(login).is_ok();
         assert!(is_first, "a session logs in once");
         if established.target.is_none() {
             return Some(());
@@ -387,8 +398,9 @@ impl Connection {
         let nexus = Nexus { initiator: established.initiator_port(), port: target.port().relative_id };
         // The same initiator port again: the session before it ends first (RFC 7143 6.3.5).
         self.wake_sender();
-        self.server.end_logins_of(&nexus);
-        self.opening.replace(Some(nexus.clone()));
+        let name = target.port().device_name.clone();
+        self.server.end_logins_of(&name, &nexus);
+        self.opening.replace(Some((name, nexus.clone())));
         race(self.is_cut_off.notified(), self.server.end_sessions_of(&target, &nexus)).await?;
         self.opening.replace(None);
         // Its host may be gone meanwhile, or see another target.

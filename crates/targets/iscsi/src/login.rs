@@ -58,8 +58,8 @@ pub trait Directory {
     /// May this initiator have a session with this target, or a discovery session if none is named?
     fn admit(&self, initiator: &str, target: Option<&str>) -> Admission;
 
-    /// May it have one more session, by this port of its?
-    fn has_room(&self, _initiator: &str, _isid: [u8; 6]) -> bool {
+    /// May it have one more session there, by this port of its?
+    fn has_room(&self, _initiator: &str, _isid: [u8; 6], _target: Option<&str>) -> bool {
         true
     }
 
@@ -308,7 +308,7 @@ impl LoginState {
             }
             Admission::Allowed(authentication) => authentication,
         };
-        if self.session.is_some_and(|(isid, _)| !directory.has_room(initiator, isid)) {
+        if self.session.is_some_and(|(isid, _)| !directory.has_room(initiator, isid, target)) {
             let why = "the initiator has as many sessions as one may";
             return Err(Failure(status::OUT_OF_RESOURCES, why));
         }

@@ -12,7 +12,7 @@ use ashlar_telemetry::Registry;
 
 use crate::budget::Budget;
 use crate::client::Client;
-use crate::connection::{Connection, Opened};
+use crate::connection::{Connection, Login, Opened};
 use crate::login::{Directory, Established};
 use crate::settings::Settings;
 
@@ -242,9 +242,9 @@ impl Shared {
         self.all().into_iter().filter(is_there).collect()
     }
 
-    /// Ends logins that wait to be this nexus: the newest counts.
-    pub fn end_logins_of(&self, nexus: &Nexus) {
-        let waiting = self.all().into_iter().filter(|connection| connection.is_opening(nexus));
+    /// Ends logins that wait to be this nexus at a target: the newest counts.
+    pub fn end_logins_of(&self, target: &str, nexus: &Nexus) {
+        let waiting = self.all().into_iter().filter(|connection| connection.is_opening(target, nexus));
         waiting.for_each(|connection| connection.cut());
     }
 
@@ -315,13 +315,13 @@ impl Shared {
         }
     }
 
-    /// Whether an initiator has as many sessions as one may have, but for the one that this port of its would
-    /// end.
-    pub fn has_all_sessions(&self, initiator: &str, isid: [u8; 6]) -> bool {
+    /// Whether an initiator has as many sessions as one may have, but for the one that this login would end.
+    pub fn has_all_sessions(&self, login: &Login) -> bool {
         let most = self.settings.sessions_of_one_max;
         let connections = self.connections.borrow();
-        let is_full = connections.values().filter(|one| one.is_beside(initiator, isid)).count() >= most;
+        let is_full = connections.values().filter(|one| one.is_beside(login)).count() >= most;
         if is_full {
+            let initiator = &login.initiator;
             self.note_refused(format!("{initiator} has {most} sessions, the most of one: more are refused"));
         }
         is_full

@@ -286,9 +286,7 @@ impl Unit {
     /// Once more when a command's turn has come: a reservation may have come meanwhile, and whoever took it
     /// was told that nobody else writes any more.
     pub(crate) fn check_allowed(&self, nexus: &Nexus, access: Access) -> Result<(), Refusal> {
-        if self.is_retired.get() {
-            return Err(Sense::illegal(code::UNIT_NOT_SUPPORTED).into());
-        }
+        self.check_served()?;
         let is_reserved = self.reserved_by.borrow().as_ref().is_some_and(|holder| holder != nexus);
         if is_reserved || !self.reservations.borrow().allows(nexus, access) {
             return Err(Refusal::Conflict);
@@ -302,9 +300,17 @@ impl Unit {
         self.is_retired.set(true);
     }
 
-    /// Returns when every write that is at work now is over.
+    fn check_served(&self) -> Result<(), Refusal> {
+        match self.is_retired.get() {
+            true => Err(Sense::illegal(code::UNIT_NOT_SUPPORTED).into()),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns when every write and every change of reservations that is at work now is over.
     pub async fn wait_for_writes(&self) {
         drop(self.writes.barrier().await);
+        drop(self.reserving.lock().await);
     }
 
     /// Every write is made durable before it is answered.
@@ -530,6 +536,7 @@ impl Unit {
     ) -> Result<Answer, Refusal> {
         let request = reservation::parse_list(action, scope_and_kind, length, data, self.store.is_some())?;
         let _turn = self.reserving.lock().await;
+        self.check_served()?;
         let before = self.reservations.borrow().clone();
         let change = reservation::apply(&before, nexus, &request)?;
         let saved = change.state.to_save();

@@ -104,7 +104,9 @@ impl Attempts {
     /// The attempt was none: nobody looked at its password.
     pub(crate) fn undo(&mut self, user: &str, from: Option<IpAddr>) {
         let pair = from.map(|address| (user.to_string(), address.to_canonical()));
-        if let Some(failures) = pair.and_then(|pair| self.known.get_mut(&pair)) {
+        // One that began before another of the pair succeeded was counted with its address.
+        let of_pair = pair.and_then(|pair| self.known.get_mut(&pair));
+        if let Some(failures) = of_pair.filter(|failures| failures.count > 0) {
             return failures.undo();
         }
         let of_address = from.and_then(|address| self.addresses.get_mut(&network(address)));

@@ -99,11 +99,12 @@ impl Array {
         .await
     }
 
-    /// Returns when nothing is written any more of what hosts sent to exports that are gone.
-    pub(crate) async fn wait_for_gone_exports(&self) -> Result<()> {
-        self.run(|_, shard| {
+    /// Returns when nothing is written any more of what hosts sent to exports of a volume that are gone.
+    pub(crate) async fn wait_for_gone_exports(&self, pool: &str, volume: u64) -> Result<()> {
+        let pool = pool.to_string();
+        self.run(move |_, shard| {
             Box::pin(async move {
-                shard.servers.exporter.wait_for_retired().await;
+                shard.servers.exporter.wait_for_retired(&pool, volume).await;
                 Ok(())
             })
         })

@@ -40,7 +40,7 @@ pub(crate) struct Exporter {
     exported: RefCell<BTreeMap<Place, Exported>>,
     views: RefCell<BTreeMap<Viewer, Rc<Target>>>,
     /// Units that are served no more, while commands may be at work on them.
-    retired: RefCell<Vec<Rc<Unit>>>,
+    retired: RefCell<Vec<Exported>>,
     pub(super) server: RefCell<Option<Server>>,
     addresses: RefCell<Vec<SocketAddr>>,
 }
@@ -70,8 +70,8 @@ impl Exporter {
         let served = served.collect();
         self.exported.replace(served);
         let mut retired = self.retired.borrow_mut();
-        retired.retain(|unit| Rc::strong_count(unit) > 1);
-        retired.extend(before.into_values().map(|one| one.unit).inspect(|unit| unit.retire()));
+        retired.retain(|one| Rc::strong_count(&one.unit) > 1);
+        retired.extend(before.into_values().inspect(|one| one.unit.retire()));
         drop(retired);
         let viewers: Vec<Viewer> = self.views.borrow().keys().cloned().collect();
         for viewer in viewers {
@@ -85,10 +85,13 @@ impl Exporter {
         server.iter().for_each(Server::revise);
     }
 
-    /// Returns when nothing is written any more of what hosts sent to units that are served no more.
-    pub(crate) async fn wait_for_retired(&self) {
-        let retired = self.retired.borrow().clone();
-        for unit in retired {
+    /// Returns when nothing is written any more of what hosts sent to a volume's units that are served no
+    /// more.
+    pub(crate) async fn wait_for_retired(&self, pool: &str, volume: u64) {
+        let is_its = |one: &&Exported| one.noted.pool == pool && one.noted.identity.image == volume;
+        let units: Vec<Rc<Unit>> =
+            self.retired.borrow().iter().filter(is_its).map(|one| one.unit.clone()).collect();
+        for unit in units {
             unit.wait_for_writes().await;
         }
     }

@@ -51,11 +51,7 @@ impl Service {
             hosts: request.hosts,
             created_unix_seconds: unix_seconds(),
         };
-        // Numbers go on behind one that was asked for, too: it does not come again soon.
-        if record.unit < FIRST_UNITS {
-            let last = serde_json::to_vec(&record.unit).expect("a number is plain data");
-            self.array.record_note_put(NoteKind::LastUnit, &pool, 0, last, true).await?;
-        }
+        self.note_unit(&pool, record.unit, request.unit.is_some()).await?;
         let value = serde_json::to_vec(&record).expect("records are plain data");
         self.array.record_note_put(NoteKind::Export, &pool, volume.id, value, true).await?;
         self.array.refresh_exports().await?;
@@ -98,10 +94,15 @@ impl Service {
         drop(turn);
         if let Some(volume) = &volume {
             // Those that wait for the volume's rates first: they would hold up the rest.
-            let drained = self.array.volume_drain(&volume.pool, name).await;
-            drained
-                .or_else(|error| if error.kind == api::ErrorKind::NotFound { Ok(()) } else { Err(error) })?;
-            self.array.wait_for_gone_exports().await?;
+            match self.array.volume_drain(&volume.pool, name).await {
+                Err(error) if error.kind != api::ErrorKind::NotFound => return Err(error),
+                _ => self.array.wait_for_gone_exports(&volume.pool, volume.id).await?,
+            }
+            // A reservation may have been kept meanwhile.
+            let _turn = self.change().await?;
+            if !self.exports().await?.iter().any(|export| export.volume == name) {
+                self.array.record_note_delete(NoteKind::Reservation, &volume.pool, volume.id).await?;
+            }
         }
         self.log.info(format!("volume {name}"), "exported no more");
         Ok(())
@@ -111,12 +112,7 @@ impl Service {
     /// they may come back. Numbers come round late, because a host takes what it finds at a number for the
     /// disk that it knew there, and writes to it.
     async fn free_unit(&self, pool: &str, volume: &str, asked: Option<u16>) -> Result<u16> {
-        let notes = self.array.record_notes(NoteKind::Export).await?;
-        let of_pool = notes.iter().filter(|note| note.pool == pool);
-        let taken: Vec<u16> = of_pool
-            .filter_map(|note| serde_json::from_slice::<ExportRecord>(&note.value).ok())
-            .map(|record| record.unit)
-            .collect();
+        let taken = self.units_of(pool).await?;
         let wrong = |what: String, action: String| {
             Err(Error::invalid(format!("export of volume `{volume}`: {what}"), action))
         };
@@ -137,6 +133,25 @@ impl Service {
                 None => wrong("no LUN is free".to_string(), "delete an export first".to_string()),
             },
         }
+    }
+
+    /// Numbers go on behind this one, so that it does not come again soon. One that was asked for brings none
+    /// back that were given since.
+    async fn note_unit(&self, pool: &str, unit: u16, is_asked: bool) -> Result<()> {
+        let last = self.last_unit(pool).await?.or(self.units_of(pool).await?.into_iter().max());
+        if is_asked && (unit >= FIRST_UNITS || last.is_some_and(|last| unit <= last)) {
+            return Ok(());
+        }
+        let last = serde_json::to_vec(&unit).expect("a number is plain data");
+        self.array.record_note_put(NoteKind::LastUnit, pool, 0, last, true).await
+    }
+
+    /// The numbers that exports of a pool have, also those of deleted volumes.
+    async fn units_of(&self, pool: &str) -> Result<Vec<u16>> {
+        let notes = self.array.record_notes(NoteKind::Export).await?;
+        let of_pool = notes.iter().filter(|note| note.pool == pool);
+        let records = of_pool.filter_map(|note| serde_json::from_slice::<ExportRecord>(&note.value).ok());
+        Ok(records.map(|record| record.unit).collect())
     }
 
     async fn last_unit(&self, pool: &str) -> Result<Option<u16>> {

@@ -77,11 +77,16 @@ impl Service {
             self.check_proof(&after)?;
             changes.extend((after != record).then_some((pool, number, after)));
         }
+        let mut put = Ok(());
         for (pool, number, after) in &changes {
-            self.array.record_note_put(NoteKind::Chap, pool, *number, value_of(after), false).await?;
+            let done =
+                self.array.record_note_put(NoteKind::Chap, pool, *number, value_of(after), false).await;
+            put = put.and(done);
         }
         if let Some((_, _, after)) = changes.first() {
+            // Also where one pool could not: what the others have counts.
             self.hosts_changed().await?;
+            put?;
             let stay = match host.sessions.len() {
                 0 => String::new(),
                 count => format!("; {count} of its sessions began before and go on"),
