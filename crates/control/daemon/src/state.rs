@@ -9,7 +9,7 @@
 //! STATE/attachments.toml   what is attached: the next array takes it over, or attaches it again
 //! STATE/users.toml    STATE/users.copy.toml    users and tokens, twice; `access` says more
 //! STATE/last-used.toml   when they logged in or were shown last
-//! STATE/audit.log    who changed what; `audit` says more
+//! STATE/audit.log    who changed what, and in audit-refused.log who was not let in; `audit` says more
 //! STATE/api.token    STATE/metrics.token    what opens the TCP addresses
 //! STATE/api.sock     STATE/api.port    STATE/metrics.port    STATE/nbd.sock    STATE/keep.sock
 //! STATE/work.lock    held by processes of the array while they work

@@ -114,8 +114,8 @@ impl Target {
         true
     }
 
-    /// Takes a unit away, and tells everybody. Commands under way end as they
-    /// would, but for those of a unit that is retired.
+    /// Takes a unit away, and tells everybody. Commands under way end as
+    /// they would, but for those of a unit that is retired.
     pub fn remove(&self, address: UnitAddress) -> Option<Rc<Unit>> {
         let unit = self.units.borrow_mut().remove(&address)?;
         self.nexuses.borrow().iter().for_each(|nexus| unit.detach(nexus));

@@ -226,7 +226,7 @@ impl Service {
     /// A user whose password this is.
     async fn prove(&self, name: &str, password: String, visitor: Visitor) -> Result<UserRecord> {
         let from = visitor.address.map(|address| address.ip());
-        // What cannot be a name is counted as one: nobody fills memory with names.
+        // All that cannot be a name counts as the same one: nobody fills memory with names.
         let counted = if names::check("user", name).is_ok() { name } else { "" };
         let begun = self.access.attempts().begin(counted, from, Instant::now());
         begun.map_err(too_many)?;
