@@ -95,9 +95,7 @@ impl Attempts {
         self.users.remove(user);
         if let Some(address) = from {
             let pair = (user.to_string(), address.to_canonical());
-            self.known.remove(&pair);
-            count(&mut self.known, pair.clone(), now);
-            self.known.get_mut(&pair).into_iter().for_each(|failures| failures.count = 0);
+            *entry(&mut self.known, pair, now) = Failures { count: 0, last: now, before: now };
         }
     }
 
@@ -128,14 +126,19 @@ fn forget_old<K: Ord>(table: &mut BTreeMap<K, Failures>, after: Duration, now: I
     table.retain(|_, failures| now.saturating_duration_since(failures.last) < after);
 }
 
-fn count<K: Ord + Clone>(table: &mut BTreeMap<K, Failures>, key: K, now: Instant) {
+/// What is known of one; where the table is full the oldest gives way to it.
+fn entry<K: Ord + Clone>(table: &mut BTreeMap<K, Failures>, key: K, now: Instant) -> &mut Failures {
     if table.len() >= KEPT_MAX && !table.contains_key(&key) {
         let oldest = table.iter().min_by_key(|(_, failures)| failures.last).map(|(key, _)| key.clone());
         if let Some(oldest) = oldest {
             table.remove(&oldest);
         }
     }
-    let failures = table.entry(key).or_insert(Failures { count: 0, last: now, before: now });
+    table.entry(key).or_insert(Failures { count: 0, last: now, before: now })
+}
+
+fn count<K: Ord + Clone>(table: &mut BTreeMap<K, Failures>, key: K, now: Instant) {
+    let failures = entry(table, key, now);
     if now.saturating_duration_since(failures.last) >= FORGOTTEN_AFTER {
         failures.count = 0;
     }

@@ -78,15 +78,14 @@ impl Keys {
         }
         let session = self.sessions.as_ref().and_then(|sessions| sessions.who(shown));
         let asker = session.and_then(|(number, who)| Some(self.access.asker(&who)?.in_session(number)));
-        // Who was root over the socket is an admin from elsewhere: no program is named from there.
-        let is_root_from_far = |asker: &Asker| self.is_far && asker.caller == Caller::Owner;
-        let asker = asker.map(|asker| match is_root_from_far(&asker) {
-            true => Asker { caller: Caller::Person, ..asker },
-            false => asker,
-        });
-        asker.ok_or_else(|| {
+        let mut asker = asker.ok_or_else(|| {
             Error::unauthorized("the token that the request shows opens nothing here, or no more")
-        })
+        })?;
+        // Who was root over the socket is an admin from elsewhere: no program is named from there.
+        if self.is_far && asker.caller == Caller::Owner {
+            asker.caller = Caller::Person;
+        }
+        Ok(asker)
     }
 }
 
