@@ -78,10 +78,10 @@ fn a_run_that_depends_on_more_than_its_seed_is_found() {
     assert!(failure.to_string().ends_with("repeat: ashlar sim --seeds 1 --first-seed 1"), "{failure}");
 }
 
-/// What is dangerous must happen in the seeds that every change runs. Of dedupe: hits, also beside a
-/// cleaning, and every reason to leave something alone. Of doors: parts of blocks written while other
-/// writes of these blocks are on their way. Of the second reader: drives that were away over places used
-/// again, and drives spoilt beyond what the protection covers.
+/// What is dangerous must happen in the seeds that every change runs. Of their 200 these run here alone. Of
+/// dedupe: hits, also beside a cleaning, and every reason to leave something alone. Of doors: parts of
+/// blocks written while other writes of these blocks are on their way. Of the second reader: drives that
+/// were away over places used again, and drives spoilt beyond what the protection covers.
 #[test]
 fn seeds_meet_what_is_dangerous() {
     let make = || Rc::new(crate::engine_system::EngineMaker) as Rc<dyn crate::system::SystemMaker>;
