@@ -14,9 +14,11 @@ use crate::record::Counters;
 use crate::seed_run::{SeedReport, run_seed};
 use crate::system::SystemMaker;
 
-/// Real time after which a seed counts as hung. Seeds take a fraction of a second, those with a spacious pool
-/// up to half a minute.
+/// Time of the processors after which a seed counts as hung, on a machine however busy. Seeds take a fraction
+/// of a second, those with a spacious pool up to half a minute.
 const HANG: Duration = Duration::from_secs(300);
+/// Real time after which a seed counts as hung that waits and uses no processor. Arbitrary.
+const STUCK: Duration = Duration::from_secs(3600);
 
 /// What to run.
 #[derive(Clone, Debug)]
@@ -235,11 +237,11 @@ fn collect(
     tally: &mut Tally,
     progress: &mut dyn FnMut(&Progress),
 ) {
-    let mut running: Vec<Option<(u64, Instant)>> = vec![None; workers];
+    let mut running: Vec<Option<Running>> = vec![None; workers];
     let mut finished = 0;
     while finished < workers {
         match receiver.recv_timeout(Duration::from_secs(1)) {
-            Ok(Message::Begun { worker, seed }) => running[worker] = Some((seed, Instant::now())),
+            Ok(Message::Begun { worker, seed }) => running[worker] = Some(Running::begins(seed)),
             Ok(Message::Done { worker, seed, report }) => {
                 running[worker] = None;
                 take(tally, seed, *report);
@@ -254,16 +256,49 @@ fn collect(
             Err(mpsc::RecvTimeoutError::Timeout) => {}
             Err(mpsc::RecvTimeoutError::Disconnected) => return,
         }
-        for (seed, since) in running.iter().flatten() {
-            if since.elapsed() > HANG {
+        for run in running.iter().flatten() {
+            if let Some(what) = run.hangs(workers) {
                 // A step that never returns cannot be stopped from outside.
-                let what = format!("a step does not end: {} real seconds", HANG.as_secs());
-                let failure = Failure { seed: *seed, step: 0, life: 0, what, trace: Vec::new() };
+                let failure = Failure { seed: run.seed, step: 0, life: 0, what, trace: Vec::new() };
                 let _unheard = writeln!(std::io::stderr(), "{failure}");
                 std::process::exit(1);
             }
         }
     }
+}
+
+/// A seed that runs, and since when.
+#[derive(Clone, Copy)]
+struct Running {
+    seed: u64,
+    real: Instant,
+    cpu: Duration,
+}
+
+impl Running {
+    fn begins(seed: u64) -> Self {
+        Running { seed, real: Instant::now(), cpu: cpu_time() }
+    }
+
+    /// Why it will not end. Of the process's time it has its share at least.
+    fn hangs(&self, workers: usize) -> Option<String> {
+        let share = (cpu_time() - self.cpu) / u32::try_from(workers).unwrap_or(u32::MAX);
+        hang(share, self.real.elapsed())
+    }
+}
+
+fn hang(cpu: Duration, real: Duration) -> Option<String> {
+    if cpu > HANG {
+        return Some(format!("a step does not end: {} s of a processor", HANG.as_secs()));
+    }
+    (real > STUCK).then(|| format!("a step does not end: {} real seconds", STUCK.as_secs()))
+}
+
+/// Of the processors, what this process used.
+#[must_use]
+pub fn cpu_time() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 fn take(tally: &mut Tally, seed: u64, report: SeedReport) {
@@ -306,4 +341,18 @@ fn panic_line(seed: u64) {
             previous(panic);
         }));
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_machine_makes_no_seed_hang() {
+        let seconds = Duration::from_secs;
+        assert_eq!(hang(seconds(20), seconds(1200)), None);
+        assert!(hang(seconds(301), seconds(400)).is_some_and(|what| what.ends_with("300 s of a processor")));
+        assert!(hang(seconds(1), seconds(3601)).is_some_and(|what| what.ends_with("3600 real seconds")));
+        assert_eq!(Running::begins(1).hangs(2), None);
+    }
 }

@@ -64,7 +64,7 @@ mod removal_tests;
 #[cfg(test)]
 mod tests;
 
-pub use batch::{Failure, Options, Progress, Summary};
+pub use batch::{Failure, Options, Progress, Summary, cpu_time};
 pub use drives::DriveCounters;
 pub use record::Counters;
 

@@ -12,6 +12,7 @@ use std::io::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use ashlar_sim::cpu_time;
 use ashlar_units::{Fault, plant, reached};
 
 /// As in the array's program: a seed allocates millions of small things.
@@ -81,12 +82,6 @@ fn watch(seed: u64) {
         }
         std::thread::sleep(Duration::from_secs(1));
     }
-}
-
-/// Of this process, which runs one seed at a time.
-fn cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
 }
 
 fn found(seed: u64, how: &str) -> ! {
