@@ -22,7 +22,7 @@ use support::nbd::Nbd;
 
 const BLOCK: u64 = 4096;
 const SEGMENT: u64 = 1 << 20;
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(180);
 /// Where the payload of a group with one or two chunks begins: header, two records, chunk header.
 const PAYLOAD_AT: u64 = 128 + CHUNK_HEADER_BYTES as u64;
 
