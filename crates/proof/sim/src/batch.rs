@@ -280,7 +280,7 @@ impl Running {
         Running { seed, real: Instant::now(), cpu: cpu_time() }
     }
 
-    /// Why it will not end. Of the process's time it has its share at least.
+    /// Why it will not end. Of the process's time each worker counts as having used the same.
     fn hangs(&self, workers: usize) -> Option<String> {
         let share = (cpu_time() - self.cpu) / u32::try_from(workers).unwrap_or(u32::MAX);
         hang(share, self.real.elapsed())
