@@ -68,6 +68,8 @@ impl Engine {
             inner.wait_while_paused().await
         };
         inner.compare_all(Some(&weigh), &mut parity, at).await?;
+        // Whoever paused or stopped it at its last segment was told so.
+        inner.wait_while_paused().await?;
         Ok(ScrubReport { check, parity, mended_blocks: inner.pool.mended_blocks() })
     }
 

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::support::{bytes_of, in_directory};
-use ashlar_engine::{Compression, DriveSpec, Engine, PoolSpec, Profile, Protection, Settings, VolumeSpec};
+use ashlar_engine::{
+    Compression, DriveSpec, Engine, ErrorKind, PoolSpec, Profile, Protection, Settings, VolumeSpec,
+};
 use ashlar_runtime::{Priority, Runtime};
 
 const DRIVE_BYTES: u64 = 8 << 20;
@@ -114,6 +116,40 @@ fn rubbish_on_two_drives_is_mended_and_scrubbed() {
         }
         let engine = open(&runtime, &paths).await;
         verify(&engine, 0..100, 1).await;
+        close(engine).await;
+    });
+}
+
+/// Whoever paused or stopped a scrub at its last segment was told it is so, and then it was over, all well.
+#[test]
+fn a_scrub_is_paused_and_stopped_at_every_segment() {
+    in_directory(async |runtime, directory| {
+        let engine = create(&runtime, &paths(&directory, 5), DRIVE_BYTES, Protection::Dual).await;
+        write(&engine, 0..20, 1).await;
+        let mut total = 1;
+        let mut at = 0;
+        while at < total {
+            let scrubbed = engine.clone();
+            let scrub = runtime.spawn(Priority::Host, async move { scrubbed.scrub().await });
+            while engine
+                .scrub_status()
+                .is_none_or(|status| status.total_segments == 0 || status.done_segments < at)
+            {
+                runtime.yield_now().await;
+            }
+            engine.scrub_pause(true).unwrap();
+            runtime.sleep(Duration::from_millis(20)).await;
+            let held = engine.scrub_status().unwrap();
+            assert!(held.is_paused && held.done_segments <= at + 1, "{at}: {held:?}");
+            total = held.total_segments;
+            engine.scrub_pause(false).unwrap();
+            engine.scrub_stop().unwrap();
+            let error = scrub.await.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Cancelled, "{at}: {error}");
+            at += 1;
+        }
+        assert!(total > 3, "{total}");
+        engine.scrub().await.unwrap();
         close(engine).await;
     });
 }
