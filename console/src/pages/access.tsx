@@ -194,6 +194,7 @@ const AUDIT: Column<AuditEntry>[] = [
   {
     id: 'who',
     title: 'Who',
+    hide: 1,
     render: (entry) => (
       <>
         {entry.who}
@@ -204,12 +205,12 @@ const AUDIT: Column<AuditEntry>[] = [
   {
     id: 'what',
     title: 'What',
-    hide: 1,
     render: (entry) => (
       <>
         <code>
           {entry.method} {entry.path}
         </code>
+        <span className="sub narrow-only">{entry.who}</span>
         {entry.object && (
           <span className="sub">
             {entry.object.kind} {entry.object.name}

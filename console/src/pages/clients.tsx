@@ -87,6 +87,8 @@ function CutOff({ client }: { client: DoorClient }) {
 
 function ClientList() {
   const { data: clients, error } = useGet('/v1/clients', undefined, 5);
+  const doors = useGet('/v1/status').data?.doors;
+  const socket = doors?.find((door) => door.name === 'nbd' && door.transport === 'unix')?.address ?? 'SOCKET';
   const columns: Column<DoorClient>[] = [
     { id: 'id', title: 'Client', width: '5.5rem', hide: 1, sort: (one) => one.id, render: (one) => one.id },
     {
@@ -147,7 +149,7 @@ function ClientList() {
     <Panel title="Clients of NBD and iSCSI">
       {error && <Failure error={error} />}
       {clients?.length === 0 && (
-        <Empty title="No client is connected" command="nbd-client -unix /var/lib/ashlar/nbd.sock -N docs /dev/nbd0" />
+        <Empty title="No client is connected" command={`nbd-client -unix ${socket} -N docs /dev/nbd0`} />
       )}
       {clients && clients.length > 0 && (
         <DataTable label="Clients" rows={clients} columns={columns} rowKey={(one) => String(one.id)} />

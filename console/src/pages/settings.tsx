@@ -14,6 +14,7 @@ import { duration } from '../ui/format';
 
 export function Settings() {
   const { data: status, error } = useGet('/v1/status');
+  const settings = useGet('/v1/settings').data;
   const live = useStore(connection);
   const chosen = useStore(theme);
   const me = useStore(who);
@@ -78,8 +79,13 @@ export function Settings() {
           />
         )}
       </Panel>
-      <Panel title="Change settings" note="Settings are a file of the array's machine; they count from its next start.">
-        <Command text="ashlar serve --config /etc/ashlar.toml" />
+      <Panel title="Change settings" note="Settings are a file of the array's machine. Some count after a reload, the rest from its next start.">
+        {settings && (settings.file ? <Command text="ashlar reload" /> : <Command text="ashlar serve --config FILE" />)}
+        {settings?.file && (
+          <p className="note">
+            This array reads <code>{settings.file}</code>.
+          </p>
+        )}
         <p className="note">
           <code>docs/reference/settings.md</code> lists all of them. Everything on these pages comes from the API that
           scripts use, too: <code>docs/reference/openapi.json</code>.

@@ -2,7 +2,7 @@
 import { useMemo } from 'react';
 import { connection, heard } from '../api/live';
 import { useGet } from '../api/resource';
-import type { Database, Event, Pool, Schedule } from '../api/types';
+import type { Database, Door, Event, Pool, Schedule } from '../api/types';
 import { Store, useStore } from './store';
 import { to } from './router';
 
@@ -154,10 +154,16 @@ export function mergeEvents(listed: Event[] | undefined, live: Event[]): Event[]
   return [...all.values()].sort((left, right) => right.sequence - left.sequence);
 }
 
+/// Whether an event says that an address is not open, which it is by now.
+function isOver(event: Event, doors: Door[]): boolean {
+  return doors.some((door) => door.state === 'serving' && event.message.startsWith(`${door.address} is not open`));
+}
+
 export function useAlerts(): Alert[] {
   const pools = useGet('/v1/pools').data;
   const schedules = useGet('/v1/schedules').data;
   const databases = useGet('/v1/databases').data;
+  const doors = useGet('/v1/status').data?.doors;
   const listed = useGet('/v1/events').data;
   const live = useStore(heard);
   const known = useStore(acknowledged);
@@ -165,7 +171,7 @@ export function useAlerts(): Alert[] {
   return useMemo(() => {
     const seen = new Set(known.bootId === bootId ? known.sequences : []);
     const events = mergeEvents(listed, live).filter(
-      (event) => event.level !== 'info' && !seen.has(event.sequence),
+      (event) => event.level !== 'info' && !seen.has(event.sequence) && !isOver(event, doors ?? []),
     );
     const all = [
       ...(pools ?? []).flatMap(ofPool),
@@ -174,5 +180,5 @@ export function useAlerts(): Alert[] {
       ...events.map(ofEvent),
     ];
     return all.sort((left, right) => Number(right.level === 'error') - Number(left.level === 'error'));
-  }, [pools, schedules, databases, listed, live, known, bootId]);
+  }, [pools, schedules, databases, doors, listed, live, known, bootId]);
 }

@@ -160,6 +160,17 @@ impl Context {
         Ok(Client::new(address)?.with_token(self.token()?))
     }
 
+    /// Refuses what looks at the machine that it runs on, where another one is meant.
+    fn only_here(&self, verb: &str) -> Result<()> {
+        match &self.server {
+            None => Ok(()),
+            Some(remote) => Err(Failure::new(format!(
+                "`ashlar {verb}` looks at this machine and not at {}: run it there, without --server",
+                remote.host
+            ))),
+        }
+    }
+
     /// What is shown over TCP. The token of this machine's array is for no other one.
     fn token(&self) -> Result<String> {
         let of_environment = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());

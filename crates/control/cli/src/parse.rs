@@ -29,7 +29,7 @@ pub fn duration(text: &str) -> std::result::Result<Duration, String> {
         "s" => 1,
         "m" | "min" => 60,
         "h" => 3_600,
-        _ => return Err(format!("`{text}`: give a time with its unit, e.g. 90s, 10m or 1h")),
+        _ => return Err(format!("`{text}` is no time in seconds, minutes or hours: e.g. 90s, 10m or 1h")),
     };
     let count: u64 =
         digits.trim().parse().map_err(|_| format!("`{text}` is no time: e.g. 90s, 10m or 1h"))?;
@@ -42,9 +42,8 @@ pub fn days(text: &str) -> std::result::Result<Duration, String> {
     match seconds.map(|days| days.checked_mul(86_400)) {
         Some(Some(seconds)) => Ok(Duration::from_secs(seconds)),
         Some(None) => Err(format!("`{text}` is too long")),
-        None => {
-            duration(text).map_err(|_| format!("`{text}`: give a time with its unit, e.g. 90m, 12h or 90d"))
-        }
+        None => duration(text)
+            .map_err(|_| format!("`{text}` is no time in minutes, hours or days: e.g. 90m, 12h or 90d")),
     }
 }
 
@@ -75,7 +74,7 @@ pub fn allowance(text: &str) -> std::result::Result<u64, String> {
 
 /// Microseconds of `500us`, `2ms`, `1.5ms` or `1s`.
 pub fn latency(text: &str) -> std::result::Result<u64, String> {
-    let wrong = || format!("`{text}` is no latency: give a time with its unit, e.g. 500us, 2ms or 1s");
+    let wrong = || format!("`{text}` is no latency in us, ms or s: e.g. 500us, 2ms or 1s");
     let number = text.trim_end_matches(|letter: char| letter.is_alphabetic());
     let unit = match &text[number.len()..] {
         "us" | "µs" => 1.0,

@@ -64,6 +64,7 @@ fn a_test_clone_at_its_limit_leaves_production_alone() {
     assert_eq!(test.error_of_write(200 << 20, &[noise(), noise(), noise(), noise()].concat()), ENOSPC);
     test.unmap(0, 16 << 20);
     test.write(200 << 20, &noise());
+    array.misused(&["volume", "set", "test"], &["--compression", "--iops"]);
     array.good(&["volume", "set", "test", "--limit", "none"]);
     (0..48).for_each(|piece| test.write((300 + piece) * PIECE_BYTES as u64, &noise()));
     assert!(array.json(&["volume", "show", "test"])["limit_bytes"].is_null());

@@ -208,7 +208,12 @@ fn a_reset_that_cannot_be_leaves_the_clone_as_it_is() {
 /// A page of a table is damaged, and nobody read it since.
 #[test]
 fn a_snapshot_is_proven_or_told_to_be_damaged() {
-    let Some(site) = Site::new() else { return };
+    let Some((array, _mounted)) =
+        support::array_for_databases_in("2GiB", |array| support::on_small_state(array, "16m"))
+    else {
+        return;
+    };
+    let site = Site { array };
     site.make("prod", &[]);
     site.ask("prod", "create table accounts as select generate_series(1, 10000) as x");
     site.array.good(&["database", "snapshot", "prod", "good"]);
@@ -233,8 +238,22 @@ fn a_snapshot_is_proven_or_told_to_be_damaged() {
     // The one before is as good as it was, and nothing of the proofs is left.
     assert_eq!(site.array.json(&["database", "verify", "prod@good"])["findings"], serde_json::json!([]));
     site.array.refused(&["database", "verify", "prod@never"], &["snapshot `never` does not exist"]);
+    check_full_state(&site);
     assert_eq!(site.array.json(&["snapshot", "list"]).as_array().unwrap().len(), 2);
     site.check_nothing_else(&["prod"]);
+}
+
+/// Programs whose words nobody can write down have found nothing. The harm: a whole database was called
+/// damaged, and PostgreSQL missing.
+fn check_full_state(site: &Site) {
+    let filler = site.array.state().join("filler");
+    let _ = std::fs::write(&filler, vec![0_u8; 16 << 20]);
+    for words in [&["verify", "prod@good"][..], &["clone", "prod", "dev"]] {
+        let words = [&["database"], words].concat();
+        site.array.refused(&words, &[&site.array.state().display().to_string(), "free space"]);
+    }
+    std::fs::remove_file(filler).unwrap();
+    assert_eq!(site.array.json(&["database", "verify", "prod@good"])["findings"], serde_json::json!([]));
 }
 
 /// The harm: such a snapshot was called damaged, or its proof never ended.

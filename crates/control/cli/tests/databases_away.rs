@@ -306,7 +306,8 @@ fn check_refused_while_away(site: &Site) {
     array.refused(&["export", "delete", "dev-data"], &["away at host `db1`", "database return dev"]);
     array.refused(&["host", "delete", "db1"], &["names host `db1`"]);
     array.refused(&["database", "handover", "prod"], &["`prod` is not away"]);
-    array.refused(&["database", "return", "prod", "--yes"], &["`prod` is not away"]);
+    // Nobody is asked about what is not away.
+    array.refused(&["database", "return", "prod"], &["`prod` is not away"]);
 }
 
 /// Nothing of it is on this machine, and its host has it.

@@ -312,14 +312,26 @@ fn who_shows_no_token_over_tcp_gives_way_and_is_let_go() {
     }
 }
 
-/// Who has a token and stays keeps his place: others are told.
+/// Who has a token and stays keeps his place: others are told. One account alone does not get so far.
 #[test]
 fn a_crowd_with_tokens_is_told_that_there_is_no_place() {
     let mut array = Array::unstarted();
     array.configure(TCP);
     array.start_with_descriptors(256);
     let token = array.token("api.token");
-    let crowd: Vec<_> = (0..60).map(|_| staying(&array, "api.port", "/v1/live", &token)).collect();
+    let accounts = ["one", "two", "three"].map(|name| {
+        let secret = array.good(&["token", "create", name, "--role", "viewer"]);
+        format!("authorization: Bearer {}\r\n", secret.trim())
+    });
+    let alone: Vec<_> = (0..60).map(|_| staying(&array, "api.port", "/v1/live", &accounts[0])).collect();
+    let (status, refused) = exchange(array.tcp("api.port"), "GET", "/v1/status", &accounts[0], None);
+    assert!(
+        status == 503 && refused.contains("token one has") && refused.contains("the most of one"),
+        "{refused}"
+    );
+    assert_eq!(exchange(array.tcp("api.port"), "GET", "/v1/status", &token, None).0, 200);
+    let of_two = accounts[1..].iter().flat_map(|token| std::iter::repeat_n(token, 40));
+    let crowd: Vec<_> = of_two.map(|token| staying(&array, "api.port", "/v1/live", token)).collect();
     let end = Instant::now() + Duration::from_secs(20);
     let refused = loop {
         let answer = exchange(array.tcp("api.port"), "GET", "/v1/status", &token, None);
@@ -334,7 +346,7 @@ fn a_crowd_with_tokens_is_told_that_there_is_no_place() {
     let (_, metrics) = array.http("GET", "/metrics", None);
     let refused = metrics.lines().find(|line| line.starts_with("ashlar_clients_refused_total{door=\"api\"}"));
     assert!(refused.is_some_and(|line| !line.ends_with(" 0")), "{metrics}");
-    drop(crowd);
+    drop((alone, crowd));
 }
 
 /// So many idle clients locked the administrator out of an array that may have 256 descriptors.

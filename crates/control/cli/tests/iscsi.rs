@@ -175,6 +175,7 @@ fn a_secret_is_changed_while_the_host_is_logged_in() {
     let write = [0x2a, 0, 0, 0, 0, 3, 0, 0, 1, 0];
     assert_eq!(host.command(0, &write, &[7; 4096]).status, GOOD);
     assert_eq!(Initiator::log_in(port, HOST, &target).err(), Some(0x0201));
+    array.wait_for_log(&format!("{HOST} was not let in"), 1);
     assert_eq!(array.json(&["host", "show", "db1"])["sessions"].as_array().unwrap().len(), 1);
     let opens = |secret: &str| {
         let url = format!("iscsi://db1%{secret}@127.0.0.1:{port}/{target}/0");

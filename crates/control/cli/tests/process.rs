@@ -296,11 +296,7 @@ fn a_full_state_directory_refuses_what_it_cannot_remember_and_goes_on() {
         return;
     }
     let mut array = Array::unstarted();
-    std::fs::create_dir(array.state()).unwrap();
-    let mount =
-        |arguments: &[&str]| Command::new("mount").args(arguments).arg(array.state()).status().unwrap();
-    assert!(mount(&["-t", "tmpfs", "-o", "size=64k,mode=700", "none"]).success());
-    let _unmount = Unmount(array.state().to_path_buf());
+    let _mounted = support::on_small_state(&array, "64k");
     array.start();
     let first = format!("{},size=256MiB", array.path("first.img").display());
     array.good(&["pool", "create", "first", "--drive", &first]);
@@ -317,13 +313,4 @@ fn a_full_state_directory_refuses_what_it_cannot_remember_and_goes_on() {
     std::fs::remove_file(filler).unwrap();
     array.good(&["pool", "import", "second", "--drive", &second]);
     assert_eq!(array.terminate(), Some(0));
-}
-
-/// Unmounts when the test ends, however it ends. Declared after the array: dropped before its directory.
-struct Unmount(std::path::PathBuf);
-
-impl Drop for Unmount {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
-    }
 }

@@ -20,9 +20,15 @@ type Secured = StreamOwned<ClientConnection, TcpStream>;
 
 /// A certificate for `array.example` and this machine, which ends in so many days, in files of this name.
 fn certificate(array: &Array, name: &str, days: i64) -> (PathBuf, PathBuf) {
+    certificate_as(array, name, days, rcgen::IsCa::NoCa)
+}
+
+/// The same, which may vouch for others.
+fn certificate_as(array: &Array, name: &str, days: i64, is_ca: rcgen::IsCa) -> (PathBuf, PathBuf) {
     let key = rcgen::KeyPair::generate().unwrap();
     let names = ["array.example", "localhost", "127.0.0.1"].map(str::to_string);
     let mut wanted = rcgen::CertificateParams::new(names).unwrap();
+    wanted.is_ca = is_ca;
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     let day = Duration::from_secs(86_400);
     let at = |since: Duration| rcgen::date_time_ymd(1970, 1, 1) + since;
@@ -202,7 +208,7 @@ fn a_certificate_is_changed_without_dropping_connections_and_a_wrong_one_is_not_
     again();
     for (wrong, word) in [
         (&over, "its time is over"),
-        (&(first.0.clone(), second.1.clone()), "with key"),
+        (&(first.0.clone(), second.1.clone()), "is not that of certificate"),
         (&(array.path("ashlar.toml"), first.1.clone()), "there is none in it"),
     ] {
         put(wrong, &used);
@@ -211,7 +217,8 @@ fn a_certificate_is_changed_without_dropping_connections_and_a_wrong_one_is_not_
         again();
     }
     put(&second, &used);
-    array.good(&["reload"]);
+    assert_eq!(array.good(&["reload"]), "changed: tls_certificate\n");
+    assert_eq!(array.good(&["reload"]), "changed: nothing\n");
     assert_eq!(status(&second.0), Some(200));
     assert_eq!(status(&first.0), None);
     again();
@@ -223,6 +230,23 @@ fn a_certificate_is_changed_without_dropping_connections_and_a_wrong_one_is_not_
     .unwrap();
     wait_until("SIGHUP does not read it again", || status(&first.0) == Some(200));
     again();
+}
+
+/// `openssl req -x509` makes such.
+#[test]
+fn a_certificate_of_an_authority_is_warned_of_and_the_command_says_what_is_wrong_with_it() {
+    let mut array = Array::unstarted();
+    let is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+    let made = certificate_as(&array, "made", 100, is_ca);
+    configure(&array, &made);
+    array.start();
+    array.wait_for_log("one of an authority (CA:TRUE)", 1);
+    let url = format!("https://localhost:{}", port(&array));
+    let (ca, token) = (made.0.display().to_string(), array.state().join("api.token").display().to_string());
+    let words = ["CA:TRUE", "-addext basicConstraints=critical,CA:FALSE"];
+    array.refused(&["--server", &url, "--ca", &ca, "--token-file", &token, "status"], &words);
+    // What looks at a machine looks at this one.
+    array.refused(&["--server", &url, "doctor"], &["not at localhost", "run it there"]);
 }
 
 #[test]

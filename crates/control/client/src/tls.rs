@@ -7,7 +7,7 @@ use std::sync::Arc;
 use ashlar_api::ErrorKind;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{CertificateError, ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -96,6 +96,10 @@ impl Remote {
         let place = self.authority_of_uri();
         let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         let action = match cause {
+            Some(rustls::Error::InvalidCertificate(why)) if is_authority(why) => {
+                "it was made as one of an authority (CA:TRUE), as `openssl req -x509` does: make one with \
+                 `-addext basicConstraints=critical,CA:FALSE`, or let an authority sign one"
+            }
             Some(rustls::Error::InvalidCertificate(_)) => {
                 "give --ca FILE with the certificate that vouches for it; the array's own is tls/certificate.pem of its \
                  state directory, and its log has the fingerprint"
@@ -109,6 +113,12 @@ impl Remote {
             action,
         )
     }
+}
+
+/// Whether a certificate that vouches for others was shown as that of a machine. The library has no name of
+/// its own for it.
+fn is_authority(why: &CertificateError) -> bool {
+    matches!(why, CertificateError::Other(_)) && format!("{why:?}").contains("CaUsedAsEndEntity")
 }
 
 #[cfg(test)]

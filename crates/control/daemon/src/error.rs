@@ -158,9 +158,10 @@ impl Error {
 
     /// Whoever asks must show a token, and shows none or another.
     pub(crate) fn unauthorized(message: impl Into<String>) -> Error {
-        let action = "send `Authorization: Bearer TOKEN` with a token of `ashlar token create` or of a session, or the line of \
+        let action = "name the file of a token that opens it, as `ashlar token create` prints one; the socket asks for none";
+        let request = "send `Authorization: Bearer TOKEN` with a token of `ashlar token create` or of a session, or the line of \
              the token file; the socket asks for none";
-        Error::new(ErrorKind::Unauthorized, message, action)
+        Error::new(ErrorKind::Unauthorized, message, action).over_rest(request)
     }
 
     /// The body of the answer.

@@ -67,6 +67,7 @@ pub(crate) async fn open_when_possible(
 
 async fn open(service: &Arc<Service>, address: SocketAddr) -> Result<Opened> {
     if !address.ip().is_loopback() && !service.access.lets_anybody_in() {
+        service.access.check_known()?;
         return Err(Error::new(
             ErrorKind::Forbidden,
             "there is no user and no token that could come in",
@@ -104,6 +105,13 @@ fn tell(service: &Service, certificate: &Certificate) {
     let (days, fingerprint) = (certificate.days_left(), &certificate.fingerprint);
     let whose = if certificate.is_made { "made by the array" } else { "of the settings" };
     service.log.info("tls", format!("certificate {whose}, for {days} days: SHA-256 {fingerprint}"));
+    if certificate.is_authority {
+        service.log.warning(
+            "tls",
+            "the certificate of the settings is one of an authority (CA:TRUE): browsers may take it, the command \
+             line does not; make one with basicConstraints=critical,CA:FALSE",
+        );
+    }
 }
 
 impl Gate {
@@ -128,13 +136,15 @@ impl Service {
         load(CertificateFrom::of(&now, self.state())).await.map(Some)
     }
 
-    /// New connections get this one; those that are open keep theirs.
-    pub(crate) fn take_certificate(&self, newer: Option<Certificate>) {
-        let Some((secured, newer)) = self.gate.get().zip(newer) else { return };
-        if secured.tls.certificate().fingerprint != newer.fingerprint {
+    /// New connections get this one; those that are open keep theirs. Whether it is another one.
+    pub(crate) fn take_certificate(&self, newer: Option<Certificate>) -> bool {
+        let Some((secured, newer)) = self.gate.get().zip(newer) else { return false };
+        let is_another = secured.tls.certificate().fingerprint != newer.fingerprint;
+        if is_another {
             tell(self, &newer);
         }
         secured.tls.replace(newer);
+        is_another
     }
 
     /// Makes the array's own certificate anew before its end, and tells that of another.
@@ -151,7 +161,9 @@ impl Service {
         if is_used && matches!(from, CertificateFrom::Made { .. }) {
             // NBD sees that the files have changed.
             match load(from).await {
-                Ok(newer) => self.take_certificate(Some(newer)),
+                Ok(newer) => {
+                    self.take_certificate(Some(newer));
+                }
                 Err(error) => {
                     self.log.warning("tls", format!("its own certificate is not made anew: {error}"))
                 }

@@ -53,6 +53,8 @@ const REFUSAL_WAIT_MAX: Duration = Duration::from_secs(1);
 const REFUSED_MAX: usize = 8;
 /// Places out of four that guests may have.
 const GUESTS_PER_FOUR: usize = 3;
+/// As many accounts at least find a place, whoever comes first. Arbitrary.
+const ACCOUNTS_MIN: usize = 3;
 /// Connections to the console. Arbitrary: a browser opens six.
 const CONSOLE_PLACES: usize = 64;
 /// How long the beginning of TLS may take.
@@ -85,7 +87,7 @@ impl Entrance {
             places_max,
             places: Arc::new(Semaphore::new(places_max)),
             guest_places: Arc::new(Semaphore::new((places_max * GUESTS_PER_FOUR).div_ceil(4))),
-            strangers: Strangers::default(),
+            strangers: Strangers::new((places_max * GUESTS_PER_FOUR).div_ceil(4 * ACCOUNTS_MIN)),
             refused_now: Arc::new(Semaphore::new(REFUSED_MAX)),
             refused: AtomicU64::new(0),
             told: Mutex::new(None),

@@ -21,21 +21,21 @@ const READ_POLL: Duration = Duration::from_millis(20);
 const OF_THE_ARRAY: [&str; 6] =
     ["cluster_name", "data_directory", "hba_file", "ident_file", "port", "unix_socket_directories"];
 /// What the array sets of a copy, and programs that its source's server runs.
-const OF_COPIES: [&str; 7] = [
+const OF_COPIES: [&str; 6] = [
     "archive_cleanup_command",
     "cluster_name",
     "cron.launch_active_jobs",
-    "listen_addresses",
     "recovery_end_command",
     "restore_command",
     "recovery_target_action",
 ];
-/// Of these a clone does not begin with its source's: they ask for much memory, or reach out.
-const OF_THE_SOURCE: [&str; 10] = [
+/// Of these a clone does not begin with its source's: they ask for much memory, reach out, or let others in.
+const OF_THE_SOURCE: [&str; 11] = [
     "archive_command",
     "archive_library",
     "archive_mode",
     "huge_pages",
+    "listen_addresses",
     "max_logical_replication_workers",
     "primary_conninfo",
     "primary_slot_name",
@@ -97,11 +97,21 @@ pub(crate) fn check(server: &Server, site: &Site) -> Result<()> {
             let action = "leave it out: Ashlar finds the server by it";
             return Err(Error::refused(format!("setting `{name}` is Ashlar's own"), action));
         }
+        if name.eq_ignore_ascii_case("listen_addresses") && !is_reached_here(value) {
+            let what = format!("setting `{name}`: Ashlar and its users reach the server at 127.0.0.1");
+            return Err(Error::refused(what, "name 127.0.0.1 as well, or leave it out"));
+        }
         server.check_setting(name, value).map_err(|error| {
             Error::refused(error.to_string(), "see PostgreSQL's manual for its name and values")
         })?;
     }
     Ok(())
+}
+
+/// Whether a server that listens there does so where its address says (PostgreSQL, section 19.3.1).
+fn is_reached_here(addresses: &str) -> bool {
+    let here = ["127.0.0.1", "0.0.0.0", "*", "localhost"];
+    addresses.split(',').any(|address| here.contains(&address.trim()))
 }
 
 /// Has a running server read its settings; the names of those that count from its next start on.

@@ -67,30 +67,23 @@ impl Installation {
     /// # Errors
     /// When the directory given holds none that runs.
     pub fn all(launcher: &Launcher, search: &Search) -> Result<Vec<Found>> {
-        let account = Account::choose()?;
-        let mut found = match &search.directory {
-            Some(given) => vec![given_home(launcher, account, given)?],
-            // What does not even tell its version is not an installation.
-            None => {
-                homes(launcher).iter().filter_map(|home| found_in(launcher, account, home).ok()).collect()
-            }
-        };
-        found.retain(|one| search.major.is_none_or(|major| major == one.major));
-        found.sort_by_key(|one| std::cmp::Reverse(one.key()));
-        Ok(found)
+        look(launcher, search).map(|(found, _)| found)
     }
 
     /// The newest version that has all the programs.
     ///
     /// # Errors
-    /// When there is none: what was found and what it lacks is in the message.
+    /// When there is none: what was found and what it lacks is in the message, or why none of it runs.
     pub fn find(launcher: &Arc<Launcher>, search: &Search) -> Result<Installation> {
-        let found = Self::all(launcher, search)?;
+        let (found, broken) = look(launcher, search)?;
         let usable = found.iter().filter(|one| one.is_usable());
         // The first of those that are equal, which is the newest.
         match usable.min_by_key(|one| one.directory.starts_with(BESIDE)) {
             Some(one) => Installation::of(launcher, one),
-            None => Err(Error::environment(nothing_usable(&found, search))),
+            None => match broken.into_iter().next().filter(|_| found.is_empty()) {
+                Some(error) => Err(error),
+                None => Err(Error::environment(nothing_usable(&found, search))),
+            },
         }
     }
 
@@ -213,6 +206,23 @@ impl Found {
             command.env_remove("HOME");
         }
     }
+}
+
+/// Every version found, the newest first, and why there is none where one seems to be.
+fn look(launcher: &Launcher, search: &Search) -> Result<(Vec<Found>, Vec<Error>)> {
+    let account = Account::choose()?;
+    let (mut found, mut broken) = (Vec::new(), Vec::new());
+    match &search.directory {
+        Some(given) => found.push(given_home(launcher, account, given)?),
+        // What does not even tell its version is not an installation.
+        None => homes(launcher).iter().for_each(|home| match found_in(launcher, account, home) {
+            Ok(one) => found.push(one),
+            Err(error) => broken.push(error),
+        }),
+    }
+    found.retain(|one| search.major.is_none_or(|major| major == one.major));
+    found.sort_by_key(|one| std::cmp::Reverse(one.key()));
+    Ok((found, broken))
 }
 
 /// Directories in which PostgreSQL may be, each once.

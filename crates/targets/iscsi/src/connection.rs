@@ -332,12 +332,22 @@ impl Connection {
                     self.leave(task_tag).await;
                     return None;
                 }
-                Event::Finish | Event::Close(_) => return None,
+                Event::Finish | Event::Close(_) => {
+                    self.note_stranger();
+                    return None;
+                }
             }
             consumed += step.consumed;
             if self.is_full() {
                 self.wait_for_room().await;
             }
+        }
+    }
+
+    fn note_stranger(&self) {
+        if let Some(who) = self.session.borrow_mut().take_stranger() {
+            let from = self.stream.peer().map_or(String::new(), |peer| format!(", from {peer}"));
+            self.server.note_stranger(format!("{who}{from}"));
         }
     }
 
@@ -396,8 +406,8 @@ impl Connection {
         }
         let target = self.server.portal.target(&established)?;
         let nexus = Nexus { initiator: established.initiator_port(), port: target.port().relative_id };
-        // The same initiator port again: the session before it ends first (RFC 7143 6.3.5).
-        self.wake_sender();
+        // The same initiator port again: the session before it ends first (RFC 7143 6.3.5). Until then
+        // nothing is said: whoever hears that this one is in may count on no write of the other.
         let name = target.port().device_name.clone();
         self.server.end_logins_of(&name, &nexus);
         self.opening.replace(Some((name, nexus.clone())));
@@ -620,7 +630,8 @@ impl Connection {
     async fn send_all(self: Rc<Connection>) {
         let mut is_broken = false;
         loop {
-            let next = self.outbox.borrow_mut().pop();
+            let is_held = self.opening.borrow().is_some() && !self.is_receiving_over.get();
+            let next = if is_held { None } else { self.outbox.borrow_mut().pop() };
             if let Some(Outgoing { buf, shares, due }) = next {
                 let buf = if is_broken {
                     buf

@@ -97,7 +97,8 @@ impl Established {
 pub(crate) enum LoginStep {
     GoesOn,
     Done(Box<Established>),
-    Refused(&'static str),
+    /// Why, and whose name somebody gave who could not prove it or may not come in.
+    Refused(&'static str, Option<String>),
 }
 
 /// How far CHAP has come.
@@ -132,6 +133,8 @@ struct Failure(u16, &'static str);
 pub(crate) struct LoginState {
     stage: Option<u8>,
     identity: Option<Identity>,
+    /// The initiator's name as it was given.
+    claimed: Option<String>,
     security: Security,
     proven_name: Option<String>,
     parameters: Parameters,
@@ -147,6 +150,7 @@ impl LoginState {
         LoginState {
             stage: None,
             identity: None,
+            claimed: None,
             security: Security::Open,
             proven_name: None,
             parameters: Parameters::default(),
@@ -195,7 +199,10 @@ impl LoginState {
             }
             Err(Failure(status, why)) => {
                 let response = base(0, request.session_handle).put(36, &status.to_be_bytes());
-                (response, Vec::new(), LoginStep::Refused(why))
+                let is_stranger =
+                    [status::AUTHENTICATION_FAILURE, status::AUTHORIZATION_FAILURE].contains(&status);
+                let claimed = self.claimed.take().filter(|_| is_stranger);
+                (response, Vec::new(), LoginStep::Refused(why, claimed))
             }
         }
     }
@@ -293,6 +300,7 @@ impl LoginState {
         if !is_name(initiator) {
             return Err(Failure(status::INITIATOR_ERROR, "an initiator's name that can be none"));
         }
+        self.claimed = Some(initiator.to_string());
         let target = match value_of("SessionType").unwrap_or("Normal") {
             "Normal" => Some(value_of("TargetName").ok_or(missing)?),
             "Discovery" => None,

@@ -75,6 +75,9 @@ pub(crate) struct Shared {
     notices: RefCell<Vec<String>>,
     /// When somebody was told that sessions are refused.
     told: Cell<Option<Instant>>,
+    /// When somebody was told who was not let in, and how many were not since.
+    told_of_strangers: Cell<Option<Instant>>,
+    strangers_since: Cell<u64>,
     is_stopping: Cell<bool>,
     /// Ends the accept loops.
     stop: Notify,
@@ -142,6 +145,8 @@ impl Server {
             cut: Cell::new(0),
             notices: RefCell::default(),
             told: Cell::new(None),
+            told_of_strangers: Cell::new(None),
+            strangers_since: Cell::new(0),
             is_stopping: Cell::new(false),
             stop: Notify::new(),
             ended: Notify::new(),
@@ -335,6 +340,19 @@ impl Shared {
             self.told.set(Some(now));
             self.notices.borrow_mut().push(why);
         }
+    }
+
+    /// Says who was not let in, once in a while, and counts the rest.
+    pub fn note_stranger(&self, who: String) {
+        let (now, since) = (self.runtime.now(), self.strangers_since.get());
+        if self.told_of_strangers.get().is_some_and(|told| now - told < TOLD_PAUSE) {
+            return self.strangers_since.set(since + 1);
+        }
+        self.told_of_strangers.set(Some(now));
+        self.strangers_since.set(0);
+        let more =
+            if since == 0 { String::new() } else { format!("; {since} more since the last line of this") };
+        self.notices.borrow_mut().push(format!("{who}{more}"));
     }
 
     /// Lets the login that has taken longest go, where there are as many as may be.

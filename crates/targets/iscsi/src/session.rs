@@ -173,6 +173,8 @@ pub struct Session {
     text_in: Vec<u8>,
     text_out: Vec<u8>,
     text_tag: u32,
+    /// What a person should hear of a login that was refused.
+    stranger: Option<String>,
 }
 
 impl Session {
@@ -200,6 +202,7 @@ impl Session {
             text_in: Vec::new(),
             text_out: Vec::new(),
             text_tag: NO_TAG,
+            stranger: None,
         }
     }
 
@@ -207,6 +210,11 @@ impl Session {
     #[must_use]
     pub fn parameters(&self) -> &Parameters {
         &self.parameters
+    }
+
+    /// Who was not let in, and why, once.
+    pub(crate) fn take_stranger(&mut self) -> Option<String> {
+        self.stranger.take()
     }
 
     /// Commands without an answer, those that were aborted and still run included.
@@ -312,7 +320,10 @@ impl Session {
         put_pdu(response, &[&said], Digests::default(), out);
         match step {
             LoginStep::GoesOn => None,
-            LoginStep::Refused(why) => Some(self.close(why)),
+            LoginStep::Refused(why, claimed) => {
+                self.stranger = claimed.map(|name| format!("{name} was not let in: {why}"));
+                Some(self.close(why))
+            }
             LoginStep::Done(established) => {
                 self.phase = Phase::FullFeature;
                 self.parameters = established.parameters;

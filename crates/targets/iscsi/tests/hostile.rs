@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use ashlar_iscsi::{Server, Settings};
 use ashlar_layers::FaultSettings;
-use rig::{Initiator, Rig};
+use rig::{Initiator, Rig, SECOND, TARGET};
 
 /// 200 blocks of 512 bytes.
 const WRITE: [u8; 10] = [0x2a, 0, 0, 0, 0, 8, 0, 0, 200, 0];
@@ -268,9 +268,57 @@ fn of_those_that_wait_to_be_one_port_the_newest_counts() {
     for _ in 0..16 {
         send_write(&mut before);
     }
-    let mut again: Vec<Initiator> = (0..5).map(|_| Initiator::attempt(&rig, "iqn.x:host", 1, "").0).collect();
+    let mut again: Vec<Initiator> =
+        (0..5).map(|_| Initiator::ask(&rig, TARGET, "iqn.x:host", 1, "")).collect();
     let mut newest = again.pop().unwrap();
     assert!(again.iter_mut().all(|one| one.receive().is_none()), "they wait no more");
+    assert_eq!(newest.status(), 0);
     assert_eq!(newest.command(&[0; 6], 0, &[]).header[3], 2, "it comes in");
     rig.wait_until("the rest has ended", |server| server.sessions() == 1);
+}
+
+/// Another host may write as soon as this one is in again. The loss would be what it wrote.
+#[test]
+fn who_is_in_again_has_no_write_of_before_under_way() {
+    let rig = Rig::of(Settings::default(), slow());
+    let (mut before, mut other) = (Initiator::new(&rig, 1), Initiator::new(&rig, 2));
+    for _ in 0..16 {
+        send_write(&mut before);
+    }
+    assert_eq!(Initiator::attempt(&rig, "iqn.x:host", 1, "").1, 0);
+    assert_eq!(other.command(&WRITE_ONE, 0, &[9; 512]).header[3], GOOD);
+    std::thread::sleep(millis(1100));
+    let read = other.command(&[0x28, 0, 0, 0, 0, 0, 0, 0, 1, 0], 512, &[]);
+    assert!(read.data == [9; 512], "what was there before came over it");
+}
+
+/// One port of a host has a session at each target. The loss would be one that ends for the other.
+#[test]
+fn a_login_at_one_target_ends_none_at_another() {
+    let rig = Rig::of(Settings::default(), slow());
+    let mut before = Initiator::new(&rig, 1);
+    for _ in 0..8 {
+        send_write(&mut before);
+    }
+    let mut waiting = Initiator::ask(&rig, TARGET, "iqn.x:host", 1, "");
+    let (mut second, status) = Initiator::attempt_at(&rig, SECOND, "iqn.x:host", 1, "");
+    assert_eq!((status, waiting.status()), (0, 0));
+    for initiator in [&mut waiting, &mut second] {
+        assert_eq!(initiator.command(&[0; 6], 0, &[]).header[3], 2, "it comes in");
+        works(initiator, 3);
+    }
+    rig.wait_until("the first has ended", |server| server.sessions() == 2);
+}
+
+/// Each of them counts: at one target it takes no place of the other.
+#[test]
+fn sessions_of_one_port_at_two_targets_are_two() {
+    let rig = Rig::new(Settings { sessions_of_one_max: 2, ..Settings::default() });
+    let mut first = Initiator::new(&rig, 1);
+    let (mut second, status) = Initiator::attempt_at(&rig, SECOND, "iqn.x:host", 1, "");
+    assert_eq!(status, 0);
+    assert_eq!(Initiator::attempt(&rig, "iqn.x:host", 2, "").1, 0x0302, "out of resources");
+    works(&mut first, 1);
+    assert_eq!(second.command(&[0; 6], 0, &[]).header[3], 2);
+    works(&mut second, 2);
 }

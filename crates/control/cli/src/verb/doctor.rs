@@ -72,6 +72,7 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 
 impl Doctor {
     pub fn run(self, context: &Context) -> Result<()> {
+        context.only_here("doctor")?;
         let findings = findings(context);
         context.output.print(&findings, |findings| {
             let rows: Vec<Vec<String>> = findings

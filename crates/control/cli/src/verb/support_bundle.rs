@@ -42,6 +42,7 @@ struct Made {
 
 impl SupportBundle {
     pub fn run(self, context: &Context) -> Result<()> {
+        context.only_here("support-bundle")?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let path = self.file.unwrap_or_else(|| default_name(now));
         // Before anything is collected: it takes seconds, and in vain where the file cannot be made.

@@ -2,14 +2,14 @@
 
 use std::path::PathBuf;
 
-use ashlar_api::{Role, User as Shown, UserChange, UserCreate, UsersQuery};
+use ashlar_api::{Role, TokensQuery, User as Shown, UserChange, UserCreate, UsersQuery};
 use clap::Subcommand;
 
 use crate::Context;
 use crate::ask::confirm;
 use crate::failure::Result;
 use crate::output::{fields, table, utc};
-use crate::{parse, password};
+use crate::{parse, password, stderr};
 
 /// People who may log in: at the console, and over the API.
 ///
@@ -105,9 +105,20 @@ impl User {
                 context.output.print(&client.user_change(&name, &set.change()?)?, show)?;
             }
             Verb::Delete { name, yes } => {
-                confirm(yes, &format!("Delete user {name}?"))?;
+                let maker = format!("user {name}");
+                let tokens = client.tokens_page(&TokensQuery::default())?.items;
+                let made = tokens.into_iter().filter(|token| token.created_by == maker);
+                let made: Vec<String> = made.map(|token| token.name).collect();
+                let stay = match made.is_empty() {
+                    true => String::new(),
+                    false => format!(" Tokens that it made stay: {}.", made.join(", ")),
+                };
+                confirm(yes, &format!("Delete user {name}?{stay}"))?;
                 client.user_delete(&name)?;
                 context.output.done("deleted user", &name)?;
+                if !made.is_empty() {
+                    stderr::line(format_args!("ashlar:{stay} `ashlar token delete` takes them out"));
+                }
             }
         }
         Ok(())

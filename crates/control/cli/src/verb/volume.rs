@@ -182,12 +182,13 @@ enum Verb {
     /// too. A volume that has more than a new limit cannot grow, and a file system on it may not mount.
     #[command(after_help = "Example:\n  ashlar volume set db --dedupe on --reserve 100GiB\n  \
             ashlar volume set test --limit none --iops 2000 --burst 30s\n  \
-            ashlar volume set db-log --floor 2ms\n  ashlar volume set test --class low")]
+            ashlar volume set db-log --floor 2ms\n  ashlar volume set test --class low",
+        group = clap::ArgGroup::new("what").required(true).multiple(true).args(CHANGES))]
     Set {
         /// Name of the volume.
         name: String,
         /// How its data are compressed.
-        #[arg(long, value_enum, required_unless_present_any = CHANGES)]
+        #[arg(long, value_enum)]
         compression: Option<CompressionName>,
         /// Whether equal blocks are stored once.
         #[arg(long, value_enum)]
@@ -208,8 +209,9 @@ enum Verb {
     Disconnect(users::Disconnect),
 }
 
-/// One of these, or `--compression`, makes a change.
-const CHANGES: [&str; 8] = ["dedupe", "limit", "reserve", "iops", "bandwidth", "burst", "floor", "class"];
+/// Each of these makes a change.
+const CHANGES: [&str; 9] =
+    ["compression", "dedupe", "limit", "reserve", "iops", "bandwidth", "burst", "floor", "class"];
 
 #[derive(Clone, Copy, ValueEnum)]
 enum LogicalBlock {

@@ -53,16 +53,41 @@ pub fn for_databases() -> String {
 /// An array with a pool of this size, through whose directory the account of servers may pass; `None` where
 /// nothing can be attached.
 pub fn array_for_databases(pool: &str) -> Option<Array> {
+    array_for_databases_in(pool, |_| ()).map(|(array, ())| array)
+}
+
+/// The same, with something done to its directory before.
+pub fn array_for_databases_in<T>(pool: &str, prepare: impl FnOnce(&Array) -> T) -> Option<(Array, T)> {
     can_attach().then(|| {
         let mut array = Array::unstarted();
+        let prepared = prepare(&array);
         let open = std::fs::Permissions::from_mode(0o711);
         std::fs::set_permissions(array.path(""), open).unwrap();
         array.configure(&for_databases());
         array.start();
         let drive = format!("{},size={pool}", array.path("main.img").display());
         array.good(&["pool", "create", "main", "--drive", &drive]);
-        array
+        (array, prepared)
     })
+}
+
+/// Unmounts when the test ends, however it ends. Dropped before the array's directory.
+pub struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+/// Gives an array that is not started a state directory of this size.
+pub fn on_small_state(array: &Array, size: &str) -> Mounted {
+    std::fs::create_dir(array.state()).unwrap();
+    let options = format!("size={size},mode=711");
+    let mut mount = Command::new("mount");
+    let done = mount.args(["-t", "tmpfs", "-o", &options, "none"]).arg(array.state()).status();
+    assert!(done.unwrap().success());
+    Mounted(array.state().to_path_buf())
 }
 
 /// Deletes the databases of an array; behind a test that failed, whatever there is of them.

@@ -89,6 +89,11 @@ impl Access {
         self.attempts.lock().expect("no holder of this lock panics")
     }
 
+    /// Refuses where it is not known who they are.
+    pub(crate) fn check_known(&self) -> Result<()> {
+        self.damage.clone().map_or(Ok(()), Err)
+    }
+
     /// Every user.
     pub(crate) fn users(&self) -> Vec<UserRecord> {
         self.record().user.clone()
@@ -117,9 +122,7 @@ impl Access {
         state: &State,
         change: impl FnOnce(&mut Record) -> Result<T>,
     ) -> Result<T> {
-        if let Some(damage) = &self.damage {
-            return Err(damage.clone());
-        }
+        self.check_known()?;
         let mut newer = self.record().clone();
         let changed = change(&mut newer)?;
         record::store(state, &newer)?;

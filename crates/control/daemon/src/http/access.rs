@@ -34,7 +34,7 @@ pub(super) fn routes() -> Router<Arc<Service>> {
 }
 
 async fn users(State(array): Array, uri: Uri, Question(query): Question<api::UsersQuery>) -> List<api::User> {
-    let mut users = array.all_users();
+    let mut users = array.all_users()?;
     users.retain(|user| {
         begins(&user.name, &query.name_prefix) && query.role.is_none_or(|role| user.role == role)
     });
@@ -75,7 +75,7 @@ async fn tokens(
     uri: Uri,
     Question(query): Question<api::TokensQuery>,
 ) -> List<api::ApiToken> {
-    let mut tokens = array.tokens();
+    let mut tokens = array.tokens()?;
     tokens.retain(|token| {
         begins(&token.name, &query.name_prefix) && query.role.is_none_or(|role| token.role == role)
     });

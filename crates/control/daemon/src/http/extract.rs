@@ -9,6 +9,7 @@ use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTI
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use hyper::body::Body as _;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -83,6 +84,10 @@ impl<T: DeserializeOwned + Serialize, S: Send + Sync> FromRequest<S> for Body<T>
     async fn from_request(request: Request, state: &S) -> Result<Body<T>, Error> {
         // A page in a browser can send other types to us without being asked whether it may.
         check_is_json(request.headers())?;
+        // Of what says that it is too long nobody waits for the end.
+        if request.body().size_hint().lower() > BODY_BYTES_MAX as u64 {
+            return Err(too_large());
+        }
         let body = tokio::time::timeout(BODY_WAIT_MAX, Bytes::from_request(request, state)).await;
         let bytes = body.map_err(|_| too_slow())?.map_err(|error| match error.status() {
             StatusCode::PAYLOAD_TOO_LARGE => too_large(),

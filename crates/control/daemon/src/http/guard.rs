@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use ashlar_api::{ErrorKind, Reason};
 use axum::extract::{Request, State};
 use axum::http::HeaderMap;
 use axum::middleware::Next;
@@ -18,7 +19,7 @@ use crate::audit::Audit;
 use crate::error::Error;
 use crate::places::Caller;
 use crate::sessions::Sessions;
-use crate::strangers::Standing;
+use crate::strangers::{Standing, TooMany};
 use crate::token::Token;
 
 /// What opens an address.
@@ -55,11 +56,17 @@ pub(crate) async fn only_with_token(State(keys): State<Keys>, mut request: Reque
             return response;
         }
     };
-    if let Some(standing) = standing {
-        standing.show_token();
-    }
+    let account = asker.who.text();
+    let counted = standing.map_or(Ok(()), |standing| standing.show_token(&account));
     if is_open {
         return next.run(request).await;
+    }
+    if let Err(TooMany(count)) = counted {
+        let what = format!("{account} has {count} connections open here, the most of one");
+        let error = Error::new(ErrorKind::Closed, what, "end some of them").because(Reason::Overloaded);
+        let mut response = error.into_response();
+        end_behind(response.headers_mut());
+        return response;
     }
     request.extensions_mut().insert(asker.caller);
     request.extensions_mut().insert(asker);
@@ -158,7 +165,7 @@ mod tests {
         ];
         for value in wrong.into_iter().map(Some).chain([None]) {
             let error = check(value.clone()).unwrap_err();
-            assert_eq!(error.kind, ashlar_api::ErrorKind::Unauthorized, "{value:?}");
+            assert_eq!(error.kind, ErrorKind::Unauthorized, "{value:?}");
             assert!(!error.to_string().contains(&text), "an error tells the token");
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ashlar_api::{ErrorKind, Reason};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
@@ -20,6 +20,9 @@ use crate::tls::Tls;
 const ONLY_OVER_TLS: &str = "max-age=15552000";
 /// What holds no page of ours shows none, and loads nothing.
 const POLICY: &str = "default-src 'none'; frame-ancestors 'none'";
+
+/// Headers that say who asks, and whom.
+static ONCE: [&str; 3] = ["host", "origin", "authorization"];
 
 /// An address, and what it is called.
 #[derive(Clone)]
@@ -59,7 +62,12 @@ impl Site {
         if self.0.tls.is_some() { "https" } else { "http" }
     }
 
-    fn check(&self, headers: &HeaderMap) -> Result<(), Error> {
+    fn check(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Error> {
+        // Who looks at another one of them than we would let in what we did not look at.
+        if let Some(name) = ONCE.iter().find(|name| headers.get_all(**name).iter().count() > 1) {
+            let what = format!("the request has more than one `{name}`");
+            return Err(Error::invalid(what, "send one"));
+        }
         let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
         let forbidden = |message: String| {
             let action = match self.0.tls {
@@ -68,7 +76,14 @@ impl Site {
             };
             Err(Error::new(ErrorKind::Forbidden, message, action).because(Reason::OtherSite))
         };
-        let Some(host) = header("host") else { return forbidden("the request names no host".to_string()) };
+        // RFC 9112, sections 3.2 and 3.2.2: each request has one, and a target with a host has the last word.
+        let Some(host) = header("host") else {
+            return Err(Error::invalid(
+                "the request has no `Host`",
+                "send the name by which it calls this array",
+            ));
+        };
+        let host = target.authority().map_or(host, |authority| authority.as_str());
         if !self.is_called(host) {
             return forbidden(format!("`{}` is not a name of this array", host.escape_debug()));
         }
@@ -85,7 +100,7 @@ impl Site {
 /// Refuses requests for another name, and those that a page from elsewhere made; tells browsers what to make
 /// of the answers.
 pub(crate) async fn only_for_us(State(site): State<Site>, request: Request, next: Next) -> Response {
-    let mut response = match site.check(request.headers()) {
+    let mut response = match site.check(request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(error) => error.into_response(),
     };
@@ -119,6 +134,9 @@ mod tests {
 
     use super::*;
 
+    /// What most requests ask for.
+    const HERE: &str = "/v1/status";
+
     fn headers(host: &str, origin: Option<&str>) -> HeaderMap {
         let mut headers = HeaderMap::new();
         headers.insert("host", host.parse().unwrap());
@@ -132,9 +150,12 @@ mod tests {
     fn programs_and_our_own_pages_pass_and_other_pages_do_not() {
         let site = Site::new("127.0.0.1".parse().unwrap(), &[], None);
         for host in ["127.0.0.1:9410", "localhost:1", "[::1]:9410", "127.0.0.2", "LOCALHOST:9410"] {
-            assert!(site.check(&headers(host, None)).is_ok(), "{host}");
+            assert!(site.check(&HERE.parse().unwrap(), &headers(host, None)).is_ok(), "{host}");
         }
-        assert!(site.check(&headers("localhost:9410", Some("http://localhost:9410"))).is_ok());
+        assert!(
+            site.check(&HERE.parse().unwrap(), &headers("localhost:9410", Some("http://localhost:9410")))
+                .is_ok()
+        );
         for (host, origin) in [
             ("evil.example:9410", None),
             ("127.0.0.1.evil.example", None),
@@ -143,9 +164,28 @@ mod tests {
             ("localhost:9410", Some("http://localhost:8080")),
             ("localhost:9410", Some("https://localhost:9410")),
         ] {
-            assert!(site.check(&headers(host, origin)).is_err(), "{host} {origin:?}");
+            assert!(site.check(&HERE.parse().unwrap(), &headers(host, origin)).is_err(), "{host} {origin:?}");
         }
-        assert!(site.check(&HeaderMap::new()).is_err());
+        assert!(site.check(&HERE.parse().unwrap(), &HeaderMap::new()).is_err());
+    }
+
+    /// The harm: something before the array looks at the one and lets the request through, we at the other.
+    #[test]
+    fn what_says_who_asks_is_there_once() {
+        let site = Site::new("127.0.0.1".parse().unwrap(), &[], None);
+        for name in ONCE {
+            let mut twice = headers("localhost:9410", Some("http://localhost:9410"));
+            twice.insert("authorization", "Bearer x".parse().unwrap());
+            assert!(site.check(&HERE.parse().unwrap(), &twice).is_ok());
+            let same = twice[name].clone();
+            twice.append(name, same);
+            let error = site.check(&HERE.parse().unwrap(), &twice).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Invalid, "{error}");
+        }
+        let elsewhere = "http://evil.example/v1/status".parse().unwrap();
+        assert!(site.check(&elsewhere, &headers("localhost:9410", None)).is_err());
+        let here = "http://localhost:9410/v1/status".parse().unwrap();
+        assert!(site.check(&here, &headers("localhost:9410", None)).is_ok());
     }
 
     #[test]
@@ -153,12 +193,12 @@ mod tests {
         let names = ["Array.example".to_string()];
         let site = Site::new("192.0.2.7".parse().unwrap(), &names, None);
         for host in ["192.0.2.7:9410", "array.example:9410", "array.example", "ARRAY.example."] {
-            assert!(site.check(&headers(host, None)).is_ok(), "{host}");
+            assert!(site.check(&HERE.parse().unwrap(), &headers(host, None)).is_ok(), "{host}");
         }
         for host in ["localhost:9410", "127.0.0.1", "192.0.2.8:9410", "evil.example", "x.array.example", ""] {
-            assert!(site.check(&headers(host, None)).is_err(), "{host}");
+            assert!(site.check(&HERE.parse().unwrap(), &headers(host, None)).is_err(), "{host}");
         }
         let site = Site::new("2001:db8::7".parse().unwrap(), &[], None);
-        assert!(site.check(&headers("[2001:db8::7]:9410", None)).is_ok());
+        assert!(site.check(&HERE.parse().unwrap(), &headers("[2001:db8::7]:9410", None)).is_ok());
     }
 }

@@ -95,3 +95,30 @@ fn refused(path: &Path, why: &dyn std::fmt::Display) -> Error {
     let action = "put certificates of authorities there as PEM: the file is read again when it changes";
     Error::new(ashlar_api::ErrorKind::Invalid, format!("NBD over TLS: {}: {why}", path.display()), action)
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::fs::File;
+
+    use super::*;
+
+    /// Programs that renew certificates may keep the times of files. The harm: one that has expired stays.
+    #[test]
+    fn a_file_in_the_place_of_another_with_its_time_is_another() {
+        let scratch = tempfile::tempdir().unwrap();
+        let [certificate, key, clients, next] =
+            ["certificate", "key", "clients", "next"].map(|name| scratch.path().join(name));
+        for path in [&certificate, &key, &clients, &next] {
+            File::create(path).unwrap();
+        }
+        let modified = std::fs::metadata(&clients).unwrap().modified().unwrap();
+        File::options().write(true).open(&next).unwrap().set_modified(modified).unwrap();
+        let own = CertificateFrom::Files { certificate, key };
+        let before = stamp(&own, &clients);
+        assert!(before == stamp(&own, &clients));
+        std::fs::rename(&next, &clients).unwrap();
+        assert!(before != stamp(&own, &clients));
+    }
+}

@@ -50,7 +50,13 @@ pub(crate) struct Relay {
 impl Relay {
     pub(crate) fn new(service: Arc<Service>, certificates: Certificates, clients_max: usize) -> Relay {
         let places = Arc::new(Semaphore::new(clients_max));
-        Relay { service, certificates, places, strangers: Strangers::default(), told: Mutex::new(None) }
+        Relay {
+            service,
+            certificates,
+            places,
+            strangers: Strangers::new(clients_max),
+            told: Mutex::new(None),
+        }
     }
 
     /// A place for who comes, if one is free or a stranger has one.
@@ -125,7 +131,10 @@ async fn serve(
     stream.set_nodelay(true)?;
     let Some(flags) = until_tls(&mut stream).await? else { return Ok(()) };
     let mut client = relay.acceptor().accept(stream).await?;
-    standing.show_token();
+    // All clients of NBD are one.
+    if standing.show_token("nbd").is_err() {
+        return Ok(());
+    }
     let (ours, theirs) = Pair::pair()?;
     ours.set_nonblocking(true)?;
     let mut server = UnixStream::from_std(ours)?;

@@ -18,14 +18,16 @@ const USES_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Service {
     /// All users, by name.
-    pub(crate) fn all_users(&self) -> Vec<api::User> {
+    pub(crate) fn all_users(&self) -> Result<Vec<api::User>> {
+        self.access.check_known()?;
         let mut users: Vec<api::User> = self.access.users().iter().map(|user| self.user_view(user)).collect();
         users.sort_by(|a, b| a.name.cmp(&b.name));
-        users
+        Ok(users)
     }
 
     /// One user.
     pub(crate) fn user(&self, name: &str) -> Result<api::User> {
+        self.access.check_known()?;
         let user = self.access.user(name).ok_or_else(|| Error::not_found("user", name))?;
         Ok(self.user_view(&user))
     }
@@ -130,16 +132,17 @@ impl Service {
     }
 
     /// All tokens, by name.
-    pub(crate) fn tokens(&self) -> Vec<api::ApiToken> {
+    pub(crate) fn tokens(&self) -> Result<Vec<api::ApiToken>> {
+        self.access.check_known()?;
         let mut tokens: Vec<api::ApiToken> =
             self.access.tokens().iter().map(|token| self.token_view(token)).collect();
         tokens.sort_by(|a, b| a.name.cmp(&b.name));
-        tokens
+        Ok(tokens)
     }
 
     /// One token.
     pub(crate) fn token(&self, name: &str) -> Result<api::ApiToken> {
-        let found = self.tokens().into_iter().find(|token| token.name == name);
+        let found = self.tokens()?.into_iter().find(|token| token.name == name);
         found.ok_or_else(|| Error::not_found("token", name))
     }
 

@@ -8,6 +8,9 @@ use tokio::signal::unix::Signal;
 use super::Service;
 use crate::error::{Error, Result};
 
+/// The setting that names the file of the certificate.
+const CERTIFICATE: &str = "tls_certificate";
+
 impl Service {
     /// Reads the settings again at each of these signals.
     pub(crate) async fn reload_at(self: Arc<Self>, mut hangup: Signal) {
@@ -38,8 +41,12 @@ impl Service {
         });
         let (newer, places) = loaded.await.unwrap_or_else(|_| Err(Error::stopping()))?;
         let certificate = self.newer_certificate(&newer).await?;
-        let told = self.settings.take_over(&newer);
-        self.take_certificate(certificate);
+        let mut told = self.settings.take_over(&newer);
+        let is_brought = certificate.as_ref().is_some_and(|certificate| !certificate.is_made);
+        // Another one in the same file.
+        if self.take_certificate(certificate) && is_brought && !told.changed.contains(&CERTIFICATE) {
+            told.changed.push(CERTIFICATE);
+        }
         self.places.replace(places);
         self.log.set_format(newer.log_format);
         let list = |names: &[&str]| match names {

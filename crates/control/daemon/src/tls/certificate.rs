@@ -35,6 +35,8 @@ pub(crate) struct Certificate {
     pub(crate) fingerprint: String,
     /// The array made it: nobody vouches for it.
     pub(crate) is_made: bool,
+    /// It may vouch for others, which some programs do not take from a machine.
+    pub(crate) is_authority: bool,
 }
 
 impl Certificate {
@@ -53,8 +55,12 @@ impl Certificate {
         let key = PrivateKeyDer::from_pem_slice(&key_text)
             .map_err(|error| wrong(format!("key {key_name}: {error}")))?;
         let provider = rustls::crypto::ring::default_provider();
-        let key = CertifiedKey::from_der(chain, key, &provider)
-            .map_err(|error| wrong(format!("certificate {name} with key {key_name}: {error}")))?;
+        let key = CertifiedKey::from_der(chain, key, &provider).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(_) => {
+                wrong(format!("key {key_name} is not that of certificate {name}"))
+            }
+            error => wrong(format!("certificate {name} with key {key_name}: {error}")),
+        })?;
         let now = unix_seconds();
         if now >= said.ends {
             return Err(wrong(format!("certificate {name}: its time is over")));
@@ -62,9 +68,17 @@ impl Certificate {
         if now < said.begins {
             return Err(wrong(format!("certificate {name}: its time is still to come")));
         }
-        let Said { hosts, addresses, ends, .. } = said;
+        let Said { hosts, addresses, ends, is_authority, .. } = said;
         let (key, ends_unix_seconds) = (Arc::new(key), ends);
-        Ok(Certificate { key, hosts, addresses, ends_unix_seconds, fingerprint, is_made: false })
+        Ok(Certificate {
+            key,
+            hosts,
+            addresses,
+            ends_unix_seconds,
+            fingerprint,
+            is_made: false,
+            is_authority,
+        })
     }
 
     /// For connections that show it alone.
@@ -100,6 +114,7 @@ struct Said {
     addresses: Vec<IpAddr>,
     begins: u64,
     ends: u64,
+    is_authority: bool,
 }
 
 impl Said {
@@ -108,8 +123,13 @@ impl Said {
         let seconds = |at: i64| u64::try_from(at).unwrap_or(0);
         let (begins, ends) =
             (parsed.validity().not_before.timestamp(), parsed.validity().not_after.timestamp());
-        let mut said =
-            Said { hosts: Vec::new(), addresses: Vec::new(), begins: seconds(begins), ends: seconds(ends) };
+        let mut said = Said {
+            hosts: Vec::new(),
+            addresses: Vec::new(),
+            begins: seconds(begins),
+            ends: seconds(ends),
+            is_authority: parsed.is_ca(),
+        };
         let names = parsed.subject_alternative_name().map_err(|error| error.to_string())?;
         for name in names.iter().flat_map(|names| &names.value.general_names) {
             match name {
@@ -241,7 +261,7 @@ mod tests {
             assert!(error.contains(word), "{word} is not in: {error}");
         };
         refused(&over, &over_key, "its time is over");
-        refused(&good, &other_key, "consistent");
+        refused(&good, &other_key, "is not that of certificate");
         refused(&rubbish, &key, "there is none in it");
         refused(&good, &rubbish, "rubbish");
         refused(&good, &open, "chmod 600");

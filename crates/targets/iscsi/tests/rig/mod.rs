@@ -1,4 +1,4 @@
-//! A server with one volume, and an initiator with blocking calls.
+//! A server with two targets of a volume each, and an initiator with blocking calls.
 // The other side of the socket is a process of its own world: sockets and time are real here.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::unwrap_used)]
 // Each test file uses its part of this.
@@ -14,19 +14,21 @@ use ashlar_block::Identity;
 use ashlar_iscsi::{Admission, Authentication, Directory, Established, Portal, Server, Settings};
 use ashlar_layers::{FaultSettings, Faulty, MemoryDevice};
 use ashlar_runtime::sync::Notify;
-use ashlar_runtime::{Address, Buf, LocalFuture, ShardSettings, ShardThread, start_shard};
+use ashlar_runtime::{Address, Buf, LocalFuture, Runtime, ShardSettings, ShardThread, start_shard};
 use ashlar_scsi::{Limits, MemoryStore, Port, Saved, Target, Unit, UnitAddress, UnitSettings};
 use ashlar_telemetry::Registry;
 
 pub const TARGET: &str = "iqn.2026-11.io.ashlar:p";
+/// Another one, with a volume of its own.
+pub const SECOND: &str = "iqn.2026-11.io.ashlar:q";
 const BLOCKS: u64 = 4096;
 
-struct One(Rc<Target>);
+struct Two([Rc<Target>; 2]);
 
-impl Directory for One {
+impl Directory for Two {
     fn admit(&self, _initiator: &str, target: Option<&str>) -> Admission {
         match target {
-            Some(TARGET) | None => Admission::Allowed(Authentication::None),
+            Some(TARGET | SECOND) | None => Admission::Allowed(Authentication::None),
             Some(_) => Admission::NotFound,
         }
     }
@@ -36,9 +38,10 @@ impl Directory for One {
     }
 }
 
-impl Portal for One {
-    fn target(&self, _established: &Established) -> Option<Rc<Target>> {
-        Some(self.0.clone())
+impl Portal for Two {
+    fn target(&self, established: &Established) -> Option<Rc<Target>> {
+        let is_second = established.target.as_deref() == Some(SECOND);
+        Some(self.0[usize::from(is_second)].clone())
     }
 
     fn volume(&self, _target: &str, _address: UnitAddress) -> Option<String> {
@@ -52,7 +55,7 @@ impl Portal for One {
 
 pub struct OnShard {
     pub server: Server,
-    portal: Rc<One>,
+    portal: Rc<Two>,
     pub registry: Rc<Registry>,
     stop: Notify,
 }
@@ -61,7 +64,32 @@ thread_local! {
     static ON_SHARD: RefCell<Option<Rc<OnShard>>> = const { RefCell::new(None) };
 }
 
-/// A server with one volume of 2 MiB.
+/// A target with one volume of 2 MiB.
+fn target_of(runtime: &Runtime, name: &str, faults: FaultSettings) -> Rc<Target> {
+    let target = Target::new(Port {
+        relative_id: 1,
+        group: 1,
+        name: format!("{name},t,0x0001"),
+        device_name: name.to_string(),
+    });
+    let buffers = runtime.clone();
+    let unit = Unit::new(
+        Rc::new(Faulty::new(Rc::new(MemoryDevice::new(BLOCKS * 512, 512)), runtime, faults)),
+        UnitSettings {
+            identity: Identity { pool: 1, image: 1 },
+            block_bytes: 512,
+            revision: "1".to_string(),
+            limits: Limits::default(),
+            store: Some(Rc::new(MemoryStore::default())),
+            saved: Saved::default(),
+            allocate: Rc::new(move |length| -> Buf { buffers.buffer(length) }),
+        },
+    );
+    assert!(target.add(UnitAddress::new(0).unwrap(), Rc::new(unit)));
+    target
+}
+
+/// A server with two targets.
 pub struct Rig {
     pub address: SocketAddr,
     shard: Option<ShardThread>,
@@ -79,29 +107,10 @@ impl Rig {
         let shard = start_shard(shard, move |runtime| {
             Box::pin(async move {
                 let listener = runtime.listen_tcp("127.0.0.1:0".parse().unwrap()).unwrap();
-                let target = Target::new(Port {
-                    relative_id: 1,
-                    group: 1,
-                    name: format!("{TARGET},t,0x0001"),
-                    device_name: TARGET.to_string(),
-                });
-                let buffers = runtime.clone();
-                let unit = Unit::new(
-                    Rc::new(Faulty::new(Rc::new(MemoryDevice::new(BLOCKS * 512, 512)), &runtime, faults)),
-                    UnitSettings {
-                        identity: Identity { pool: 1, image: 1 },
-                        block_bytes: 512,
-                        revision: "1".to_string(),
-                        limits: Limits::default(),
-                        store: Some(Rc::new(MemoryStore::default())),
-                        saved: Saved::default(),
-                        allocate: Rc::new(move |length| -> Buf { buffers.buffer(length) }),
-                    },
-                );
-                assert!(target.add(UnitAddress::new(0).unwrap(), Rc::new(unit)));
+                let targets = [TARGET, SECOND].map(|name| target_of(&runtime, name, faults));
                 let registry = Rc::new(Registry::new());
                 let random = Rc::new(|bytes: &mut [u8]| bytes.fill(7));
-                let portal = Rc::new(One(target));
+                let portal = Rc::new(Two(targets));
                 let server = Server::new(&runtime, portal.clone(), random, settings, registry.clone());
                 let Address::Tcp(address) = server.listen(listener, portal.clone()) else {
                     panic!("not TCP")
@@ -201,15 +210,32 @@ impl Initiator {
 
     /// Asks to be let in; with what status that ends (RFC 7143 11.13.5).
     pub fn attempt(rig: &Rig, name: &str, port: u8, more: &str) -> (Initiator, u16) {
+        Initiator::attempt_at(rig, TARGET, name, port, more)
+    }
+
+    /// The same at another target.
+    pub fn attempt_at(rig: &Rig, target: &str, name: &str, port: u8, more: &str) -> (Initiator, u16) {
+        let mut initiator = Initiator::ask(rig, target, name, port, more);
+        let status = initiator.status();
+        (initiator, status)
+    }
+
+    /// Asks and does not wait for the answer.
+    pub fn ask(rig: &Rig, target: &str, name: &str, port: u8, more: &str) -> Initiator {
         let stream = TcpStream::connect(rig.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let mut initiator = Initiator { stream, tag: 1, cmd_sn: 1 };
         let text =
-            format!("InitiatorName={name}\0TargetName={TARGET}\0InitialR2T=No\0ImmediateData=No\0{more}");
+            format!("InitiatorName={name}\0TargetName={target}\0InitialR2T=No\0ImmediateData=No\0{more}");
         initiator.send(&[(0, &[0x43, 0x87]), (13, &[port]), (27, &[1])], text.as_bytes());
-        let answer = initiator.receive().unwrap();
+        initiator
+    }
+
+    /// With what status its login ends.
+    pub fn status(&mut self) -> u16 {
+        let answer = self.receive().unwrap();
         assert_eq!(answer.header[0], 0x23);
-        (initiator, u16::from_be_bytes([answer.header[36], answer.header[37]]))
+        u16::from_be_bytes([answer.header[36], answer.header[37]])
     }
 
     pub fn send(&mut self, fields: &[(usize, &[u8])], data: &[u8]) {

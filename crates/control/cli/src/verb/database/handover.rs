@@ -39,8 +39,12 @@ impl Handover {
 
 impl Return {
     pub fn run(self, context: &Context) -> Result<()> {
-        let name = &self.name;
+        let (name, client) = (&self.name, context.client()?);
+        // What is not away is not asked about.
+        if client.database(name)?.away.is_none() {
+            return super::ready(context, &client.database_return(name)?);
+        }
         confirm(self.yes, &format!("take `{name}` back? What still runs on the other machine loses it."))?;
-        super::ready(context, &context.client()?.database_return(name)?)
+        super::ready(context, &client.database_return(name)?)
     }
 }

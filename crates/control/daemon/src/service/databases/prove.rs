@@ -40,6 +40,10 @@ impl Service {
         let proven = self.prove_clone(&known, &source.record).await;
         self.undo(&known).await;
         let Outcome { start_millis, findings, notes, .. } = proven?;
+        if !findings.is_empty() {
+            // What programs say that could write nothing down is about the machine.
+            self.check_state_room()?;
+        }
         let snapshot = meant.clone().unwrap_or_else(|| format!("{name} as it is"));
         let took_millis = since.elapsed().as_millis() as u64;
         let proof = Proof { snapshot, unix_seconds: unix_seconds(), start_millis, took_millis, findings };
@@ -53,13 +57,15 @@ impl Service {
     /// What keeps the clone from being mounted or its server from starting is wrong with the snapshot.
     async fn prove_clone(&self, known: &Known, source: &Record) -> Result<Outcome> {
         let record = &known.record;
+        let site = self.site(record);
+        // Where they are missing nothing is wrong with the snapshot.
+        self.work(&site, Work::Find).await?;
         self.copy_origin(record).await?;
         self.make_empty_parts(known, source).await?;
         let found = |what: String| Outcome { findings: vec![what], ..Outcome::default() };
         if let Err(error) = self.mount_copy(record).await {
             return Ok(found(format!("its file system does not mount: {error}")));
         }
-        let site = self.site(record);
         let from =
             self.site_directory(&record.origin.as_ref().map_or(String::new(), |one| one.database.clone()));
         if let Err(error) = self.work(&site, Work::Adopt { from }).await {

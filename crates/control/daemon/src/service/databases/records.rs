@@ -1,6 +1,7 @@
 //! The records of databases, and who works on which.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 
 use ashlar_api as api;
@@ -14,6 +15,8 @@ use crate::names;
 
 /// Longest name of a database: `NAME.proof.origin-2` is a snapshot's, and `NAME.proof-data` a volume's.
 const NAME_BYTES_MAX: usize = 46;
+/// Room for logs and answers of programs. Arbitrary.
+const STATE_ROOM_BYTES_MIN: u64 = 1 << 20;
 /// What the array puts behind the name of a database for a copy of its own.
 pub(super) const PROOF: &str = ".proof";
 
@@ -163,6 +166,7 @@ impl Service {
     /// A number, a port and a name that nobody has yet: until the record is kept nobody else may ask.
     pub(super) async fn check_new(&self, name: &str, port: Option<u16>) -> Result<(u64, u16)> {
         names::check("database", name)?;
+        self.check_state_room()?;
         if name.strip_suffix(PROOF).unwrap_or(name).len() > NAME_BYTES_MAX {
             return Err(Error::invalid(
                 format!("`{name}` is too long for a database: its volumes are named after it"),
@@ -184,6 +188,17 @@ impl Service {
         };
         let no_port = || Error::new(api::ErrorKind::Busy, "no port is free", "end what listens");
         Ok((number, port.ok_or_else(no_port)?))
+    }
+
+    /// Servers and programs keep their logs and answers in the state directory: where that is full a whole
+    /// database looks damaged.
+    pub(super) fn check_state_room(&self) -> Result<()> {
+        let directory = self.state().directory();
+        let space = rustix::fs::statvfs(directory);
+        if space.is_ok_and(|space| space.f_bavail.saturating_mul(space.f_frsize) < STATE_ROOM_BYTES_MIN) {
+            return Err(Error::file("write below", directory, &io::ErrorKind::StorageFull.into()));
+        }
+        Ok(())
     }
 }
 
