@@ -330,10 +330,10 @@ fn a_crowd_with_tokens_is_told_that_there_is_no_place() {
         "{refused}"
     );
     assert_eq!(exchange(array.tcp("api.port"), "GET", "/v1/status", &token, None).0, 200);
-    let of_two = accounts[1..].iter().flat_map(|token| std::iter::repeat_n(token, 40));
-    let crowd: Vec<_> = of_two.map(|token| staying(&array, "api.port", "/v1/live", token)).collect();
     let end = Instant::now() + Duration::from_secs(20);
+    let mut crowd = Vec::new();
     let refused = loop {
+        crowd.extend(accounts.iter().map(|account| staying(&array, "api.port", "/v1/live", account)));
         let answer = exchange(array.tcp("api.port"), "GET", "/v1/status", &token, None);
         if answer.0 == 503 {
             break answer.1;
