@@ -142,7 +142,7 @@ export function CreateHost() {
         placeholder="iqn.1993-08.org.debian:01:2f6b9d8a51c"
         hint="On Linux it stands in /etc/iscsi/initiatorname.iscsi."
       />
-      <TextInput label="CHAP user" value={user} onChange={setUser} hint="Without it anybody who gives this name comes in." />
+      <TextInput label="CHAP user" value={user} onChange={setUser} hint="Without it anybody on loopback who gives this name comes in; from elsewhere nobody does." />
       <SecretInput label="CHAP secret" value={secret} onChange={setSecret} />
     </FormDialog>
   );

@@ -105,11 +105,16 @@ impl Remote {
                  state directory, and its log has the fingerprint"
             }
             Some(_) => "look whether it is an array that speaks TLS there",
-            None => "ask again; look at the log of the array",
+            None => {
+                "it may have as many connections as it takes: ask again, and look at the log of the array"
+            }
         };
         Error::new(
             ErrorKind::Closed,
-            format!("https://{place} is not trusted or speaks no TLS: {error}"),
+            match cause {
+                Some(_) => format!("https://{place} is not trusted or speaks no TLS: {error}"),
+                None => format!("https://{place} ended the connection before TLS began: {error}"),
+            },
             action,
         )
     }
