@@ -534,6 +534,11 @@ const TIME_LINE = {
 
 const OTHERS = {
   'GET /v1/status': (world) => ok(statusOf(world)),
+  'GET /v1/settings': () =>
+    ok({
+      file: '/etc/ashlar/ashlar.toml',
+      settings: [{ name: 'deleted_volumes_hours', value: '24', is_default: true, is_reloadable: true }],
+    }),
   'GET /v1/session': (world) =>
     ok({
       caller: world.me.caller ?? (world.refused.length > 0 ? 'guest' : 'owner'),
