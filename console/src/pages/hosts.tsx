@@ -85,14 +85,7 @@ const EXPORTS: Column<Export>[] = [
     id: 'volume',
     title: 'Volume',
     sort: (one) => one.volume,
-    render: (one) => (
-      <>
-        <Link to={to.volume(one.volume)}>{one.volume}</Link>
-        <span className="sub narrow-only">
-          {one.target} {one.addresses.join(', ')}
-        </span>
-      </>
-    ),
+    render: (one) => <Link to={to.volume(one.volume)}>{one.volume}</Link>,
   },
   { id: 'lun', title: 'LUN', isNumber: true, width: '5rem', sort: (one) => one.lun, render: (one) => one.lun },
   {
