@@ -511,6 +511,10 @@ fn a_damaged_file_of_users_lets_nobody_in_and_says_so() {
         &["token", "create", "x", "--role", "admin"],
         &["users.toml", "not as it was written", "move both away"],
     );
+    // They are not taken for none.
+    for list in ["user", "token"] {
+        array.refused(&[list, "list"], &["users.toml", "not as it was written"]);
+    }
     assert_eq!(std::fs::read_to_string(&file).unwrap(), wrong, "it was written over");
     array.good(&["status"]);
     let of_file = array.token("api.token");
