@@ -143,9 +143,26 @@ mod tests {
 
     #[test]
     fn a_clone_begins_without_what_reaches_out_or_takes_memory() {
-        let all = ["work_mem", "shared_buffers", "Archive_Command", "synchronous_standby_names"];
+        let all = [
+            "work_mem",
+            "shared_buffers",
+            "Archive_Command",
+            "synchronous_standby_names",
+            "listen_addresses",
+        ];
         let source = all.map(|name| (name.to_string(), "x".to_string())).into();
         let kept: Vec<String> = settings_of_clone(&source).into_keys().collect();
         assert_eq!(kept, ["work_mem"]);
+    }
+
+    /// The harm: an address that is told, and nobody listens there.
+    #[test]
+    fn a_server_listens_where_its_address_says() {
+        for here in ["127.0.0.1", "192.0.2.7, 127.0.0.1", "*", "0.0.0.0", "localhost"] {
+            assert!(is_reached_here(here), "{here}");
+        }
+        for elsewhere in ["", "192.0.2.7", "::1", "127.0.0.11"] {
+            assert!(!is_reached_here(elsewhere), "{elsewhere}");
+        }
     }
 }
