@@ -1,5 +1,5 @@
 // One typed function for each method of the API: paths, parameters, bodies and answers come from the schema.
-import type { paths } from './schema';
+import type { paths } from '../../generated/schema';
 import { ApiError, errorOf, unreachable } from './error';
 import { authorization, endSession } from './session';
 

@@ -3,7 +3,7 @@
 import { useCallback, useEffect, useSyncExternalStore } from 'react';
 import { addressOf, request, type Got, type Options, type PathsOf } from './client';
 import { type ApiError, asError } from './error';
-import type { paths } from './schema';
+import type { paths } from '../../generated/schema';
 
 export interface Resource<T> {
   data?: T;

@@ -1,5 +1,5 @@
 // Short names of the API's types, and those of the live stream and history.
-import type { components } from './schema';
+import type { components } from '../../generated/schema';
 
 type Schemas = components['schemas'];
 export type ApiToken = Schemas['ApiToken'];

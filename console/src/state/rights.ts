@@ -1,6 +1,6 @@
 // What this session may do: what it may not stays in its place, with the reason beside it.
 import { api } from '../api/client';
-import type { operations } from '../api/schema';
+import type { operations } from '../../generated/schema';
 import { session } from '../api/session';
 import type { Role, Who } from '../api/types';
 import { Store } from './store';
