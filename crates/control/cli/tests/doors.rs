@@ -323,7 +323,6 @@ fn a_crowd_with_tokens_is_told_that_there_is_no_place() {
         let secret = array.good(&["token", "create", name, "--role", "viewer"]);
         format!("authorization: Bearer {}\r\n", secret.trim())
     });
-    // One of these alone does not get so far.
     let end = Instant::now() + Duration::from_secs(20);
     let mut alone = Vec::new();
     let refused = loop {

@@ -69,15 +69,15 @@ impl Strangers {
     }
 
     /// The place of one that an account has from now on; `None` where it is another's already.
-    fn take(&self, number: u64, account: &str) -> Result<Option<Own>, TooMany> {
+    fn take(&self, number: u64, account: String) -> Result<Option<Own>, TooMany> {
         let mut table = self.table();
-        let count = table.known.get(account).copied().unwrap_or(0);
+        let count = table.known.get(&account).copied().unwrap_or(0);
         if count >= self.of_one_max {
             return Err(TooMany(count));
         }
         let Some(place) = table.remove(number) else { return Ok(None) };
-        table.known.insert(account.to_string(), count + 1);
-        Ok(Some(Own { strangers: self.clone(), account: account.to_string(), _place: place }))
+        table.known.insert(account.clone(), count + 1);
+        Ok(Some(Own { strangers: self.clone(), account, _place: place }))
     }
 }
 
@@ -123,10 +123,10 @@ pub(crate) struct Standing {
 impl Standing {
     /// It showed the right one, or a certificate, of this account: it is no stranger any more. Refused where
     /// that has as many connections as one may.
-    pub(crate) fn show_token(&self, account: &str) -> Result<(), TooMany> {
+    pub(crate) fn show_token(&self, account: impl FnOnce() -> String) -> Result<(), TooMany> {
         let mut own = self.own.lock().expect("no holder of this lock panics");
         if own.is_none() {
-            *own = self.strangers.take(self.number, account)?;
+            *own = self.strangers.take(self.number, account())?;
         }
         Ok(())
     }
@@ -170,15 +170,15 @@ mod tests {
     async fn the_oldest_without_a_token_gives_way_and_who_showed_one_stays() {
         let (places, strangers) = (Arc::new(Semaphore::new(3)), Strangers::new(3));
         let known = strangers.add(place(&places));
-        known.show_token("a").unwrap();
+        known.show_token(|| "a".to_string()).unwrap();
         let (first, second) = (strangers.add(place(&places)), strangers.add(place(&places)));
         let third = strangers.add(strangers.replace_oldest().unwrap());
         first.until_unwelcome().await;
         // Too late: its place is another's.
-        first.show_token("a").unwrap();
+        first.show_token(|| "a".to_string()).unwrap();
         drop(first);
         assert_eq!(places.available_permits(), 0);
-        third.show_token("a").unwrap();
+        third.show_token(|| "a".to_string()).unwrap();
         assert!(strangers.replace_oldest().is_some() && strangers.replace_oldest().is_none());
         assert_eq!(places.available_permits(), 1);
         second.until_unwelcome().await;
@@ -191,13 +191,13 @@ mod tests {
     fn one_account_leaves_places_to_the_next() {
         let (places, strangers) = (Arc::new(Semaphore::new(4)), Strangers::new(2));
         let mut own: Vec<Standing> = (0..3).map(|_| strangers.add(place(&places))).collect();
-        assert!(own[..2].iter().all(|one| one.show_token("a") == Ok(())));
-        assert_eq!(own[2].show_token("a"), Err(TooMany(2)));
-        assert_eq!(own[2].show_token("b"), Ok(()));
+        assert!(own[..2].iter().all(|one| one.show_token(|| "a".to_string()) == Ok(())));
+        assert_eq!(own[2].show_token(|| "a".to_string()), Err(TooMany(2)));
+        assert_eq!(own[2].show_token(|| "b".to_string()), Ok(()));
         // What it has goes on.
-        assert!(own[0].show_token("a") == Ok(()) && own[0].has_shown_token());
+        assert!(own[0].show_token(|| "a".to_string()) == Ok(()) && own[0].has_shown_token());
         drop(own.remove(0));
-        assert_eq!(strangers.add(place(&places)).show_token("a"), Ok(()));
+        assert_eq!(strangers.add(place(&places)).show_token(|| "a".to_string()), Ok(()));
         drop(own);
         assert_eq!((places.available_permits(), strangers.table().known.len()), (4, 0));
     }
@@ -207,7 +207,7 @@ mod tests {
         let (places, strangers) = (Arc::new(Semaphore::new(2)), Strangers::new(2));
         let (mut known, mut stranger) = (strangers.add(place(&places)), strangers.add(place(&places)));
         assert!(stranger.end <= Instant::now() + STRANGER_MAX);
-        known.show_token("a").unwrap();
+        known.show_token(|| "a".to_string()).unwrap();
         (known.end, stranger.end) = (Instant::now(), Instant::now());
         stranger.until_unwelcome().await;
         let more = tokio::time::timeout(Duration::from_millis(50), known.until_unwelcome()).await;

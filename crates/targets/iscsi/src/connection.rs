@@ -630,6 +630,7 @@ impl Connection {
     async fn send_all(self: Rc<Connection>) {
         let mut is_broken = false;
         loop {
+            // Until the session before it has ended; what waits for nothing any more is to leave.
             let is_held = self.opening.borrow().is_some() && !self.is_receiving_over.get();
             let next = if is_held { None } else { self.outbox.borrow_mut().pop() };
             if let Some(Outgoing { buf, shares, due }) = next {

@@ -335,20 +335,27 @@ impl Shared {
     /// Counts who is refused, and says so once in a while.
     fn note_refused(&self, why: String) {
         self.refused.set(self.refused.get() + 1);
-        let now = self.runtime.now();
-        if self.told.get().is_none_or(|told| now - told >= TOLD_PAUSE) {
-            self.told.set(Some(now));
+        if self.may_tell(&self.told) {
             self.notices.borrow_mut().push(why);
         }
     }
 
+    /// Whether it is long enough ago that somebody was told of this; then he is now.
+    fn may_tell(&self, told: &Cell<Option<Instant>>) -> bool {
+        let now = self.runtime.now();
+        let is_long_ago = told.get().is_none_or(|told| now - told >= TOLD_PAUSE);
+        if is_long_ago {
+            told.set(Some(now));
+        }
+        is_long_ago
+    }
+
     /// Says who was not let in, once in a while, and counts the rest.
     pub fn note_stranger(&self, who: String) {
-        let (now, since) = (self.runtime.now(), self.strangers_since.get());
-        if self.told_of_strangers.get().is_some_and(|told| now - told < TOLD_PAUSE) {
+        let since = self.strangers_since.get();
+        if !self.may_tell(&self.told_of_strangers) {
             return self.strangers_since.set(since + 1);
         }
-        self.told_of_strangers.set(Some(now));
         self.strangers_since.set(0);
         let more =
             if since == 0 { String::new() } else { format!("; {since} more since the last line of this") };

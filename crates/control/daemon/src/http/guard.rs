@@ -56,13 +56,13 @@ pub(crate) async fn only_with_token(State(keys): State<Keys>, mut request: Reque
             return response;
         }
     };
-    let account = asker.who.text();
-    let counted = standing.map_or(Ok(()), |standing| standing.show_token(&account));
+    let account = || asker.who.text();
+    let counted = standing.map_or(Ok(()), |standing| standing.show_token(account));
     if is_open {
         return next.run(request).await;
     }
     if let Err(TooMany(count)) = counted {
-        let what = format!("{account} has {count} connections open here, the most of one");
+        let what = format!("{} has {count} connections open here, the most of one", account());
         let error = Error::new(ErrorKind::Closed, what, "end some of them").because(Reason::Overloaded);
         let mut response = error.into_response();
         end_behind(response.headers_mut());

@@ -132,7 +132,7 @@ async fn serve(
     let Some(flags) = until_tls(&mut stream).await? else { return Ok(()) };
     let mut client = relay.acceptor().accept(stream).await?;
     // All clients of NBD are one.
-    if standing.show_token("nbd").is_err() {
+    if standing.show_token(|| "nbd".to_string()).is_err() {
         return Ok(());
     }
     let (ours, theirs) = Pair::pair()?;

@@ -41,10 +41,12 @@ impl Return {
     pub fn run(self, context: &Context) -> Result<()> {
         let (name, client) = (&self.name, context.client()?);
         // What is not away is not asked about.
-        if client.database(name)?.away.is_none() {
-            return super::ready(context, &client.database_return(name)?);
+        if client.database(name)?.away.is_some() {
+            confirm(
+                self.yes,
+                &format!("take `{name}` back? What still runs on the other machine loses it."),
+            )?;
         }
-        confirm(self.yes, &format!("take `{name}` back? What still runs on the other machine loses it."))?;
         super::ready(context, &client.database_return(name)?)
     }
 }
